@@ -1,0 +1,1 @@
+"""Pure functions from API answers to Plotly figures."""

@@ -1,0 +1,1 @@
+"""One page a file: layout and its callbacks."""

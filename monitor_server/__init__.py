@@ -1,0 +1,1 @@
+"""The collector: receives records, stores them, detects, alerts, exposes."""

@@ -1,0 +1,1 @@
+"""An alert's life: opened by a finding, kept, resolved."""

@@ -1,0 +1,1 @@
+"""Pure streaming detection: live, replay and tests call the same code."""

@@ -1,0 +1,1 @@
+"""Carries records to the collector without ever slowing or endangering training."""

@@ -1,0 +1,1 @@
+"""Likelihood-displacement regularisers as pure torch functions."""

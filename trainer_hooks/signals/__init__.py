@@ -1,0 +1,1 @@
+"""Rollouts in, signals out: names and definitions in docs/signals.md."""
