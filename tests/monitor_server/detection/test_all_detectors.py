@@ -1,0 +1,148 @@
+"""What must hold for every detector and for the engine, whatever they look for."""
+
+import copy
+import json
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor_server.detection.base import StreamDetector
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Finding, Observation, Verdict
+from monitor_server.detection.registry import DETECTORS
+
+SUBJECTS: dict[str, Callable[[], Any]] = {**DETECTORS, "engine": Engine}
+SIGNALS = sorted({name for detector in DETECTORS.values() for name in detector.reads})
+CHANGES = ("entropy/paired_delta", "displacement/self", "displacement/cross")  # of these, 0 is the constant run
+every_subject = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS.keys())
+
+numbers = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.floats(-2.0, 2.0),
+    st.sampled_from([0.0, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324]),
+)
+observations = st.builds(
+    Observation,
+    step=st.integers(-3, 60),
+    attempt=st.integers(1, 3),
+    signals=st.dictionaries(st.sampled_from(SIGNALS), numbers, max_size=12),
+    data_version=st.sampled_from([None, "a", "b"]),
+)
+streams = st.lists(observations, max_size=50)
+
+
+def failing_run(rows: int = 120, seed: int = 7) -> list[Observation]:
+    """Give a run in which every signal drifts, then accelerates, then ends in NaN."""
+    noise = random.Random(seed)  # noqa: S311 - synthetic telemetry
+    run = []
+    for step in range(rows):
+        bad = max(0.0, (step - 40) / 20) ** 2
+        signals = {name: 0.5 + 0.01 * noise.gauss(0, 1) + 0.05 * bad for name in SIGNALS}
+        signals["entropy/paired_delta"] = 0.001 * noise.gauss(0, 1) + 0.004 * bad
+        signals["likelihood/correct"] = -0.5 - 0.05 * bad + 0.01 * noise.gauss(0, 1)
+        signals["reward/mean"] = 0.6 - 0.1 * bad + 0.02 * noise.gauss(0, 1)
+        if step > rows - 10:
+            signals["grad/norm"] = math.nan
+        run.append(Observation(step=step, signals=signals))
+    return run
+
+
+def wire(value: object) -> str:
+    """Spell findings, verdicts and states so that NaN equals NaN."""
+    return repr(value)
+
+
+@every_subject
+def test_a_constant_run_is_silent(subject):
+    """Constants, zeros included, give no finding."""
+    for level in (0.0, 0.5):
+        judge = subject()
+        signals = dict.fromkeys(SIGNALS, level) | dict.fromkeys(CHANGES, 0.0)
+        for step in range(150):
+            answer = judge.update(Observation(step=step, signals=signals))
+            if isinstance(answer, Verdict):
+                answer = answer.findings
+            assert [f for f in answer if f.severity != "info"] == []
+
+
+@every_subject
+def test_the_input_is_untouched(subject):
+    """A detector reads its observation and changes nothing in it."""
+    judge = subject()
+    for observation in failing_run(60):
+        before = copy.deepcopy(observation.signals)
+        judge.update(observation)
+        assert wire(observation.signals) == wire(before)
+
+
+@every_subject
+def test_it_resumes_at_every_step_from_json(subject):
+    """A state taken after any step and sent through JSON goes on exactly as the original does."""
+    judge = subject()
+    resumed = subject()
+    for observation in failing_run():
+        resumed = type(resumed).from_state(json.loads(json.dumps(resumed.state())))
+        assert wire(resumed.update(observation)) == wire(judge.update(observation))
+        assert wire(resumed.state()) == wire(json.loads(json.dumps(judge.state())))
+
+
+@every_subject
+def test_the_state_does_not_grow(subject):
+    """After 400 rows the state is no longer than after 200, up to the digits of its numbers."""
+    judge = subject()
+    sizes = []
+    for observation in failing_run(400):
+        judge.update(observation)
+        sizes.append(_count(judge.state()))
+    assert sizes[-1] <= sizes[200] + 64
+
+
+def _count(state: object) -> int:
+    if isinstance(state, dict):
+        return sum(map(_count, state.values()))
+    return sum(map(_count, state)) if isinstance(state, list) else 1
+
+
+@every_subject
+@settings(max_examples=40, deadline=None)
+@given(stream=streams)
+def test_no_number_and_no_order_raises(subject, stream):
+    """NaN, Inf, absent signals, steps that repeat or go back, new attempts and data: never an exception."""
+    judge = subject()
+    for observation in stream:
+        answer = judge.update(observation)
+        findings = answer.findings if isinstance(answer, Verdict) else answer
+        assert all(isinstance(finding, Finding) and finding.summary.endswith(".") for finding in findings)
+        json.dumps([finding.evidence for finding in findings])
+        json.dumps(judge.state())
+
+
+@every_subject
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_duplicates_and_late_steps_change_nothing(subject, data):
+    """A run with steps repeated and sent late gives the findings of the run without them."""
+    run = failing_run(80)
+    judge, disturbed = subject(), subject()
+    for position, observation in enumerate(run):
+        expected, given_back = judge.update(observation), disturbed.update(observation)
+        assert wire(given_back) == wire(expected)
+        late = data.draw(st.none() | st.integers(0, position))
+        if late is not None:
+            disturbed.update(run[late])
+    assert wire(disturbed.state()) == wire(judge.state())
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_evidence_carries_its_arithmetic(name):
+    """Every finding names signal, baseline, window, statistic, threshold, calibration, agreement and onset."""
+    judge: StreamDetector = DETECTORS[name]()
+    for observation in failing_run():
+        for finding in judge.update(observation):
+            needed = {"signal", "baseline", "window", "statistic", "threshold", "calibration", "agreeing", "missing"}
+            assert needed | {"onset", "arithmetic"} <= set(finding.evidence)

@@ -1,0 +1,116 @@
+"""The engine and its phases on small runs made by seed: order, rewinds, staleness, golden steps."""
+
+import json
+import math
+import random
+
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Observation, Phase, Severity
+
+
+def spiral(*, rows=160, drift_at=60, surge_at=110, seed=3, paired=True):
+    """Give a run that drifts from one step on and accelerates from another, with momentum noise."""
+    rng = random.Random(seed)  # noqa: S311 - synthetic telemetry
+    entropy, wander, run = 0.4, 0.0, []
+    for step in range(rows):
+        wander = 0.6 * wander + 0.0008 * rng.gauss(0, 1)
+        late = max(0, step - surge_at)
+        slope = (0.002 if step > drift_at else 0.0) * math.exp(0.12 * late)
+        entropy = min(3.0, entropy + slope + wander)
+        signals = {
+            "entropy/mean": entropy + 0.01 * rng.gauss(0, 1),
+            "likelihood/correct": -entropy + 0.03 * rng.gauss(0, 1),
+            "grad/norm": math.exp(0.15 * rng.gauss(0, 1) + 0.12 * min(late, 30)),
+            "ratio/max": 1.5 * math.exp(0.05 * rng.gauss(0, 1) + 0.03 * min(late, 40)),
+            "reward/mean": max(0.0, min(0.6, 0.2 + 0.004 * step) - 0.03 * max(0, late - 15)) + 0.02 * rng.gauss(0, 1),
+        }
+        if paired:
+            signals["entropy/paired_delta"] = slope + wander + 0.0005 * rng.gauss(0, 1)
+        run.append(Observation(step=step, signals=signals))
+    return run
+
+
+def first_steps(run, engine=None):
+    """Give the step at which each kind at each severity is first said."""
+    engine, first = engine or Engine(), {}
+    for observation in run:
+        for finding in engine.update(observation).findings:
+            first.setdefault((finding.kind, str(finding.severity)), finding.step)
+    return first
+
+
+def phases_of(run):
+    """Give the phases a run goes through, in order."""
+    engine, seen = Engine(), []
+    for observation in run:
+        phase = engine.update(observation).phase
+        if not seen or seen[-1] != phase:
+            seen.append(phase)
+    return seen
+
+
+def test_a_spiral_goes_through_the_phases_in_order():
+    """Drift warns, acceleration pages, collapse is said, each before the next."""
+    first = first_steps(spiral())
+    drift = first["likelihood_drift", "warning"]
+    page = first["death_spiral", "critical"]
+    dead = first["run_collapsed", "critical"]
+    assert 60 < drift < page < dead
+    order = [p for p in phases_of(spiral()) if p not in (Phase.HEALTHY, Phase.STAGNATION)]
+    assert order == [Phase.WARMUP, Phase.DECAY, Phase.ACCELERATION, Phase.COLLAPSED]
+
+
+def test_without_the_paired_channel_it_warns_later_but_before_the_collapse():
+    """Likelihood and entropy alone still warn and page before the run is dead."""
+    with_paired, without = first_steps(spiral()), first_steps(spiral(paired=False))
+    assert with_paired["likelihood_drift", "warning"] < without["likelihood_drift", "warning"]
+    assert without["death_spiral", "critical"] < without["run_collapsed", "critical"]
+
+
+def test_runs_without_drift_are_hardly_ever_warned_and_never_paged():
+    """Of twenty benign runs of 160 steps whose entropy wanders, at most one warns; none pages."""
+    benign = [first_steps(spiral(drift_at=10**6, surge_at=10**6, seed=seed)) for seed in range(20)]
+    assert sum(any(severity == "warning" for _, severity in first) for first in benign) <= 1
+    assert not any(severity == "critical" for first in benign for _, severity in first)
+
+
+def test_nan_in_the_gradient_is_a_page_at_once():
+    """The step that holds the NaN is the step that is paged, and the phase is collapsed."""
+    engine = Engine()
+    engine.update(Observation(step=1, signals={"grad/norm": 1.0}))
+    verdict = engine.update(Observation(step=2, signals={"grad/norm": math.nan}))
+    assert [(f.kind, f.severity, f.step) for f in verdict.findings] == [("non_finite", Severity.CRITICAL, 2)]
+    assert verdict.phase is Phase.COLLAPSED
+
+
+def test_a_rewind_to_before_the_onset_forgets_the_alarm():
+    """A new attempt from step 20 on is judged afresh: collapsed ends, and the same spiral is found again."""
+    engine = Engine()
+    run = spiral()
+    assert ("run_collapsed", "critical") in first_steps(run, engine)
+    again = [Observation(step=o.step, signals=o.signals, attempt=2) for o in run[20:58]]
+    verdicts = [engine.update(observation) for observation in again]
+    assert [f.kind for f in verdicts[-1].findings if f.severity is not Severity.INFO] == []
+
+
+def test_a_replaced_attempt_has_no_say():
+    """Once attempt 2 has spoken, what still arrives from attempt 1 changes nothing."""
+    engine = Engine()
+    for observation in spiral()[:40]:
+        engine.update(Observation(step=observation.step, signals=observation.signals, attempt=2))
+    before = json.dumps(engine.state())
+    engine.update(Observation(step=500, signals={"grad/norm": math.nan}, attempt=1))
+    assert json.dumps(engine.state()) == before
+
+
+def test_without_likelihood_or_entropy_the_phase_is_unknown():
+    """Reward and gradient alone never make a run healthy, and stale telemetry makes it unknown again."""
+    engine = Engine()
+    for step in range(30):
+        phase = engine.update(Observation(step=step, signals={"reward/mean": 0.5, "grad/norm": 1.0})).phase
+    assert phase is Phase.UNKNOWN
+    phase = engine.update(Observation(step=30, signals={"entropy/mean": 0.5})).phase
+    assert phase is Phase.HEALTHY
+    for step in range(31, 37):
+        phase = engine.update(Observation(step=step, signals={"reward/mean": 0.5})).phase
+    assert phase is Phase.UNKNOWN

@@ -1,0 +1,18 @@
+"""Every detector has its page."""
+
+from pathlib import Path
+
+import pytest
+
+from monitor_server.detection.registry import DETECTORS
+
+DOCS = Path(__file__).parents[3] / "docs" / "detectors"
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_every_detector_has_a_page_that_names_what_it_reads(name):
+    """The page exists, states severity and rule, and names the detector's first signal."""
+    page = (DOCS / f"{name}.md").read_text()
+    assert "**Severity**" in page
+    assert "**Rule.**" in page
+    assert DETECTORS[name].reads[0] in page

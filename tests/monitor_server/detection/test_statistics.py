@@ -1,0 +1,85 @@
+"""The streaming statistics against arithmetic done by hand and against numpy."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor_server.detection.statistics import Cusum, DrawUp, Ema, History, line, long_run_factor, median, noise_scale
+
+values = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=40)
+
+
+def test_cusum_adds_what_exceeds_the_slack_and_caps_each_value():
+    """S follows max(0, S + clip(z, 4) − 0.25), and remembers when it left zero."""
+    cusum = Cusum(slack=0.25, cap=4.0)
+    # 0 + 0.2 − 0.25 < 0 → 0;  0 + 1 − 0.25 = 0.75;  0.75 + 9 capped to 4 − 0.25 = 4.5;  4.5 − 1 − 0.25 = 3.25
+    assert [cusum.update(z, step) for step, z in enumerate([0.2, 1.0, 9.0, -1.0])] == [0.0, 0.75, 4.5, 3.25]
+    assert cusum.since == 1
+    # 3.25 − 9 capped to −4 − 0.25 < 0 → 0
+    assert cusum.update(-9.0, 4) == 0.0
+    assert cusum.since is None
+
+
+def test_ema_begins_as_a_plain_mean():
+    """With α = 0.1 the first ten values weigh alike."""
+    ema = Ema(0.1)
+    # means of 1; 1,3; 1,3,8
+    assert [ema.update(x) for x in (1.0, 3.0, 8.0)] == [1.0, 2.0, 4.0]
+    for _ in range(20):
+        ema.update(4.0)
+    assert ema.update(5.0) == pytest.approx(4.0 + 0.1 * 1.0)
+
+
+def test_draw_up_measures_from_the_lowest_average():
+    """The rise counts from the lowest average, whose step is the onset."""
+    draw_up = DrawUp(alpha=1.0, settle=1)
+    assert [draw_up.update(x, step) for step, x in enumerate([3.0, 1.0, 1.5, 2.0])] == [0.0, 0.0, 0.5, 1.0]
+    assert draw_up.since == 1
+
+
+def test_noise_scale_takes_the_median_difference():
+    """σ = 1.4826 · median |difference| / √2, indifferent to one spike."""
+    # |differences| of 0, 1, 0, 100, 0, 1 are 1, 1, 100, 100, 1 → median 1
+    assert noise_scale([0.0, 1.0, 0.0, 100.0, 0.0, 1.0]) == pytest.approx(1.4826 / math.sqrt(2))
+
+
+def test_noise_scale_finds_the_deviation_of_white_noise():
+    """On 4,000 normal numbers around a slow trend it is right to 5 %."""
+    noise = np.random.default_rng(1).normal(0.0, 0.3, 4000) + np.linspace(0, 5, 4000)
+    assert noise_scale(list(noise)) == pytest.approx(0.3, rel=0.05)
+
+
+def test_long_run_factor_is_larger_under_momentum():
+    """White noise has a factor near 1, an AR(1) of ρ = 0.6 one near √(1.6 / 0.4) = 2."""
+    rng = np.random.default_rng(2)
+    white = rng.normal(size=2000)
+    wander = [0.0]
+    for shock in white:
+        wander.append(0.6 * wander[-1] + shock)
+    assert long_run_factor(list(white)) == pytest.approx(1.0, abs=0.08)
+    assert long_run_factor(wander) == pytest.approx(2.0, rel=0.08)
+
+
+def test_innovation_is_measured_in_standard_errors_of_the_prediction():
+    """On an exact line the next point of the line is no surprise, and a step above it is one."""
+    history = History(length=20, lag=0, least=8, floor=0.5)
+    for i in range(8):
+        history.append(float(i))
+    assert history.scale is not None
+    # The line predicts 8. Against the median 3.5 it would look high, but the smaller of the two counts.
+    assert history.innovation(8.0) == pytest.approx(0.0, abs=1e-9)
+    # n = 8: Σ(t − t̄)² = 8 · 63 / 12 = 42; t − t̄ = 8 − 3.5 = 4.5; error = σ √(1 + 1/8 + 4.5² / 42)
+    error = history.scale * math.sqrt(1 + 1 / 8 + 4.5**2 / 42)
+    assert history.innovation(10.0) == pytest.approx(2.0 / error)
+
+
+@given(values)
+def test_line_and_median_agree_with_numpy(series):
+    """Mean, slope and median are the textbook ones."""
+    mean, slope = line(series)
+    assert mean == pytest.approx(float(np.mean(series)), abs=1e-9, rel=1e-9)
+    assert slope == pytest.approx(float(np.polyfit(np.arange(len(series)), series, 1)[0]), abs=1e-7, rel=1e-6)
+    assert median(series) == float(np.median(series))
