@@ -1,0 +1,79 @@
+import inspect
+import pkgutil
+import re
+import subprocess
+from importlib import import_module
+
+import pytest
+import yaml
+
+from monitor_server import detection
+
+LEVELS = {"info", "warning", "critical", "none"}
+
+
+def alerts(deploy):
+    groups = yaml.safe_load((deploy / "prometheus/rules/rlvitals.yml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def promtool(*arguments):
+    done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.prometheus
+def test_prometheus_accepts_its_configuration_and_the_rules_it_names(deploy):
+    """The configuration parses, and so do the rule files found from it."""
+    promtool("check", "config", deploy / "prometheus/prometheus.yml")
+
+
+@pytest.mark.prometheus
+def test_the_rules_are_free_of_lint(deploy):
+    """No duplicate rules, no syntax errors."""
+    promtool("check", "rules", "--lint-fatal", *sorted((deploy / "prometheus/rules").glob("*.yml")))
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("name", ["detectors", "silence", "monitoring"])
+def test_the_rules_fire_and_rest_as_their_unit_tests_say(deploy, name):
+    """Gap, resume, restart, NaN and the end of a run give the alerts written down in the rule tests."""
+    promtool("test", "rules", deploy / f"prometheus/tests/{name}.yml")
+
+
+def test_every_rule_has_a_unit_test(deploy):
+    """Each alert's name is expected to fire somewhere in the rule tests."""
+    tested = "".join(path.read_text() for path in (deploy / "prometheus/tests").glob("*.yml"))
+    for rule in alerts(deploy):
+        assert f'ALERTS{{alertname="{rule["alert"]}", alertstate="firing"' in tested
+
+
+def test_every_rule_says_how_grave_it_is_what_it_means_and_what_to_do(deploy):
+    """Labels hold no templates, for a label that changes makes a new alert; annotations are complete."""
+    for rule in alerts(deploy):
+        assert rule["labels"]["severity"] in LEVELS, rule["alert"]
+        assert "{{" not in "".join(rule["labels"].values()), rule["alert"]
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url", "dashboard_url"}, rule["alert"]
+        assert "{{" not in rule["annotations"]["summary"], rule["alert"]
+
+
+def test_every_rule_has_its_section_in_the_runbook_and_every_section_its_rule(deploy):
+    """docs/alerts.md holds one section an alert, found by the alert's runbook_url."""
+    runbook = (deploy.parent / "docs/alerts.md").read_text()
+    sections = re.findall(r"^## ((?:GRPO|Rlvitals|Watchdog)\w*)$", runbook, flags=re.MULTILINE)
+    assert sections == [rule["alert"] for rule in alerts(deploy)]
+    for rule in alerts(deploy):
+        assert rule["annotations"]["runbook_url"] == f"docs/alerts.md#{rule['alert'].lower()}"
+
+
+def test_every_kind_that_detection_can_find_has_a_rule(deploy):
+    """The `kind` of each detector class, found by walking the package, stands in some rule's expression."""
+    modules = [
+        import_module(f"{detection.__name__}.{found.name}") for found in pkgutil.iter_modules(detection.__path__)
+    ]
+    classes = {cls for module in modules for _, cls in inspect.getmembers(module, inspect.isclass)}
+    kinds = {vars(cls)["kind"] for cls in classes if isinstance(vars(cls).get("kind"), str)}
+    if not kinds:
+        pytest.skip("there is no detector yet")
+    expressions = "".join(rule["expr"] for rule in alerts(deploy))
+    assert {kind for kind in kinds if f'kind="{kind}"' not in expressions} == set()
