@@ -1,0 +1,123 @@
+import math
+
+import numpy as np
+import pytest
+
+import trainer_hooks
+from trainer_hooks.wire import AlertNotice, Receipt
+
+
+def test_what_is_logged_arrives_to_the_last_bit(collector, connect):
+    """Scalars arrive as the float64 they were, NaN and Inf included."""
+    monitor = connect(project="p", config={"lr": 1e-6, "model": object})
+    sent = {"reward/mean": 0.1 + 0.2, "kl/old": math.nan, "lr": np.float32(1e-6), "loss/policy": -math.inf}
+    monitor.log_step(7, sent, grad_norm=2.5, policy_version=6, data_version="easy")
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.step == 7
+    assert record.seq == 0
+    assert record.policy_version == 6
+    assert record.data_version == "easy"
+    assert record.scalars["reward/mean"] == 0.1 + 0.2
+    assert math.isnan(record.scalars["kl/old"])
+    assert record.scalars["lr"] == float(np.float32(1e-6))
+    assert record.scalars["grad/norm"] == 2.5
+    assert record.summaries["finite/bad_values"].value() == 2
+    assert collector.batches[0].project == "p"
+    assert collector.batches[0].config["lr"] == 1e-6
+
+
+def test_the_run_appears_before_its_first_step(collector, connect):
+    """A batch without records says hello, with the configuration, and only until the collector has it."""
+    monitor = connect(config={"seed": 3})
+    collector.wait_for(lambda seen: bool(seen.batches))
+    monitor.log_step(1, {"x": 1.0})
+    assert monitor.flush()
+    assert collector.batches[0].records == []
+    assert collector.batches[0].config == {"seed": 3}
+    assert collector.batches[-1].config is None
+
+
+def test_closing_flushes_and_says_how_the_run_ended(collector, connect):
+    """Everything logged before close has arrived when it returns, and the last batch carries the end."""
+    with connect() as monitor:
+        for step in range(500):
+            monitor.log_step(step, {"x": float(step)})
+    assert [record.scalars["x"] for record in collector.records] == [float(step) for step in range(500)]
+    assert collector.batches[-1].end == "finished"
+    monitor.close()
+    assert sum(batch.end is not None for batch in collector.batches) == 1
+
+
+def test_an_exception_in_the_with_block_ends_the_run_as_stopped(collector, connect):
+    """A run that dies is not reported as finished."""
+    with pytest.raises(ZeroDivisionError), connect():
+        _ = 1 / 0
+    assert collector.batches[-1].end == "stopped"
+
+
+def test_a_rewind_starts_a_new_attempt(collector, connect):
+    """A lower step counts the attempt up and the sequence from 0; the same step again does neither."""
+    monitor = connect()
+    for step in (5, 6, 6, 4):
+        monitor.log_step(step, {"x": 1.0})
+    assert monitor.flush()
+    assert [(record.step, record.seq) for record in collector.records] == [(5, 0), (6, 1), (6, 2), (4, 0)]
+    attempts = [batch.attempt for batch in collector.batches for _ in batch.records]
+    assert [attempt - attempts[0] for attempt in attempts] == [0, 0, 0, 1]
+
+
+def test_the_phase_and_alerts_come_back_with_the_receipt(collector, connect):
+    """The newest phase is known, and an alert is told once however often the collector repeats it."""
+    alert = AlertNotice(id="a", kind="lld", severity="warning", opened_step=3, summary="falling")
+    collector.receipt = lambda batch: Receipt(
+        run_id="r", accepted=len(batch.records), phase="decay", alerts=[alert] if batch.records else []
+    )
+    told = []
+    monitor = connect(on_alert=told.append)
+    for step in (3, 4):
+        monitor.log_step(step, {"x": 1.0})
+        assert monitor.flush()
+    assert monitor.phase == "decay"
+    assert told == [alert]
+
+
+def test_without_an_address_nothing_happens():
+    """connect() without a URL gives a monitor that takes everything and starts nothing."""
+    with trainer_hooks.connect() as monitor:
+        monitor.log_step(1, {"x": object()}, rollouts="nonsense")
+        assert isinstance(monitor, trainer_hooks.NullMonitor)
+        assert monitor.phase == "unknown"
+        assert monitor.flush()
+
+
+def test_what_is_no_number_costs_only_itself(collector, connect):
+    """A scalar that is no number is counted; the others arrive."""
+    monitor = connect()
+    monitor.log_step(1, {"good": 1.0, "bad": object()})
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.scalars == {"good": 1.0}
+    assert record.summaries["hooks/rejected_scalars"].value() == 1
+
+
+def test_contradicting_rollouts_cost_only_themselves(collector, connect):
+    """Rollouts given as a mapping are validated without raising; the scalars arrive and the loss is counted."""
+    monitor = connect()
+    monitor.log_step(1, {"x": 1.0}, rollouts={"logprobs": [[-1.0]], "mask": [[1, 1]], "rewards": [1.0]})
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.scalars == {"x": 1.0}
+    assert record.summaries["hooks/rejected_rollouts"].value() == 1
+
+
+def test_our_own_cost_and_losses_are_signals(collector, connect):
+    """Every record tells what was lost so far, and what the step before it cost."""
+    monitor = connect()
+    monitor.log_step(1, {"x": 1.0})
+    monitor.log_step(2, {"x": 1.0})
+    assert monitor.flush()
+    first, second = collector.records
+    assert first.summaries["hooks/dropped_records"].value() == 0
+    assert "hooks/blocking_seconds" not in first.summaries
+    assert 0 < second.summaries["hooks/blocking_seconds"].value() < 5

@@ -1,0 +1,89 @@
+"""Batches over HTTP: `POST /api/v1/ingest`, one kept-alive connection, bounded times and answers. No retry here."""
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError, InvalidHeader
+from urllib3.util import Retry, Timeout
+
+from trainer_hooks.delivery.transport import RefusedError, UnavailableError
+from trainer_hooks.wire import MSGPACK, Receipt, decode_receipt
+
+__all__ = ["HttpTransport"]
+
+INGEST_PATH = "/api/v1/ingest"
+CONNECT_TIMEOUT_SECONDS = 3.0
+READ_TIMEOUT_SECONDS = 10.0
+# A receipt is a few hundred bytes; whatever is much longer did not come from a collector.
+LONGEST_ANSWER_BYTES = 1 << 20
+OK = 200
+RETRIED_CLIENT_ERRORS = frozenset({408, 425, 429})
+
+
+class HttpTransport:
+    """Posts batches to a collector.
+
+    Args:
+        url: Address of the collector, such as ``http://127.0.0.1:8600``.
+        api_key: Sent as a bearer token where given.
+        connect_timeout_seconds: Longest wait for a connection.
+        read_timeout_seconds: Longest wait for more of the answer.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str = "",
+        connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
+        read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
+    ) -> None:
+        self._endpoint = url.rstrip("/") + INGEST_PATH
+        headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, "User-Agent": "rlvitals-sdk"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._pool = urllib3.PoolManager(
+            num_pools=1,
+            maxsize=1,
+            headers=headers,
+            retries=False,
+            timeout=Timeout(connect=connect_timeout_seconds, read=read_timeout_seconds),
+        )
+
+    def send(self, body: bytes) -> Receipt:
+        """Deliver a msgpack batch.
+
+        Raises:
+            UnavailableError: If there was no answer, a broken one, 5xx, 408, 425, 429 or a redirect.
+            RefusedError: If the collector answered any other 4xx.
+        """
+        try:
+            response = self._pool.request("POST", self._endpoint, body=body, redirect=False, preload_content=False)
+            answer = response.read(LONGEST_ANSWER_BYTES + 1)
+            # A connection with unread bytes on it cannot be used again.
+            if len(answer) > LONGEST_ANSWER_BYTES:
+                response.close()
+            response.release_conn()
+        except (HTTPError, OSError) as error:
+            raise UnavailableError(f"{self._endpoint} cannot be reached: {error}") from error
+        if response.status == OK:
+            return self._receipt(answer)
+        detail = f"{self._endpoint} answered {response.status}: {answer[:200].decode(errors='replace')}"
+        if 400 <= response.status < 500 and response.status not in RETRIED_CLIENT_ERRORS:  # noqa: PLR2004 - HTTP's own
+            raise RefusedError(detail)
+        raise UnavailableError(detail, retry_after_seconds=_retry_after(response.headers.get("Retry-After")))
+
+    def _receipt(self, answer: bytes) -> Receipt:
+        try:
+            return decode_receipt(answer)
+        except msgspec.DecodeError as error:
+            # Something between us and the collector may have answered in its place; ingest is idempotent.
+            raise UnavailableError(f"{self._endpoint} answered 200 but no receipt: {error}") from error
+
+
+def _retry_after(header: str | None) -> float:
+    if header is None:
+        return 0.0
+    try:
+        return float(Retry().parse_retry_after(header))
+    except InvalidHeader:
+        return 0.0

@@ -1,0 +1,246 @@
+"""What a training loop holds: `Monitor.log_step`, and what came back. Neither delivers nor computes signals itself."""
+
+import atexit
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, SupportsFloat
+
+from trainer_hooks.delivery import BackingOff, Courier, MemoryOutbox, Tally, Transport
+from trainer_hooks.errors import RolloutsError
+from trainer_hooks.rollouts import Rollouts
+from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.shipper import Measurement, RecordShipper
+from trainer_hooks.wire import AlertNotice, RunEnd
+
+__all__ = ["Monitor", "NullMonitor"]
+
+CLOSE_TIMEOUT_SECONDS = 5.0
+
+
+class Monitor:
+    """Streams the steps of one rank of a run to a collector; made by `trainer_hooks.connect`.
+
+    After construction nothing here raises into training, waits on the network, or draws from the training's random
+    generators. A forked child (a data loader's worker) inherits a silent monitor: one process speaks for a rank.
+
+    Args:
+        settings: Where records go and whose they are.
+        transport: Carries batches.
+        config: The run's configuration, JSON values.
+        source: What produces the records, such as ``"trl 1.16.0"``.
+        on_alert: Called once for each alert that fires on the run, in a background thread.
+        clock: Seconds since the epoch, stamped on records.
+        close_timeout_seconds: Longest wait of `close`.
+    """
+
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        transport: Transport,
+        *,
+        config: dict[str, object] | None = None,
+        source: str = "",
+        on_alert: Callable[[AlertNotice], object] | None = None,
+        clock: Callable[[], float] = time.time,
+        close_timeout_seconds: float = CLOSE_TIMEOUT_SECONDS,
+    ) -> None:
+        self._run = settings.run
+        self._clock = clock
+        self._close_timeout_seconds = close_timeout_seconds
+        self._tally = Tally()
+        self._shipper = RecordShipper(settings, self._tally, config=config, source=source, on_alert=on_alert)
+        self._transport = BackingOff(transport)
+        self._courier: Courier[Measurement] = Courier(
+            self._shipper, self._transport, MemoryOutbox(self._tally), self._tally
+        )
+        self._attempt = settings.attempt
+        self._seq = 0
+        self._step = 0
+        self._blocking_seconds: float | None = None
+        # Reentrant: a signal handler may log while the training thread is logging.
+        self._lock = threading.RLock()
+        self._is_silent = False
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Start delivery; `connect` has done it."""
+        _live.add(self)
+        atexit.register(self._close_at_exit)
+        self._courier.start()
+
+    @property
+    def run(self) -> str:
+        """The name of the run."""
+        return self._run
+
+    @property
+    def phase(self) -> str:
+        """The newest phase the collector told: see docs/signals.md; ``unknown`` before the first answer."""
+        return self._shipper.phase
+
+    def log_step(
+        self,
+        step: int,
+        scalars: Mapping[str, SupportsFloat] | None = None,
+        rollouts: Rollouts | Mapping[str, Any] | None = None,
+        grad_norm: SupportsFloat | None = None,
+        *,
+        data_version: str | None = None,
+        policy_version: int | None = None,
+    ) -> None:
+        """Hand over what was measured at one optimiser step; copies, returns at once and never raises.
+
+        Give everything about a step in one call: a step counts once, and a second call for it is a second record. A
+        step lower than the last one is a rewind and starts a new attempt. A scalar that the rollouts also yield
+        gives way to them.
+
+        Args:
+            step: Optimiser step, ≥ 0.
+            scalars: Numbers by canonical signal name (docs/signals.md) or a name of your own.
+            rollouts: The step's token arrays; or the arguments of `Rollouts` as a mapping, which are validated here
+                and, where they contradict each other, counted in ``hooks/rejected_rollouts`` instead of raised.
+            grad_norm: Gradient norm before clipping; short for ``scalars["grad/norm"]``.
+            data_version: What the data are, changed with the curriculum.
+            policy_version: Updates applied to the policy that produced these numbers.
+        """
+        if self._is_silent:
+            return
+        started = time.perf_counter()
+        try:
+            numbers = self._numbers(scalars or {})
+            if grad_norm is not None:
+                numbers |= self._numbers({"grad/norm": grad_norm})
+            with self._lock:
+                attempt, seq = self._place(int(step))
+                self._courier.hand_over(
+                    Measurement(
+                        attempt=attempt,
+                        seq=seq,
+                        step=self._step,
+                        time=self._clock(),
+                        scalars=numbers,
+                        rollouts=self._rollouts(rollouts),
+                        policy_version=policy_version,
+                        data_version=data_version,
+                        blocking_seconds=self._blocking_seconds,
+                    )
+                )
+                self._blocking_seconds = time.perf_counter() - started
+        except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
+            self._tally.swallow(error)
+
+    def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:
+        """Wait until the collector has answered for all that was logged; say whether it did in time."""
+        return self._is_silent or self._courier.flush(timeout_seconds)
+
+    def close(self, end: RunEnd = "finished") -> None:
+        """Deliver what is left, for a few seconds at most, and say how the run ended; safe to call twice."""
+        if self._is_silent or self._is_closed:
+            return
+        self._is_closed = True
+        atexit.unregister(self._close_at_exit)
+        try:
+            self._shipper.end = end
+            self._transport.try_now()
+            self._courier.close(self._close_timeout_seconds)
+        except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
+            self._tally.swallow(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close("finished" if kind is None else "stopped")
+
+    def _place(self, step: int) -> tuple[int, int]:
+        """Give the attempt and the sequence number of a record at this step."""
+        if step < self._step:
+            self._attempt += 1
+            self._seq = 0
+        self._step = step
+        self._seq += 1
+        return self._attempt, self._seq - 1
+
+    def _numbers(self, scalars: Mapping[str, SupportsFloat]) -> dict[str, float]:
+        numbers: dict[str, float] = {}
+        for name, value in scalars.items():
+            try:
+                # A tensor that needs gradients warns when it is made a float.
+                numbers[str(name)] = float(value.detach()) if hasattr(value, "detach") else float(value)
+            except Exception as error:  # noqa: BLE001 - what is no number may raise anything
+                self._tally.count("scalars", f"scalar {name!r} must be a number: {error}")
+        return numbers
+
+    def _rollouts(self, rollouts: Rollouts | Mapping[str, Any] | None) -> Rollouts | None:
+        if rollouts is None or isinstance(rollouts, Rollouts):
+            return rollouts
+        try:
+            return Rollouts(**rollouts)
+        except (RolloutsError, TypeError) as error:
+            self._tally.count("rollouts", f"rollouts were left out: {error}")
+            return None
+
+    def _close_at_exit(self) -> None:
+        # Set by the interpreter when an exception ends the script.
+        self.close("stopped" if getattr(sys, "last_value", None) is not None else "finished")
+
+    def _silence(self) -> None:
+        self._is_silent = True
+
+
+class NullMonitor(Monitor):
+    """A monitor without a collector: takes everything, does nothing, costs nothing."""
+
+    def __init__(self) -> None:
+        """Start nothing, and so not the base either."""
+
+    @property
+    def run(self) -> str:
+        """No run."""
+        return ""
+
+    @property
+    def phase(self) -> str:
+        """Nothing is known."""
+        return "unknown"
+
+    def start(self) -> None:
+        """Start nothing."""
+
+    def log_step(
+        self,
+        step: int,
+        scalars: Mapping[str, SupportsFloat] | None = None,
+        rollouts: Rollouts | Mapping[str, Any] | None = None,
+        grad_norm: SupportsFloat | None = None,
+        *,
+        data_version: str | None = None,
+        policy_version: int | None = None,
+    ) -> None:
+        """Forget the step."""
+
+    def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:  # noqa: ARG002 - the base's signature
+        """Have nothing to wait for."""
+        return True
+
+    def close(self, end: RunEnd = "finished") -> None:
+        """Close nothing."""
+
+
+_live: weakref.WeakSet[Monitor] = weakref.WeakSet()
+
+
+def _silence_inherited() -> None:
+    for monitor in _live:
+        monitor._silence()  # noqa: SLF001 - the fork hook is the monitor's own, and cannot be a method
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_silence_inherited)

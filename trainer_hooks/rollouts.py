@@ -1,0 +1,197 @@
+"""The token arrays of one step, validated where the user builds them. Computes no signal."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trainer_hooks.array_checks import booleans, floats, integers, refuse_where
+from trainer_hooks.errors import RolloutsError
+
+__all__ = ["Rollouts"]
+
+# Softmax in bfloat16 rounds a probability of 1 to a log-probability a little above 0.
+ROUNDING_NATS = 1e-2
+
+
+class Rollouts:
+    """The responses of one step on this rank: token log-probabilities, masks and rewards.
+
+    Arrays may be numpy arrays, nested lists or torch tensors on any device; they are copied. Values where ``mask``
+    is False are ignored, whatever they are. NaN and Inf are data: they are counted in ``finite/bad_values``. What
+    is not known is left out, never filled with 0. An action is a contiguous run of True in a row of ``mask``.
+
+    Args:
+        logprobs: Current policy's token log-probabilities ln π_θ, shape ``(B, T)``, nats, ≤ 0.
+        mask: True on action tokens, False on tool feedback and padding, shape ``(B, T)``.
+        rewards: Reward of each response, shape ``(B,)``.
+        old_logprobs: The same tokens under the policy before this update, ln π_old, shape ``(B, T)``.
+        sampler_logprobs: As the inference engine computed them, shape ``(B, T)``.
+        ref_logprobs: Under the reference policy, shape ``(B, T)``.
+        entropies: Entropy of the policy at each token, shape ``(B, T)``, nats, ≥ 0.
+        advantages: Advantage of each response ``(B,)`` or token ``(B, T)``.
+        group_ids: Equal for responses to the same prompt, shape ``(B,)``.
+        token_ids: Shape ``(B, T)``.
+        answer_mask: True on the tokens of the final answer, within ``mask``, shape ``(B, T)``.
+        correct: Shape ``(B,)``; ``rewards > 0`` unless given.
+        tool_calls: Number of tool calls, shape ``(B,)``.
+        tool_calls_valid: How many of them were well formed and answered, shape ``(B,)``.
+        truncated: True where the response was cut at the length limit, shape ``(B,)``.
+        trained: Whether the change from ``old_logprobs`` to ``logprobs`` comes from updates on these very responses
+            (True: a later pass over them) or on others (False: an earlier minibatch). None where it is not known.
+        clip_range: ε of the ratio clip, or (ε_low, ε_high).
+        control_ids: Token ids of the protocol, such as the opening of a tool call.
+        texts: One text a response. Kept out of what is sent; there is no way to turn it on yet.
+
+    Raises:
+        RolloutsError: If the arrays contradict each other; the message locates the first contradiction.
+    """
+
+    __slots__ = (
+        "advantages",
+        "answer_mask",
+        "clip_range",
+        "control_ids",
+        "correct",
+        "entropies",
+        "group_ids",
+        "logprobs",
+        "mask",
+        "old_logprobs",
+        "ref_logprobs",
+        "rewards",
+        "sampler_logprobs",
+        "texts",
+        "token_ids",
+        "tool_calls",
+        "tool_calls_valid",
+        "trained",
+        "truncated",
+    )
+
+    def __init__(
+        self,
+        logprobs: ArrayLike,
+        mask: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        old_logprobs: ArrayLike | None = None,
+        sampler_logprobs: ArrayLike | None = None,
+        ref_logprobs: ArrayLike | None = None,
+        entropies: ArrayLike | None = None,
+        advantages: ArrayLike | None = None,
+        group_ids: ArrayLike | None = None,
+        token_ids: ArrayLike | None = None,
+        answer_mask: ArrayLike | None = None,
+        correct: ArrayLike | None = None,
+        tool_calls: ArrayLike | None = None,
+        tool_calls_valid: ArrayLike | None = None,
+        truncated: ArrayLike | None = None,
+        trained: bool | None = None,
+        clip_range: float | tuple[float, float] | None = None,
+        control_ids: Sequence[int] | None = None,
+        texts: Sequence[str] | None = None,
+    ) -> None:
+        self.logprobs = floats("logprobs", logprobs, None, "")
+        if self.logprobs.ndim != 2 or 0 in self.logprobs.shape:  # noqa: PLR2004 - (B, T)
+            raise RolloutsError(f"logprobs must have a shape (B, T) with B, T >= 1, got {self.logprobs.shape}")
+        tokens = self.logprobs.shape
+        self.mask = booleans("mask", mask, tokens, "logprobs")
+        self.rewards = floats("rewards", rewards, tokens[:1], "one response")
+        self.old_logprobs = self._token_floats("old_logprobs", old_logprobs)
+        self.sampler_logprobs = self._token_floats("sampler_logprobs", sampler_logprobs)
+        self.ref_logprobs = self._token_floats("ref_logprobs", ref_logprobs)
+        self.entropies = self._token_floats("entropies", entropies)
+        self.advantages = self._advantages(advantages)
+        self.token_ids = None if token_ids is None else integers("token_ids", token_ids, tokens, "logprobs")
+        self.answer_mask = None if answer_mask is None else booleans("answer_mask", answer_mask, tokens, "logprobs")
+        self.group_ids = self._response_integers("group_ids", group_ids)
+        self.correct = self._response_booleans("correct", correct)
+        if self.correct is None:
+            self.correct = self.rewards > 0
+        self.tool_calls = self._response_integers("tool_calls", tool_calls)
+        self.tool_calls_valid = self._response_integers("tool_calls_valid", tool_calls_valid)
+        self.truncated = self._response_booleans("truncated", truncated)
+        self.trained = trained
+        self.clip_range = _clip_range(clip_range)
+        self.control_ids = None if control_ids is None else tuple(control_ids)
+        self.texts = None if texts is None else tuple(texts)
+        self._check_contract()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the arrays."""
+        held = (getattr(self, name) for name in self.__slots__)
+        return sum(array.nbytes for array in held if isinstance(array, np.ndarray))
+
+    def _token_floats(self, name: str, value: ArrayLike | None) -> NDArray[np.floating] | None:
+        return None if value is None else floats(name, value, self.logprobs.shape, "logprobs")
+
+    def _response_integers(self, name: str, value: ArrayLike | None) -> NDArray[np.int64] | None:
+        return None if value is None else integers(name, value, self.rewards.shape, "rewards")
+
+    def _response_booleans(self, name: str, value: ArrayLike | None) -> NDArray[np.bool_] | None:
+        return None if value is None else booleans(name, value, self.rewards.shape, "rewards")
+
+    def _advantages(self, value: ArrayLike | None) -> NDArray[np.floating] | None:
+        if value is None:
+            return None
+        advantages = floats("advantages", value, None, "")
+        if advantages.shape not in (self.rewards.shape, self.logprobs.shape):
+            raise RolloutsError(
+                f"advantages must have the shape of rewards {self.rewards.shape} or of logprobs "
+                f"{self.logprobs.shape}, got {advantages.shape}"
+            )
+        return advantages
+
+    def _check_contract(self) -> None:
+        """Refuse what no policy can have produced.
+
+        Raises:
+            RolloutsError: At the first contradiction.
+        """
+        for name in ("logprobs", "old_logprobs", "sampler_logprobs", "ref_logprobs"):
+            self._check_logprobs(name)
+        if self.entropies is not None:
+            negative = self.mask & (self.entropies < -ROUNDING_NATS)
+            refuse_where(negative, self.entropies, "entropies must be at least 0 on action tokens")
+        if self.answer_mask is not None:
+            refuse_where(
+                self.answer_mask & ~self.mask,
+                self.answer_mask,
+                "answer_mask must lie within mask, which is False on feedback and padding",
+            )
+        if self.tool_calls is not None:
+            refuse_where(self.tool_calls < 0, self.tool_calls, "tool_calls must be at least 0")
+        if self.tool_calls_valid is not None:
+            if self.tool_calls is None:
+                raise RolloutsError("tool_calls_valid needs tool_calls, got none")
+            wrong = (self.tool_calls_valid < 0) | (self.tool_calls_valid > self.tool_calls)
+            refuse_where(wrong, self.tool_calls_valid, "tool_calls_valid must be between 0 and tool_calls")
+        if self.texts is not None and len(self.texts) != len(self.rewards):
+            raise RolloutsError(f"texts must hold one text a response ({len(self.rewards)}), got {len(self.texts)}")
+
+    def _check_logprobs(self, name: str) -> None:
+        logprobs: NDArray[np.floating] | None = getattr(self, name)
+        if logprobs is None:
+            return
+        # +Inf is counted as a bad value, like any other non-finite number.
+        positive = self.mask & (logprobs > ROUNDING_NATS) & (logprobs < np.inf)
+        refuse_where(positive, logprobs, f"{name} must be log-probabilities, at most 0 on action tokens")
+        if not self.mask.any() or (logprobs != 0).any(where=self.mask):
+            return
+        # A policy that has collapsed to certainty may say 0 everywhere, and then its entropy says so too.
+        if self.entropies is None or (self.entropies > ROUNDING_NATS).any(where=self.mask):
+            raise RolloutsError(
+                f"{name} must be log-probabilities, got 0 (certainty) on every action token; "
+                "leave out what is not known rather than filling it with 0"
+            )
+
+
+def _clip_range(value: float | tuple[float, float] | None) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    low, high = value if isinstance(value, tuple) else (value, value)
+    if not (0 < low < 1 and high > 0):
+        raise RolloutsError(f"clip_range must be ε or (ε_low, ε_high) with 0 < ε_low < 1 and ε_high > 0, got {value}")
+    return float(low), float(high)

@@ -1,0 +1,152 @@
+"""How a training process introduces itself to the collector: address, run, attempt, rank.
+
+The only module of the SDK that reads the environment. It opens no connection.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from trainer_hooks.errors import ConfigurationError
+
+__all__ = ["ConnectionSettings"]
+
+# Rewinds inside a process count attempts up by one; restarts leave room for this many between them.
+REWINDS_PER_RESTART = 1000
+
+ADJECTIVES = "amber brisk calm clear fair gentle green keen lucid mellow quiet rapid silver steady sunny warm"
+NOUNS = "alder brook cedar comet delta ember falcon glade harbor island lark maple otter pine river wren"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """Where records go and whose they are; resolved once, before training starts."""
+
+    url: str
+    project: str
+    run: str
+    attempt: int
+    rank: int = 0
+    world_size: int = 1
+    api_key: str = ""
+
+    @classmethod
+    def resolve(
+        cls,
+        *,
+        url: str | None = None,
+        project: str = "default",
+        run: str | None = None,
+        api_key: str | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        environ: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> "ConnectionSettings | None":
+        """Complete the arguments from the environment; arguments win.
+
+        Args:
+            url: Collector address; `RLVITALS_URL` where it is None.
+            project: Project name; `RLVITALS_PROJECT` where it is "default".
+            run: Run name; `RLVITALS_RUN`, else a readable name is made up for a single process.
+            api_key: Key with the scope ingest; `RLVITALS_API_KEY`.
+            rank: This process's rank; `RANK`, else 0.
+            world_size: Number of processes; `WORLD_SIZE`, else 1.
+            environ: The environment to read; the process's own unless given.
+            clock: Seconds since the epoch.
+
+        Returns:
+            The settings, or None where no address is given: nothing is to be sent.
+
+        Raises:
+            ConfigurationError: If the settings cannot work.
+        """
+        environ = os.environ if environ is None else environ
+        url = url or environ.get("RLVITALS_URL")
+        if not url:
+            return None
+        rank = _integer(environ, "RANK", 0) if rank is None else rank
+        world_size = _integer(environ, "WORLD_SIZE", 1) if world_size is None else world_size
+        if not 0 <= rank < world_size:
+            raise ConfigurationError(
+                f"rank must be at least 0 and less than world_size, got rank {rank} of {world_size}"
+            )
+        return cls(
+            url=_checked_url(url),
+            project=project if project != "default" else environ.get("RLVITALS_PROJECT") or project,
+            run=run or environ.get("RLVITALS_RUN") or _readable_name(world_size, clock),
+            attempt=_attempt(environ, world_size, clock),
+            rank=rank,
+            world_size=world_size,
+            api_key=api_key or environ.get("RLVITALS_API_KEY", ""),
+        )
+
+
+def _checked_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigurationError(f"url must look like http://host:8600, got {url!r}")
+    return url.rstrip("/")
+
+
+def _readable_name(world_size: int, clock: Callable[[], float]) -> str:
+    if world_size > 1:
+        raise ConfigurationError(
+            f"a run of {world_size} ranks needs one name for all of them; set RLVITALS_RUN or give run="
+        )
+    # secrets reads the system's generator: the training's own generators are not touched.
+    stamp = time.strftime("%m%d-%H%M%S", time.localtime(clock()))
+    return f"{secrets.choice(ADJECTIVES.split())}-{secrets.choice(NOUNS.split())}-{stamp}"
+
+
+def _attempt(environ: Mapping[str, str], world_size: int, clock: Callable[[], float]) -> int:
+    """Number this launch such that later launches have higher numbers and all its ranks the same (decision 0001)."""
+    if environ.get("RLVITALS_ATTEMPT"):
+        attempt = _integer(environ, "RLVITALS_ATTEMPT", 1)
+        if attempt < 1:
+            raise ConfigurationError(f"RLVITALS_ATTEMPT must be at least 1, got {attempt}")
+        return attempt
+    if world_size == 1:
+        return int(clock() * 1000)
+    restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT", 0) * REWINDS_PER_RESTART
+    if _integer(environ, "LOCAL_WORLD_SIZE", 0) == world_size:
+        return _launcher_start_milliseconds() + restarts
+    if environ.get("SLURM_JOB_ID"):
+        requeues = _integer(environ, "SLURM_RESTART_COUNT", 0) * 10 * REWINDS_PER_RESTART
+        return _integer(environ, "SLURM_JOB_ID", 0) * 1000 * REWINDS_PER_RESTART + requeues + restarts
+    raise ConfigurationError(
+        f"the {world_size} ranks cannot agree on an attempt number by themselves; set RLVITALS_ATTEMPT to the same "
+        "integer on every rank, higher at each launch (for example $(date +%s), taken once)"
+    )
+
+
+def _launcher_start_milliseconds() -> int:
+    """Give the start of the parent process, which torchrun's ranks on a node share, in ms since the epoch."""
+    try:
+        # The second field is the command in parentheses and may hold spaces; starttime is field 22 (proc_pid_stat(5)).
+        ticks = int(Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+        boot = next(
+            int(line.split()[1])
+            for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines()
+            if line.startswith("btime")
+        )
+    except (OSError, ValueError, IndexError, StopIteration) as error:
+        raise ConfigurationError(
+            "the launcher's start time cannot be read from /proc; set RLVITALS_ATTEMPT to the same integer on every "
+            "rank, higher at each launch"
+        ) from error
+    return boot * 1000 + ticks * 1000 // os.sysconf("SC_CLK_TCK")
+
+
+def _integer(environ: Mapping[str, str], name: str, default: int) -> int:
+    value = environ.get(name)
+    if value is None:
+        return default
+    try:
+        return int(value)
+    except ValueError:
+        raise ConfigurationError(f"{name} must be an integer, got {value!r}") from None

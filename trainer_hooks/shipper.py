@@ -1,0 +1,169 @@
+"""Turns measurements into wire records and batches, and reads receipts; runs in the courier's thread.
+
+Reduction of token arrays happens here and not in the training thread, which only pays for a copy.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from trainer_hooks.delivery import Packed, Tally
+from trainer_hooks.delivery.tally import Reason
+from trainer_hooks.rollouts import Rollouts
+from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.signals import summarise
+from trainer_hooks.wire import (
+    CAPABILITY_LEVELS,
+    SCHEMA_VERSION,
+    AlertNotice,
+    Batch,
+    Capability,
+    Extreme,
+    Moments,
+    Receipt,
+    Record,
+    RunEnd,
+    Summary,
+    encode,
+)
+
+__all__ = ["Measurement", "RecordShipper"]
+
+SCALAR_BYTES = 100
+REPORTED_REASONS: dict[Reason, str] = {"rollouts": "hooks/rejected_rollouts", "scalars": "hooks/rejected_scalars"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What one `log_step` handed over, copied, with its place in the run."""
+
+    attempt: int
+    seq: int
+    step: int
+    time: float
+    scalars: Mapping[str, float]
+    rollouts: Rollouts | None = None
+    policy_version: int | None = None
+    data_version: str | None = None
+    blocking_seconds: float | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, roughly."""
+        return SCALAR_BYTES * len(self.scalars) + (self.rollouts.nbytes if self.rollouts else 0)
+
+
+class RecordShipper:
+    """Packs measurements, seals batches and remembers what the collector said.
+
+    Args:
+        settings: Whose records these are.
+        tally: Losses, which are signals themselves.
+        config: The run's configuration; rank 0 sends it until the collector has it.
+        source: What produced the records, such as ``"trl 1.16.0"``.
+        on_alert: Called once for each alert and severity, in the courier's thread.
+    """
+
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        tally: Tally,
+        *,
+        config: dict[str, object] | None = None,
+        source: str = "",
+        on_alert: Callable[[AlertNotice], object] | None = None,
+    ) -> None:
+        self.phase = "unknown"
+        self.end: RunEnd = "finished"
+        self._settings = settings
+        self._tally = tally
+        self._config = config if settings.rank == 0 else None
+        self._source = source
+        self._on_alert = on_alert
+        self._attempt = settings.attempt
+        self._capability: Capability = "L1"
+        self._told: set[tuple[str, str]] = set()
+
+    def pack(self, item: Measurement) -> Packed:
+        """Reduce and encode one measurement; token arrays that cannot be reduced cost only themselves."""
+        summaries = self._hooks(item)
+        bad_values = float(sum(not math.isfinite(value) for value in item.scalars.values()))
+        summaries["finite/bad_values"] = Moments(count=1, sum=bad_values, statistic="sum")
+        if item.rollouts is not None:
+            try:
+                signals = summarise(item.rollouts)
+            except Exception as error:  # noqa: BLE001 - the scalars still go out
+                self._tally.swallow(error)
+            else:
+                bad = signals.pop("finite/bad_values", None)
+                if isinstance(bad, Moments):
+                    summaries["finite/bad_values"] = Moments(count=1, sum=bad_values + bad.sum, statistic="sum")
+                summaries |= signals
+        self._note_capability(item)
+        record = Record(
+            step=item.step,
+            seq=item.seq,
+            time=item.time,
+            policy_version=item.policy_version,
+            data_version=item.data_version,
+            scalars=dict(item.scalars),
+            summaries=summaries,
+        )
+        return Packed(item.attempt, encode(record))
+
+    def seal(self, records: Sequence[Packed], *, last: bool) -> bytes:
+        """Encode a batch; without records it is a sign of life."""
+        if records:
+            self._attempt = records[0].attempt
+        settings = self._settings
+        return encode(
+            Batch(
+                schema_version=SCHEMA_VERSION,
+                run=settings.run,
+                project=settings.project,
+                attempt=self._attempt,
+                rank=settings.rank,
+                world_size=settings.world_size,
+                capability=self._capability,
+                source=self._source,
+                config=self._config,
+                end=self.end if last else None,
+                records=[msgspec.Raw(record.body) for record in records],
+            )
+        )
+
+    def receive(self, receipt: Receipt) -> None:
+        """Note the phase, and tell the user of alerts not told before."""
+        self._config = None
+        self.phase = receipt.phase
+        for alert in receipt.alerts:
+            if self._on_alert is None or (alert.id, alert.severity) in self._told:
+                continue
+            self._told.add((alert.id, alert.severity))
+            try:
+                self._on_alert(alert)
+            except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
+                self._tally.count("internal_errors", f"on_alert raised {type(error).__name__}: {error}")
+
+    def _hooks(self, item: Measurement) -> dict[str, Summary]:
+        """Give our own cost and losses; totals of this process, so that a lost record loses no count."""
+        lost = Moments(count=1, sum=float(self._tally.lost_records), statistic="sum")
+        summaries: dict[str, Summary] = {"hooks/dropped_records": lost}
+        if item.blocking_seconds is not None:
+            summaries["hooks/blocking_seconds"] = Extreme(extreme=item.blocking_seconds)
+        for reason, name in REPORTED_REASONS.items():
+            if self._tally[reason]:
+                summaries[name] = Moments(count=1, sum=float(self._tally[reason]), statistic="sum")
+        return summaries
+
+    def _note_capability(self, item: Measurement) -> None:
+        """Raise the level announced to what was captured; it never falls, as a probe runs at some steps only."""
+        rollouts = item.rollouts
+        seen: Capability = "L1"
+        if "entropy/paired_delta" in item.scalars:
+            seen = "L4"
+        elif rollouts is not None:
+            seen = "L2" if rollouts.old_logprobs is None and rollouts.entropies is None else "L3"
+        self._capability = max(self._capability, seen, key=CAPABILITY_LEVELS.index)
