@@ -188,9 +188,11 @@ def noise_scale(values: Sequence[float]) -> float:
 
 
 def long_run_factor(values: Sequence[float]) -> float:
-    """Give √((1 + ρ) / (1 − ρ)) for the first autocorrelation ρ of the detrended values, ρ in [0, 0.75].
+    """Give √(1 + ρ) / (1 − ρ) for the first autocorrelation ρ of the detrended values, ρ in [0, 0.75].
 
-    Momentum makes neighbouring steps alike; a sum of n of them wanders this much further than white noise.
+    Momentum makes neighbouring steps alike. A sum of n of them wanders √((1 + ρ) / (1 − ρ)) times further than white
+    noise, and their successive differences are √(1 − ρ) times smaller than white noise's: both together turn
+    `noise_scale` into the long-run deviation.
     """
     n = len(values)
     if n < 8:  # noqa: PLR2004 - fewer say nothing about a correlation
@@ -202,4 +204,4 @@ def long_run_factor(values: Sequence[float]) -> float:
         return 1.0
     rho = sum(a * b for a, b in pairwise(rest)) / power + 4.0 / n  # bias of a detrended estimate
     rho = max(0.0, min(0.75, rho))
-    return math.sqrt((1.0 + rho) / (1.0 - rho))
+    return math.sqrt(1.0 + rho) / (1.0 - rho)

@@ -9,14 +9,17 @@ from monitor_server.detection.protocol import Observation, Phase, Severity
 
 
 def spiral(*, rows=160, drift_at=60, surge_at=110, seed=3, paired=True):
-    """Give a run that drifts from one step on and accelerates from another, with momentum noise."""
+    """Give a run that drifts from one step on and accelerates from another, wandering with momentum."""
     rng = random.Random(seed)  # noqa: S311 - synthetic telemetry
-    entropy, wander, run = 0.4, 0.0, []
+    drifted, wandered, pace, run = 0.4, 0.0, 0.0, []
     for step in range(rows):
-        wander = 0.6 * wander + 0.0008 * rng.gauss(0, 1)
+        pace = 0.6 * pace + 0.0008 * rng.gauss(0, 1)
+        change = pace - 0.02 * wandered
+        wandered += change
         late = max(0, step - surge_at)
         slope = (0.002 if step > drift_at else 0.0) * math.exp(0.12 * late)
-        entropy = min(3.0, entropy + slope + wander)
+        drifted = min(3.0, drifted + slope)
+        entropy = drifted + wandered
         signals = {
             "entropy/mean": entropy + 0.01 * rng.gauss(0, 1),
             "likelihood/correct": -entropy + 0.03 * rng.gauss(0, 1),
@@ -25,7 +28,7 @@ def spiral(*, rows=160, drift_at=60, surge_at=110, seed=3, paired=True):
             "reward/mean": max(0.0, min(0.6, 0.2 + 0.004 * step) - 0.03 * max(0, late - 15)) + 0.02 * rng.gauss(0, 1),
         }
         if paired:
-            signals["entropy/paired_delta"] = slope + wander + 0.0005 * rng.gauss(0, 1)
+            signals["entropy/paired_delta"] = slope + change + 0.0005 * rng.gauss(0, 1)
         run.append(Observation(step=step, signals=signals))
     return run
 
@@ -68,9 +71,9 @@ def test_without_the_paired_channel_it_warns_later_but_before_the_collapse():
 
 
 def test_runs_without_drift_are_hardly_ever_warned_and_never_paged():
-    """Of twenty benign runs of 160 steps whose entropy wanders, at most one warns; none pages."""
+    """Of twenty benign runs of 160 steps whose entropy wanders, at most two warn; none pages."""
     benign = [first_steps(spiral(drift_at=10**6, surge_at=10**6, seed=seed)) for seed in range(20)]
-    assert sum(any(severity == "warning" for _, severity in first) for first in benign) <= 1
+    assert sum(any(severity == "warning" for _, severity in first) for first in benign) <= 2
     assert not any(severity == "critical" for first in benign for _, severity in first)
 
 

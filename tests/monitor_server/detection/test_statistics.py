@@ -52,15 +52,14 @@ def test_noise_scale_finds_the_deviation_of_white_noise():
     assert noise_scale(list(noise)) == pytest.approx(0.3, rel=0.05)
 
 
-def test_long_run_factor_is_larger_under_momentum():
-    """White noise has a factor near 1, an AR(1) of ρ = 0.6 one near √(1.6 / 0.4) = 2."""
+def test_noise_scale_and_long_run_factor_give_the_long_run_deviation():
+    """Shocks of deviation 1 in an AR(1) of ρ wander by √n / (1 − ρ): 1 for white noise, 2.5 for ρ = 0.6."""
     rng = np.random.default_rng(2)
-    white = rng.normal(size=2000)
-    wander = [0.0]
-    for shock in white:
-        wander.append(0.6 * wander[-1] + shock)
-    assert long_run_factor(list(white)) == pytest.approx(1.0, abs=0.08)
-    assert long_run_factor(wander) == pytest.approx(2.0, rel=0.08)
+    for rho in (0.0, 0.6):
+        series = [0.0]
+        for shock in rng.normal(size=4000):
+            series.append(rho * series[-1] + shock)
+        assert noise_scale(series) * long_run_factor(series) == pytest.approx(1 / (1 - rho), rel=0.1)
 
 
 def test_innovation_is_measured_in_standard_errors_of_the_prediction():
