@@ -41,6 +41,8 @@ class Rollouts:
             (True: a later pass over them) or on others (False: an earlier minibatch). None where it is not known.
         clip_range: ε of the ratio clip, or (ε_low, ε_high).
         control_ids: Token ids of the protocol, such as the opening of a tool call.
+        first_feedback: A number for what each response's first action brought back, equal where it was the same and
+            negative where there was none, shape ``(B,)``.
         texts: One text a response. Kept out of what is sent; there is no way to turn it on yet.
 
     Raises:
@@ -54,6 +56,7 @@ class Rollouts:
         "control_ids",
         "correct",
         "entropies",
+        "first_feedback",
         "group_ids",
         "logprobs",
         "mask",
@@ -90,6 +93,7 @@ class Rollouts:
         trained: bool | None = None,
         clip_range: float | tuple[float, float] | None = None,
         control_ids: Sequence[int] | None = None,
+        first_feedback: ArrayLike | None = None,
         texts: Sequence[str] | None = None,
     ) -> None:
         self.logprobs = floats("logprobs", logprobs, None, "")
@@ -106,11 +110,12 @@ class Rollouts:
         self.token_ids = None if token_ids is None else integers("token_ids", token_ids, tokens, "logprobs")
         self.answer_mask = None if answer_mask is None else booleans("answer_mask", answer_mask, tokens, "logprobs")
         self.group_ids = self._response_integers("group_ids", group_ids)
-        self.correct = self._response_booleans("correct", correct)
-        if self.correct is None:
-            self.correct = self.rewards > 0
+        self.correct: NDArray[np.bool_] = (
+            self.rewards > 0 if correct is None else booleans("correct", correct, self.rewards.shape, "rewards")
+        )
         self.tool_calls = self._response_integers("tool_calls", tool_calls)
         self.tool_calls_valid = self._response_integers("tool_calls_valid", tool_calls_valid)
+        self.first_feedback = self._response_integers("first_feedback", first_feedback)
         self.truncated = self._response_booleans("truncated", truncated)
         self.trained = trained
         self.clip_range = _clip_range(clip_range)
@@ -153,7 +158,7 @@ class Rollouts:
         for name in ("logprobs", "old_logprobs", "sampler_logprobs", "ref_logprobs"):
             self._check_logprobs(name)
         if self.entropies is not None:
-            negative = self.mask & (self.entropies < -ROUNDING_NATS)
+            negative = self.mask & (self.entropies < -ROUNDING_NATS) & (self.entropies > -np.inf)
             refuse_where(negative, self.entropies, "entropies must be at least 0 on action tokens")
         if self.answer_mask is not None:
             refuse_where(
@@ -175,13 +180,16 @@ class Rollouts:
         logprobs: NDArray[np.floating] | None = getattr(self, name)
         if logprobs is None:
             return
-        # +Inf is counted as a bad value, like any other non-finite number.
-        positive = self.mask & (logprobs > ROUNDING_NATS) & (logprobs < np.inf)
-        refuse_where(positive, logprobs, f"{name} must be log-probabilities, at most 0 on action tokens")
-        if not self.mask.any() or (logprobs != 0).any(where=self.mask):
+        # One pass over everything first: what is wrong is looked for only where something may be. +Inf is counted
+        # as a bad value, like any other non-finite number.
+        if not logprobs.max() <= ROUNDING_NATS:
+            positive = self.mask & (logprobs > ROUNDING_NATS) & (logprobs < np.inf)
+            refuse_where(positive, logprobs, f"{name} must be log-probabilities, at most 0 on action tokens")
+        first = int(self.mask.argmax())
+        if logprobs.flat[first] != 0 or not self.mask.flat[first] or (self.mask & (logprobs != 0)).any():
             return
         # A policy that has collapsed to certainty may say 0 everywhere, and then its entropy says so too.
-        if self.entropies is None or (self.entropies > ROUNDING_NATS).any(where=self.mask):
+        if self.entropies is None or (self.mask & (self.entropies > ROUNDING_NATS)).any():
             raise RolloutsError(
                 f"{name} must be log-probabilities, got 0 (certainty) on every action token; "
                 "leave out what is not known rather than filling it with 0"
