@@ -38,11 +38,13 @@ __all__ = [
     "encode_json",
     "merge",
     "run_id",
+    "spell_non_finite",
 ]
 
 SCHEMA_VERSION = 1
 MSGPACK = "application/msgpack"
 JSON = "application/json"
+LARGEST_EXPONENT = 709.0  # e to a little more overflows float64, which Python raises instead of giving inf
 CAPABILITY_LEVELS = ("L0", "L1", "L2", "L3", "L4")
 
 Capability = Literal["L0", "L1", "L2", "L3", "L4"]
@@ -112,8 +114,8 @@ class Moments(_Wire, tag="moments", tag_field="type", frozen=True):
         if self.statistic == "mean":
             return mean
         if self.statistic == "ess_frac":
-            return self.sum**2 / (self.count * self.sum_squares) if self.sum_squares > 0 else None
-        variance = max(0.0, self.sum_squares / self.count - mean**2)
+            return self.sum * self.sum / (self.count * self.sum_squares) if self.sum_squares > 0 else None
+        variance = max(0.0, self.sum_squares / self.count - mean * mean)
         return variance if self.statistic == "variance" else math.sqrt(variance)
 
 
@@ -174,7 +176,9 @@ class Histogram(_Wire, tag="histogram", tag_field="type", frozen=True):
         below = cumulative[index] - counts[index]
         inside = (target - below) / counts[index] if counts[index] > 0 else 0.0
         position = self.low + (index + inside) * (self.high - self.low) / len(counts)
-        return math.exp(position) if self.scale == "exp" else float(position)
+        if self.scale == "linear":
+            return float(position)
+        return math.exp(position) if position < LARGEST_EXPONENT else math.inf
 
 
 Summary = Moments | Extreme | Histogram
@@ -253,7 +257,7 @@ def encode(message: msgspec.Struct) -> bytes:
 
 def encode_json(message: msgspec.Struct) -> bytes:
     """Encode a wire struct as JSON, non-finite numbers as strings."""
-    return json.dumps(_spell_non_finite(msgspec.to_builtins(message)), allow_nan=False).encode()
+    return json.dumps(spell_non_finite(msgspec.to_builtins(message)), allow_nan=False).encode()
 
 
 def decode_batch(body: bytes, media_type: str = MSGPACK) -> Batch:
@@ -270,9 +274,7 @@ def decode_batch(body: bytes, media_type: str = MSGPACK) -> Batch:
     except ValueError as error:
         raise msgspec.DecodeError(f"JSON is malformed: {error}") from error
     if isinstance(loaded, dict) and isinstance(loaded.get("records"), list):
-        loaded["records"] = [
-            msgspec.Raw(msgspec.json.encode(_spell_non_finite(record))) for record in loaded["records"]
-        ]
+        loaded["records"] = [msgspec.Raw(msgspec.json.encode(spell_non_finite(record))) for record in loaded["records"]]
     return msgspec.convert(loaded, Batch, strict=False)
 
 
@@ -310,11 +312,12 @@ def merge(records: Iterable[Record]) -> dict[str, float]:
     return scalars | {name: value for name, value in values.items() if value is not None}
 
 
-def _spell_non_finite(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
+def spell_non_finite(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
+    """Give a JSON tree with its non-finite numbers as "NaN", "Infinity" and "-Infinity"."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):
-        return {key: _spell_non_finite(item) for key, item in value.items()}
+        return {key: spell_non_finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_spell_non_finite(item) for item in value]
+        return [spell_non_finite(item) for item in value]
     return value

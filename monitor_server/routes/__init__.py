@@ -1,1 +1,1 @@
-"""HTTP routes: parse, call, return."""
+"""The HTTP routes: parse, call, return. Paths and shapes are those of docs/api.md."""

@@ -1,1 +1,1 @@
-"""The only place that speaks SQL."""
+"""The store: the only place that speaks SQL. Its methods never commit; `Store.write` does."""

@@ -1,0 +1,39 @@
+"""What the clock finds: a run that makes no step, and a trainer that is not heard at all.
+
+The rule itself stands in the store (`Runs.changed`), where readers and the writer's tick share it.
+"""
+
+from monitor_server.detection.protocol import Finding, Severity
+
+__all__ = ["LOST", "STALE", "is_clock_kind", "silence"]
+
+STALE = "telemetry_stale"
+LOST = "trainer_lost"
+
+
+def is_clock_kind(kind: str) -> bool:
+    """Whether the clock, not the detectors, speaks of this kind."""
+    return kind in (STALE, LOST)
+
+
+def silence(
+    status: str, *, step: int, silent_seconds: float, stall_seconds: float, lost_factor: float
+) -> list[Finding]:
+    """Give what holds for a run of this status; nothing while it makes steps or has ended."""
+    stale = _finding(STALE, Severity.WARNING, step, silent=silent_seconds, threshold=stall_seconds, what="no step")
+    lost = _finding(
+        LOST, Severity.CRITICAL, step, silent=silent_seconds, threshold=lost_factor * stall_seconds, what="no word"
+    )
+    return {"stalled": [stale], "lost": [stale, lost]}.get(status, [])
+
+
+def _finding(kind: str, severity: Severity, step: int, *, silent: float, threshold: float, what: str) -> Finding:
+    return Finding(
+        kind=kind,
+        severity=severity,
+        step=step,
+        score=silent,
+        threshold=threshold,
+        summary=f"{what} from the trainer for {silent:.0f} s; expected within {threshold:.0f} s",
+        evidence={"statistic": silent, "threshold": threshold, "window": "seconds since the last step"},
+    )

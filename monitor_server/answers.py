@@ -1,0 +1,176 @@
+"""What the API answers: one model for each shape of docs/api.md, made from rows of the store.
+
+Non-finite numbers become "NaN", "Infinity" and "-Infinity" here and nowhere else.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from monitor_server.detection.protocol import Phase, Severity
+from monitor_server.store.runs import Recent
+from trainer_hooks.wire import Capability, spell_non_finite
+
+__all__ = [
+    "SPARKLINE_SIGNAL",
+    "AlertItem",
+    "Health",
+    "Page",
+    "PhaseItem",
+    "RunDetail",
+    "RunItem",
+    "SeriesItem",
+    "Sparkline",
+    "Status",
+    "StepEvent",
+    "StepItem",
+    "alert_item",
+    "run_item",
+]
+
+Status = Literal["running", "finished", "stopped", "stalled", "lost"]
+AlertState = Literal["pending", "firing", "resolved"]
+Item = TypeVar("Item")
+
+SPARKLINE_SIGNAL = "reward/mean"
+
+
+class Answer(BaseModel):
+    """Base of all answers."""
+
+    model_config = ConfigDict(ser_json_inf_nan="strings", frozen=True)
+
+
+class Page(Answer, Generic[Item]):
+    """A part of a list; ``next`` is the cursor of the part that follows."""
+
+    items: list[Item]
+    next: str | None = None
+
+
+class Sparkline(Answer):
+    """The newest values of one signal."""
+
+    signal: str
+    values: list[float]
+
+
+class RunItem(Answer):
+    """A run as it is listed."""
+
+    id: str
+    project: str
+    name: str
+    status: Status
+    phase: Phase
+    attempt: int
+    last_step: int | None
+    last_seen: float
+    started_at: float
+    world_size: int
+    capability: Capability
+    source: str
+    alerts: int
+    sparkline: Sparkline
+
+
+class RunDetail(RunItem):
+    """A run with what its list leaves out."""
+
+    config: dict[str, JsonValue] | None
+    signals: list[str]
+
+
+class SeriesItem(Answer):
+    """A signal over the steps at which it was observed."""
+
+    signal: str
+    steps: list[int]
+    values: list[float]
+
+
+class StepItem(Answer):
+    """One step with all its signals."""
+
+    step: int
+    attempt: int
+    time: float
+    policy_version: int | None
+    signals: dict[str, float]
+
+
+class PhaseItem(Answer):
+    """An interval of steps, both ends included; ``to_step`` is null for the phase the run is in."""
+
+    phase: Phase
+    from_step: int
+    to_step: int | None
+
+
+class AlertItem(Answer):
+    """One opening of an alert."""
+
+    id: str
+    run_id: str
+    run: str
+    project: str
+    kind: str
+    severity: Severity
+    state: AlertState
+    phase: Phase
+    opened_step: int
+    last_step: int
+    resolved_step: int | None
+    opened_at: float
+    summary: str
+    evidence: dict[str, JsonValue]
+
+
+class StepEvent(Answer):
+    """A step as it is pushed to subscribers."""
+
+    run_id: str
+    attempt: int
+    step: int
+    phase: Phase
+    signals: dict[str, float]
+
+
+class Health(Answer):
+    """The process lives, or the store answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+def run_item(row: Mapping[str, Any]) -> RunItem:
+    """Make a run's item from its row in ``Runs.page`` or ``Runs.view``."""
+    return RunItem.model_validate(_run_fields(row))
+
+
+def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
+    """Make a run's full answer from its row in ``Runs.view``."""
+    config = None if row["config"] is None else spell_non_finite(msgspec.msgpack.decode(row["config"]))
+    return RunDetail.model_validate(_run_fields(row) | {"config": config, "signals": sorted(signals)})
+
+
+def alert_item(row: Mapping[str, Any]) -> AlertItem:
+    """Make an alert's item from its row in ``Alerts.page``."""
+    evidence = row["evidence"]
+    if isinstance(evidence, bytes):
+        evidence = msgspec.msgpack.decode(evidence)
+    return AlertItem.model_validate({**row, "evidence": spell_non_finite(evidence)})
+
+
+def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    recent = msgspec.msgpack.decode(row["recent"], type=Recent)
+    # What was last known of a silent run is no longer known, except that it had collapsed.
+    silent = row["status"] in ("stalled", "lost") and row["phase"] != Phase.COLLAPSED
+    return {
+        **row,
+        "phase": Phase.UNKNOWN if silent else row["phase"],
+        "attempt": row["ordinal"],
+        "alerts": row["firing"],
+        "sparkline": {"signal": SPARKLINE_SIGNAL, "values": recent.rewards},
+    }

@@ -1,0 +1,57 @@
+"""The collector's settings: the only place in this package that reads the environment.
+
+Every setting is an environment variable ``RLVITALS_<NAME>`` and stands in docs/configuration.md, which a test checks.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+__all__ = ["Settings"]
+
+MEBIBYTE = 1024 * 1024
+
+
+class Settings(BaseSettings):
+    """Settings of one collector process; sizes in bytes, times in seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="RLVITALS_", extra="ignore", frozen=True)
+
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; beyond loopback anyone who reaches it can write"
+    )
+    port: int = Field(default=8600, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
+    database_url: str = Field(
+        default="sqlite:///rlvitals.db", description="SQLAlchemy URL of the store; created if missing"
+    )
+    max_body_bytes: int = Field(default=32 * MEBIBYTE, ge=1, description="Largest request body, as sent")
+    max_decoded_bytes: int = Field(default=128 * MEBIBYTE, ge=1, description="Largest request body after decompression")
+    max_records: int = Field(default=10_000, ge=1, description="Most records in one batch")
+    max_signals: int = Field(default=500, ge=1, description="Most different signals one run may have")
+    max_name_chars: int = Field(default=200, ge=1, description="Longest name of a signal, run or project")
+    max_waiting_batches: int = Field(
+        default=1_000, ge=1, description="Batches waiting for the writer before it answers 503"
+    )
+    step_deadline_seconds: float = Field(
+        default=60.0, ge=0, description="A step whose ranks have not all reported is complete after this long"
+    )
+    stall_minimum_seconds: float = Field(
+        default=300.0, gt=0, description="A run is never called stalled sooner than this"
+    )
+    stall_factor: float = Field(
+        default=5.0, gt=0, description="Stalled after this many median step times without a step"
+    )
+    lost_factor: float = Field(
+        default=10.0, gt=1, description="Lost after this many stall deadlines without a sign of life"
+    )
+    tick_seconds: float = Field(default=1.0, gt=0, description="How often deadlines and stalls are looked at")
+    stream_queue: int = Field(
+        default=1_000, ge=1, description="Events held for a slow subscriber before the oldest is dropped"
+    )
+    exposed_runs: int = Field(default=200, ge=0, description="Most runs on /metrics, the newest first")
+    exposed_signals: int = Field(default=100, ge=0, description="Most signals of a run on /metrics")
+    dashboard: str = Field(default="dashboard.app:attach", description="What draws the dashboard; empty for none")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe line to log"
+    )

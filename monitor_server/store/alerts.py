@@ -1,0 +1,86 @@
+"""Alerts and their states."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from monitor_server.store.tables import alerts, runs
+
+__all__ = ["Alert", "Alerts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One opening of an alert; a finding that comes back opens another."""
+
+    id: str
+    run_id: str
+    kind: str
+    severity: str
+    phase: str
+    opened_step: int
+    last_step: int
+    opened_at: float
+    summary: str
+    evidence: Mapping[str, Any]
+    state: str = "firing"
+    resolved_step: int | None = None
+
+
+class Alerts:
+    """Reads and writes alerts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def firing(self, run_id: str) -> list[Alert]:
+        """Give the alerts that fire on a run, the oldest first."""
+        query = (
+            select(*[alert for alert in alerts.c if alert.name != "number"])
+            .where(alerts.c.run_id == run_id, alerts.c.state == "firing")
+            .order_by(alerts.c.number)
+        )
+        return [_alert(row) for row in self._connection.execute(query).mappings()]
+
+    def add(self, alert: Alert) -> None:
+        """Write a new alert."""
+        self._connection.execute(insert(alerts), _values(alert))
+
+    def save(self, alert: Alert) -> None:
+        """Write an alert back."""
+        self._connection.execute(update(alerts).where(alerts.c.id == alert.id), _values(alert))
+
+    def page(
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        run_id: str | None = None,
+        state: str | None = None,
+        severity: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """Give alerts with their run's name and project, the newest first, before the one numbered ``before``."""
+        query = (
+            select(alerts, runs.c.name.label("run"), runs.c.project)
+            .join(runs, runs.c.id == alerts.c.run_id)
+            .order_by(alerts.c.number.desc())
+            .limit(limit)
+        )
+        if before is not None:
+            query = query.where(alerts.c.number < before)
+        for column, wanted in ((alerts.c.run_id, run_id), (alerts.c.state, state), (alerts.c.severity, severity)):
+            if wanted is not None:
+                query = query.where(column == wanted)
+        rows = self._connection.execute(query).mappings()
+        return [{str(name): value for name, value in row.items()} for row in rows]
+
+
+def _values(alert: Alert) -> Mapping[str, Any]:
+    return asdict(alert) | {"evidence": msgspec.msgpack.encode(alert.evidence)}
+
+
+def _alert(row: RowMapping) -> Alert:
+    return Alert(**{**row, "evidence": msgspec.msgpack.decode(row["evidence"])})

@@ -1,0 +1,40 @@
+"""Packs a step's signals into float64 places, and unpacks them, one step or many at once.
+
+A signal's place is its position among the run's signals; a row ends with the last place known when it was written.
+A place that was not observed holds `ABSENT`, a NaN with bits that no arithmetic makes; every other NaN is written as
+the ordinary one, so that observed and not observed never look alike.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["column", "pack", "unpack"]
+
+ABSENT = np.uint64(0x7FF8_0000_0000_0A85)
+FLOAT = np.dtype("<f8")
+BITS = np.dtype("<u8")
+
+
+def pack(signals: Mapping[str, float], positions: Mapping[str, int]) -> bytes:
+    """Pack ``signals``, each of which has a position."""
+    row = np.full(len(positions), ABSENT, dtype=BITS)
+    values = np.fromiter(signals.values(), dtype=FLOAT, count=len(signals))
+    values[np.isnan(values)] = np.nan
+    row[[positions[name] for name in signals]] = values.view(BITS)
+    return row.tobytes()
+
+
+def unpack(packed: bytes, names: Sequence[str]) -> dict[str, float]:
+    """Give the observed signals of one row; ``names`` are the run's signals in the order of their positions."""
+    row = np.frombuffer(packed, dtype=BITS)
+    observed = np.flatnonzero(row != ABSENT)
+    return dict(zip([names[place] for place in observed.tolist()], row.view(FLOAT)[observed].tolist(), strict=True))
+
+
+def column(cells: Sequence[bytes]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Give the values and whether they were observed, from one signal's 8-byte cells, empty where a row is short."""
+    absent = ABSENT.astype(BITS).tobytes()
+    bits = np.frombuffer(b"".join([cell or absent for cell in cells]), dtype=BITS)
+    return bits.view(FLOAT), bits != ABSENT

@@ -1,0 +1,38 @@
+"""All repositories on one connection, inside one transaction."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, text
+
+from monitor_server.store.alerts import Alerts
+from monitor_server.store.detection import DetectorStates, Phases
+from monitor_server.store.records import Records, Waiting
+from monitor_server.store.runs import Runs
+from monitor_server.store.steps import Steps
+
+__all__ = ["Repositories"]
+
+
+class Repositories:
+    """The store's tables by subject. Nothing here commits."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.runs = Runs(connection)
+        self.records = Records(connection)
+        self.waiting = Waiting(connection)
+        self.steps = Steps(connection)
+        self.phases = Phases(connection)
+        self.alerts = Alerts(connection)
+        self.detector_states = DetectorStates(connection)
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what the block wrote, and only that, if it raises."""
+        with self._connection.begin_nested():
+            yield
+
+    def ping(self) -> None:
+        """Ask the database for an answer."""
+        self._connection.execute(text("SELECT 1"))

@@ -1,0 +1,179 @@
+"""Runs and their attempts."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, func, insert, select, update
+
+from monitor_server.store.tables import alerts, attempts, runs
+
+__all__ = ["Recent", "Run", "Runs"]
+
+RECENT_STEPS = 64
+
+
+class Recent(msgspec.Struct):
+    """Times and rewards of the newest steps, for the step time and the sparkline."""
+
+    times: list[float] = []
+    steps: list[int] = []
+    rewards: list[float] = []
+
+    def add(self, *, step: int, time: float, reward: float | None) -> None:
+        """Append a step and forget the oldest."""
+        self.steps = [*self.steps[1 - RECENT_STEPS :], step]
+        self.times = [*self.times[1 - RECENT_STEPS :], time]
+        if reward is not None:
+            self.rewards = [*self.rewards[1 - RECENT_STEPS :], reward]
+
+    def step_seconds(self) -> float | None:
+        """Give the median time of a step, or None before two steps of one attempt were seen."""
+        points = list(zip(self.steps, self.times, strict=True))
+        taken = sorted(
+            (later - sooner) / (after - before)
+            for (before, sooner), (after, later) in pairwise(points)
+            if after > before and later >= sooner
+        )
+        return taken[len(taken) // 2] if taken else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A run as the pipeline works on it; ``save`` writes it back."""
+
+    id: str
+    project: str
+    name: str
+    source: str
+    capability: str
+    world_size: int
+    attempt: int
+    started_at: float
+    last_seen: float
+    last_step_at: float
+    stall_seconds: float
+    config: bytes | None = None
+    phase: str = "unknown"
+    ended: str | None = None
+    announced: str = ""
+    last_step: int | None = None
+    step_seconds: float | None = None
+    recent: Recent = field(default_factory=Recent)
+
+
+class Runs:
+    """Reads and writes runs."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def find(self, run_id: str) -> Run | None:
+        """Give the run to work on, or None."""
+        row = self._connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one_or_none()
+        if row is None:
+            return None
+        fields = _fields(row)
+        del fields["number"]
+        recent = msgspec.msgpack.decode(fields.pop("recent"), type=Recent)
+        return Run(**fields, recent=recent)
+
+    def add(self, run: Run) -> None:
+        """Write a new run."""
+        self._connection.execute(insert(runs), _values(run))
+
+    def save(self, run: Run) -> None:
+        """Write a run back."""
+        self._connection.execute(update(runs).where(runs.c.id == run.id), _values(run))
+
+    def enter_attempt(self, run_id: str, attempt: int, *, world_size: int, now: float) -> int:
+        """Note an attempt and give its world size: the largest that any of its ranks has told."""
+        here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
+        known = self._connection.execute(select(attempts.c.world_size).where(here)).scalar()
+        if known is None:
+            self._connection.execute(
+                insert(attempts), {"run_id": run_id, "attempt": attempt, "world_size": world_size, "first_seen": now}
+            )
+        elif known < world_size:
+            self._connection.execute(update(attempts).where(here), {"world_size": world_size})
+        return max(known or 0, world_size)
+
+    def attempts(self, run_id: str) -> dict[int, tuple[int, int]]:
+        """Give each attempt's ordinal, from 1, and world size."""
+        rows = self._connection.execute(
+            select(attempts.c.attempt, attempts.c.world_size)
+            .where(attempts.c.run_id == run_id)
+            .order_by(attempts.c.attempt)
+        )
+        return {attempt: (ordinal, world_size) for ordinal, (attempt, world_size) in enumerate(rows, start=1)}
+
+    def view(self, run_id: str, *, now: float, lost_factor: float) -> dict[str, Any] | None:
+        """Give the run as readers see it, or None."""
+        query = _view(now, lost_factor).where(runs.c.id == run_id)
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _fields(row)
+
+    def page(
+        self,
+        *,
+        now: float,
+        lost_factor: float,
+        limit: int,
+        before: int | None = None,
+        project: str | None = None,
+        status: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """Give runs as readers see them, the newest first, before the one numbered ``before``."""
+        query = _view(now, lost_factor).order_by(runs.c.number.desc()).limit(limit)
+        if before is not None:
+            query = query.where(runs.c.number < before)
+        if project is not None:
+            query = query.where(runs.c.project == project)
+        if status is not None:
+            query = query.where(_status(now, lost_factor) == status)
+        return [_fields(row) for row in self._connection.execute(query).mappings()]
+
+    def exists(self, run_id: str) -> bool:
+        """Whether a run has this id."""
+        return self._connection.execute(select(runs.c.id).where(runs.c.id == run_id)).first() is not None
+
+    def live(self, *, now: float, lost_factor: float, limit: int) -> list[dict[str, Any]]:
+        """Give the runs that have not ended, the last heard first."""
+        query = _view(now, lost_factor).where(runs.c.ended.is_(None)).order_by(runs.c.last_seen.desc()).limit(limit)
+        return [_fields(row) for row in self._connection.execute(query).mappings()]
+
+    def changed(self, *, now: float, lost_factor: float) -> list[tuple[str, str]]:
+        """Give id and status of the runs whose status is not the one last announced."""
+        status = _status(now, lost_factor)
+        rows = self._connection.execute(select(runs.c.id, status).where(status != runs.c.announced))
+        return [(run_id, new) for run_id, new in rows]
+
+
+def _fields(row: RowMapping) -> dict[str, Any]:
+    return {str(name): value for name, value in row.items()}
+
+
+def _values(run: Run) -> Mapping[str, Any]:
+    return asdict(run) | {"recent": msgspec.msgpack.encode(run.recent)}
+
+
+def _status(now: float, lost_factor: float) -> ColumnElement[str]:
+    """The status of a run at ``now``: said by the trainer, or told by the clock."""
+    return case(
+        (runs.c.ended.is_not(None), runs.c.ended),
+        (now - runs.c.last_seen > lost_factor * runs.c.stall_seconds, "lost"),
+        (now - runs.c.last_step_at > runs.c.stall_seconds, "stalled"),
+        else_="running",
+    )
+
+
+def _view(now: float, lost_factor: float) -> Select[Any]:
+    firing = select(func.count()).where(alerts.c.run_id == runs.c.id, alerts.c.state == "firing").scalar_subquery()
+    ordinal = (
+        select(func.count())
+        .where(attempts.c.run_id == runs.c.id, attempts.c.attempt <= runs.c.attempt)
+        .scalar_subquery()
+    )
+    return select(runs, _status(now, lost_factor).label("status"), firing.label("firing"), ordinal.label("ordinal"))

@@ -1,0 +1,174 @@
+"""The tables. Their history is in ``migrations``; a test holds the two together.
+
+Signals of a step are packed: float64, little-endian, one place for each signal of the run in the order of the
+``signals`` table. SQLite would turn NaN into NULL, and a name per value would cost four times the bytes.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+__all__ = [
+    "alerts",
+    "attempts",
+    "detector_states",
+    "metadata",
+    "phases",
+    "records",
+    "runs",
+    "signals",
+    "steps",
+    "waiting",
+]
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_N_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _run() -> Column[str]:
+    return Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False)
+
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("project", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("source", String, nullable=False),
+    Column("capability", String, nullable=False),
+    Column("world_size", Integer, nullable=False),
+    Column("config", LargeBinary),  # msgpack
+    Column("attempt", BigInteger, nullable=False),  # the newest, as the trainer numbers it
+    Column("phase", String, nullable=False),
+    Column("ended", String),  # finished or stopped, said by the trainer
+    Column("announced", String, nullable=False),  # the status last told to subscribers
+    Column("started_at", Float, nullable=False),
+    Column("last_seen", Float, nullable=False),
+    Column("last_step", BigInteger),
+    Column("last_step_at", Float, nullable=False),  # when the newest step was completed here
+    Column("step_seconds", Float),  # median, once two steps were seen
+    Column("stall_seconds", Float, nullable=False),
+    Column("recent", LargeBinary, nullable=False),  # msgpack of the last steps' times and rewards
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    _run(),
+    Column("attempt", BigInteger, nullable=False),
+    Column("world_size", Integer, nullable=False),
+    Column("first_seen", Float, nullable=False),
+    UniqueConstraint("run_id", "attempt"),
+)
+
+signals = Table(
+    "signals",
+    metadata,
+    _run(),
+    Column("position", Integer, nullable=False),
+    Column("name", String, nullable=False),
+    UniqueConstraint("run_id", "name"),
+    UniqueConstraint("run_id", "position"),
+)
+
+records = Table(
+    "records",
+    metadata,
+    _run(),
+    Column("attempt", BigInteger, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),  # msgpack of wire.Record
+    UniqueConstraint("run_id", "attempt", "rank", "seq"),
+    Index(None, "run_id", "attempt", "step"),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("step", BigInteger, primary_key=True, autoincrement=False),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("time", Float, nullable=False),
+    Column("policy_version", BigInteger),
+    Column("data_version", String),
+    Column("packed", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,  # a run's steps lie beside each other on disk
+)
+
+waiting = Table(  # steps of which not every rank has reported
+    "waiting",
+    metadata,
+    _run(),
+    Column("attempt", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("first_seen", Float, nullable=False, index=True),
+    UniqueConstraint("run_id", "attempt", "step"),
+)
+
+phases = Table(
+    "phases",
+    metadata,
+    _run(),
+    Column("from_step", BigInteger, nullable=False),
+    Column("to_step", BigInteger),  # NULL while it lasts
+    Column("phase", String, nullable=False),
+    UniqueConstraint("run_id", "from_step"),
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", String, nullable=False, unique=True),
+    _run(),
+    Column("kind", String, nullable=False),
+    Column("severity", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("phase", String, nullable=False),  # of the run, when it opened
+    Column("opened_step", BigInteger, nullable=False),
+    Column("last_step", BigInteger, nullable=False),
+    Column("resolved_step", BigInteger),
+    Column("opened_at", Float, nullable=False),
+    Column("summary", Text, nullable=False),
+    Column("evidence", LargeBinary, nullable=False),  # msgpack
+    Index(None, "run_id", "state"),
+    Index(
+        "uq_alerts_firing",
+        "run_id",
+        "kind",
+        unique=True,
+        sqlite_where=text("state = 'firing'"),
+        postgresql_where=text("state = 'firing'"),
+    ),
+)
+
+detector_states = Table(
+    "detector_states",
+    metadata,
+    Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("attempt", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),  # the last step the state has seen
+    Column("state", LargeBinary, nullable=False),  # msgpack
+)

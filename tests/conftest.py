@@ -1,0 +1,106 @@
+"""What tests of every part share: a real collector on a free port of this machine."""
+
+import contextlib
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import urllib3
+
+from monitor_server.app import create_app
+from monitor_server.server import Server, bind
+from monitor_server.settings import Settings
+from trainer_hooks import wire
+
+
+@dataclass(frozen=True)
+class LiveCollector:
+    """A collector that listens, and a few ways to ask it."""
+
+    url: str
+    app: Any
+    pool: urllib3.PoolManager
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Give the JSON at a path below /api/v1."""
+        answer = self.pool.request("GET", f"{self.url}/api/v1{path}", fields=query or None)
+        assert answer.status == 200, answer.data
+        return answer.json()
+
+    def post(self, body: bytes, *, media_type: str = wire.JSON, encoding: str | None = None) -> Any:
+        """Send a body to ingest and give the answer with its status."""
+        headers = {"Content-Type": media_type} | ({"Content-Encoding": encoding} if encoding else {})
+        return self.pool.request("POST", f"{self.url}/api/v1/ingest", body=body, headers=headers)
+
+    def send(self, **batch: Any) -> dict[str, Any]:
+        """Send a batch as JSON and give its receipt."""
+        answer = self.post(json.dumps({"schema_version": wire.SCHEMA_VERSION} | batch).encode())
+        assert answer.status == 200, answer.data
+        return answer.json()
+
+    def run(self, **batch: Any) -> str:
+        """Send a batch and give its run's id."""
+        return self.send(**batch)["run_id"]
+
+
+@contextlib.contextmanager
+def serving(settings: Settings, **options: Any) -> Iterator[LiveCollector]:
+    """Run a collector in a thread until the block ends."""
+    listening = bind("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    app = create_app(settings.model_copy(update={"port": port}), **options)
+    server = Server(app, log_level="warning")
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="collector")
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not server.started and thread.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert server.started
+    with urllib3.PoolManager(maxsize=8, retries=False, timeout=30) as pool:
+        try:
+            yield LiveCollector(f"http://127.0.0.1:{port}", app, pool)
+        finally:
+            server.should_exit = True
+            thread.join()
+            listening.close()
+
+
+@pytest.fixture(scope="session")
+def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
+    """A collector for the whole session; tests keep apart by the names of their runs."""
+    database = tmp_path_factory.mktemp("collector") / "rlvitals.db"
+    with serving(Settings(database_url=f"sqlite:///{database}", dashboard="")) as live:
+        yield live
+
+
+@pytest.fixture
+def start_collector(tmp_path: Any) -> Iterator[Any]:
+    """Start a collector with own settings, clock or engine: `start_collector(stall_factor=2, clock=clock)`."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*, clock: Any = time.time, engine: Any = None, **settings: Any) -> LiveCollector:
+            defaults = {"database_url": f"sqlite:///{tmp_path / 'rlvitals.db'}", "dashboard": "", "tick_seconds": 0.02}
+            options = {"clock": clock} | ({"engine": engine} if engine else {})
+            return stack.enter_context(serving(Settings(**(defaults | settings)), **options))
+
+        yield start
+
+
+@pytest.fixture
+def run_name() -> str:
+    """A name no other test has used."""
+    return f"run-{uuid.uuid4().hex[:8]}"
+
+
+def eventually(ask: Any, *, seconds: float = 15.0) -> Any:
+    """Ask until the answer is true, and give it."""
+    deadline = time.monotonic() + seconds
+    while not (answer := ask()):
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.01)
+    return answer
