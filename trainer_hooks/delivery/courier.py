@@ -122,6 +122,8 @@ class Courier(Generic[Item]):
         self._deadline = self._clock() + timeout_seconds
         self._closing.set()
         self._wake.set()
+        if self._thread is threading.current_thread():
+            return  # on_alert has closed the monitor: this thread goes on to deliver what is left
         if self._thread.is_alive():
             self._thread.join(timeout_seconds)
         left = len(self._outbox) + len(self._buffer)

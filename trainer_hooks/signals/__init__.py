@@ -4,6 +4,8 @@ Each family is a function from `ActionTokens` to summaries that merge over ranks
 A signal whose input is missing, or that cannot say anything, is absent.
 """
 
+import numpy as np
+
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import (
     displacement,
@@ -50,6 +52,8 @@ def summarise(rollouts: Rollouts) -> dict[str, Summary]:
     """
     tokens = ActionTokens.of(rollouts)
     summaries: dict[str, Summary] = {}
-    for family in FAMILIES:
-        summaries |= family(tokens)
+    # NaN, Inf and empty actions are ordinary here, and numpy would warn of each.
+    with np.errstate(all="ignore"):
+        for family in FAMILIES:
+            summaries |= family(tokens)
     return summaries

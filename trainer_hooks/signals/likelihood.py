@@ -1,7 +1,5 @@
 """Likelihood of correct and incorrect responses, whole and action by action."""
 
-import numpy as np
-
 from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.reductions import bins, moments, observed
 from trainer_hooks.wire import Summary
@@ -24,8 +22,7 @@ def likelihood(tokens: ActionTokens) -> dict[str, Summary]:
     logprobs, is_correct = tokens.logprobs, tokens.is_correct
     sums = tokens.per_response(logprobs)
     is_spoken = tokens.lengths > 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = (sums / tokens.lengths)[is_spoken]
+    means = sums[is_spoken] / tokens.lengths[is_spoken]
     correct_logprobs, correct_actions = logprobs[is_correct], tokens.action[is_correct]
     by_action = {
         f"likelihood/action{index}": moments(correct_logprobs[correct_actions == index])

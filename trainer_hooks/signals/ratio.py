@@ -33,9 +33,9 @@ def ratio(tokens: ActionTokens) -> dict[str, Summary]:
     if log_ratio is None:
         return {}
     ratios = np.exp(np.clip(log_ratio, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
+    ratios[~np.isfinite(log_ratio)] = np.nan
     top = largest(log_ratio)
-    with np.errstate(over="ignore"):
-        shown = None if top is None else Extreme(extreme=float(np.exp(top.extreme)))
+    shown = None if top is None else Extreme(extreme=float(np.exp(top.extreme)))
     return observed(
         {
             "ratio/max": shown,
@@ -54,8 +54,9 @@ def _clipped(tokens: ActionTokens, ratios: np.ndarray[tuple[int], np.dtype[np.fl
     below, above = tokens.rollouts.clip_range
     low = int(np.count_nonzero((ratios < 1 - below) & (tokens.advantages < 0)))
     high = int(np.count_nonzero((ratios > 1 + above) & (tokens.advantages > 0)))
+    known = int(np.count_nonzero(~np.isnan(ratios)))
     return {
-        "ratio/clip_frac": share(low + high, ratios.size),
-        "ratio/clip_low_frac": share(low, ratios.size),
-        "ratio/clip_high_frac": share(high, ratios.size),
+        "ratio/clip_frac": share(low + high, known),
+        "ratio/clip_low_frac": share(low, known),
+        "ratio/clip_high_frac": share(high, known),
     }

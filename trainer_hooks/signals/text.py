@@ -54,5 +54,4 @@ def _distinct_share(items: NDArray[np.int64], response: NDArray[np.intp], respon
     items, response = items[order], response[order]
     is_new = np.ones(items.size, dtype=np.bool_)
     is_new[1:] = (items[1:] != items[:-1]) | (response[1:] != response[:-1])
-    with np.errstate(invalid="ignore"):
-        return np.bincount(response[is_new], minlength=responses) / np.bincount(response, minlength=responses)
+    return np.bincount(response[is_new], minlength=responses) / np.bincount(response, minlength=responses)

@@ -1,0 +1,53 @@
+import json
+import subprocess
+import sys
+
+HEAVY = ("torch", "transformers", "trl", "fastapi", "pydantic", "sqlalchemy", "dash", "plotly", "monitor_server")
+
+
+def run(code):
+    """Run code in a fresh interpreter and give what it prints as JSON."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+def test_the_sdk_works_where_nothing_heavy_is_installed():
+    """With every framework impossible to import, the package imports, validates and reduces."""
+    code = f"""
+import json, sys
+for name in {HEAVY!r}: sys.modules[name] = None
+import trainer_hooks
+from trainer_hooks.signals import summarise
+from trainer_hooks.delivery.http import HttpTransport
+rollouts = trainer_hooks.Rollouts([[-1.0, -3.0]], [[1, 1]], [1.0])
+trainer_hooks.connect().log_step(1, rollouts=rollouts)
+print(json.dumps(summarise(rollouts)["likelihood/correct"].value()))
+"""
+    assert run(code) == -2.0
+
+
+def test_importing_the_sdk_loads_numpy_and_msgspec_alone():
+    """Nothing outside the standard library but numpy and msgspec is loaded; not even urllib3, half of the time."""
+    code = """
+import json, sys
+import trainer_hooks
+loaded = {name.partition(".")[0] for name in sys.modules}
+print(json.dumps(sorted(loaded - set(sys.stdlib_module_names))))
+"""
+    assert [name for name in run(code) if not name.startswith(("_", "sitecustomize"))] == [
+        "msgspec",
+        "numpy",
+        "trainer_hooks",
+    ]
+
+
+def test_a_monitor_without_an_address_starts_no_thread_and_loads_no_network():
+    """A trainer that is not watched pays for an import and no more."""
+    code = """
+import json, sys, threading
+import trainer_hooks
+with trainer_hooks.connect() as monitor:
+    monitor.log_step(1, {"x": 1.0})
+print(json.dumps([threading.active_count(), "urllib3" in sys.modules]))
+"""
+    assert run(code) == [1, False]

@@ -1,0 +1,262 @@
+"""Whatever the collector does, training goes on and what can arrive arrives, in order."""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import trainer_hooks
+from trainer_hooks.delivery import courier as courier_module
+from trainer_hooks.wire import Receipt, Rejection, encode
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch):
+    """Let the backing off be over at once; its times are tested with a clock of their own."""
+    monkeypatch.setattr("trainer_hooks.delivery.transport.FIRST_DELAY_SECONDS", 0.0)
+
+
+def losses(monitor):
+    """Give the records that will never arrive."""
+    return monitor._tally.lost_records
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, b"oops", {}),
+        (503, b"", {"Retry-After": "0"}),
+        (429, b"", {"Retry-After": "nonsense"}),
+        (408, b"", {}),
+        (302, b"", {"Location": "/elsewhere"}),
+        (200, b"<html>please log in</html>", {"Content-Type": "text/html"}),
+        (200, b"", {}),
+        (200, encode(Receipt(run_id="r", accepted=1))[:-3], {}),
+        (200, b"\x00" * (3 << 20), {}),
+    ],
+    ids=["500", "503", "429", "408", "redirect", "html", "empty", "truncated", "huge"],
+)
+def test_answers_that_are_no_receipt_are_tried_again(collector, connect, answer):
+    """The records stay until a receipt for them has come, and then each has arrived once."""
+    collector.answers = [answer] * 3
+    monitor = connect()
+    for step in range(5):
+        monitor.log_step(step, {"x": float(step)})
+    assert monitor.flush(20)
+    assert [record.step for record in collector.records] == [0, 1, 2, 3, 4]
+    assert losses(monitor) == 0
+
+
+def test_a_refused_batch_is_dropped_and_counted(collector, connect, caplog):
+    """401 will not become 200 by asking again; the loss is in the log and in the next record."""
+    monitor = connect()
+    collector.wait_for(lambda seen: bool(seen.batches))
+    collector.answers = [(401, b'{"error": "NotAllowed"}', {})]
+    with caplog.at_level(logging.WARNING, "trainer_hooks"):
+        monitor.log_step(1, {"x": 1.0})
+        assert monitor.flush()
+    assert 'answered 401: {"error": "NotAllowed"}' in caplog.text
+    monitor.log_step(2, {"x": 1.0})
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.step == 2
+    assert record.summaries["hooks/dropped_records"].value() == 1
+
+
+def test_a_rejected_record_is_counted(collector, connect):
+    """What the collector names as rejected is a loss, and not sent again."""
+    collector.receipt = lambda batch: Receipt(
+        run_id="r", accepted=0, rejected=[Rejection(index=0, error="E", detail="d")] if batch.records else []
+    )
+    monitor = connect()
+    monitor.log_step(1, {"x": 1.0})
+    assert monitor.flush()
+    assert len(collector.records) == 1
+    assert losses(monitor) == 1
+
+
+def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
+    """Nothing listens: every step returns, close returns, and the loss is counted."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monitor = trainer_hooks.connect(f"http://127.0.0.1:{unused.getsockname()[1]}", run="r")
+        for step in range(100):
+            monitor.log_step(step, {"x": 1.0})
+        monitor._close_timeout_seconds = 0.3
+        monitor.close()
+    assert losses(monitor) == 100
+    monitor.log_step(101, {"x": 1.0})
+    assert losses(monitor) == 101
+
+
+def test_a_silent_collector_holds_nobody_up():
+    """A collector that accepts and never answers: steps return meanwhile, and close ends its wait in time."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monitor = trainer_hooks.connect(f"http://127.0.0.1:{listener.getsockname()[1]}", run="r")
+        connection, _ = listener.accept()
+        for step in range(100):
+            monitor.log_step(step, {"x": 1.0})
+        monitor._close_timeout_seconds = 0.3
+        monitor.close()
+        connection.close()
+    assert losses(monitor) == 100
+
+
+def test_a_connection_cut_in_the_middle_is_tried_again(collector, connect, monkeypatch):
+    """The collector dies after taking a batch and before answering: the batch comes again, the same."""
+    answer = collector.answer
+    cut = threading.Event()
+
+    def die_once(path, body, headers):
+        status, receipt, fields = answer(path, body, headers)
+        if not cut.is_set() and collector.records:
+            cut.set()
+            return status, receipt[:2], fields | {"Content-Length": str(len(receipt)), "Connection": "close"}
+        return status, receipt, fields
+
+    monkeypatch.setattr(collector, "answer", die_once)
+    monitor = connect()
+    monitor.log_step(1, {"x": 1.0})
+    assert monitor.flush()
+    assert cut.is_set()
+    first, second = collector.records
+    assert (first.step, first.seq) == (second.step, second.seq) == (1, 0)
+
+
+def test_a_full_buffer_loses_the_newest_and_counts_it(collector, connect, monkeypatch):
+    """More steps than the buffer holds between two looks of the thread: the rest is counted."""
+    monkeypatch.setattr(courier_module, "BUFFER_RECORDS", 10)
+    monitor = connect()
+    collector.wait_for(lambda seen: bool(seen.batches))
+    with collector.arrived:  # the collector waits, and so does the thread
+        collector.answers = []
+        for step in range(5000):
+            monitor.log_step(step, {"x": 1.0})
+    assert monitor.flush()
+    assert losses(monitor) > 0
+    assert len(collector.records) + losses(monitor) == 5000
+
+
+def test_token_arrays_fill_the_buffer_by_their_size(connect, monkeypatch):
+    """The buffer is bounded in bytes too."""
+    monkeypatch.setattr(courier_module, "BUFFER_BYTES", 1000)
+    monitor = connect()
+    monitor.log_step(1, rollouts={"logprobs": -np.ones((8, 64)), "mask": np.ones((8, 64)), "rewards": np.ones(8)})
+    assert losses(monitor) == 1
+
+
+def test_an_error_in_on_alert_ends_nothing(collector, connect):
+    """The user's callback may raise; the next steps arrive."""
+
+    def explode(alert):
+        raise RuntimeError(alert.id)
+
+    alert = trainer_hooks.AlertNotice(id="a", kind="k", severity="info", opened_step=1, summary="s")
+    collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=[alert])
+    monitor = connect(on_alert=explode)
+    for step in (1, 2):
+        monitor.log_step(step, {"x": 1.0})
+        assert monitor.flush()
+    assert len(collector.records) == 2
+    assert monitor._tally["internal_errors"] == 1
+
+
+def test_on_alert_may_close_the_monitor(collector, connect):
+    """A callback that ends the run from the background thread does not wait for itself."""
+    alert = trainer_hooks.AlertNotice(id="a", kind="k", severity="critical", opened_step=1, summary="s")
+    collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=[alert])
+    holder = []
+    monitor = connect(on_alert=lambda _: holder[0].close("stopped"))
+    holder.append(monitor)
+    collector.wait_for(lambda seen: bool(seen.batches) and seen.batches[-1].end == "stopped")
+
+
+def test_an_error_of_ours_stays_ours(collector, connect, monkeypatch, swallowed):
+    """A bug in the reduction costs the token arrays; the scalars arrive."""
+    error = RuntimeError("ours")
+
+    def break_down(_):
+        raise error
+
+    monkeypatch.setattr("trainer_hooks.shipper.summarise", break_down)
+    monitor = connect()
+    monitor.log_step(1, {"x": 1.0}, rollouts={"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]})
+    assert monitor.flush()
+    assert collector.records[0].scalars == {"x": 1.0}
+    assert swallowed == [error]
+    swallowed.clear()
+
+
+def run_script(collector, script, *, check):
+    """Run a trainer of a few lines in a process of its own."""
+    code = "import os, sys, trainer_hooks\n" + textwrap.dedent(script)
+    environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
+    return subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, timeout=60, check=check)
+
+
+def test_a_script_that_just_ends_loses_nothing(collector):
+    """Without close, the interpreter's exit delivers, and says that the run finished."""
+    run_script(collector, "m = trainer_hooks.connect()\nfor s in range(50): m.log_step(s, {'x': 1.0})", check=True)
+    assert [record.step for record in collector.records] == list(range(50))
+    assert collector.batches[-1].end == "finished"
+
+
+def test_a_script_that_raises_is_reported_as_stopped(collector):
+    """The exit by an exception delivers too, and does not call it finished."""
+    done = run_script(collector, "m = trainer_hooks.connect()\nm.log_step(1, {'x': 1.0})\n1 / 0", check=False)
+    assert done.returncode == 1
+    assert b"ZeroDivisionError" in done.stderr
+    assert len(collector.records) == 1
+    assert collector.batches[-1].end == "stopped"
+
+
+def test_a_forked_child_is_silent(collector):
+    """A data loader's worker inherits a monitor that does nothing; the parent goes on; nobody hangs."""
+    script = """
+        m = trainer_hooks.connect()
+        m.log_step(1, {"x": 1.0})
+        child = os.fork()
+        m.log_step(2, {"who": float(child == 0)})
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+        m.close()
+        """
+    run_script(collector, script, check=True)
+    assert [(record.step, record.scalars.get("who")) for record in collector.records] == [(1, None), (2, 0.0)]
+    assert sum(batch.end is not None for batch in collector.batches) == 1
+
+
+def test_a_killed_trainer_leaves_what_it_sent(collector):
+    """After kill -9, what the collector has answered for is there, and nothing says that the run has ended."""
+    script = """
+        import signal
+        m = trainer_hooks.connect()
+        m.log_step(1, {"x": 1.0})
+        assert m.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    assert run_script(collector, script, check=False).returncode == -signal.SIGKILL
+    assert len(collector.records) == 1
+    assert collector.batches[-1].end is None
+
+
+def test_the_key_goes_with_every_batch(collector, connect):
+    """As a bearer token."""
+    monitor = connect(api_key="secret")
+    assert monitor.flush()
+    assert collector.headers[0]["Authorization"] == "Bearer secret"
+
+
+def test_an_idle_trainer_shows_that_it_lives(collector, connect, monkeypatch):
+    """Without steps an empty batch goes out now and then, which tells a slow trainer from a lost one."""
+    monkeypatch.setattr(courier_module, "HEARTBEAT_SECONDS", 0.0)
+    connect()
+    collector.wait_for(lambda seen: len(seen.batches) >= 3)
+    assert collector.records == []

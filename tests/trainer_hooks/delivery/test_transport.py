@@ -1,0 +1,103 @@
+import contextlib
+
+import pytest
+
+from trainer_hooks.delivery import BackingOff, RefusedError, UnavailableError
+from trainer_hooks.wire import Receipt
+
+
+class StepClock:
+    """A clock that stands until it is moved."""
+
+    now = 0.0
+
+    def __call__(self):
+        """Give the time."""
+        return self.now
+
+
+class ScriptedTransport:
+    """Raises what it is told to, then delivers; counts the tries."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.tries = 0
+
+    def send(self, _body):
+        """Raise the next error, else deliver."""
+        self.tries += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return Receipt(run_id="r", accepted=1)
+
+
+def tried(transport, clock, seconds):
+    """Move the clock and say whether sending reached the transport."""
+    clock.now += seconds
+    before = transport.inner.tries
+    with contextlib.suppress(UnavailableError):
+        transport.send(b"")
+    return transport.inner.tries > before
+
+
+def backing_off(*errors):
+    """Wrap a scripted transport, with a jitter of 1."""
+    clock = StepClock()
+    inner = ScriptedTransport(*errors)
+    transport = BackingOff(inner, clock=clock, uniform=lambda *_: 1.0)
+    transport.inner = inner
+    return transport, clock
+
+
+def test_delays_double_after_each_failure():
+    """0.5 s, then 1 s, then 2 s, each without touching the transport before."""
+    transport, clock = backing_off(*[UnavailableError("down")] * 3)
+    assert tried(transport, clock, 0)
+    for delay in (0.5, 1.0, 2.0):
+        assert not tried(transport, clock, delay * 0.9)
+        assert tried(transport, clock, delay * 0.1)
+    assert transport.inner.tries == 4
+
+
+def test_delays_end_at_a_minute():
+    """However long the outage, the collector is tried every minute."""
+    transport, clock = backing_off(*[UnavailableError("down")] * 30)
+    for _ in range(20):
+        tried(transport, clock, 60)
+    assert transport.inner.tries == 20
+    assert not tried(transport, clock, 59)
+    assert tried(transport, clock, 1)
+
+
+def test_the_collector_can_ask_for_longer():
+    """Retry-After wins over a shorter delay of our own."""
+    transport, clock = backing_off(UnavailableError("busy", retry_after_seconds=7))
+    tried(transport, clock, 0)
+    assert not tried(transport, clock, 6.9)
+    assert tried(transport, clock, 0.1)
+
+
+def test_success_ends_the_backing_off():
+    """After a delivery the next failure starts again at the first delay."""
+    transport, clock = backing_off(*[UnavailableError("down")] * 3)
+    for delay in (0, 0.5, 1.0, 2.0):
+        assert tried(transport, clock, delay)
+    transport.inner.errors = [UnavailableError("down")]
+    assert tried(transport, clock, 0)
+    assert tried(transport, clock, 0.5)
+
+
+def test_at_the_end_there_is_no_time_to_wait():
+    """try_now lets the next batch out at once."""
+    transport, clock = backing_off(UnavailableError("down"))
+    tried(transport, clock, 0)
+    transport.try_now()
+    assert tried(transport, clock, 0)
+
+
+def test_a_refusal_is_no_reason_to_wait():
+    """A batch that will never be taken says nothing about the next."""
+    transport, clock = backing_off(RefusedError("no"))
+    with pytest.raises(RefusedError):
+        transport.send(b"")
+    assert tried(transport, clock, 0)

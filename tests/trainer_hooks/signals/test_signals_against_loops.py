@@ -1,0 +1,218 @@
+"""Every signal against a reference of plain loops over tokens, and shards against the whole."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer_hooks import Rollouts
+from trainer_hooks.signals import NAMES, summarise
+from trainer_hooks.wire import Record, merge
+
+# A histogram's quantile is exact to a bin: nats of likelihood and entropy, and logarithms of ratio and length.
+BIN = {"likelihood/p05": 16 / 1024, "entropy/p95": 12.8 / 1024, "ratio/p999": 16 / 1024, "length/p95": 0.01}
+
+
+def arrays(seed: int, responses: int, width: int, *, bad: bool) -> dict:
+    """Make up a step with every optional array, groups of two or three, and rubbish outside the mask."""
+    rng = np.random.default_rng(seed)
+    shape = (responses, width)
+    mask = rng.random(shape) < rng.choice([0.3, 0.8])
+    mask[0, 0] = True
+    logprobs = -rng.exponential(1.0, shape)
+    token_arrays = {
+        "logprobs": logprobs,
+        "old_logprobs": np.minimum(logprobs + rng.normal(0, 0.3, shape), -1e-6),
+        "sampler_logprobs": np.minimum(logprobs + rng.normal(0, 0.1, shape), -1e-6),
+        "ref_logprobs": np.minimum(logprobs + rng.normal(0, 0.5, shape), -1e-6),
+        "entropies": rng.exponential(1.0, shape),
+    }
+    for array in token_arrays.values():
+        array[~mask] = rng.choice([np.nan, np.inf, 7.0, 0.0])
+        if bad:
+            array[rng.random(shape) < 0.1] = rng.choice([np.nan, -np.inf])
+    calls = rng.integers(0, 3, responses)
+    return token_arrays | {
+        "mask": mask,
+        "rewards": rng.integers(0, 2, responses).astype(float),
+        "advantages": rng.choice([-1.0, 0.0, 1.0], responses),
+        "group_ids": np.sort(rng.integers(0, max(1, responses // 2), responses)),
+        "token_ids": rng.integers(0, 3, shape),
+        "tool_calls": calls,
+        "tool_calls_valid": np.minimum(calls, rng.integers(0, 3, responses)),
+        "truncated": rng.random(responses) < 0.2,
+        "first_feedback": rng.integers(-1, 2, responses),
+        "trained": bool(rng.integers(2)),
+        "clip_range": (0.2, 0.28),
+        "control_ids": [1],
+    }
+
+
+@np.errstate(all="ignore")
+def by_loops(a: dict) -> dict[str, float]:
+    """Give every signal, one token at a time; lists that end up empty give no signal."""
+    responses, width = a["mask"].shape
+    correct = [a["rewards"][i] > 0 for i in range(responses)]
+    words = {i: [k for k in range(width) if a["mask"][i, k]] for i in range(responses)}
+    action = {
+        i: {k: sum(1 for j in range(k + 1) if a["mask"][i, j] and (j == 0 or not a["mask"][i, j - 1])) - 1 for k in ks}
+        for i, ks in words.items()
+    }
+    tokens = [(i, k) for i, ks in words.items() for k in ks]
+    right, wrong = [t for t in tokens if correct[t[0]]], [t for t in tokens if not correct[t[0]]]
+    lp, old, ent = a["logprobs"], a["old_logprobs"], a["entropies"]
+    delta = {t: lp[t] - old[t] for t in tokens}
+    ratio = {t: math.exp(d) if math.isfinite(d) else d for t, d in delta.items()}
+    groups = {g: [i for i in range(responses) if a["group_ids"][i] == g] for g in set(a["group_ids"].tolist())}
+    mixed = [m for m in groups.values() if any(correct[i] for i in m) and not all(correct[i] for i in m)]
+    several = [m for m in groups.values() if len(m) > 1]
+    dead = [m for m in several if len({a["rewards"][i] for i in m}) == 1]
+    finite_ratio = [t for t in tokens if math.isfinite(delta[t])]
+    kept = [t for t in tokens if a["advantages"][t[0]] >= 0 and math.isfinite(delta[t])]
+    kept_actions = {(i, action[i][k]) for i, k in kept}
+    ends = {
+        "low": [t for t in tokens if ratio[t] < 0.8 and a["advantages"][t[0]] < 0],
+        "high": [t for t in tokens if ratio[t] > 1.28 and a["advantages"][t[0]] > 0],
+    }
+    grams = {
+        i: [
+            tuple(a["token_ids"][i, ks[j : j + 4]].tolist())
+            for j in range(len(ks) - 3)
+            if action[i][ks[j]] == action[i][ks[j + 3]] == action[i][ks[j + 1]] == action[i][ks[j + 2]]
+        ]
+        for i, ks in words.items()
+    }
+    first_known = {(a["group_ids"][i], a["first_feedback"][i]) for i in range(responses) if correct[i]}
+    wrong_in_mixed = [i for m in mixed for i in m if not correct[i]]
+    lists = {
+        "reward/mean": list(a["rewards"]),
+        "reward/correct_frac": correct,
+        "reward/zero_std_frac": [m in dead for m in several],
+        "reward/all_correct_frac": [m in dead and correct[m[0]] for m in several],
+        "reward/all_wrong_frac": [m in dead and not correct[m[0]] for m in several],
+        "advantage/mean_abs": [abs(x) for x in a["advantages"]],
+        "likelihood/correct": [lp[t] for t in right],
+        "likelihood/incorrect": [lp[t] for t in wrong],
+        "likelihood/correct_seq": [sum(lp[i, k] for k in ks) for i, ks in words.items() if correct[i] and ks],
+        "entropy/mean": [ent[t] for t in tokens],
+        "displacement/self" if a["trained"] else "displacement/cross": [delta[t] for t in right],
+        "displacement/fell_frac": [
+            change < 0
+            for m in mixed
+            if math.isfinite(change := sum(delta[i, k] for i in m if correct[i] for k in words[i]))
+        ],
+        "lld/penalty_tokens_frac": [delta[t] < 0 for t in kept],
+        "lld/gated_responses_frac": [
+            sum(delta[t] for t in kept if t[0] == i) < 0 for i in sorted({t[0] for t in kept})
+        ],
+        "lld/gated_actions_frac": [
+            sum(delta[t] for t in kept if (t[0], action[t[0]][t[1]]) == name) < 0 for name in sorted(kept_actions)
+        ],
+        "ratio/clip_frac": [t in ends["low"] + ends["high"] for t in finite_ratio],
+        "ratio/clip_low_frac": [t in ends["low"] for t in finite_ratio],
+        "ratio/clip_high_frac": [t in ends["high"] for t in finite_ratio],
+        "kl/old": [ratio[t] - 1 - delta[t] for t in tokens],
+        "kl/ref": [math.exp(d) - 1 - d for t in tokens if math.isfinite(d := a["ref_logprobs"][t] - lp[t])],
+        "mismatch/logprob_abs": [abs(old[t] - a["sampler_logprobs"][t]) for t in tokens],
+        "mismatch/kl": [math.exp(d) - 1 - d for t in tokens if math.isfinite(d := old[t] - a["sampler_logprobs"][t])],
+        "length/mean": [len(ks) for ks in words.values()],
+        "length/truncated_frac": list(a["truncated"]),
+        "tools/calls": list(a["tool_calls"]),
+        "tools/none_frac": [calls == 0 for calls in a["tool_calls"]],
+        "tools/malformed_frac": list(a["tool_calls_valid"] < a["tool_calls"]),
+        "tools/valid_frac": [
+            j < valid for calls, valid in zip(a["tool_calls"], a["tool_calls_valid"], strict=True) for j in range(calls)
+        ],
+        "text/repetition": [1 - len(set(g)) / len(g) for g in grams.values() if g],
+        "text/distinct": [len({a["token_ids"][i, k] for k in ks}) / len(ks) for i, ks in words.items() if ks],
+        "control/prob": [math.exp(lp[t]) for t in tokens if a["token_ids"][t] == 1 and not math.isnan(lp[t])],
+        "control/share": [a["token_ids"][t] == 1 for t in tokens],
+        "similarity/first_action_shared": [
+            a["first_feedback"][i] >= 0 and (a["group_ids"][i], a["first_feedback"][i]) in first_known
+            for i in wrong_in_mixed
+        ],
+    }
+    for index in range(8):
+        lists[f"likelihood/action{index}"] = [lp[i, k] for i, k in right if action[i][k] == index]
+        lists[f"entropy/action{index}"] = [ent[i, k] for i, k in tokens if action[i][k] == index]
+    finite = {name: [float(x) for x in values if math.isfinite(x)] for name, values in lists.items()}
+    signals = {name: sum(values) / len(values) for name, values in finite.items() if values}
+    deltas = [delta[t] for t in finite_ratio]
+    weights = [math.exp(d) for d in deltas]
+    means = [sum(lp[i, k] for k in ks) / len(ks) for i, ks in words.items() if ks]
+    given = [a["logprobs"], old, a["sampler_logprobs"], a["ref_logprobs"], ent]
+    signals |= {
+        "reward/std": float(np.std(a["rewards"])),
+        "finite/bad_values": float(sum(not math.isfinite(array[t]) for array in given for t in tokens)),
+    }
+    if deltas:
+        signals["ratio/log_var"] = float(np.var(deltas))
+        signals["ratio/ess_frac"] = sum(weights) ** 2 / (len(weights) * sum(w * w for w in weights))
+    if not all(math.isnan(d) for d in delta.values()):
+        signals["ratio/max"] = math.exp(max(d for d in delta.values() if not math.isnan(d)))
+    quantiles = {
+        "likelihood/p05": (means, 0.05),
+        "entropy/p95": ([ent[t] for t in tokens], 0.95),
+        "length/p95": ([max(1, len(ks)) for ks in words.values()], 0.95),
+        "ratio/p999": (list(ratio.values()), 0.999),
+    }
+    for name, (values, quantile) in quantiles.items():
+        known = [x for x in values if math.isfinite(x)]
+        if known:
+            signals[name] = float(np.quantile(known, quantile, method="inverted_cdf"))
+    return signals
+
+
+def signals_of(a: dict) -> dict[str, float]:
+    """Give the signals as the collector would show them."""
+    return merge([Record(step=1, summaries=summarise(Rollouts(**a)))])
+
+
+def close(name: str, found: float, expected: float) -> bool:
+    """Say whether two values are the same to rounding, or to the bin where the signal is a quantile."""
+    if name in ("ratio/p999", "length/p95"):
+        return abs(math.log(found / expected)) <= BIN[name]
+    if name in BIN:
+        return abs(found - max(expected, -16.0)) <= BIN[name]
+    return found == expected or math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
+
+
+steps = st.builds(arrays, st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 24), bad=st.booleans())
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps)
+def test_signals_equal_plain_loops(a):
+    """The vectorised signals are those of the definitions, read token by token."""
+    found, expected = signals_of(a), by_loops(a)
+    assert set(found) == set(expected)
+    wrong = {name: (found[name], expected[name]) for name in found if not close(name, found[name], expected[name])}
+    assert not wrong
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps, st.data())
+def test_shards_merge_to_the_whole(a, data):
+    """Ranks that hold whole groups give, merged, what one rank with everything would give."""
+    edges = [i for i in range(1, len(a["rewards"])) if a["group_ids"][i] != a["group_ids"][i - 1]]
+    cut = data.draw(st.sampled_from([0, *edges]))
+    if cut == 0 or not a["mask"][:cut].any() or not a["mask"][cut:].any():
+        return
+    parts = [
+        {name: value[part] if isinstance(value, np.ndarray) else value for name, value in a.items()}
+        for part in (slice(0, cut), slice(cut, None))
+    ]
+    merged = merge([Record(step=1, summaries=summarise(Rollouts(**part))) for part in parts])
+    whole = signals_of(a)
+    assert set(merged) == set(whole)
+    assert merged == {name: pytest.approx(value, rel=1e-9, abs=1e-9) for name, value in whole.items()}
+
+
+def test_every_signal_has_its_input():
+    """With everything given every name of the table appears, but for the other kind of displacement."""
+    a = arrays(3, 60, 40, bad=False) | {"trained": False}
+    missing = set(NAMES) - set(signals_of(a))
+    assert missing == {"displacement/self"}
+    assert set(NAMES) - set(signals_of(a | {"trained": True})) == {"displacement/cross"}

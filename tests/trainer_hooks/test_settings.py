@@ -1,0 +1,96 @@
+import time
+
+import pytest
+
+import trainer_hooks
+from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.settings import ConnectionSettings
+
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4", "RLVITALS_RUN": "r"}
+
+
+def resolve(environ=None, **arguments):
+    """Resolve settings in a given environment, at second 1,700,000,000."""
+    url = {"url": "http://127.0.0.1:8600"}
+    return ConnectionSettings.resolve(environ=environ or {}, clock=lambda: 1_700_000_000.25, **(url | arguments))
+
+
+def test_arguments_win_over_the_environment():
+    """Each setting comes from the argument, else the environment, else its default."""
+    environ = {
+        "RLVITALS_URL": "https://a:1/base/",
+        "RLVITALS_API_KEY": "k",
+        "RLVITALS_PROJECT": "p",
+        "RLVITALS_RUN": "r",
+    }
+    settings = resolve(environ, url=None)
+    assert (settings.url, settings.api_key, settings.project, settings.run) == ("https://a:1/base", "k", "p", "r")
+    settings = resolve(environ, project="q", run="s", api_key="l")
+    assert (settings.url, settings.api_key, settings.project, settings.run) == ("http://127.0.0.1:8600", "l", "q", "s")
+
+
+def test_without_an_address_there_are_no_settings():
+    """Nothing else is looked at, so nothing else can be wrong."""
+    assert resolve({"RANK": "x"}, url=None) is None
+
+
+def test_a_single_process_counts_attempts_by_its_start():
+    """The attempt is the time in milliseconds, so that a later start is higher."""
+    assert resolve().attempt == 1_700_000_000_250
+
+
+def test_a_single_process_gets_a_readable_name():
+    """Two words and the time."""
+    assert len(resolve().run.split("-")) == 4
+
+
+def test_ranks_of_one_node_share_the_launchers_start():
+    """All ranks of a launch agree, a restart by the launcher is higher, with room for rewinds in between."""
+    first = resolve(TORCHRUN)
+    again = resolve(TORCHRUN | {"RANK": "0"})
+    restarted = resolve(TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": "1"})
+    assert first.attempt == again.attempt
+    assert first.attempt + 1000 == restarted.attempt
+    assert (first.rank, first.world_size) == (3, 4)
+    # The parent of this test started after 2020 and before now.
+    assert 1_577_836_800_000 < first.attempt < time.time() * 1000
+
+
+def test_nodes_under_slurm_share_the_job():
+    """Requeues and restarts count up."""
+    slurm = TORCHRUN | {"WORLD_SIZE": "8", "SLURM_JOB_ID": "71"}
+    attempts = [
+        resolve(slurm).attempt,
+        resolve(slurm | {"TORCHELASTIC_RESTART_COUNT": "1"}).attempt,
+        resolve(slurm | {"SLURM_RESTART_COUNT": "1"}).attempt,
+        resolve(slurm | {"SLURM_JOB_ID": "72"}).attempt,
+    ]
+    assert attempts == sorted(set(attempts))
+
+
+def test_the_attempt_can_be_set():
+    """RLVITALS_ATTEMPT is taken as it is."""
+    assert resolve(TORCHRUN | {"WORLD_SIZE": "8", "RLVITALS_ATTEMPT": "12"}).attempt == 12
+
+
+@pytest.mark.parametrize(
+    ("environ", "arguments", "message"),
+    [
+        ({}, {"url": "127.0.0.1:8600"}, "url must look like http://host:8600, got '127.0.0.1:8600'"),
+        ({}, {"rank": 2, "world_size": 2}, "rank must be .*, got rank 2 of 2"),
+        ({"RANK": "one"}, {}, "RANK must be an integer, got 'one'"),
+        ({"WORLD_SIZE": "2"}, {}, "a run of 2 ranks needs one name for all of them; set RLVITALS_RUN"),
+        ({"WORLD_SIZE": "2"}, {"run": "r"}, "cannot agree on an attempt number .*; set RLVITALS_ATTEMPT"),
+        ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1, got 0"),
+    ],
+)
+def test_what_cannot_work_is_said_before_training(environ, arguments, message):
+    """Each error says what must hold and what to do."""
+    with pytest.raises(ConfigurationError, match=message):
+        resolve(environ, **arguments)
+
+
+def test_actions_are_refused_until_there_are_any():
+    """Asking for an action that would not be taken is an error, not silence."""
+    with pytest.raises(ConfigurationError, match="actions are not available yet"):
+        trainer_hooks.connect("http://127.0.0.1:1", actions={"critical": "stop"})
