@@ -27,18 +27,16 @@ print(json.dumps(summarise(rollouts)["likelihood/correct"].value()))
 
 
 def test_importing_the_sdk_loads_numpy_and_msgspec_alone():
-    """Nothing outside the standard library but numpy and msgspec is loaded; not even urllib3, half of the time."""
+    """Nothing else is loaded but the standard library, not even urllib3, which would be half of the time."""
     code = """
 import json, sys
 import trainer_hooks
 loaded = {name.partition(".")[0] for name in sys.modules}
 print(json.dumps(sorted(loaded - set(sys.stdlib_module_names))))
 """
-    assert [name for name in run(code) if not name.startswith(("_", "sitecustomize"))] == [
-        "msgspec",
-        "numpy",
-        "trainer_hooks",
-    ]
+    # msgspec loads typing_extensions where it is installed.
+    allowed = {"msgspec", "numpy", "trainer_hooks", "typing_extensions"}
+    assert {name for name in run(code) if not name.startswith("_")} <= allowed | {"sitecustomize"}
 
 
 def test_a_monitor_without_an_address_starts_no_thread_and_loads_no_network():
