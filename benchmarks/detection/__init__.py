@@ -1,0 +1,1 @@
+"""The detection benchmark: authored, emergent and real runs; ours, baselines and peers; lead beside false alarms."""

@@ -1,0 +1,87 @@
+"""Our engine as a candidate: warn is severity warning or above, page is critical. Replay, timing, determinism."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.detection.authored.observe import PAIRED
+from benchmarks.detection.runs import LabelledRun
+from benchmarks.detection.traces import Candidate, Mark
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Finding, Observation, Severity, Verdict
+
+__all__ = ["ENGINE", "ENGINE_STANDARD", "engines", "restart_mismatches", "update_microseconds", "without_pairs"]
+
+ENGINE = "rlvitals, paired channel"
+ENGINE_STANDARD = "rlvitals, standard metrics"
+
+
+def engines() -> list[Candidate]:
+    """Give the engine with the paired channel and without."""
+    return [
+        Candidate(name=ENGINE, replay=_replay),
+        Candidate(name=ENGINE_STANDARD, replay=lambda observations: _replay(without_pairs(observations))),
+    ]
+
+
+def without_pairs(observations: Sequence[Observation]) -> list[Observation]:
+    """Give the observations as a trainer without paired re-scoring would send them."""
+    return [
+        replace(observation, signals={name: value for name, value in observation.signals.items() if name != PAIRED})
+        for observation in observations
+    ]
+
+
+def restart_mismatches(runs: Sequence[LabelledRun], *, every: int = 17) -> int:
+    """Count the runs on which an engine restarted from its state every few rows says anything else than one that ran.
+
+    The state goes through JSON each time, as it does in the store.
+    """
+    return sum(_restarted(run.observations, every) != _verdicts(run.observations) for run in runs)
+
+
+def update_microseconds(runs: Sequence[LabelledRun]) -> list[float]:
+    """Give the time of every single update, microseconds, all detectors together."""
+    durations = []
+    for run in runs:
+        engine = Engine()
+        for observation in run.observations:
+            begin = time.perf_counter_ns()
+            engine.update(observation)
+            durations.append((time.perf_counter_ns() - begin) / 1000.0)
+    return durations
+
+
+def _replay(observations: Sequence[Observation]) -> list[Mark]:
+    engine = Engine()
+    return [_mark(engine.update(observation)) for observation in observations]
+
+
+def _mark(verdict: Verdict) -> Mark:
+    warns = [_strength(f) for f in verdict.findings if f.severity is not Severity.INFO]
+    pages = [_strength(f) for f in verdict.findings if f.severity is Severity.CRITICAL]
+    return Mark(warn=max(warns, default=0.0), page=max(pages, default=0.0), phase=verdict.phase)
+
+
+def _strength(finding: Finding) -> float:
+    """Give score over threshold, at least 1: the finding holds, whichever way its statistic runs."""
+    if finding.threshold > 0.0 and np.isfinite(finding.score):
+        return max(1.0, finding.score / finding.threshold)
+    return 1.0
+
+
+def _verdicts(observations: Sequence[Observation]) -> list[str]:
+    engine = Engine()
+    return [repr(engine.update(observation)) for observation in observations]
+
+
+def _restarted(observations: Sequence[Observation], every: int) -> list[str]:
+    engine, seen = Engine(), []
+    for row, observation in enumerate(observations):
+        if row % every == every - 1:
+            engine = Engine.from_state(json.loads(json.dumps(engine.state())))
+        seen.append(repr(engine.update(observation)))
+    return seen

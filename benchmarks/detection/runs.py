@@ -1,0 +1,42 @@
+"""What every suite hands to the scorer: a run's observations with what truly happened in it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monitor_server.detection.protocol import Observation
+
+__all__ = ["Group", "LabelledRun", "Truth"]
+
+
+class Group(StrEnum):
+    """What a run may teach: false alarms, lead before a slow death, or the other failures."""
+
+    BENIGN = "benign"
+    DISPLACEMENT = "displacement"
+    FAILURE = "failure"
+    UNSCORED = "unscored"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What truly happened, in steps; None where it never did.
+
+    ``onset`` is where the failure begins (t₁, phase II of a displacement run), ``acceleration`` where phase III
+    begins (t₂), ``collapse`` the first step of the collapse (T_c). onset ≤ acceleration ≤ collapse.
+    """
+
+    group: Group
+    kind: str
+    onset: int | None = None
+    acceleration: int | None = None
+    collapse: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledRun:
+    """One run, row by row in the order in which a collector would see it, with its truth."""
+
+    name: str
+    truth: Truth
+    observations: Sequence[Observation]

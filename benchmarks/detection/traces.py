@@ -1,0 +1,76 @@
+"""What a candidate says about a run: one mark a row, and where its alarms open."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.detection.runs import Truth
+from monitor_server.detection.protocol import Observation, Phase
+
+__all__ = ["PHASES", "Candidate", "Mark", "Replay", "Trace"]
+
+PHASES = tuple(Phase)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A candidate's word on one row: how strongly it warns and pages (1 = its threshold), and the phase it sees."""
+
+    warn: float = 0.0
+    page: float = 0.0
+    phase: Phase | None = None
+
+
+Replay = Callable[[Sequence[Observation]], Sequence[Mark]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Something that is scored: its name, and how it reads a run from a fresh start, row by row."""
+
+    name: str
+    replay: Replay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """The marks of one candidate on one run, as arrays over rows."""
+
+    run: str
+    truth: Truth
+    steps: NDArray[np.int32]
+    warn: NDArray[np.float32]
+    page: NDArray[np.float32]
+    phases: NDArray[np.int8]  # index into PHASES, −1 where the candidate sees none
+
+    @classmethod
+    def of(cls, run: str, truth: Truth, steps: Sequence[int], marks: Sequence[Mark]) -> Self:
+        """Pack the marks of a run.
+
+        Raises:
+            ValueError: If there is not one mark a row.
+        """
+        if len(steps) != len(marks):
+            raise ValueError(f"a candidate must give one mark a row, got {len(marks)} for {len(steps)} rows of {run}")
+        return cls(
+            run=run,
+            truth=truth,
+            steps=np.array(steps, dtype=np.int32),
+            warn=np.array([mark.warn for mark in marks], dtype=np.float32),
+            page=np.array([mark.page for mark in marks], dtype=np.float32),
+            phases=np.array([-1 if m.phase is None else PHASES.index(m.phase) for m in marks], dtype=np.int8),
+        )
+
+    def openings(self, level: str, *, threshold: float = 1.0) -> NDArray[np.int32]:
+        """Give the steps at which an episode opens: the alarm holds on this row and did not on the row before.
+
+        Args:
+            level: ``"warn"`` or ``"page"``.
+            threshold: What the strength must reach, in units of the candidate's own threshold.
+        """
+        strength = self.warn if level == "warn" else self.page
+        held = strength >= threshold
+        return self.steps[held & ~np.concatenate(([False], held[:-1]))]
