@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import isnan
 from statistics import fmean, median, pstdev
 
 from benchmarks.detection.traces import Candidate, Mark, Trace
@@ -53,13 +54,12 @@ class _RewardDrop:
     """Warn when EMA₀.₂ of the reward lies 20 % under its running maximum, page at 50 %; from row 20 on."""
 
     def __init__(self) -> None:
-        self.rows, self.smooth, self.best = 0, None, 0.0
-
-    smooth: float | None
+        self.rows, self.best = 0, 0.0
+        self.smooth: float | None = None
 
     def __call__(self, observation: Observation) -> Mark:
         reward = observation.signals.get("reward/mean")
-        if reward is None or reward != reward:
+        if reward is None or isnan(reward):
             return Mark()
         self.rows += 1
         self.smooth = reward if self.smooth is None else 0.8 * self.smooth + 0.2 * reward
@@ -78,7 +78,7 @@ class _GradientSigma:
 
     def __call__(self, observation: Observation) -> Mark:
         norm = observation.signals.get("grad/norm")
-        if norm is None:
+        if norm is None or isnan(norm):
             return Mark()
         if len(self.seen) < 40:  # noqa: PLR2004 - the rows of the docstring
             self.seen.append(norm)
@@ -96,7 +96,7 @@ class _GradientDoubled:
 
     def __call__(self, observation: Observation) -> Mark:
         norm = observation.signals.get("grad/norm")
-        if norm is None or norm != norm:
+        if norm is None or isnan(norm):
             return Mark()
         self.window.append(norm)
         if len(self.window) < 35:  # noqa: PLR2004 - the rows of the docstring
@@ -118,7 +118,7 @@ class _ZScore:
         worst = 0.0
         for name, window in self.windows.items():
             value = observation.signals.get(name)
-            if value is None or value != value:
+            if value is None or isnan(value):
                 continue
             if len(window) == window.maxlen and (spread := pstdev(window)) > 0.0:
                 worst = max(worst, abs(value - fmean(window)) / (3.0 * spread))

@@ -14,7 +14,10 @@ __all__ = ["PhaseScore", "macro_f1", "score_phases"]
 
 QUIET, DECAY, ACCELERATION = 0, 1, 2  # the classes; a run that is not yet failing is quiet, whatever it is called
 _CLASS = np.array(
-    [{Phase.DECAY: DECAY, Phase.ACCELERATION: ACCELERATION, Phase.COLLAPSED: ACCELERATION}.get(p, QUIET) for p in PHASES]
+    [
+        {Phase.DECAY: DECAY, Phase.ACCELERATION: ACCELERATION, Phase.COLLAPSED: ACCELERATION}.get(p, QUIET)
+        for p in PHASES
+    ]
 )
 
 

@@ -62,5 +62,6 @@ def _collect(work: Callable[[Job], Traces], jobs: Sequence[Job], workers: int) -
             if time.monotonic() - shown > PROGRESS_SECONDS:
                 shown = time.monotonic()
                 left = (shown - begin) / done * (len(jobs) - done)
-                print(f"{done} of {len(jobs)} runs, about {left / 60:.0f} min left", file=sys.stderr, flush=True)
+                sys.stderr.write(f"{done} of {len(jobs)} runs, about {left / 60:.0f} min left\n")
+                sys.stderr.flush()
     return collected

@@ -98,7 +98,7 @@ def resume(rng: np.random.Generator) -> Latent:
         if latent.resumes and last - lost <= latent.resumes[-1][0]:
             continue
         latent.resumes.append((last, lost))
-        cold = np.where(STEPS > last - lost, np.exp(-(STEPS - last + lost) / 3.0), 0.0)
+        cold = np.where(last - lost < STEPS, np.exp(-(STEPS - last + lost) / 3.0), 0.0)
         latent.log_grad = latent.log_grad + rng.uniform(0.4, 1.4) * cold
         latent.log_ratio = latent.log_ratio + rng.uniform(0.1, 0.5) * cold
     return latent

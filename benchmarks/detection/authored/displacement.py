@@ -36,7 +36,8 @@ class Spiral:
         """Give D(t), nats per token, zero until the onset."""
         exponent = np.clip(self.growth * (STEPS - self.acceleration), 0.0, 30.0)
         velocity = np.where(self.onset <= STEPS, np.minimum(self.slope * np.exp(exponent), LARGEST_STEP), 0.0)
-        return np.minimum(np.cumsum(velocity) - velocity, 4.0)
+        gone: Floats = np.minimum(np.cumsum(velocity) - velocity, 4.0)
+        return gone
 
 
 def draw_spiral(
@@ -112,7 +113,7 @@ def resume(rng: np.random.Generator) -> Latent:
     last = int(rng.integers(40, latent.acceleration))
     lost = int(rng.integers(3, 16))
     latent.resumes = [(last, lost)]
-    cold = np.where(STEPS > last - lost, np.exp(-(STEPS - last + lost) / 3.0), 0.0)
+    cold = np.where(last - lost < STEPS, np.exp(-(STEPS - last + lost) / 3.0), 0.0)
     latent.log_grad = latent.log_grad + rng.uniform(0.4, 1.4) * cold
     return latent
 

@@ -60,7 +60,7 @@ class Latent:
 Kind = Callable[[np.random.Generator], Latent]
 
 
-def learning(  # noqa: PLR0914 - one local a quantity of the run
+def learning(
     rng: np.random.Generator,
     *,
     prompts: int | None = None,

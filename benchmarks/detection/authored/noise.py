@@ -15,7 +15,8 @@ def unit_noise(rng: np.random.Generator, *, tail: float = np.inf) -> Floats:
     """Give white noise of unit variance; Student's t with ``tail`` > 2 degrees of freedom where finite."""
     if np.isinf(tail):
         return rng.standard_normal(HORIZON)
-    return rng.standard_t(tail, HORIZON) / np.sqrt(tail / (tail - 2.0))
+    scaled: Floats = rng.standard_t(tail, HORIZON) / np.sqrt(tail / (tail - 2.0))
+    return scaled
 
 
 def ar1(innovations: Floats, *, rho: float) -> Floats:
@@ -35,4 +36,5 @@ def wander(rng: np.random.Generator, *, strength: float = 1.0, momentum: tuple[f
     velocity = ar1(unit_noise(rng), rho=rng.uniform(*momentum)) * rng.uniform(0.0006, 0.0018) * strength
     reversion = rng.uniform(0.005, 0.02)
     path: Floats = lfilter([1.0], [1.0, reversion - 1.0], velocity)
-    return path - path[0]
+    path -= path[0]
+    return path

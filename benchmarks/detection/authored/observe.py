@@ -47,7 +47,7 @@ def _rows(latent: Latent) -> Iterator[tuple[int, int]]:
         start = max(0, last + 1 - lost)
 
 
-def _signals(latent: Latent, rng: np.random.Generator) -> dict[str, Floats]:  # noqa: PLR0914 - one local a quantity
+def _signals(latent: Latent, rng: np.random.Generator) -> dict[str, Floats]:
     """Give every signal as an array over steps, each with the sampling noise its count of responses implies."""
 
     def noise(sd: float | Floats) -> Floats:
@@ -118,4 +118,5 @@ def _equal_groups(success: Floats, group: int) -> Floats:
 def _distance(policy: Floats) -> Floats:
     """Give a reference divergence that grows with the path the policy has gone, nats per token."""
     steps = np.arange(HORIZON)
-    return 2e-4 * steps + 0.05 * (policy - policy[0]) ** 2
+    distance: Floats = 2e-4 * steps + 0.05 * (policy - policy[0]) ** 2
+    return distance

@@ -93,5 +93,9 @@ def _truth(latent: Latent, group: Group, kind: str) -> Truth:
     if collapse is None:
         raise ValueError(f"a run of kind {kind} must collapse within the horizon; mend the generator")
     return Truth(
-        group=group, kind=kind, onset=latent.onset, acceleration=min(latent.acceleration or 0, collapse), collapse=collapse
+        group=group,
+        kind=kind,
+        onset=latent.onset,
+        acceleration=min(latent.acceleration or 0, collapse),
+        collapse=collapse,
     )

@@ -1,0 +1,17 @@
+"""``python -m benchmarks``: every benchmark's quick table, one after the other."""
+
+import sys
+
+from benchmarks import detection
+
+BENCHMARKS = {"detection": lambda: detection.main(["--runs", "5"])}
+
+
+def main() -> int:
+    """Run the benchmarks named on the command line, or all."""
+    names = sys.argv[1:] or list(BENCHMARKS)
+    return max(BENCHMARKS[name]() for name in names)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,5 @@
+"""``python -m benchmarks.detection``."""
+
+from benchmarks.detection.command import main
+
+raise SystemExit(main())

@@ -1,0 +1,105 @@
+"""Suite A: runs every candidate over the authored runs, and gives the scores as numbers."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from benchmarks.detection.authored import (
+    DEVELOPMENT_SEEDS,
+    TEST_SEEDS,
+    benign_kinds,
+    displacement_kinds,
+    failure_kinds,
+    generator_hash,
+    make_run,
+)
+from benchmarks.detection.baselines import random_trace
+from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD, restart_mismatches, update_microseconds
+from benchmarks.detection.phases import score_phases
+from benchmarks.detection.runs import LabelledRun
+from benchmarks.detection.scores import misses, score_level, twin_auroc
+from benchmarks.detection.scoring import false_alarms
+from benchmarks.detection.traces import Trace
+from benchmarks.detection.workers import Traces, authored_traces, twin_traces
+
+__all__ = ["LEVELS", "AuthoredSuite", "collect", "numbers"]
+
+LEVELS = ("warn", "page")
+TWINS = ("exploring", "harder_prompts")
+FAILURE_SHARE = 0.5  # failures are scored on half as many runs a kind, twins too
+
+TIMED_RUNS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthoredSuite:
+    """What all candidates said about suite A."""
+
+    seeds: range
+    runs: Traces
+    twins: dict[str, Traces]
+    restart_runs: int
+    restart_mismatches: int
+    microseconds: Sequence[float]
+
+
+def collect(*, runs: int, development: bool, workers: int) -> AuthoredSuite:
+    """Run every candidate over suite A.
+
+    Args:
+        runs: Runs of each benign and displacement kind; half as many of each other failure and of each twin.
+        development: Use development seeds; the test seeds are for what is reported.
+        workers: Processes.
+    """
+    seeds = (DEVELOPMENT_SEEDS if development else TEST_SEEDS)[:runs]
+    fewer = seeds[: max(1, round(runs * FAILURE_SHARE))]
+    traces = authored_traces([*benign_kinds(), *displacement_kinds()], seeds, workers=workers)
+    for name, found in authored_traces(failure_kinds(), fewer, workers=workers).items():
+        traces[name].extend(found)
+    traces["random, our rate"] = _random(traces[ENGINE])
+    probes = [make_run(kind, seeds[0]) for kind in (*benign_kinds(), *displacement_kinds(), *failure_kinds())]
+    return AuthoredSuite(
+        seeds=seeds,
+        runs=traces,
+        twins={twin: twin_traces(twin, fewer, workers=workers) for twin in TWINS},
+        restart_runs=len(probes),
+        restart_mismatches=restart_mismatches(probes),
+        microseconds=update_microseconds(_timed(probes)),
+    )
+
+
+def numbers(suite: AuthoredSuite) -> dict[str, object]:
+    """Give the scores of suite A as JSON values."""
+    return {
+        "generator": generator_hash(),
+        "seeds": [suite.seeds.start, suite.seeds.stop],
+        "candidates": {
+            name: {level: asdict(score_level(traces, level)) for level in LEVELS} for name, traces in suite.runs.items()
+        },
+        "phases": {
+            name: asdict(score) for name, traces in suite.runs.items() if (score := score_phases(traces)) is not None
+        },
+        "twins_auroc": {
+            twin: {name: twin_auroc(pairs) for name, pairs in found.items()} for twin, found in suite.twins.items()
+        },
+        "misses": {
+            name: [asdict(miss) for level in LEVELS for miss in misses(suite.runs[name], level)]
+            for name in (ENGINE, ENGINE_STANDARD)
+        },
+        "restart": {"runs": suite.restart_runs, "mismatches": suite.restart_mismatches},
+        "update_microseconds": {
+            "p50": float(np.quantile(suite.microseconds, 0.5)),
+            "p99": float(np.quantile(suite.microseconds, 0.99)),
+        },
+    }
+
+
+def _random(traces: Sequence[Trace]) -> list[Trace]:
+    """Give a coin that alarms as often as our engine does on benign rows."""
+    warn, page = (false_alarms(traces, level).rate / 1000.0 for level in LEVELS)
+    return [random_trace(trace, warn_rate=warn, page_rate=page) for trace in traces]
+
+
+def _timed(probes: Sequence[LabelledRun]) -> Sequence[LabelledRun]:
+    return probes[:: max(1, len(probes) // TIMED_RUNS)]

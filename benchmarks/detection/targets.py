@@ -1,0 +1,85 @@
+"""What suite A is meant to show (detection.md, section 5), next to what it shows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD
+from benchmarks.detection.phases import PhaseScore, score_phases
+from benchmarks.detection.scores import LevelScore, score_level
+from benchmarks.detection.scoring import leads
+from benchmarks.detection.tables import Table
+from benchmarks.detection.traces import Trace
+from benchmarks.detection.workers import Traces
+
+__all__ = ["targets_table"]
+
+# what, target with the paired channel, target with standard metrics; a sign says which side is good
+_TARGETS = (
+    ("warned benign runs", "≤ 0.05", "≤ 0.08"),
+    ("warnings / 1,000 rows", "≤ 0.20", "≤ 0.35"),
+    ("warn recall, lead ≥ 10", "≥ 0.95", "≥ 0.85"),
+    ("warn lead, median", "≥ 40", "≥ 28"),
+    ("warn lead, p10", "≥ 14", "≥ 7"),
+    ("paged benign runs", "≤ 0.010", "≤ 0.006"),
+    ("pages / 1,000 rows", "≤ 0.03", "≤ 0.02"),
+    ("pages / 1,000 rows, 95 % upper", "≤ 0.05", "≤ 0.04"),
+    ("page recall, lead ≥ 5", "≥ 0.98", "≥ 0.95"),
+    ("page recall, lead ≥ 10", "≥ 0.88", "≥ 0.75"),
+    ("page lead, median", "≥ 15", "≥ 13"),
+    ("sudden blow-up paged before T_c", "≥ 0.95", "≥ 0.90"),
+    ("phase step accuracy, displacement runs", "≥ 0.65", "≥ 0.57"),
+    ("phase macro-F1, all runs", "≥ 0.70", "≥ 0.63"),
+    ("delay II", "≤ 30", "≤ 45"),
+    ("delay III", "≤ 10", "≤ 14"),
+    ("benign rows named II or III", "≤ 0.02", "≤ 0.03"),
+    ("update p99, µs", "≤ 1000", "≤ 1000"),
+)
+
+
+def targets_table(runs: Traces, microseconds: Sequence[float]) -> Table:
+    """Give the targets with what was reached, with the paired channel and without."""
+    p99 = float(np.quantile(microseconds, 0.99))
+    paired, standard = (_reached(runs[name], p99) for name in (ENGINE, ENGINE_STANDARD))
+    rows = []
+    for (what, goal, goal_standard), value, value_standard in zip(_TARGETS, paired, standard, strict=True):
+        rows.append([what, goal, _cell(value, goal), goal_standard, _cell(value_standard, goal_standard)])
+    return Table(
+        title="Targets of detection.md, section 5, and what was reached",
+        header=("measure", "target, paired", "reached", "target, standard", "reached"),
+        rows=rows,
+    )
+
+
+def _reached(traces: Sequence[Trace], p99: float) -> list[float]:
+    warn, page = (score_level(traces, level) for level in ("warn", "page"))
+    sudden = leads([trace for trace in traces if trace.truth.kind == "failure/sudden"], "page")
+    return [*_warnings(warn), *_pages(page), sudden.recall(1), *_phases(score_phases(traces)), p99]
+
+
+def _warnings(score: LevelScore) -> list[float]:
+    return [score.benign_share, score.per_1000, score.recall_10, score.lead_median, score.lead_p10]
+
+
+def _pages(score: LevelScore) -> list[float]:
+    return [
+        score.benign_share,
+        score.per_1000,
+        score.per_1000_interval[1],
+        score.recall_5,
+        score.recall_10,
+        score.lead_median,
+    ]
+
+
+def _phases(score: PhaseScore | None) -> list[float]:
+    if score is None:
+        return [float("nan")] * 5
+    return [score.accuracy, score.f1_all, score.decay_delay, score.acceleration_delay, score.benign_mislabelled]
+
+
+def _cell(value: float, goal: str) -> str:
+    sign, bound = goal.split()
+    met = value <= float(bound) if sign == "≤" else value >= float(bound)
+    shown = f"{value:.0f}" if abs(value) >= 2 else f"{value:.3f}"  # noqa: PLR2004 - shares have decimals, steps none
+    return f"{shown} {'✓' if met else '✗'}"
