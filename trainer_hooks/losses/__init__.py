@@ -1,1 +1,11 @@
-"""Likelihood-displacement regularisers as pure torch functions."""
+"""Policy objectives and likelihood-displacement regularisers as pure torch functions.
+
+Each takes token log-probabilities, a mask that is True on action tokens, and advantages; none knows of a trainer, a
+model or a monitor. Equation numbers are those of arXiv 2512.04220, "On GRPO Collapse in Search-R1: The Lazy
+Likelihood-Displacement Death Spiral".
+"""
+
+from trainer_hooks.losses.grpo import group_advantages, grpo_loss
+from trainer_hooks.losses.llds import lld_loss, llds_loss, llds_ma_loss
+
+__all__ = ["group_advantages", "grpo_loss", "lld_loss", "llds_loss", "llds_ma_loss"]

@@ -1,0 +1,84 @@
+"""The GRPO objective over responses with tool feedback (eq. 1).
+
+Feedback tokens stay in the context that produced the log-probabilities and out of everything here: the mask removes
+them from the ratio, the loss and the normaliser.
+"""
+
+import torch
+from torch import Tensor
+
+from trainer_hooks.losses.tokens import lifted, require_shapes
+
+__all__ = ["group_advantages", "grpo_loss"]
+
+
+def group_advantages(rewards: Tensor, group_ids: Tensor) -> Tensor:
+    """Standardise rewards within each prompt's group of responses (eq. 1).
+
+    A_i = (r_i − mean_group r) / std_group r, with the population standard deviation. A group whose rewards are all
+    equal, and so a group of one, gets exact zeros: it carries no signal.
+
+    Args:
+        rewards: One reward a response, shape ``(B,)``, floating point.
+        group_ids: Responses to the same prompt share a number, shape ``(B,)``, integer.
+
+    Returns:
+        Advantages, shape ``(B,)``, dimensionless.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    if rewards.ndim != 1 or rewards.shape != group_ids.shape:
+        raise ValueError(
+            f"rewards and group_ids must both have shape (B,), got {tuple(rewards.shape)} and {tuple(group_ids.shape)}"
+        )
+    advantages = torch.zeros_like(rewards)
+    for group in group_ids.unique():
+        members = group_ids == group
+        inside = rewards[members]
+        # Rounding of the mean would turn equal rewards into advantages of ±1.
+        if inside.max() > inside.min():
+            advantages[members] = (inside - inside.mean()) / inside.std(correction=0)
+    return advantages
+
+
+def grpo_loss(
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    mask: Tensor,
+    advantages: Tensor,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    normaliser: Tensor | float | None = None,
+) -> Tensor:
+    """Give −J of tool-integrated GRPO (eq. 1), to be minimised.
+
+    J = (1/N) Σ_i Σ_t Σ_k min(γ A_i, clip(γ, 1−ε, 1+ε) A_i),  γ = π_θ(y_{i,t,k}|·) / π_old(y_{i,t,k}|·),
+    with N the number of action tokens in the batch.
+
+    Where A < 0 the minimum leaves γ unbounded from above: a token that has become more likely under a wrong response
+    is pushed down with a force that grows with γ.
+
+    Args:
+        logprobs: ln π_θ of the sampled tokens, shape ``(B, T)``, nats.
+        old_logprobs: ln π_old of the same tokens, shape ``(B, T)``, nats; no gradient flows into it.
+        mask: True on action tokens, shape ``(B, T)``, bool.
+        advantages: A_i, shape ``(B,)``.
+        clip_low: ε below one, in [0, 1].
+        clip_high: ε above one, at least 0.
+        normaliser: N, to share one over minibatches or ranks; default: the action tokens of this mask.
+
+    Returns:
+        The loss, a scalar; 0 where there is no action token.
+
+    Raises:
+        ValueError: If shapes do not belong together.
+    """
+    require_shapes(logprobs, advantages, old_logprobs=old_logprobs, mask=mask)
+    log_ratio = torch.where(mask, lifted(logprobs) - lifted(old_logprobs).detach(), 0.0)
+    ratio = log_ratio.exp()
+    weight = advantages.to(ratio.dtype)[:, None]
+    surrogate = torch.minimum(ratio * weight, ratio.clamp(1 - clip_low, 1 + clip_high) * weight)
+    count = mask.sum().clamp(min=1) if normaliser is None else normaliser
+    return -(surrogate * mask).sum() / count

@@ -1,0 +1,84 @@
+"""From rollouts to what an update needs: advantages, old log-probabilities, and a partition into minibatches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trainer_hooks.losses import group_advantages
+from trainer_hooks.reference.episode import Episode
+from trainer_hooks.reference.model import PolicyModel, token_statistics
+from trainer_hooks.reference.rollout import Rollout
+
+__all__ = ["TrainingBatch", "answer_tokens", "prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """A rollout batch ready to be trained on; B responses, T tokens.
+
+    ``logprobs`` is written by the training passes: the log-probabilities that the newest pass saw, each under the
+    weights just before its own minibatch's update.
+    """
+
+    tokens: Tensor
+    mask: Tensor
+    answer_mask: Tensor
+    rewards: Tensor
+    advantages: Tensor
+    group_ids: Tensor
+    old_logprobs: Tensor
+    entropies: Tensor
+    logprobs: Tensor
+    episodes: list[Episode]
+    truncated: Tensor
+    minibatches: list[Tensor]
+
+    def shuffled(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """Give the rows of each minibatch, in a fresh order; their composition stays, and so do their shapes."""
+        for index in torch.randperm(len(self.minibatches), generator=generator).tolist():
+            yield self.minibatches[index]
+
+
+@torch.no_grad()
+def prepare(
+    model: PolicyModel, rollout: Rollout, *, group_size: int, minibatches: int, generator: torch.Generator
+) -> TrainingBatch:
+    """Score a rollout under the policy that sampled it and cut it into minibatches of whole groups.
+
+    Old log-probabilities come from the training forward on the very rows and shapes that training will use, not from
+    the sampler: at θ = θ_old the ratio is then 1 to the last bit.
+    """
+    groups = len(rollout.episodes) // group_size
+    group_ids = torch.arange(groups).repeat_interleave(group_size)
+    parts = torch.randperm(groups, generator=generator).chunk(minibatches)
+    rows = [torch.cat([(group_ids == group).nonzero()[:, 0] for group in part.tolist()]) for part in parts]
+    old_logprobs, entropies = torch.zeros(rollout.mask.shape), torch.zeros(rollout.mask.shape)
+    for part in rows:
+        old_logprobs[part], entropies[part] = token_statistics(model, rollout.tokens[part], rollout.mask[part])
+    return TrainingBatch(
+        tokens=rollout.tokens,
+        mask=rollout.mask,
+        answer_mask=answer_tokens(rollout),
+        rewards=rollout.rewards,
+        advantages=group_advantages(rollout.rewards, group_ids),
+        group_ids=group_ids,
+        old_logprobs=old_logprobs,
+        entropies=entropies,
+        logprobs=old_logprobs.clone(),
+        episodes=rollout.episodes,
+        truncated=rollout.truncated,
+        minibatches=rows,
+    )
+
+
+def answer_tokens(rollout: Rollout) -> Tensor:
+    """Mark the tokens from ``<answer>`` to ``</answer>`` among the action tokens, shape ``(B, T)``, bool."""
+    if not rollout.episodes:
+        return torch.zeros_like(rollout.mask)
+    mark = rollout.episodes[0].world.vocabulary.mark
+    opened = ((rollout.tokens == mark["<answer>"]) & rollout.mask).long()
+    closed = ((rollout.tokens == mark["</answer>"]) & rollout.mask).long()
+    before = closed.cumsum(dim=1) - closed
+    return (opened.cumsum(dim=1) > before) & rollout.mask

@@ -1,0 +1,131 @@
+"""Every setting of the reference trainer, with what it does; presets; the command line made from them."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self, get_args
+
+__all__ = ["PRESETS", "Config"]
+
+
+def _option(default: Any, text: str) -> Any:  # noqa: ANN401 - a field of any type
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of one run. Everything random derives from ``seed``; the world and the warm start have their own.
+
+    Raises:
+        ValueError: If a setting cannot work; the message says which.
+    """
+
+    steps: int = _option(200, "rollout batches to train on")
+    seed: int = _option(0, "seed of questions, sampling and minibatches")
+    # The objective.
+    lr: float = _option(6e-4, "learning rate of AdamW, constant")
+    lambda_: float = _option(0.0, "weight of LLDS (eq. 7); 0 is vanilla GRPO, the paper uses 0.1")
+    gate: str = _option("response", "gate of LLDS: response (eq. 5), action (v2) or none (eq. 4)")
+    mask_answer: bool = _option(False, "leave answer tokens out of LLDS (LLDS-MA, eq. 6)")
+    kl: float = _option(0.0, "weight of the KL divergence to the warm start (k3 estimator)")
+    clip: float = _option(0.2, "ε of the clipped ratio")
+    max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm; 0 leaves them alone")
+    # The batch.
+    questions_per_step: int = _option(16, "questions in a rollout batch")
+    group_size: int = _option(8, "responses sampled for each question")
+    minibatches: int = _option(8, "optimiser steps in one pass over a rollout batch")
+    epochs: int = _option(2, "passes over a rollout batch")
+    temperature: float = _option(1.0, "sampling temperature")
+    held_out: int = _option(32, "fresh responses a step that are measured and never trained on")
+    # The world.
+    world_seed: int = _option(12345, "seed of the facts")
+    entities: int = _option(96, "entities in the world")
+    train_questions: int = _option(400, "questions to train on")
+    long_form: float = _option(0.3, "share of questions that want the long form of the answer, without saying so")
+    max_actions: int = _option(4, "actions in a response")
+    max_action_tokens: int = _option(28, "tokens in an action; one that has not ended by then is invalid")
+    retry: bool = _option(True, "a wrong answer is told and the episode goes on; the first answer counts")
+    # The model and its warm start.
+    width: int = _option(64, "width of the transformer")
+    layers: int = _option(2, "layers of the transformer")
+    heads: int = _option(4, "attention heads")
+    context: int = _option(160, "positions, prompt and feedback included")
+    warm_steps: int = _option(900, "supervised steps of the warm start")
+    warm_lr: float = _option(3e-3, "learning rate of the warm start, falling to zero")
+    cache: Path = _option(Path(".rlvitals"), "folder that keeps warm starts, so that a second run starts at once")
+    # Telemetry.
+    url: str | None = _option(None, "address of a collector to stream to; default: RLVITALS_URL, or none")
+    project: str = _option("reference", "project under which the run appears")
+    run: str | None = _option(None, "name of the run; default: made from seed and λ")
+    log: Path | None = _option(None, "file to append each step's numbers to, one JSON object a line")
+    threads: int = _option(1, "torch threads")
+
+    def __post_init__(self) -> None:
+        positive = "steps lr questions_per_step minibatches epochs temperature clip group_size max_actions width layers"
+        for name in positive.split():
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        for name in ("lambda_", "kl", "held_out", "max_grad_norm"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.questions_per_step % self.minibatches:
+            raise ValueError(
+                f"minibatches must divide questions_per_step, got {self.minibatches} and {self.questions_per_step}"
+            )
+        if self.gate not in ("response", "action", "none"):
+            raise ValueError(f"gate must be response, action or none, got {self.gate!r}")
+
+    @property
+    def is_llds_inert(self) -> bool:
+        """Whether LLDS is on and can do nothing: one update a rollout batch is taken at θ = θ_old."""
+        return self.lambda_ > 0 and self.minibatches * self.epochs == 1
+
+    @property
+    def run_name(self) -> str:
+        """The name of the run."""
+        return self.run or f"{'grpo' if self.lambda_ == 0 else f'llds-{self.lambda_:g}'}-seed{self.seed}"
+
+    @classmethod
+    def from_command_line(cls, arguments: Sequence[str] | None = None) -> Self:
+        """Read the command line: a preset's settings, then the options given."""
+        parser = argparse.ArgumentParser(
+            prog="python -m trainer_hooks.reference",
+            description="Train a small search-and-answer policy by GRPO, and watch its vital signs.",
+        )
+        parser.add_argument("--preset", choices=sorted(PRESETS), help="start from the settings of a preset")
+        for item in fields(cls):
+            _add(parser, item.name, item.type, f"{item.metadata['help']} [{item.default}]")
+        given = vars(parser.parse_args(arguments))
+        chosen = PRESETS.get(given.pop("preset"), {})
+        try:
+            return replace(cls(), **chosen, **{name: value for name, value in given.items() if value is not None})
+        except ValueError as error:
+            parser.error(str(error))
+
+
+def _add(parser: argparse.ArgumentParser, name: str, kind: Any, text: str) -> None:  # noqa: ANN401 - a type
+    option = "--" + name.strip("_").replace("_", "-")
+    if kind is bool:
+        parser.add_argument(option, dest=name, action=argparse.BooleanOptionalAction, default=None, help=text)
+        return
+    kinds = [part for part in get_args(kind) or (kind,) if part is not type(None)]
+    parser.add_argument(option, dest=name, type=kinds[0], default=None, help=text.replace("%", "%%"))
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "demo": {},
+    "tiny": {
+        "questions_per_step": 4,
+        "group_size": 4,
+        "minibatches": 2,
+        "held_out": 4,
+        "entities": 16,
+        "width": 32,
+        "layers": 1,
+        "warm_steps": 20,
+        "train_questions": 32,
+        "steps": 4,
+    },
+}
+"""Settings by name; what a preset does not name is the default."""

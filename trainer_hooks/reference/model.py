@@ -1,0 +1,133 @@
+"""A small decoder-only transformer with a key-value cache: random weights in, next-token logits out.
+
+One piece is unusual: each position also sees the embeddings of the two tokens before it, through linear maps. That
+makes "find where these two words stand and copy what follows" a job for one attention layer, learnable in some
+hundred steps of supervised training instead of tens of thousands.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - torch's own idiom
+
+__all__ = ["Cache", "PolicyModel", "Shape", "token_statistics"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Size of the model."""
+
+    vocabulary: int
+    positions: int
+    width: int = 64
+    layers: int = 2
+    heads: int = 4
+
+
+class Cache:
+    """Keys, values and the last two embeddings of a batch that is decoded one token at a time."""
+
+    def __init__(self, shape: Shape, batch: int) -> None:
+        size = (batch, shape.heads, shape.positions, shape.width // shape.heads)
+        self.keys = [torch.zeros(size) for _ in range(shape.layers)]
+        self.values = [torch.zeros(size) for _ in range(shape.layers)]
+        self.previous = torch.zeros(batch, 2, shape.width)
+        self.length = 0
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all rows but these, so that finished responses cost nothing more."""
+        self.keys = [keys[rows] for keys in self.keys]
+        self.values = [values[rows] for values in self.values]
+        self.previous = self.previous[rows]
+
+
+class Block(nn.Module):
+    """Pre-norm attention and feed-forward."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.norm_attention = nn.LayerNorm(shape.width)
+        self.qkv = nn.Linear(shape.width, 3 * shape.width, bias=False)
+        self.out = nn.Linear(shape.width, shape.width, bias=False)
+        self.norm_forward = nn.LayerNorm(shape.width)
+        self.up = nn.Linear(shape.width, 4 * shape.width)
+        self.down = nn.Linear(4 * shape.width, shape.width)
+
+    def forward(self, x: Tensor, cache: Cache | None = None, layer: int = 0) -> Tensor:
+        """Map ``(B, T, width)`` to the same; with a cache, T = 1 new token attends to all that is cached."""
+        batch, length, width = x.shape
+        qkv = self.qkv(self.norm_attention(x)).view(batch, length, 3, self.heads, -1)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)
+        if cache is not None:
+            end = cache.length + 1
+            cache.keys[layer][:, :, cache.length : end] = key
+            cache.values[layer][:, :, cache.length : end] = value
+            key, value = cache.keys[layer][:, :, :end], cache.values[layer][:, :, :end]
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=cache is None)
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(F.gelu(self.up(self.norm_forward(x))))
+
+
+class PolicyModel(nn.Module):
+    """The policy: embeddings with two taps into the past, blocks, output tied to the embeddings."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embed = nn.Embedding(shape.vocabulary, shape.width)
+        self.position = nn.Embedding(shape.positions, shape.width)
+        self.taps = nn.ModuleList(nn.Linear(shape.width, shape.width, bias=False) for _ in range(2))
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width)
+        nn.init.normal_(self.embed.weight, std=shape.width**-0.5)
+        nn.init.normal_(self.position.weight, std=0.02)
+
+    def hidden(self, tokens: Tensor) -> Tensor:
+        """Give the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``."""
+        embedded = self.embed(tokens)
+        x = embedded + self.position.weight[: tokens.shape[1]]
+        for back, tap in enumerate(self.taps, start=1):
+            x = x + tap(F.pad(embedded, (0, 0, back, 0))[:, : tokens.shape[1]])
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)  # type: ignore[no-any-return]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Map hidden states ``(..., width)`` to next-token logits ``(..., V)``."""
+        return hidden @ self.embed.weight.T
+
+    def next_logits(self, tokens: Tensor, cache: Cache) -> Tensor:
+        """Feed one token a row, ``(B,)``, and give the logits of the next, ``(B, V)``; the cache moves on."""
+        embedded = self.embed(tokens)
+        x = embedded + self.position.weight[cache.length]
+        for back, tap in enumerate(self.taps, start=1):
+            x = x + tap(cache.previous[:, -back])
+        x = x[:, None]
+        for layer, block in enumerate(self.blocks):
+            x = block(x, cache, layer)
+        cache.previous = torch.stack((cache.previous[:, 1], embedded), dim=1)
+        cache.length += 1
+        return self.logits(self.norm(x[:, 0]))
+
+
+def token_statistics(model: PolicyModel, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Give ln π(token | all before it) and the entropy of π(· | all before it), for action tokens.
+
+    Only positions in the mask are projected to the vocabulary: feedback costs no logits.
+
+    Args:
+        model: The policy.
+        tokens: Token ids, shape ``(B, T)``.
+        mask: True on action tokens, shape ``(B, T)``; never on the first token, which nothing predicts.
+
+    Returns:
+        Log-probabilities and entropies, each ``(B, T)``, nats; 0 outside the mask.
+    """
+    rows, columns = mask.nonzero(as_tuple=True)
+    log_pi = F.log_softmax(model.logits(model.hidden(tokens)[rows, columns - 1]), dim=-1)
+    chosen = log_pi.gather(1, tokens[rows, columns][:, None])[:, 0]
+    entropy = -(log_pi.exp() * log_pi).sum(dim=-1)
+    empty = log_pi.new_zeros(mask.shape)
+    return empty.index_put((rows, columns), chosen), empty.index_put((rows, columns), entropy)

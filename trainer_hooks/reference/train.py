@@ -1,0 +1,141 @@
+"""The trainer: sample, score, update, measure, tell. Read from the top; each idea has a page of its own.
+
+Tool-integrated GRPO (eq. 1) with an optional KL term and LLDS (eq. 4 to 7). What it measures goes out through the
+public SDK and nothing else; what it draws comes from generators of its own.
+"""
+
+import random
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trainer_hooks.losses import grpo_loss, llds_loss
+from trainer_hooks.reference.batch import TrainingBatch, prepare
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.episode import Episode
+from trainer_hooks.reference.held_out import HeldOut
+from trainer_hooks.reference.model import PolicyModel, token_statistics
+from trainer_hooks.reference.rollout import Rollout, sample
+from trainer_hooks.reference.warm_start import vocabulary_of
+from trainer_hooks.reference.world import Question, World
+
+__all__ = ["StepResult", "Trainer"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One step: the batch it trained on, the norm of its gradients, and numbers by their canonical names."""
+
+    step: int
+    batch: TrainingBatch
+    grad_norm: float
+    scalars: dict[str, float]
+
+
+class Trainer:
+    """GRPO on one world from one warm start.
+
+    Args:
+        config: Every setting.
+        model: The policy, trained in place; a copy of it stays as the reference where ``config.kl`` asks for one.
+    """
+
+    def __init__(self, config: Config, model: PolicyModel) -> None:
+        self.config = config
+        self.model = model
+        self.reference = _frozen_copy(model) if config.kl > 0 else None
+        self.optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=0.0)
+        self.generator = torch.Generator().manual_seed(config.seed)
+        self.world = World(vocabulary_of(config), seed=config.world_seed, long_form=config.long_form)
+        self.draw = random.Random(config.seed)  # noqa: S311 - order of questions, no secrets
+        made = random.Random(config.world_seed)  # noqa: S311 - questions, no secrets
+        self.questions = [self.world.question(made) for _ in range(config.train_questions)]
+        self.step_number = 0
+
+    def step(self) -> StepResult:
+        """Sample a rollout batch, pass over it ``epochs`` times, measure, and give what was seen."""
+        config = self.config
+        self.model.eval()
+        training, held_out = self._sample()
+        batch = prepare(
+            self.model, training, group_size=config.group_size, minibatches=config.minibatches, generator=self.generator
+        )
+        probe = HeldOut.before(self.model, held_out) if held_out.episodes else None
+        updates = [
+            self._update(batch, rows) for _ in range(config.epochs) for rows in batch.shuffled(self.generator)
+        ]
+        self.step_number += 1
+        scalars = {name: sum(update[name] for update in updates) / len(updates) for name in updates[0]}
+        grad_norm = scalars.pop("grad/norm")
+        scalars |= {"lr": config.lr, "length/truncated_frac": batch.truncated.float().mean().item()}
+        if probe is not None:
+            scalars |= probe.after(self.model) | {"eval/reward": held_out.rewards.mean().item()}
+        return StepResult(self.step_number, batch, grad_norm, scalars)
+
+    def _sample(self) -> tuple[Rollout, Rollout]:
+        """Play the step's training groups and, in the same sweep, fresh held-out questions once each."""
+        config = self.config
+        asked = self.draw.sample(self.questions, config.questions_per_step)
+        unseen = [self.world.question(self.draw) for _ in range(config.held_out)]
+        questions = [question for question in asked for _ in range(config.group_size)] + unseen
+        rollout = sample(
+            self.model,
+            [self._episode(question) for question in questions],
+            generator=self.generator,
+            temperature=config.temperature,
+        )
+        return _split(rollout, len(questions) - len(unseen))
+
+    def _episode(self, question: Question) -> Episode:
+        config = self.config
+        return Episode(self.world, question, config.max_actions, config.max_action_tokens, config.retry)
+
+    def _update(self, batch: TrainingBatch, rows: Tensor) -> dict[str, float]:
+        """Take one optimiser step on a minibatch; give its losses and the norm of its gradient before clipping."""
+        config = self.config
+        logprobs, _ = token_statistics(self.model, batch.tokens[rows], batch.mask[rows])
+        batch.logprobs[rows] = logprobs.detach()
+        shared = (logprobs, batch.old_logprobs[rows], batch.mask[rows], batch.advantages[rows])
+        policy = grpo_loss(*shared, clip_low=config.clip, clip_high=config.clip)
+        llds = llds_loss(
+            *shared,
+            gate=config.gate,  # type: ignore[arg-type] - checked by Config
+            answer_mask=batch.answer_mask[rows] if config.mask_answer else None,
+        )
+        losses = {"loss/policy": policy, "loss/llds": llds}
+        total = policy + config.lambda_ * llds
+        if self.reference is not None:
+            losses["kl/ref"] = self._kl(batch, rows, logprobs)
+            total = total + config.kl * losses["kl/ref"]
+        self.optimiser.zero_grad()
+        total.backward()
+        limit = config.max_grad_norm or torch.inf
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)
+        self.optimiser.step()
+        return {name: loss.item() for name, loss in losses.items()} | {"grad/norm": norm.item()}
+
+    def _kl(self, batch: TrainingBatch, rows: Tensor, logprobs: Tensor) -> Tensor:
+        """Estimate KL(π_θ ‖ π_ref) a token by k3: r − ln r − 1 with r = π_ref/π_θ."""
+        mask = batch.mask[rows]
+        with torch.no_grad():
+            reference, _ = token_statistics(self.reference, batch.tokens[rows], mask)
+        log_ratio = (reference - logprobs) * mask
+        return (log_ratio.exp() - log_ratio - 1).sum() / mask.sum().clamp(min=1)
+
+
+def _frozen_copy(model: PolicyModel) -> PolicyModel:
+    copy = PolicyModel(model.shape)
+    copy.load_state_dict(model.state_dict())
+    return copy.requires_grad_(requires_grad=False)
+
+
+def _split(rollout: Rollout, at: int) -> tuple[Rollout, Rollout]:
+    first, second = (
+        Rollout(rollout.tokens[rows], rollout.mask[rows], rollout.rewards[rows], rollout.truncated[rows], episodes)
+        for rows, episodes in (
+            (slice(None, at), rollout.episodes[:at]),
+            (slice(at, None), rollout.episodes[at:]),
+        )
+    )
+    return first, second

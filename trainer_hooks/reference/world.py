@@ -1,0 +1,127 @@
+"""A small world to ask about: facts, questions of one and two hops, a search tool, exact-match reward.
+
+Everything is made on the spot from a seed. This module knows words and facts; how an episode unfolds is
+`episode`, what a good response looks like is `demonstrations`.
+"""
+
+import random
+from dataclasses import dataclass
+from functools import cached_property
+
+__all__ = ["MARKS", "Question", "Vocabulary", "World"]
+
+MARKS = (
+    "<pad>", "<q>", "</q>", "<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>",
+    "<info>", "</info>", "|", "find", "hmm", "so", "invalid", "wrong", "retry", "nothing",
+)  # fmt: skip
+
+Fact = tuple[int, int]
+"""An entity and a relation, as token ids: what a search asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question: its prompt, the searches that lead to the answer, and the answer's tokens."""
+
+    prompt: tuple[int, ...]
+    hops: tuple[Fact, ...]
+    answer: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Token ids: marks, then junk words, relations, entities and the family names of entities."""
+
+    entities: int = 96
+    relations: int = 8
+    families: int = 24
+    junk: int = 24
+
+    def __len__(self) -> int:
+        return len(MARKS) + self.junk + self.relations + self.entities + self.families
+
+    @cached_property
+    def mark(self) -> dict[str, int]:
+        """The id of each mark by its text."""
+        return {text: number for number, text in enumerate(MARKS)}
+
+    def junk_word(self, number: int) -> int:
+        """Give the id of a junk word; junk stands in passages only."""
+        return len(MARKS) + number
+
+    def relation(self, number: int) -> int:
+        """Give the id of a relation."""
+        return self.junk_word(self.junk) + number
+
+    def entity(self, number: int) -> int:
+        """Give the id of an entity."""
+        return self.relation(self.relations) + number
+
+    def family(self, number: int) -> int:
+        """Give the id of a family name."""
+        return self.entity(self.entities) + number
+
+    def is_entity(self, token: int) -> bool:
+        """Tell whether a token names an entity."""
+        return self.entity(0) <= token < self.family(0)
+
+    def is_relation(self, token: int) -> bool:
+        """Tell whether a token names a relation."""
+        return self.relation(0) <= token < self.entity(0)
+
+
+class World:
+    """Facts by a seed: every entity has a value, which is an entity, for every relation, and a family name.
+
+    Args:
+        vocabulary: The words.
+        seed: Of the facts and of the order of passages.
+        long_form: Share of questions whose answer wants the family name too. Nothing in the question tells which:
+            a wrong answer is then the right one but for a token, in an episode that is otherwise the same.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, *, seed: int, long_form: float = 0.3) -> None:
+        self.vocabulary = vocabulary
+        self.seed = seed
+        self._long_form = long_form
+        draw = random.Random(seed)  # noqa: S311 - facts, no secrets
+        numbers = range(vocabulary.entities)
+        self._value = [[draw.choice(numbers) for _ in range(vocabulary.relations)] for _ in numbers]
+        self._family = [draw.randrange(vocabulary.families) for _ in numbers]
+
+    def value(self, fact: Fact) -> int:
+        """Give the entity token that a fact leads to."""
+        words = self.vocabulary
+        return words.entity(self._value[fact[0] - words.entity(0)][fact[1] - words.relation(0)])
+
+    def family(self, entity: int) -> int:
+        """Give the family-name token of an entity token."""
+        return self.vocabulary.family(self._family[entity - self.vocabulary.entity(0)])
+
+    def question(self, draw: random.Random) -> Question:
+        """Draw a question, of one or two hops with equal chance."""
+        words, mark = self.vocabulary, self.vocabulary.mark
+        start = words.entity(draw.randrange(words.entities))
+        relations = [words.relation(draw.randrange(words.relations)) for _ in range(draw.choice((1, 2)))]
+        hops: list[Fact] = []
+        for relation in relations:
+            hops.append((self.value(hops[-1]) if hops else start, relation))
+        final = self.value(hops[-1])
+        answer = (final, self.family(final)) if draw.random() < self._long_form else (final,)
+        return Question((mark["<q>"], start, *relations, mark["</q>"]), tuple(hops), answer)
+
+    def search(self, query: Fact) -> list[int]:
+        """Give three passages in a fixed order: the fact asked for and two that share half of it with the query."""
+        words = self.vocabulary
+        draw = random.Random(f"{self.seed} {query}")  # noqa: S311 - the order of passages, no secrets
+        entity, relation = query
+        other_relation = words.relation(draw.randrange(words.relations))
+        other_entity = words.entity(draw.randrange(words.entities))
+        facts = [query, (entity, other_relation), (other_entity, relation)]
+        draw.shuffle(facts)
+        passages: list[int] = []
+        for fact in facts:
+            value = self.value(fact)
+            junk = words.junk_word(draw.randrange(words.junk))
+            passages += [junk, *fact, value, self.family(value), words.mark["|"]]
+        return passages
