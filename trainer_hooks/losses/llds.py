@@ -62,7 +62,8 @@ def llds_loss(
     penalised = kept & _open_gate(lost.detach(), mask, gate)
     if answer_mask is not None:
         penalised = penalised & ~answer_mask
-    return (lost.clamp(min=0) * penalised).sum() / kept.sum().clamp(min=1)
+    # relu and not clamp: the slope at exactly 0 has to be 0.
+    return (lost.relu() * penalised).sum() / kept.sum().clamp(min=1)
 
 
 def llds_ma_loss(

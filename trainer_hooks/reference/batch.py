@@ -74,11 +74,11 @@ def prepare(
 
 
 def answer_tokens(rollout: Rollout) -> Tensor:
-    """Mark the tokens from ``<answer>`` to ``</answer>`` among the action tokens, shape ``(B, T)``, bool."""
-    if not rollout.episodes:
-        return torch.zeros_like(rollout.mask)
-    mark = rollout.episodes[0].world.vocabulary.mark
-    opened = ((rollout.tokens == mark["<answer>"]) & rollout.mask).long()
-    closed = ((rollout.tokens == mark["</answer>"]) & rollout.mask).long()
-    before = closed.cumsum(dim=1) - closed
-    return (opened.cumsum(dim=1) > before) & rollout.mask
+    """Mark the tokens from ``<answer>`` to the end of its action, shape ``(B, T)``, bool."""
+    marked = torch.zeros_like(rollout.mask)
+    inside = torch.zeros(len(rollout.episodes), dtype=torch.bool)
+    opening = rollout.episodes[0].world.vocabulary.mark["<answer>"]
+    for position in range(rollout.mask.shape[1]):
+        inside = (inside | (rollout.tokens[:, position] == opening)) & rollout.mask[:, position]
+        marked[:, position] = inside
+    return marked

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -99,7 +99,7 @@ class Config:
         given = vars(parser.parse_args(arguments))
         chosen = PRESETS.get(given.pop("preset"), {})
         try:
-            return replace(cls(), **chosen, **{name: value for name, value in given.items() if value is not None})
+            return cls(**(chosen | {name: value for name, value in given.items() if value is not None}))
         except ValueError as error:
             parser.error(str(error))
 
@@ -123,7 +123,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "entities": 16,
         "width": 32,
         "layers": 1,
-        "warm_steps": 20,
+        "warm_steps": 250,
         "train_questions": 32,
         "steps": 4,
     },

@@ -1,0 +1,99 @@
+"""The GRPO objective and its advantages (eq. 1)."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer_hooks.losses import group_advantages, grpo_loss
+
+
+def test_hand_worked_loss():
+    """Two responses of opposite advantage, one ratio clipped in each direction that clipping touches."""
+    # Ratios: response 0 (A = 1): 1.5 -> clipped 1.2, 0.5 -> 0.5; response 1 (A = −1): 1.5 -> −1.5 (not clipped,
+    # the minimum is the worse one), 0.5 -> −0.8 (clipped). J = (1.2 + 0.5 − 1.5 − 0.8) / 4 = −0.15.
+    new = torch.tensor([[1.5, 0.5], [1.5, 0.5]]).log()
+    every = torch.ones(2, 2, dtype=torch.bool)
+    loss = grpo_loss(new, torch.zeros(2, 2), every, torch.tensor([1.0, -1.0]))
+    assert loss.item() == pytest.approx(0.15)
+
+
+def test_feedback_is_in_no_count():
+    """A masked token changes neither the sum nor the normaliser, whatever stands there."""
+    new = torch.tensor([[1.1, 7.0, math.nan]]).log()
+    mask = torch.tensor([[True, False, False]])
+    assert grpo_loss(new, torch.zeros(1, 3), mask, torch.ones(1)).item() == pytest.approx(-1.1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_the_loss_equals_the_equation_written_as_loops(seed):
+    """Vectorised and loop-by-loop objectives agree to float64 rounding."""
+    draw = torch.Generator().manual_seed(seed)
+    new, old = (torch.randn(4, 9, generator=draw, dtype=torch.float64) for _ in range(2))
+    mask = torch.rand(4, 9, generator=draw) < 0.6
+    advantages = torch.randn(4, generator=draw, dtype=torch.float64)
+    total, count = 0.0, 0
+    for i in range(4):
+        for k in range(9):
+            if mask[i, k]:
+                ratio, a = math.exp(new[i, k] - old[i, k]), float(advantages[i])
+                total += min(ratio * a, min(max(ratio, 0.8), 1.3) * a)
+                count += 1
+    expected = -total / count if count else 0.0
+    loss = grpo_loss(new, old, mask, advantages, clip_low=0.2, clip_high=0.3)
+    assert loss.item() == pytest.approx(expected, rel=1e-12, abs=1e-14)
+
+
+def test_gradients_match_finite_differences():
+    """The gradient is that of the equation, away from the kinks."""
+    draw = torch.Generator().manual_seed(1)
+    new = torch.randn(3, 5, generator=draw, dtype=torch.float64, requires_grad=True)
+    old = torch.randn(3, 5, generator=draw, dtype=torch.float64)
+    mask = torch.rand(3, 5, generator=draw) < 0.7
+    advantages = torch.tensor([1.0, -1.0, 0.5], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda x: grpo_loss(x, old, mask, advantages), (new,))
+
+
+def test_minibatches_of_a_shared_normaliser_add_up():
+    """With one N for all, the losses of the parts sum to the loss of the whole."""
+    draw = torch.Generator().manual_seed(2)
+    new, old = (torch.randn(6, 5, generator=draw, dtype=torch.float64) for _ in range(2))
+    mask = torch.rand(6, 5, generator=draw) < 0.7
+    advantages = torch.randn(6, generator=draw, dtype=torch.float64)
+    parts = [
+        grpo_loss(new[rows], old[rows], mask[rows], advantages[rows], normaliser=mask.sum())
+        for rows in (slice(0, 2), slice(2, 6))
+    ]
+    assert sum(parts).item() == pytest.approx(grpo_loss(new, old, mask, advantages).item(), rel=1e-12)
+
+
+def test_no_action_token_gives_zero():
+    """An empty batch of actions is a loss of 0, not 0/0."""
+    nothing = torch.zeros(2, 3, dtype=torch.bool)
+    assert grpo_loss(torch.zeros(2, 3), torch.zeros(2, 3), nothing, torch.ones(2)).item() == 0
+
+
+def test_advantages_are_standardised_by_group():
+    """Each group is shifted by its own mean and scaled by its own population standard deviation."""
+    rewards = torch.tensor([1.0, 5.0, 0.0, 5.0, 0.0, 0.0])
+    groups = torch.tensor([0, 1, 0, 1, 0, 0])
+    # Group 0: mean 1/4, std √(1/4·3/4) = √3/4; 1 -> (3/4)/(√3/4) = √3, 0 -> −1/√3. Group 1 is all equal.
+    expected = torch.tensor([math.sqrt(3), 0.0, -1 / math.sqrt(3), 0.0, -1 / math.sqrt(3), -1 / math.sqrt(3)])
+    assert torch.allclose(group_advantages(rewards, groups), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(reward=st.floats(-1e6, 1e6, width=32), size=st.integers(1, 9))
+def test_equal_rewards_and_groups_of_one_have_advantage_zero_exactly(reward, size):
+    """Rounding of the mean must not turn a group without signal into advantages of ±1."""
+    advantages = group_advantages(torch.full((size,), reward), torch.zeros(size, dtype=torch.long))
+    assert torch.equal(advantages, torch.zeros(size))
+
+
+def test_rewards_and_groups_must_match():
+    """The message says what was given."""
+    with pytest.raises(ValueError, match=r"got \(3,\) and \(2,\)"):
+        group_advantages(torch.zeros(3), torch.zeros(2, dtype=torch.long))

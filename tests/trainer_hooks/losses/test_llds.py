@@ -1,0 +1,165 @@
+"""The regularisers of eq. 4 to 6 against loops that follow the paper token by token."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer_hooks.losses import lld_loss, llds_loss, llds_ma_loss
+from trainer_hooks.losses.tokens import action_index
+
+
+def arrays(seed, *, responses=5, tokens=13, scale=0.5):
+    """Log-probabilities, old ones, a mask with gaps, and advantages of all signs."""
+    draw = torch.Generator().manual_seed(seed)
+    old = -torch.rand(responses, tokens, generator=draw, dtype=torch.float64)
+    new = old + scale * torch.randn(responses, tokens, generator=draw, dtype=torch.float64)
+    mask = torch.rand(responses, tokens, generator=draw) < 0.7
+    advantages = torch.randint(-1, 2, (responses,), generator=draw).double()
+    answer = mask & (torch.rand(responses, tokens, generator=draw) < 0.3)
+    return new, old, mask, advantages, answer
+
+
+def by_loops(new, old, mask, advantages, *, gate, answer=None):
+    """Eq. 4 to 6 with nothing but Python numbers."""
+    total, count = 0.0, 0
+    for row in range(len(new)):
+        if advantages[row] < 0:
+            continue
+        actions, inside = [], False
+        for k in range(len(new[row])):
+            if mask[row][k]:
+                if not inside:
+                    actions.append([])
+                actions[-1].append((float(old[row][k] - new[row][k]), bool(answer is not None and answer[row][k])))
+            inside = bool(mask[row][k])
+        count += sum(len(action) for action in actions)
+        response_sum = sum(d for action in actions for d, _ in action)
+        for action in actions:
+            action_sum = sum(d for d, _ in action)
+            is_open = {"response": response_sum > 0, "action": action_sum > 0, "none": True}[gate]
+            total += sum(max(0.0, d) for d, is_answer in action if is_open and not is_answer)
+    return total / count if count else 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), gate=st.sampled_from(["response", "action", "none"]), masked=st.booleans())
+def test_llds_equals_the_equation_written_as_loops(seed, gate, masked):
+    """Vectorised and loop-by-loop penalties agree to float64 rounding, for all gates, with and without answers."""
+    new, old, mask, advantages, answer = arrays(seed)
+    given_answer = answer if masked else None
+    expected = by_loops(new, old, mask, advantages, gate=gate, answer=given_answer)
+    assert llds_loss(new, old, mask, advantages, gate=gate, answer_mask=given_answer).item() == pytest.approx(
+        expected, rel=1e-12, abs=1e-15
+    )
+
+
+def test_hand_worked_penalties():
+    """Two actions of one response: the first gains 0.3 in sum, the second loses 0.1."""
+    # d = old − new: action 0: (0.1, −0.4), action 1: (0.2, −0.1). N = 4.
+    old = torch.tensor([[-1.0, -1.0, 0.0, -1.0, -1.0]])
+    new = torch.tensor([[-1.1, -0.6, 0.0, -1.2, -0.9]])
+    mask = torch.tensor([[True, True, False, True, True]])
+    advantage = torch.tensor([0.0])
+    # No gate: (0.1 + 0.2) / 4. Response: sum of d = −0.2, closed. Action: only the second is open, 0.2 / 4.
+    assert lld_loss(new, old, mask, advantage).item() == pytest.approx(0.3 / 4)
+    assert llds_loss(new, old, mask, advantage).item() == 0
+    assert llds_loss(new, old, mask, advantage, gate="action").item() == pytest.approx(0.2 / 4)
+
+
+def test_answer_tokens_count_for_the_gate_and_the_normaliser_and_not_for_the_penalty():
+    """LLDS-MA takes the answer out of the penalty sum alone."""
+    # d = (0.1, 0.3), the second token is the answer; the sum 0.4 opens the gate; 0.1 / 2 remains.
+    old = torch.tensor([[-1.0, -1.0]])
+    new = torch.tensor([[-1.1, -1.3]])
+    every = torch.ones(1, 2, dtype=torch.bool)
+    answer = torch.tensor([[False, True]])
+    loss = llds_ma_loss(new, old, every, torch.ones(1), answer)
+    assert loss.item() == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("gate", ["response", "action", "none"])
+def test_gradients_match_finite_differences(gate):
+    """The gradient is that of the equation, away from the kinks."""
+    new, old, mask, advantages, _ = arrays(3)
+    new.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: llds_loss(x, old, mask, advantages, gate=gate), (new,))
+
+
+@pytest.mark.parametrize("gate", ["response", "action", "none"])
+def test_the_penalty_is_inert_at_the_old_policy(gate):
+    """At θ = θ_old the loss and its gradient are zero exactly: one update a rollout batch never feels LLDS."""
+    _, old, mask, advantages, _ = arrays(4)
+    new = old.clone().requires_grad_()
+    loss = llds_loss(new, old, mask, advantages, gate=gate)
+    loss.backward()
+    assert loss.item() == 0
+    assert torch.equal(new.grad, torch.zeros_like(new))
+
+
+def test_wrong_responses_are_left_alone_and_zero_advantage_is_kept():
+    """The preserving set is A ≥ 0: rows of negative advantage feel nothing, rows of zero advantage do."""
+    old = torch.full((2, 3), -1.0)
+    new = torch.full((2, 3), -2.0, requires_grad=True)
+    every = torch.ones(2, 3, dtype=torch.bool)
+    llds_loss(new, old, every, torch.tensor([-1.0, 0.0])).backward()
+    # N = 3 tokens of the second row: each has slope −1/3.
+    assert torch.allclose(new.grad, torch.tensor([[0.0] * 3, [-1 / 3] * 3]))
+
+
+def test_an_empty_preserving_set_gives_zero_that_can_be_differentiated():
+    """With wrong responses only, the term is 0, not 0/0."""
+    new = torch.full((2, 3), -2.0, requires_grad=True)
+    loss = llds_loss(new, torch.full((2, 3), -1.0), torch.ones(2, 3, dtype=torch.bool), -torch.ones(2))
+    loss.backward()
+    assert loss.item() == 0
+    assert torch.equal(new.grad, torch.zeros(2, 3))
+
+
+def test_numbers_outside_the_mask_never_matter():
+    """NaN and Inf under the mask's False reach neither the loss nor the gradient."""
+    new, old, mask, advantages, _ = arrays(5)
+    spoiled = torch.where(mask, new, math.nan).requires_grad_()
+    loss = llds_loss(spoiled, torch.where(mask, old, -math.inf), mask, advantages, gate="action")
+    loss.backward()
+    assert loss.item() == llds_loss(new, old, mask, advantages, gate="action").item()
+    assert spoiled.grad.isfinite().all()
+
+
+def test_bfloat16_is_lifted_before_the_difference():
+    """Half-precision log-probabilities give the float32 result of the same numbers, and a gradient in bfloat16."""
+    new, old, mask, advantages, _ = arrays(6)
+    low_new, low_old = new.bfloat16().requires_grad_(), old.bfloat16()
+    loss = llds_loss(low_new, low_old, mask, advantages)
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert loss.item() == llds_loss(low_new.float(), low_old.float(), mask, advantages).item()
+    assert low_new.grad.dtype == torch.bfloat16
+
+
+def test_actions_are_the_runs_of_the_mask():
+    """Every gap in the mask begins a new action."""
+    mask = torch.tensor([[True, True, False, True, False, False, True]])
+    assert action_index(mask).tolist() == [[0, 0, -1, 1, -1, -1, 2]]
+
+
+def test_a_row_of_action_tokens_only_is_one_action():
+    """The action gate equals the response gate where nothing interrupts."""
+    new, old, _, advantages, _ = arrays(7)
+    every = torch.ones(new.shape, dtype=torch.bool)
+    assert llds_loss(new, old, every, advantages, gate="action") == llds_loss(new, old, every, advantages)
+
+
+def test_shapes_that_do_not_belong_together_are_named():
+    """The message says which array is wrong and what it should be."""
+    new, old, mask, advantages, _ = arrays(8)
+    with pytest.raises(ValueError, match=r"old_logprobs must have the shape of logprobs \(5, 13\), got \(5, 12\)"):
+        llds_loss(new, old[:, 1:], mask, advantages)
+    with pytest.raises(ValueError, match=r"advantages must have shape \(5,\)"):
+        llds_loss(new, old, mask, advantages[:, None])
+    with pytest.raises(ValueError, match="logprobs must have shape"):
+        llds_loss(new[0], old[0], mask[0], advantages)
+    with pytest.raises(ValueError, match="gate must be"):
+        llds_loss(new, old, mask, advantages, gate="turn")

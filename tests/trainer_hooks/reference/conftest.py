@@ -1,0 +1,30 @@
+"""A world and a configuration small enough for tests to train in a second."""
+
+import pytest
+import torch
+
+from trainer_hooks.reference.config import PRESETS, Config
+from trainer_hooks.reference.warm_start import warm_start
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_cache(tmp_path_factory):
+    """One warm start for all tests."""
+    return tmp_path_factory.mktemp("warm")
+
+
+@pytest.fixture
+def tiny(tiny_cache):
+    """The tiny preset."""
+    return Config(**PRESETS["tiny"], cache=tiny_cache)
+
+
+@pytest.fixture
+def model(tiny):
+    """A fresh copy of the tiny warm start."""
+    return warm_start(tiny)

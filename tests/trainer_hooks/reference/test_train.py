@@ -1,0 +1,147 @@
+"""The trainer: what a step does, what it leaves alone, and that it can be repeated to the last bit."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from trainer_hooks.reference.config import PRESETS, Config
+from trainer_hooks.reference.telemetry import append_log, line, numbers
+from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.warm_start import warm_start
+
+
+def train(config, steps):
+    """Train from the warm start; give the results and the weights."""
+    trainer = Trainer(config, warm_start(config))
+    results = [trainer.step() for _ in range(steps)]
+    return results, torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()])
+
+
+def test_the_same_seed_gives_the_same_run_to_the_last_bit(tiny):
+    """Two runs agree in every number and every weight; the global generator is left alone."""
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    one, weights_one = train(tiny, 3)
+    assert torch.equal(before, torch.get_rng_state())
+    torch.manual_seed(2)
+    two, weights_two = train(tiny, 3)
+    assert torch.equal(weights_one, weights_two)
+    assert [result.scalars for result in one] == [result.scalars for result in two]
+    assert all(torch.equal(a.batch.tokens, b.batch.tokens) for a, b in zip(one, two, strict=True))
+
+
+def test_another_seed_gives_another_run(tiny):
+    """The seed decides questions and samples."""
+    _, one = train(tiny, 1)
+    _, two = train(replace(tiny, seed=1), 1)
+    assert not torch.equal(one, two)
+
+
+def test_llds_with_one_update_a_rollout_changes_nothing_and_is_warned_of(tiny):
+    """λ = 1 and λ = 0 give the same weights to the last bit where θ = θ_old at the only update."""
+    once = replace(tiny, minibatches=1, epochs=1)
+    _, vanilla = train(once, 3)
+    _, llds = train(replace(once, lambda_=1.0), 3)
+    assert torch.equal(vanilla, llds)
+    assert replace(once, lambda_=1.0).is_llds_inert
+    assert not replace(tiny, lambda_=1.0).is_llds_inert
+
+
+def test_llds_acts_from_the_second_update(tiny):
+    """With several minibatches, λ changes the run."""
+    _, vanilla = train(replace(tiny, lr=5e-3), 2)
+    _, llds = train(replace(tiny, lr=5e-3, lambda_=1.0), 2)
+    assert not torch.equal(vanilla, llds)
+
+
+def test_kl_to_the_warm_start_is_zero_at_first_and_acts_later(tiny):
+    """The k3 estimate is 0 at the warm start, and its weight holds the policy back."""
+    with_kl, weights = train(replace(tiny, kl=5.0, lr=5e-3, minibatches=1, epochs=1), 1)
+    assert with_kl[0].scalars["kl/ref"] == 0.0
+    with_kl, held = train(replace(tiny, kl=5.0, lr=5e-3), 3)
+    _, free = train(replace(tiny, lr=5e-3), 3)
+    assert with_kl[-1].scalars["kl/ref"] > 0
+    assert not torch.equal(held, free)
+    assert weights.isfinite().all()
+
+
+def test_held_out_responses_are_measured_and_never_trained_on(tiny):
+    """Without training groups' gradients the paired entropy change is exactly zero."""
+    still, _ = train(replace(tiny, lr=1e-30), 1)
+    assert still[0].scalars["entropy/paired_delta"] == 0.0
+    assert len(still[0].batch.episodes) == tiny.questions_per_step * tiny.group_size
+    moved, _ = train(replace(tiny, lr=5e-3), 1)
+    assert moved[0].scalars["entropy/paired_delta"] != 0.0
+    without, _ = train(replace(tiny, held_out=0), 1)
+    assert "entropy/paired_delta" not in without[0].scalars
+
+
+def test_the_gradient_norm_is_that_before_clipping(tiny):
+    """A limit far below the norm leaves the reported norm of the first update where it was."""
+    once = replace(tiny, minibatches=1, epochs=1)
+    free, _ = train(replace(once, max_grad_norm=0.0), 1)
+    clipped, _ = train(replace(once, max_grad_norm=1e-4), 1)
+    assert free[0].grad_norm == clipped[0].grad_norm > 1e-4
+
+
+def test_current_log_probabilities_are_those_of_the_last_pass(tiny):
+    """With one update they are the old ones; with more, the second pass has seen the policy move."""
+    once, _ = train(replace(tiny, minibatches=1, epochs=1), 1)
+    assert torch.equal(once[0].batch.logprobs, once[0].batch.old_logprobs)
+    twice, _ = train(replace(tiny, lr=5e-3), 1)
+    assert not torch.equal(twice[0].batch.logprobs, twice[0].batch.old_logprobs)
+
+
+def test_numbers_of_a_step_go_to_terminal_and_file(tiny, tmp_path):
+    """A line names step and phase; the file has one JSON object a step."""
+    results, _ = train(tiny, 2)
+    assert line(results[0], "warmup").startswith("step    1  reward ")
+    assert line(results[0], "warmup").endswith("phase warmup")
+    for result in results:
+        append_log(tmp_path / "log.jsonl", result)
+    logged = [json.loads(text) for text in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in logged] == [1, 2]
+    assert logged[0]["reward/mean"] == pytest.approx(results[0].batch.rewards.mean().item())
+    assert numbers(results[1])["entropy/paired_delta"] == logged[1]["entropy/paired_delta"]
+
+
+def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
+    """Trained now or read from the cache: the same weights; another model size, another file."""
+    fresh = replace(tiny, cache=tmp_path)
+    said = []
+    trained = warm_start(fresh, report=said.append)
+    read = warm_start(fresh, report=said.append)
+    assert said[-1].startswith("warm start read from")
+    assert all(torch.equal(a, b) for a, b in zip(trained.parameters(), read.parameters(), strict=True))
+    warm_start(replace(fresh, width=16), report=said.append)
+    assert len(list(tmp_path.glob("warm-*.pt"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"lr": 0.0}, "lr must be above 0, got 0.0"),
+        ({"minibatches": 3}, "minibatches must divide questions_per_step, got 3 and 16"),
+        ({"gate": "turn"}, "gate must be response, action or none, got 'turn'"),
+        ({"lambda_": -1.0}, "lambda_ must not be negative, got -1.0"),
+        ({"lr": float("nan")}, "lr must be above 0, got nan"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(wrong, message):
+    """The message says what must hold and what was given."""
+    with pytest.raises(ValueError, match=message):
+        Config(**wrong)
+
+
+def test_the_command_line_knows_every_setting(capsys):
+    """--help lists each field with its meaning; options override the preset."""
+    with pytest.raises(SystemExit):
+        Config.from_command_line(["--help"])
+    assert "weight of LLDS" in capsys.readouterr().out
+    config = Config.from_command_line(["--preset", "tiny", "--lambda", "0.1", "--no-retry", "--steps", "7"])
+    assert (config.lambda_, config.retry, config.steps, config.entities) == (0.1, False, 7, PRESETS["tiny"]["entities"])
+    with pytest.raises(SystemExit):
+        Config.from_command_line(["--minibatches", "3"])
+    assert "must divide" in capsys.readouterr().err
