@@ -33,7 +33,7 @@ def group_advantages(rewards: Tensor, group_ids: Tensor) -> Tensor:
             f"rewards and group_ids must both have shape (B,), got {tuple(rewards.shape)} and {tuple(group_ids.shape)}"
         )
     advantages = torch.zeros_like(rewards)
-    for group in group_ids.unique():
+    for group in torch.unique(group_ids):
         members = group_ids == group
         inside = rewards[members]
         # Rounding of the mean would turn equal rewards into advantages of ±1.

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trainer_hooks.losses.tokens import action_index, lifted, require_shapes
 
-__all__ = ["Gate", "lld_loss", "llds_ma_loss", "llds_loss"]
+__all__ = ["Gate", "lld_loss", "llds_loss", "llds_ma_loss"]
 
 Gate = Literal["response", "action", "none"]
 

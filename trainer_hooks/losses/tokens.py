@@ -20,7 +20,9 @@ def require_shapes(logprobs: Tensor, advantages: Tensor, **same_shape: Tensor | 
         raise ValueError(f"logprobs must have shape (B, T), got {tuple(logprobs.shape)}")
     for name, tensor in same_shape.items():
         if tensor is not None and tensor.shape != logprobs.shape:
-            raise ValueError(f"{name} must have the shape of logprobs {tuple(logprobs.shape)}, got {tuple(tensor.shape)}")
+            raise ValueError(
+                f"{name} must have the shape of logprobs {tuple(logprobs.shape)}, got {tuple(tensor.shape)}"
+            )
     if advantages.shape != logprobs.shape[:1]:
         raise ValueError(
             f"advantages must have shape ({logprobs.shape[0]},), one number a response, got {tuple(advantages.shape)}"

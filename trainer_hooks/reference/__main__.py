@@ -32,10 +32,13 @@ def main() -> int:
         while trainer.step_number < config.steps:
             result = trainer.step()
             monitor.log_step(
-                result.step, scalars=result.scalars, rollouts=rollouts(result), grad_norm=result.grad_norm
+                result.step,
+                scalars=result.scalars,
+                rollouts=rollouts(result, clip=config.clip),
+                grad_norm=result.grad_norm,
             )
             if config.log is not None:
-                append_log(config.log, result)
+                append_log(config.log, result, clip=config.clip)
             if result.step % LINE_EVERY == 0 or result.step == 1:
                 _say(line(result, str(monitor.phase)))
     return 0

@@ -1,10 +1,13 @@
+# ruff: noqa: RUF009 - an option is a field, which is what a call in a default is for
 """Every setting of the reference trainer, with what it does; presets; the command line made from them."""
 
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Literal, Self, get_args, get_origin
+
+from trainer_hooks.losses.llds import Gate
 
 __all__ = ["PRESETS", "Config"]
 
@@ -26,7 +29,7 @@ class Config:
     # The objective.
     lr: float = _option(6e-4, "learning rate of AdamW, constant")
     lambda_: float = _option(0.0, "weight of LLDS (eq. 7); 0 is vanilla GRPO, the paper uses 0.1")
-    gate: str = _option("response", "gate of LLDS: response (eq. 5), action (v2) or none (eq. 4)")
+    gate: Gate = _option("response", "gate of LLDS: response (eq. 5), action (v2) or none (eq. 4)")
     mask_answer: bool = _option(False, "leave answer tokens out of LLDS (LLDS-MA, eq. 6)")
     kl: float = _option(0.0, "weight of the KL divergence to the warm start (k3 estimator)")
     clip: float = _option(0.2, "ε of the clipped ratio")
@@ -73,8 +76,8 @@ class Config:
             raise ValueError(
                 f"minibatches must divide questions_per_step, got {self.minibatches} and {self.questions_per_step}"
             )
-        if self.gate not in ("response", "action", "none"):
-            raise ValueError(f"gate must be response, action or none, got {self.gate!r}")
+        if self.gate not in get_args(Gate):
+            raise ValueError(f"gate must be one of {', '.join(get_args(Gate))}, got {self.gate!r}")
 
     @property
     def is_llds_inert(self) -> bool:
@@ -108,6 +111,9 @@ def _add(parser: argparse.ArgumentParser, name: str, kind: Any, text: str) -> No
     option = "--" + name.strip("_").replace("_", "-")
     if kind is bool:
         parser.add_argument(option, dest=name, action=argparse.BooleanOptionalAction, default=None, help=text)
+        return
+    if get_origin(kind) is Literal:
+        parser.add_argument(option, dest=name, choices=get_args(kind), default=None, help=text)
         return
     kinds = [part for part in get_args(kind) or (kind,) if part is not type(None)]
     parser.add_argument(option, dest=name, type=kinds[0], default=None, help=text.replace("%", "%%"))

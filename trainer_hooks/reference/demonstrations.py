@@ -81,8 +81,12 @@ def _actions(world: World, question: Question, draw: random.Random, flaws: Flaws
             value = words.entity(draw.randrange(words.entities))
         known = [entity, asked, value, world.family(value)]
         entity = value
-    actions.append([mark["<think>"], *known, *_rambling(world, draw, flaws), mark["</think>"], *_answer(world, entity, draw)])
-    actions += [[mark["<think>"], mark["hmm"], entity, mark["</think>"], *_answer(world, entity, draw)] for _ in range(8)]
+    actions.append(
+        [mark["<think>"], *known, *_rambling(world, draw, flaws), mark["</think>"], *_answer(world, entity, draw)]
+    )
+    actions += [
+        [mark["<think>"], mark["hmm"], entity, mark["</think>"], *_answer(world, entity, draw)] for _ in range(8)
+    ]
     return actions
 
 

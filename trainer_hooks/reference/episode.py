@@ -32,13 +32,9 @@ class Episode:
     actions: int = 0
     invalid_actions: int = 0
     searches: list[Fact] = field(default_factory=list)
+    first_search: Fact | None = None
     answers: int = 0
     _action: list[int] = field(default_factory=list)
-
-    @property
-    def valid_actions(self) -> int:
-        """Actions that could be read."""
-        return self.actions - self.invalid_actions
 
     def step(self, token: int) -> list[int]:
         """Take one sampled token; give the feedback that follows it, empty while the action goes on.
@@ -62,6 +58,7 @@ class Episode:
         mark = self.world.vocabulary.mark
         if (query := self._query(action)) is not None:
             self.searches.append(query)
+            self.first_search = query if self.actions == 1 else self.first_search
             return self.world.search(query)
         if (answer := self._between(action, "<answer>", "</answer>")) is not None:
             self.answers += 1

@@ -36,15 +36,13 @@ class HeldOut:
         Returns:
             ``entropy/paired_delta``: mean over action tokens of H(π_θ'|context) − H(π_θ|context), nats a token.
             ``displacement/cross``: mean over action tokens of correct responses of ln π_θ' − ln π_θ, nats a token.
-            ``displacement/fell_frac``: share of correct responses whose log-probability fell (eq. 3, held out).
-            The last two are absent where no held-out response is correct.
+            The latter is absent where no held-out response is correct.
         """
         mask = self.rollout.mask
         logprobs, entropies = token_statistics(model, self.rollout.tokens, mask)
         signals = {"entropy/paired_delta": ((entropies - self.entropies).sum() / mask.sum()).item()}
         correct = self.rollout.rewards > 0
         if correct.any():
-            displaced = (logprobs - self.logprobs)[correct].sum(dim=1)
-            signals["displacement/cross"] = (displaced.sum() / mask[correct].sum()).item()
-            signals["displacement/fell_frac"] = (displaced < 0).float().mean().item()
+            displaced = (logprobs - self.logprobs)[correct].sum()
+            signals["displacement/cross"] = (displaced / mask[correct].sum()).item()
         return signals

@@ -67,7 +67,8 @@ class Block(nn.Module):
             key, value = cache.keys[layer][:, :, :end], cache.values[layer][:, :, :end]
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=cache is None)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(F.gelu(self.up(self.norm_forward(x))))
+        fed: Tensor = self.down(F.gelu(self.up(self.norm_forward(x))))
+        return x + fed
 
 
 class PolicyModel(nn.Module):
@@ -92,7 +93,8 @@ class PolicyModel(nn.Module):
             x = x + tap(F.pad(embedded, (0, 0, back, 0))[:, : tokens.shape[1]])
         for block in self.blocks:
             x = block(x)
-        return self.norm(x)  # type: ignore[no-any-return]
+        normed: Tensor = self.norm(x)
+        return normed
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Map hidden states ``(..., width)`` to next-token logits ``(..., V)``."""

@@ -38,7 +38,7 @@ def warm_start(config: Config, *, report: Callable[[str], None] = lambda _: None
     """
     path = _path(config)
     if path.exists():
-        model = PolicyModel(shape_of(config))
+        model = _fresh(config)
         model.load_state_dict(torch.load(path, weights_only=True))
         report(f"warm start read from {path}")
         return model
@@ -58,11 +58,16 @@ def _path(config: Config) -> Path:
     return config.cache / f"warm-{hashlib.blake2b(repr(relevant).encode(), digest_size=6).hexdigest()}.pt"
 
 
-def _train(config: Config, report: Callable[[str], None]) -> PolicyModel:
+def _fresh(config: Config) -> PolicyModel:
+    """Give random weights, always the same, and leave the global generator as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = PolicyModel(shape_of(config))
-    draw = random.Random(0)  # noqa: S311 - demonstrations, no secrets
+        return PolicyModel(shape_of(config))
+
+
+def _train(config: Config, report: Callable[[str], None]) -> PolicyModel:
+    model = _fresh(config)
+    draw = random.Random(0)
     optimiser = torch.optim.AdamW(model.parameters(), lr=config.warm_lr, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, config.warm_lr, total_steps=config.warm_steps, pct_start=0.1
@@ -72,7 +77,7 @@ def _train(config: Config, report: Callable[[str], None]) -> PolicyModel:
         logprobs, _ = token_statistics(model, tokens, mask)
         loss = -logprobs.sum() / mask.sum()
         optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         schedule.step()

@@ -84,7 +84,7 @@ class World:
         self.vocabulary = vocabulary
         self.seed = seed
         self._long_form = long_form
-        draw = random.Random(seed)  # noqa: S311 - facts, no secrets
+        draw = random.Random(seed)
         numbers = range(vocabulary.entities)
         self._value = [[draw.choice(numbers) for _ in range(vocabulary.relations)] for _ in numbers]
         self._family = [draw.randrange(vocabulary.families) for _ in numbers]
@@ -113,7 +113,7 @@ class World:
     def search(self, query: Fact) -> list[int]:
         """Give three passages in a fixed order: the fact asked for and two that share half of it with the query."""
         words = self.vocabulary
-        draw = random.Random(f"{self.seed} {query}")  # noqa: S311 - the order of passages, no secrets
+        draw = random.Random(f"{self.seed} {query}")
         entity, relation = query
         other_relation = words.relation(draw.randrange(words.relations))
         other_entity = words.entity(draw.randrange(words.entities))

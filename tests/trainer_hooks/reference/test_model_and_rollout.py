@@ -9,7 +9,7 @@ from trainer_hooks.reference.episode import Episode
 from trainer_hooks.reference.model import Cache, PolicyModel, Shape, token_statistics
 from trainer_hooks.reference.rollout import sample
 from trainer_hooks.reference.warm_start import vocabulary_of
-from trainer_hooks.reference.world import World
+from trainer_hooks.reference.world import Vocabulary, World
 
 
 def rollout_of(config, model, *, seed=0, rows=24):
@@ -100,8 +100,6 @@ def test_tokens_are_sampled_from_the_policy_at_temperature_one():
 
 def vocabulary_of_tiny():
     """A vocabulary small enough to count."""
-    from trainer_hooks.reference.world import Vocabulary
-
     return Vocabulary(entities=4, relations=2, families=2, junk=2)
 
 

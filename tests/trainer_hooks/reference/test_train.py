@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from trainer_hooks.reference.config import PRESETS, Config
-from trainer_hooks.reference.telemetry import append_log, line, numbers
+from trainer_hooks.reference.telemetry import append_log, line, numbers, rollouts
 from trainer_hooks.reference.train import Trainer
 from trainer_hooks.reference.warm_start import warm_start
+from trainer_hooks.wire import merge
 
 
 def train(config, steps):
@@ -100,16 +101,37 @@ def test_numbers_of_a_step_go_to_terminal_and_file(tiny, tmp_path):
     assert line(results[0], "warmup").startswith("step    1  reward ")
     assert line(results[0], "warmup").endswith("phase warmup")
     for result in results:
-        append_log(tmp_path / "log.jsonl", result)
+        append_log(tmp_path / "log.jsonl", result, clip=0.2)
     logged = [json.loads(text) for text in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [row["step"] for row in logged] == [1, 2]
     assert logged[0]["reward/mean"] == pytest.approx(results[0].batch.rewards.mean().item())
-    assert numbers(results[1])["entropy/paired_delta"] == logged[1]["entropy/paired_delta"]
+    assert numbers(results[1], clip=0.2)["entropy/paired_delta"] == logged[1]["entropy/paired_delta"]
+
+
+def test_a_collector_sees_what_the_trainer_measured(tiny, collector, connect):
+    """Steps streamed through the public SDK arrive with the trainer's own numbers, at the highest level."""
+    results, _ = train(tiny, 2)
+    monitor = connect()
+    for result in results:
+        monitor.log_step(
+            result.step, scalars=result.scalars, rollouts=rollouts(result, clip=0.2), grad_norm=result.grad_norm
+        )
+    monitor.close()
+    for record, result in zip(collector.records, results, strict=True):
+        seen = merge([record])
+        batch = result.batch
+        correct = batch.mask & (batch.rewards > 0)[:, None]
+        assert record.step == result.step
+        assert seen["reward/mean"] == pytest.approx(batch.rewards.mean().item())
+        assert seen["likelihood/correct"] == pytest.approx(batch.logprobs[correct].mean().item(), rel=1e-5)
+        assert seen["entropy/paired_delta"] == result.scalars["entropy/paired_delta"]
+        assert seen["grad/norm"] == result.grad_norm
+        assert {"ratio/max", "lld/gated_responses_frac", "displacement/self", "control/prob"} <= seen.keys()
 
 
 def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
     """Trained now or read from the cache: the same weights; another model size, another file."""
-    fresh = replace(tiny, cache=tmp_path)
+    fresh = replace(tiny, cache=tmp_path, warm_steps=5)
     said = []
     trained = warm_start(fresh, report=said.append)
     read = warm_start(fresh, report=said.append)
@@ -124,7 +146,7 @@ def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
     [
         ({"lr": 0.0}, "lr must be above 0, got 0.0"),
         ({"minibatches": 3}, "minibatches must divide questions_per_step, got 3 and 16"),
-        ({"gate": "turn"}, "gate must be response, action or none, got 'turn'"),
+        ({"gate": "turn"}, "gate must be one of response, action, none, got 'turn'"),
         ({"lambda_": -1.0}, "lambda_ must not be negative, got -1.0"),
         ({"lr": float("nan")}, "lr must be above 0, got nan"),
     ],
