@@ -58,20 +58,18 @@ def test_alertmanager_accepts_its_configuration(deploy):
 
 def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
     """Collapse silences all, critical the rest, a warning information; silence of the run only predictions."""
+    silent = {"GRPOTelemetryStale", "GRPOTrainerLost"}
     assert silenced_by == {
-        "GRPOLikelihoodStagnation": {
-            "GRPOLikelihoodDrift",
-            "GRPODeathSpiral",
-            "GRPORunCollapsed",
-            "GRPONonFinite",
-            "GRPOTelemetryStale",
-        },
-        "GRPOLikelihoodDrift": {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOTelemetryStale"},
-        "GRPODeathSpiral": {"GRPORunCollapsed", "GRPOTelemetryStale"},
+        "GRPOLikelihoodStagnation": silent
+        | {"GRPOLikelihoodDrift", "GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite"},
+        "GRPOLikelihoodDrift": silent | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite"},
+        "GRPODeathSpiral": silent | {"GRPORunCollapsed"},
         "GRPORunCollapsed": set(),
         "GRPONonFinite": {"GRPORunCollapsed"},
-        "GRPOTelemetryStale": {"GRPORunCollapsed"},
+        "GRPOTelemetryStale": {"GRPORunCollapsed", "GRPOTrainerLost"},
+        "GRPOTrainerLost": {"GRPORunCollapsed"},
         "RlvitalsCollectorDown": set(),
+        "RlvitalsRecordsRefused": set(),
         "RlvitalsNotificationsFailing": set(),
         "Watchdog": set(),
     }

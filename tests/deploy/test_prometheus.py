@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from monitor_server import detection
+from monitor_server.alerts.liveness import silence
 
 LEVELS = {"info", "warning", "critical", "none"}
 
@@ -66,13 +67,33 @@ def test_every_rule_has_its_section_in_the_runbook_and_every_section_its_rule(de
         assert rule["annotations"]["runbook_url"] == f"docs/alerts.md#{rule['alert'].lower()}"
 
 
-def test_every_kind_that_detection_can_find_has_a_rule(deploy):
-    """The `kind` of each detector class, found by walking the package, stands in some rule's expression."""
+def kinds_of_detection():
+    """Give {kind: severity} of every detector class, found by walking the package, and of what the clock finds."""
     modules = [
         import_module(f"{detection.__name__}.{found.name}") for found in pkgutil.iter_modules(detection.__path__)
     ]
     classes = {cls for module in modules for _, cls in inspect.getmembers(module, inspect.isclass)}
-    kinds = {vars(cls)["kind"] for cls in classes if isinstance(vars(cls).get("kind"), str)}
-    assert {"likelihood_drift", "death_spiral", "run_collapsed", "non_finite"} <= kinds
-    expressions = "".join(rule["expr"] for rule in alerts(deploy))
-    assert {kind for kind in kinds if f'kind="{kind}"' not in expressions} == set()
+    kinds = {vars(cls)["kind"]: str(cls.severity) for cls in classes if isinstance(vars(cls).get("kind"), str)}
+    clock = silence("lost", step=0, silent_seconds=1.0, stall_seconds=1.0, lost_factor=1.0)
+    return kinds | {finding.kind: str(finding.severity) for finding in clock}
+
+
+def test_every_kind_that_can_be_found_has_a_rule_as_grave(deploy):
+    """Each kind of finding stands in the expression of one rule of the same severity, and no other kind does."""
+    ruled = {
+        kind: rule["labels"]["severity"]
+        for rule in alerts(deploy)
+        for kind in re.findall(r'kind="(\w+)"', rule["expr"])
+    }
+    assert ruled == kinds_of_detection()
+
+
+def test_the_collector_exposes_what_the_rules_ask_for(deploy, collector, run_name):
+    """Every metric in a rule is on /metrics, and a NaN gradient is there under the labels that the rules use."""
+    records = [{"step": step, "scalars": {"grad/norm": 1.0 if step < 3 else "NaN"}} for step in range(4)]
+    collector.run(project="rules", run=run_name, records=records)
+    exposed = collector.pool.request("GET", f"{collector.url}/metrics").data.decode()
+    asked = {name for rule in alerts(deploy) for name in re.findall(r"\brlvitals_\w+", rule["expr"])}
+    assert {name for name in asked if f"# TYPE {name} " not in exposed} == set()
+    labels = f'kind="non_finite",project="rules",run="{run_name}",severity="critical"'
+    assert f"rlvitals_alert_firing{{{labels}}} 1.0" in exposed
