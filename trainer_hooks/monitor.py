@@ -80,7 +80,7 @@ class Monitor:
 
     @property
     def phase(self) -> str:
-        """The newest phase the collector told: see docs/signals.md; ``unknown`` before the first answer."""
+        """The newest phase the collector told (docs/detection.md); ``unknown`` before the first answer."""
         return self._shipper.phase
 
     def log_step(

@@ -1,0 +1,44 @@
+import re
+from pathlib import Path
+
+from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.signals import NAMES
+
+DOCS = Path(__file__).parents[2] / "docs"
+OWN = {"hooks/blocking_seconds", "hooks/dropped_records", "hooks/rejected_rollouts", "hooks/rejected_scalars"}
+
+
+def documented(title):
+    """Give the signals in the first column of a section's table; `a0` to `a7` stands for all between."""
+    section = (DOCS / "signals.md").read_text().partition(f"## {title}\n")[2].partition("\n## ")[0]
+    names = []
+    for row in re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE):
+        found = re.findall(r"`([^`]+)`", row)
+        if " to " in row:
+            stem, last = re.fullmatch(r"(.*?)(\d+)", found[1]).groups()
+            found = [f"{stem}{index}" for index in range(int(last) + 1)]
+        names += found
+    return names
+
+
+def test_every_signal_is_documented_and_nothing_else():
+    """The table of docs/signals.md and the code name the same signals, each once."""
+    assert sorted(documented("From `Rollouts`")) == sorted(NAMES)
+
+
+def test_our_own_signals_are_documented():
+    """So are the hooks' cost and losses."""
+    assert set(documented("Our own cost and losses")) == OWN
+
+
+def test_every_variable_that_the_sdk_reads_is_documented():
+    """The settings module is the only one that reads the environment, and each name it reads is in docs/sdk.md."""
+    source = Path(__file__).parents[2] / "trainer_hooks"
+    read = set(re.findall(r'"([A-Z]+(?:_[A-Z]+)*)"', (source / "settings.py").read_text())) - {"SC_CLK_TCK"}
+    page = (DOCS / "sdk.md").read_text()
+    assert {"RLVITALS_URL", "RANK"} <= read
+    assert {name for name in read if f"`{name}`" not in page} == set()
+    assert ConnectionSettings.resolve(environ={}) is None
+    others = [path for path in source.glob("*.py") if path.name != "settings.py"]
+    others += [*(source / "delivery").glob("*.py"), *(source / "signals").glob("*.py")]
+    assert [path.name for path in others if re.search(r"environ|getenv", path.read_text())] == []

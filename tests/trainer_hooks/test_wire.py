@@ -1,0 +1,188 @@
+import base64
+import json
+import math
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer_hooks.wire import (
+    JSON,
+    MSGPACK,
+    SCHEMA_VERSION,
+    Array,
+    Batch,
+    Extreme,
+    Histogram,
+    Moments,
+    Record,
+    decode_batch,
+    decode_record,
+    encode,
+    encode_json,
+    merge,
+    run_id,
+)
+
+numbers = st.floats(allow_nan=True, allow_infinity=True)
+names = st.text(min_size=1, max_size=20)
+histograms = st.builds(
+    lambda counts, quantile, scale: Histogram(
+        low=-1.0, high=1.0, counts=Array.from_numpy(np.array(counts, dtype=np.int32)), quantile=quantile, scale=scale
+    ),
+    st.lists(st.integers(0, 1000), min_size=4, max_size=4),
+    st.floats(0, 1),
+    st.sampled_from(["linear", "exp"]),
+)
+summaries = st.one_of(
+    st.builds(
+        Moments,
+        count=st.floats(0, 1e9),
+        sum=numbers,
+        sum_squares=numbers,
+        statistic=st.sampled_from(["mean", "std", "variance", "ess_frac", "sum"]),
+    ),
+    st.builds(Extreme, extreme=numbers, statistic=st.sampled_from(["max", "min"])),
+    histograms,
+)
+records = st.builds(
+    Record,
+    step=st.integers(0, 2**40),
+    seq=st.none() | st.integers(0, 2**40),
+    time=st.none() | st.floats(0, 1e10),
+    policy_version=st.none() | st.integers(0, 2**40),
+    data_version=st.none() | names,
+    scalars=st.dictionaries(names, numbers),
+    summaries=st.dictionaries(names, summaries),
+)
+
+
+def same(first, second):
+    """Say whether two structs are equal, NaN being equal to itself."""
+    return repr(first) == repr(second)
+
+
+@given(st.lists(records, max_size=4))
+def test_a_batch_survives_both_encodings(given_records):
+    """What is sent as msgpack or as JSON is what is read, non-finite numbers included."""
+    plain = [msgspec.Raw(encode(record)) for record in given_records]
+    batch = Batch(schema_version=SCHEMA_VERSION, run="r", records=plain)
+    read = decode_batch(encode(batch), MSGPACK)
+    assert all(
+        same(decode_record(raw, MSGPACK), record) for raw, record in zip(read.records, given_records, strict=True)
+    )
+    spelled = [json.loads(encode_json(record)) for record in given_records]
+    body = json.dumps({"schema_version": 1, "run": "r", "records": spelled}).encode()
+    read = decode_batch(body, JSON)
+    assert all(same(decode_record(raw, JSON), record) for raw, record in zip(read.records, given_records, strict=True))
+
+
+@given(summaries, summaries)
+def test_merging_does_not_depend_on_who_comes_first(first, second):
+    """Counts, sums, extremes and bins add up the same in either order."""
+    if type(first) is type(second):
+        statistic = {name: getattr(first, name) for name in ("statistic", "quantile", "scale") if hasattr(first, name)}
+        second = msgspec.structs.replace(second, **statistic)
+        assert same(first.merged(second), second.merged(first))
+
+
+def test_moments_by_hand():
+    """Of 1 and 2 on one rank and 6 on another: n 3, Σ 9, Σ² 41, mean 3, variance 41/3 − 9, ess 81/(3·41)."""
+    held = {
+        name: Moments(count=2, sum=3, sum_squares=5, statistic=name).merged(
+            Moments(count=1, sum=6, sum_squares=36, statistic=name)
+        )
+        for name in ("mean", "variance", "std", "ess_frac", "sum")
+    }
+    values = {name: moments.value() for name, moments in held.items()}
+    assert values["mean"] == 3
+    assert values["sum"] == 9
+    assert values["variance"] == pytest.approx(41 / 3 - 9)
+    assert values["std"] == pytest.approx(math.sqrt(41 / 3 - 9))
+    assert values["ess_frac"] == pytest.approx(81 / 123)
+
+
+def test_rank_0_speaks_for_all_and_summaries_win():
+    """Of a scalar the last record's value stands; a summary of the same name is shown instead of it."""
+    records_of_ranks = [
+        Record(step=1, scalars={"lr": 2.0, "x": 0.0}, summaries={"x": Moments(count=1, sum=1.0)}),
+        Record(step=1, scalars={"lr": 1.0}, summaries={"x": Moments(count=1, sum=3.0)}),
+    ]
+    assert merge(records_of_ranks) == {"lr": 1.0, "x": 2.0}
+
+
+def test_nothing_observed_is_absent():
+    """A mean of nothing and a quantile of nothing are no numbers."""
+    empty = Histogram(low=0, high=1, counts=Array.from_numpy(np.zeros(4, dtype=np.int32)), quantile=0.5)
+    assert merge([Record(step=1, summaries={"a": Moments(count=0, sum=0.0), "b": empty})]) == {}
+
+
+def test_nan_wins_an_extreme():
+    """A non-finite value is not lost in a maximum."""
+    assert math.isnan(Extreme(extreme=math.nan).merged(Extreme(extreme=1.0)).value())
+
+
+def test_json_by_hand():
+    """What a person would write with curl, non-finite numbers and base64 bytes included."""
+    counts = base64.b64encode(np.array([1, 3], dtype="<i4").tobytes()).decode()
+    body = {
+        "schema_version": 1,
+        "run": "r",
+        "records": [
+            {
+                "step": 3,
+                "scalars": {"loss/policy": "NaN", "grad/norm": "-Infinity"},
+                "summaries": {
+                    "reward/mean": {"type": "moments", "count": 2, "sum": 1},
+                    "entropy/p95": {
+                        "type": "histogram",
+                        "low": 0,
+                        "high": 2,
+                        "quantile": 0.5,
+                        "counts": {"dtype": "int32", "shape": [2], "data": counts},
+                    },
+                },
+            }
+        ],
+    }
+    (raw,) = decode_batch(json.dumps(body).encode(), JSON).records
+    signals = merge([decode_record(raw, JSON)])
+    assert math.isnan(signals["loss/policy"])
+    assert signals["grad/norm"] == -math.inf
+    assert signals["reward/mean"] == 0.5
+    # Half of 4 is 2: one is in the first bin, the second is a third of the way through the three of [1, 2].
+    assert signals["entropy/p95"] == pytest.approx(1 + 1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"step": "three"}, r"\$.step"),
+        ({}, "required field `step`"),
+        ({"step": 1, "stpe": 2}, "unknown field `stpe`"),
+        ({"step": 1, "scalars": {"x": None}}, r"\$.scalars"),
+        ({"step": 1, "summaries": {"x": {"type": "median"}}}, "Invalid value 'median'"),
+    ],
+)
+def test_a_bad_record_costs_only_itself(record, message):
+    """The envelope is read, the good record is read, and the bad one says where it is wrong."""
+    body = json.dumps({"schema_version": 1, "run": "r", "records": [record, {"step": 2}]}).encode()
+    bad, good = decode_batch(body, JSON).records
+    with pytest.raises(msgspec.ValidationError, match=message):
+        decode_record(bad, JSON)
+    assert decode_record(good, JSON).step == 2
+
+
+@pytest.mark.parametrize("size", [0, 7, 9])
+def test_arrays_whose_bytes_do_not_fill_their_shape_are_refused(size):
+    """Two float32 need eight bytes."""
+    with pytest.raises(ValueError, match=f"data must hold 8 bytes .*, got {size} bytes"):
+        Array(dtype="float32", shape=(2,), data=bytes(size)).to_numpy()
+
+
+def test_a_runs_id_depends_on_project_and_name_alone():
+    """Every rank and every restart agrees without asking, and no two names run together."""
+    assert run_id("p", "r") == run_id("p", "r")
+    assert len({run_id("p", "r"), run_id("pr", ""), run_id("", "pr"), run_id("p", "s")}) == 4
