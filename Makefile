@@ -1,5 +1,5 @@
 VENV ?= .venv
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast check fmt bench e2e compose-test
@@ -8,7 +8,8 @@ help: ## Show what there is to run
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/.installed: pyproject.toml requirements/constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; name it with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a minute or two the first time)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt torch==2.13.0
