@@ -1,0 +1,70 @@
+"""The whole house at once: the real trainer through the real SDK into the real collector."""
+
+import json
+import struct
+import subprocess
+import sys
+
+import pytest
+
+STEPS = 24
+
+
+def as_float32(value):
+    return struct.pack("<f", float(value))
+
+
+@pytest.fixture(scope="module")
+def trained(collector, tmp_path_factory):
+    """A finished run of the reference trainer: its id, and the log in which it kept what it measured."""
+    log = tmp_path_factory.mktemp("trainer") / "steps.jsonl"
+    command = [
+        "-m",
+        "trainer_hooks.reference",
+        "--preset",
+        "tiny",
+        "--steps",
+        str(STEPS),
+        "--project",
+        "e2e",
+        "--run",
+        "tiny",
+    ]
+    command += ["--url", collector.url, "--log", str(log), "--cache", str(log.parent)]
+    ended = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (run,) = collector.get("/runs", project="e2e")["items"]
+    return run, [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_every_number_the_trainer_measured_stands_in_the_api_to_the_last_float32_bit(collector, trained):
+    """Signals, steps and their order are those of the trainer's own log."""
+    run, measured = trained
+    stored = collector.get(f"/runs/{run['id']}/steps", limit=STEPS)["items"]
+    assert [item["step"] for item in stored] == [item["step"] for item in measured] == list(range(1, STEPS + 1))
+    for told, kept in zip(measured, stored, strict=True):
+        for name, value in told.items():
+            if name != "step":
+                assert as_float32(kept["signals"][name]) == as_float32(value), (told["step"], name)
+
+
+def test_the_series_are_the_steps_turned_on_their_side(collector, trained):
+    """The series of a signal holds its value at every step at which it was observed."""
+    run, measured = trained
+    (series,) = collector.get(f"/runs/{run['id']}/series", signals="reward/mean")["items"]
+    assert series["steps"] == [item["step"] for item in measured]
+    assert [as_float32(value) for value in series["values"]] == [as_float32(item["reward/mean"]) for item in measured]
+
+
+def test_the_run_tells_who_it_is_and_that_it_ended(trained):
+    """Level, source and end reach the fleet page's answer."""
+    run, _ = trained
+    assert (run["name"], run["status"], run["last_step"], run["capability"]) == ("tiny", "finished", STEPS, "L4")
+
+
+def test_phases_cover_the_run_without_gaps(collector, trained):
+    """Each phase begins where the one before it ended."""
+    run, _ = trained
+    phases = collector.get(f"/runs/{run['id']}/phases")["items"]
+    assert phases[0]["from_step"] == 1
+    assert [phase["to_step"] + 1 for phase in phases[:-1]] == [phase["from_step"] for phase in phases[1:]]
