@@ -1,0 +1,25 @@
+"""Trainers of the frameworks, tiny and built here, and what they sent read back as steps."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainer_hooks.wire import decode_record, merge
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests are no package, and torchrun starts a file of its own
+
+
+@pytest.fixture
+def steps(collector):
+    """A function that gives the signals of each step that arrived, ranks merged."""
+
+    def read():
+        by_step = {}
+        for batch in collector.batches:
+            for raw in batch.records:
+                by_step.setdefault(decode_record(raw).step, []).append((-batch.rank, decode_record(raw)))
+        ordered = {step: sorted(records, key=lambda pair: pair[0]) for step, records in sorted(by_step.items())}
+        return {step: merge(record for _, record in records) for step, records in ordered.items()}
+
+    return read

@@ -1,0 +1,330 @@
+import math
+import random
+import socket
+
+import numpy as np
+import pytest
+import tiny_trl
+import torch
+from trl import GRPOTrainer, RLOOTrainer
+
+import trainer_hooks
+from trainer_hooks.callbacks.trl import VitalsCallback
+
+SEVERAL_PASSES = {"num_iterations": 2}
+SEVERAL_MINIBATCHES = {"steps_per_generation": 4}
+CONFIGURATIONS = {
+    "default": {},
+    "two passes": SEVERAL_PASSES,
+    "two minibatches": SEVERAL_MINIBATCHES,
+    "two of each, reference": SEVERAL_PASSES | SEVERAL_MINIBATCHES | {"beta": 0.1},
+    "sequence ratios": {"importance_sampling_level": "sequence", **SEVERAL_PASSES},
+    "leave one out": {"kind": RLOOTrainer, **SEVERAL_PASSES},
+}
+
+
+@pytest.fixture
+def run(tmp_path, connect):
+    """A finished training, watched into the live collector."""
+
+    def train(**options):
+        monitor = connect()
+        callback = VitalsCallback(monitor, correct=options.pop("correct", None))
+        prepared = options.pop("prepared", lambda _: None)
+        trainer = tiny_trl.trainer(tmp_path, [callback], **options)
+        prepared(trainer)
+        trainer.train()
+        assert monitor.flush()
+        return trainer
+
+    return train
+
+
+@pytest.fixture
+def rollouts(tmp_path, monkeypatch):
+    """The token arrays of each step of a training, as they were handed over."""
+
+    def train(**options):
+        seen = []
+        monkeypatch.setattr(Recording, "log_step", lambda _, step, scalars, rollouts, **__: seen.append(rollouts))
+        tiny_trl.trainer(tmp_path, [VitalsCallback(Recording())], **options).train()
+        return [{key: _array(value) for key, value in arrays.items()} for arrays in seen]
+
+    return train
+
+
+class Recording(trainer_hooks.Monitor):
+    """A monitor that was never started."""
+
+    def __init__(self):
+        pass
+
+
+def _array(value):
+    return value.float().numpy() if isinstance(value, torch.Tensor) else value
+
+
+@pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
+def test_final_weights_are_the_same_to_the_last_bit(options, run, tmp_path):
+    """Watching changes no weight and leaves every random generator where it was."""
+    watched = run(**options)
+    generators = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002 - TRL's
+    alone = tiny_trl.trainer(tmp_path, **options)
+    alone.train()
+    assert tiny_trl.weights(watched) == tiny_trl.weights(alone)
+    assert torch.equal(generators[0], torch.get_rng_state())
+    assert generators[1:] == (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002 - TRL's
+
+
+def test_signals_are_what_trl_measured(run, steps):
+    """Entropy, clipped share, gradient norm, reward, length, loss and learning rate equal TRL's own log."""
+    # One microbatch a step: TRL averages over microbatches, we over tokens.
+    trainer = run(num_iterations=2, per_device_train_batch_size=8, gradient_accumulation_steps=1)
+    names = {
+        "entropy": "entropy/mean",
+        "clip_ratio/region_mean": "ratio/clip_frac",
+        "grad_norm": "grad/norm",
+        "loss": "loss/policy",
+        "learning_rate": "lr",
+        "reward": "reward/mean",
+        "completions/mean_length": "length/mean",
+        "frac_reward_zero_std": "reward/zero_std_frac",
+    }
+    signals = steps()
+    assert list(signals) == [1, 2, 3, 4]
+    for step, logged in zip((1, 2, 3, 4), trainer.state.log_history, strict=False):
+        for theirs, ours in names.items():
+            if theirs in logged and ours in signals[step]:
+                assert signals[step][ours] == pytest.approx(logged[theirs], rel=1e-4, abs=1e-6), (step, ours)
+    assert signals[2]["ratio/clip_frac"] > 0
+    assert {"likelihood/correct", "entropy/mean", "grad/norm", "reward/mean", "text/repetition"} <= signals[1].keys()
+
+
+def test_each_step_has_its_own_numbers_whatever_the_logging_window(run, steps):
+    """With logging every 3 steps the gradient norm and the reward of every single step arrive."""
+    run(logging_steps=3)
+    fast = steps()
+    assert list(fast) == [1, 2, 3, 4]
+    assert len({signals["grad/norm"] for signals in fast.values()}) == 4
+    assert all("reward/mean" in signals for signals in fast.values())
+
+
+def test_on_policy_ratios_are_not_reported(run, steps):
+    """With one update a rollout the ratio is 1 by construction: no ratio, no clipping, no displacement."""
+    run()
+    for signals in steps().values():
+        assert not [name for name in signals if name.startswith(("ratio/", "displacement/", "lld/"))]
+
+
+def test_a_second_pass_is_told_from_a_second_minibatch(run, steps):
+    """New minus old is `self` where a response was trained on before, `cross` where only others were."""
+    run(**SEVERAL_PASSES, **SEVERAL_MINIBATCHES, max_steps=8)
+    found = {
+        step: {name for name in signals if name in ("displacement/self", "displacement/cross")}
+        for step, signals in steps().items()
+    }
+    # Steps 1, 2: first pass over two minibatches; 3, 4: second pass; then a new rollout.
+    nothing, cross, own = set(), {"displacement/cross"}, {"displacement/self"}
+    correct_somewhere = {step: names for step, names in found.items() if names}
+    assert correct_somewhere
+    expected = {1: nothing, 2: cross, 3: own, 4: own, 5: nothing, 6: cross, 7: own, 8: own}
+    for step, names in found.items():
+        assert names in (expected[step], nothing)
+    assert {name for names in found.values() for name in names} == {"displacement/self", "displacement/cross"}
+
+
+@pytest.mark.parametrize("kind", [GRPOTrainer, RLOOTrainer])
+def test_old_log_probabilities_are_those_of_the_first_pass(kind, rollouts):
+    """At the second pass the old log-probabilities are what the first pass computed, token by token."""
+    first, second = rollouts(kind=kind, num_iterations=2, max_steps=2)
+    mask = first["mask"] > 0
+    assert "old_logprobs" not in first
+    assert np.array_equal(first["token_ids"], second["token_ids"])
+    assert np.allclose(second["old_logprobs"][mask], first["logprobs"][mask], atol=1e-5)
+    assert not np.allclose(second["logprobs"][mask], first["logprobs"][mask], atol=1e-5)
+
+
+def test_rewards_and_groups_stay_with_their_responses(rollouts):
+    """After TRL's shuffling each response still has the reward that its own tokens earn."""
+    words = np.array(tiny_trl.WORDS)
+    for arrays in rollouts(per_device_train_batch_size=8, **SEVERAL_MINIBATCHES):
+        kept = [words[row[mask > 0].astype(int)] for row, mask in zip(arrays["token_ids"], arrays["mask"], strict=True)]
+        texts = [" ".join(word for word in row if word not in ("<pad>", "<eos>")) for row in kept]
+        assert arrays["rewards"] == pytest.approx(tiny_trl.share_of_vowels(texts), abs=1e-6)
+
+
+def test_tool_feedback_is_no_action(run, steps):
+    """Tokens that a rollout function marks as the environment's are in no likelihood, and split the actions."""
+    tokens = [5, 6, 7, 8, 9, 10, 1]
+
+    def rollout_func(prompts, trainer):  # noqa: ARG001 - TRL's signature
+        return {
+            "prompt_ids": [[3, 4]] * len(prompts),
+            "completion_ids": [tokens] * len(prompts),
+            "logprobs": [[-1.0] * len(tokens)] * len(prompts),
+            "env_mask": [[1, 1, 0, 0, 1, 1, 1]] * len(prompts),
+        }
+
+    run(rollout_func=rollout_func, reward=lambda completions, **_: [1.0] * len(completions), max_steps=1)
+    (signals,) = steps().values()
+    assert signals["length/mean"] == pytest.approx(5)
+    assert {"likelihood/action0", "likelihood/action1"} <= signals.keys()
+    assert "likelihood/action2" not in signals
+    # The sampler claims −1 nat for each token: the gap is what the model says otherwise.
+    assert signals["mismatch/logprob_abs"] == pytest.approx(-1 - signals["likelihood/correct"], abs=1e-5)
+
+
+def test_a_named_reward_function_says_what_is_correct(run, steps):
+    """A response that is rewarded for something else is not correct."""
+
+    def exact(completions, **_):
+        return [float(index % 4 == 0) for index, _ in enumerate(completions)]
+
+    def always(completions, **_):
+        return [1.0] * len(completions)
+
+    run(reward=[exact, always], correct="exact", max_steps=1)
+    (signals,) = steps().values()
+    assert signals["reward/correct_frac"] == pytest.approx(0.25)
+    assert signals["reward/mean"] == pytest.approx(1.25)
+
+
+def test_responses_without_a_reward_are_left_out(run, steps):
+    """What no reward function could score is neither a bad value nor an incorrect response."""
+
+    def unsure(completions, **_):
+        return [None if index % 2 else 1.0 for index, _ in enumerate(completions)]
+
+    run(reward=unsure, max_steps=1)
+    (signals,) = steps().values()
+    assert signals["finite/bad_values"] == 0
+    assert signals["reward/mean"] == 1
+    assert signals["reward/correct_frac"] == 1
+
+
+class Dying(GRPOTrainer):
+    """Loses its loss in the second step."""
+
+    def _compute_loss(self, model, inputs):
+        loss = super()._compute_loss(model, inputs)
+        return loss * math.nan if self.state.global_step == 1 else loss
+
+
+def test_a_loss_of_nan_is_reported_as_nan(run, steps):
+    """Transformers logs it as 0; here it is what it is, and so is the gradient norm."""
+    trainer = run(kind=Dying, max_steps=2)
+    assert not math.isnan(trainer.state.log_history[1]["loss"])
+    assert math.isnan(steps()[2]["loss/policy"])
+    assert math.isnan(steps()[2]["grad/norm"])
+    assert steps()[2]["finite/bad_values"] >= 2
+
+
+def test_an_error_of_ours_is_counted_and_not_raised(run, steps, swallowed):
+    """A reward function that does not exist costs the token signals, not the training."""
+    run(correct="no such function")
+    assert swallowed
+    swallowed.clear()
+    assert list(steps()) == [1, 2, 3, 4]
+    assert steps()[4]["hooks/adapter_errors"] >= 4
+    assert steps()[4]["reward/mean"] == steps()[4]["reward/mean"]
+    assert "likelihood/correct" not in steps()[4]
+
+
+def test_where_tokens_are_out_of_sight_the_metrics_go_on(run, steps, collector):
+    """A trainer whose loss never calls the scorer gives level L1, its own metrics and no tokens."""
+
+    class Fused(GRPOTrainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):  # noqa: ARG002 - TRL's
+            return sum(weight.sum() for weight in model.parameters()) * 0.0
+
+    run(kind=Fused)
+    signals = steps()[4]
+    assert {"reward/mean", "grad/norm", "length/mean", "lr"} <= signals.keys()
+    assert "likelihood/correct" not in signals
+    assert {batch.capability for batch in collector.batches} == {"L1"}
+
+
+def test_the_capability_level_is_that_of_what_was_caught(run, collector):
+    """Tokens of the loss with their entropies are level L3."""
+    run()
+    assert collector.batches[-1].capability == "L3"
+
+
+def test_evaluation_is_not_training(run, steps):
+    """Responses of an evaluation reach no signal, and its log is no step."""
+    in_training = []
+
+    def reward(completions, **_):
+        in_training.append(watched[0].model.training if watched else True)
+        return [1.0 if in_training[-1] else 100.0] * len(completions)
+
+    watched = []
+    run(
+        reward=reward,
+        prepared=watched.append,
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=4,
+        max_steps=2,
+    )
+    assert set(in_training) == {True, False}
+    assert [signals["reward/mean"] for signals in steps().values()] == [1, 1]
+
+
+def test_the_trainer_gets_its_methods_back(run):
+    """When training ends nothing of ours is left on the trainer or its accelerator."""
+    trainer = run(max_steps=1)
+    for owner in (trainer, trainer.accelerator):
+        assert not [name for name, value in vars(owner).items() if "trainer_hooks" in repr(value)]
+    assert "compute_loss" not in vars(trainer)
+
+
+def test_training_twice_gives_each_step_once(tmp_path, connect, steps, collector):
+    """A second train() of the same trainer wraps once, not twice."""
+    monitor = connect()
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)], max_steps=2)
+    trainer.train()
+    trainer.train()
+    assert monitor.flush()
+    assert [record.step for record in collector.records] == [1, 2, 1, 2]
+
+
+def test_without_an_address_nothing_is_touched(tmp_path):
+    """No collector, no wrapping: the methods that run are TRL's own."""
+    callback = VitalsCallback()
+    seen = []
+    trainer = tiny_trl.trainer(tmp_path, [callback], max_steps=1)
+    original = trainer.training_step
+    trainer.training_step = lambda *args: seen.append(set(vars(trainer))) or original(*args)
+    trainer.train()
+    assert seen
+    assert "compute_loss" not in seen[0]
+
+
+def test_a_setting_that_cannot_work_is_said_before_the_first_step(tmp_path):
+    """A malformed address raises before anything is generated."""
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(url="nonsense")])
+    with pytest.raises(trainer_hooks.ConfigurationError, match="url"):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+def test_the_run_is_introduced_with_its_name_and_arguments(tmp_path, collector):
+    """One line is enough: run name, source and training arguments come from the trainer."""
+    tiny_trl.trainer(tmp_path, [VitalsCallback(url=collector.url)], run_name="my-run", max_steps=1).train()
+    assert {batch.run for batch in collector.batches} == {"my-run"}
+    assert collector.batches[0].source.startswith("trl ")
+    assert collector.batches[0].config["num_generations"] == 4
+    assert collector.batches[-1].end == "finished"
+
+
+def test_a_dead_collector_does_not_matter(tmp_path):
+    """With nobody listening the training ends, with the weights of an unwatched one."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        watched = tiny_trl.trainer(tmp_path, [VitalsCallback(url=url, run="r")])
+        watched.train()
+    alone = tiny_trl.trainer(tmp_path)
+    alone.train()
+    assert tiny_trl.weights(watched) == tiny_trl.weights(alone)

@@ -1,0 +1,85 @@
+"""A random tiny Qwen2, its tokenizer and a TRL run on them, built here: nothing is downloaded."""
+
+import string
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, set_seed
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+
+WORDS = ["<pad>", "<eos>", "<unk>", *string.ascii_lowercase, *string.digits]
+
+PROMPTS = Dataset.from_list([{"prompt": " ".join(word)} for word in ("abc", "de", "fghi", "k1")] * 4)
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """One token a letter or digit."""
+    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+    )
+
+
+def model(folder: Path) -> Qwen2ForCausalLM:
+    """Two layers, 16 wide, random; loaded from a folder, where TRL looks for the reference model."""
+    torch.manual_seed(0)
+    Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(WORDS),
+            hidden_size=16,
+            intermediate_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            max_position_embeddings=64,
+            pad_token_id=0,
+            eos_token_id=1,
+            bos_token_id=None,
+        )
+    ).save_pretrained(folder)
+    return Qwen2ForCausalLM.from_pretrained(folder)
+
+
+def share_of_vowels(completions, **_):
+    """Reward: the share of vowels, less a half."""
+    return [sum(word in "aeiou" for word in text.split()) / 12 - 0.1 for text in completions]
+
+
+def trainer(folder: Path, callbacks=(), *, kind=GRPOTrainer, reward=share_of_vowels, rollout_func=None, **options):
+    """A trainer of few small steps; options go to its config."""
+    torch.set_num_threads(1)
+    settings = {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "num_generations": 4,
+        "max_completion_length": 12,
+        "max_steps": 4,
+        "learning_rate": 1e-2,
+        "logging_steps": 1,
+        "use_cpu": True,
+        "report_to": "none",
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "seed": 3,
+    } | options
+    config_of = RLOOConfig if kind is RLOOTrainer else GRPOConfig
+    set_seed(3)
+    return kind(
+        model=model(folder / "model"),
+        reward_funcs=reward,
+        args=config_of(**settings),
+        train_dataset=PROMPTS,
+        eval_dataset=PROMPTS.select(range(4)),
+        processing_class=tokenizer(),
+        callbacks=list(callbacks),
+        **({"rollout_func": rollout_func} if rollout_func else {}),
+    )
+
+
+def weights(done) -> bytes:
+    """All weights as bytes, in order."""
+    return b"".join(value.detach().cpu().numpy().tobytes() for _, value in sorted(done.model.state_dict().items()))

@@ -1,0 +1,70 @@
+"""What trainers call their metrics, and what they are called here (docs/signals.md). Knows no framework.
+
+A name that a trainer uses for something else than its look suggests is left out rather than mapped wrongly.
+"""
+
+import math
+from collections.abc import Mapping
+
+__all__ = ["TRANSFORMERS", "TRL", "VERL", "canonical"]
+
+TRANSFORMERS: Mapping[str, str] = {"loss": "loss/policy", "grad_norm": "grad/norm", "learning_rate": "lr"}
+
+TRL: Mapping[str, str] = {
+    **TRANSFORMERS,
+    "policy_loss": "loss/policy",
+    "llds_loss": "loss/llds",
+    "reward": "reward/mean",
+    "reward_std": "reward/std",
+    "frac_reward_zero_std": "reward/zero_std_frac",
+    "entropy": "entropy/mean",
+    "kl": "kl/ref",
+    "clip_ratio": "ratio/clip_frac",
+    "clip_ratio/region_mean": "ratio/clip_frac",
+    "clip_ratio/low_mean": "ratio/clip_low_frac",
+    "clip_ratio/high_mean": "ratio/clip_high_frac",
+    "completions/mean_length": "length/mean",
+    "completion_length": "length/mean",
+    "completions/clipped_ratio": "length/truncated_frac",
+    "sampling/sampling_logp_difference/mean": "mismatch/logprob_abs",
+    "tools/call_frequency": "tools/calls",
+}
+
+VERL: Mapping[str, str] = {
+    "critic/score/mean": "reward/mean",
+    "actor/entropy": "entropy/mean",
+    "actor/entropy_loss": "entropy/mean",
+    "actor/grad_norm": "grad/norm",
+    "actor/pg_loss": "loss/policy",
+    "actor/llds_loss": "loss/llds",
+    "actor/pg_clipfrac": "ratio/clip_frac",
+    "actor/ppo_kl": "kl/old",
+    "actor/kl_loss": "kl/ref",
+    "actor/reward_kl_penalty": "kl/ref",
+    "actor/lr": "lr",
+    "response_length/mean": "length/mean",
+    "response_length/clip_ratio": "length/truncated_frac",
+    "tool_call_counts/mean": "tools/calls",
+}
+
+
+def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix: str) -> dict[str, float]:
+    """Give a trainer's numbers under canonical names, the rest under ``prefix/name``.
+
+    A canonical number is kept whatever it is, because NaN is data; another one only where it is finite, because a
+    metric of the user's own may well be NaN by design.
+
+    Args:
+        metrics: Numbers by the trainer's name; what is no number is left out.
+        names: The trainer's table, one of this module.
+        prefix: Put before names that the table does not hold.
+    """
+    numbers: dict[str, float] = {}
+    for name, value in metrics.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if name in names:
+            numbers[names[name]] = float(value)
+        elif math.isfinite(value):
+            numbers[f"{prefix}/{name}"] = float(value)
+    return numbers

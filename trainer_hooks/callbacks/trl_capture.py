@@ -1,0 +1,309 @@
+"""Catches what TRL's GRPO and RLOO trainers compute anyway: tokens, rewards, losses and gradient norms of a step.
+
+Methods are wrapped on the trainer object; what exists is found by looking and what fires by being called, never by
+TRL's version. Nothing here runs a model, draws a random number, talks to another rank or changes a tensor.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainer_hooks.callbacks.guard import Guard, Wrappings
+
+__all__ = ["TokenCapture"]
+
+# Columns of two tensors that ride with the rollout batch, so that TRL's own shuffling and splitting keep them aligned.
+IDS, REWARDS, OLD = "rlvitals_ids", "rlvitals_rewards", "rlvitals_old_logprobs"
+UID, GROUP, CALLS, VALID = range(4)
+REWARD, CORRECT = range(2)
+# The losses whose clipping is the one of PPO: other ones use ε for something else.
+CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
+Method = Callable[..., Any]
+
+
+class TokenCapture:
+    """Collects the microbatches of a step.
+
+    Args:
+        trainer: A GRPOTrainer, an RLOOTrainer, or one like them.
+        guard: Takes our errors.
+        correct: Name of the reward function whose positive value says that a response is correct; the weighted sum
+            of all unless given.
+        control_ids: Token ids of the protocol.
+    """
+
+    def __init__(
+        self, trainer: Any, guard: Guard, *, correct: str | None = None, control_ids: Sequence[int] | None = None
+    ) -> None:
+        self.group_scalars: dict[str, float] = {}
+        self.grad_norm: float | None = None
+        # Whether updates lie between the policy that sampled and this one; else ratios are 1 by construction.
+        self.is_off_policy = False
+        self._trainer = trainer
+        self._guard = guard
+        self._correct = correct
+        self._control_ids = control_ids
+        self._wrappings = Wrappings()
+        self._microbatches: list[dict[str, Tensor]] = []
+        self._losses: list[Tensor] = []
+        self._scores: Tensor | None = None  # of the microbatch in the loss
+        self._entropies: Tensor | None = None
+        self._rollout_scores: list[Tensor] | None = None  # of a rollout batch, while it is made
+        self._rewards: tuple[Tensor, Tensor] | None = None
+        self._is_in_loss = False
+        self._responses = 0
+        self._generated_at = 0
+        self._trained: set[int] = set()
+
+    def install(self) -> None:
+        """Wrap what the trainer has."""
+        wrap = functools.partial(self._wrappings.wrap, self._trainer)
+        wrap("_generate_and_score_completions", self._around_rollout)
+        wrap("_calculate_rewards", self._around_rewards)
+        for name in ("_get_per_token_logps_and_entropies", "_get_per_token_logps"):
+            wrap(name, self._around_scores)
+        wrap("compute_loss", self._around_loss)
+        wrap("training_step", self._around_training_step)
+        self._wrappings.wrap(self._trainer.accelerator, "clip_grad_norm_", self._around_clipping)
+
+    def remove(self) -> None:
+        """Give the trainer its own methods back."""
+        self._wrappings.undo()
+
+    def begin_step(self) -> None:
+        """Forget the last step."""
+        self._microbatches.clear()
+        self._losses.clear()
+        self.group_scalars = {}
+        self.grad_norm = None
+        self.is_off_policy = False
+
+    @property
+    def loss(self) -> float | None:
+        """This rank's loss of the step, summed over microbatches as the trainer does, before NaN is filtered."""
+        return float(torch.stack(self._losses).sum()) if self._losses else None
+
+    def rollouts(self) -> dict[str, Any] | None:
+        """Give the step's arguments of `trainer_hooks.Rollouts`, or None where no token was caught."""
+        arrays = _joined(self._microbatches)
+        if not {"logprobs", "ids", "rewards"} <= arrays.keys():
+            return None
+        # No reward function had anything to say about these: TRL leaves them out of its statistics, too.
+        is_scored = ~arrays["rewards"][:, REWARD].isnan()
+        if not is_scored.all():
+            arrays = {name: array[is_scored.to(array.device)] for name, array in arrays.items()}
+        ids, rewards = arrays.pop("ids"), arrays.pop("rewards")
+        if not len(ids):
+            return None
+        uses_tools = bool((ids[:, CALLS] >= 0).all())
+        return arrays | {
+            "rewards": rewards[:, REWARD],
+            "correct": rewards[:, CORRECT] > 0,
+            "group_ids": ids[:, GROUP] if self._holds_whole_groups(ids) else None,
+            "tool_calls": ids[:, CALLS] if uses_tools else None,
+            "tool_calls_valid": ids[:, VALID] if uses_tools else None,
+            "trained": self._note_trained(ids[:, UID].tolist()),
+            "clip_range": self._clip_range(),
+            "control_ids": self._control_ids,
+        }
+
+    def _is_training(self) -> bool:
+        return bool(self._trainer.model.training)
+
+    def _around_rollout(self, original: Method) -> Method:
+        @functools.wraps(original)
+        def rollout(*args: Any, **kwargs: Any) -> Any:
+            if not self._is_training():
+                return original(*args, **kwargs)
+            self._rollout_scores, self._rewards = [], None
+            try:
+                batch = original(*args, **kwargs)
+            finally:
+                scores, self._rollout_scores = self._rollout_scores, None
+            with self._guard:
+                self._label(batch, scores)
+            return batch
+
+        return rollout
+
+    def _around_rewards(self, original: Method) -> Method:
+        @functools.wraps(original)
+        def rewards(*args: Any, **kwargs: Any) -> Any:
+            gathered = original(*args, **kwargs)
+            if self._rollout_scores is not None:
+                with self._guard:
+                    completions = args[2] if len(args) > 2 else kwargs["completions"]  # noqa: PLR2004 - the third
+                    self._note_rewards(gathered.detach().cpu(), completions)
+            return gathered
+
+        return rewards
+
+    def _around_scores(self, original: Method) -> Method:
+        @functools.wraps(original)
+        def scores(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            with self._guard:
+                logprobs, entropies = _logprobs_and_entropies(result)
+                if self._rollout_scores is not None:
+                    self._rollout_scores.append(logprobs)
+                elif self._is_in_loss and self._scores is None:
+                    self._scores, self._entropies = logprobs, entropies
+            return result
+
+        return scores
+
+    def _around_loss(self, original: Method) -> Method:
+        @functools.wraps(original)
+        def loss(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._is_training():
+                return original(model, inputs, *args, **kwargs)
+            self._is_in_loss, self._scores, self._entropies = True, None, None
+            try:
+                result = original(model, inputs, *args, **kwargs)
+            finally:
+                self._is_in_loss = False
+            with self._guard:
+                self._keep(inputs)
+            return result
+
+        return loss
+
+    def _around_training_step(self, original: Method) -> Method:
+        @functools.wraps(original)
+        def training_step(*args: Any, **kwargs: Any) -> Any:
+            loss = original(*args, **kwargs)
+            with self._guard:
+                self._losses.append(loss.detach().float())
+            return loss
+
+        return training_step
+
+    def _around_clipping(self, original: Method) -> Method:
+        @functools.wraps(original)
+        def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
+            norm = original(*args, **kwargs)
+            with self._guard:
+                # A sharded norm would need a collective to be read; the trainer logs it later.
+                if self.grad_norm is None and norm is not None and not hasattr(norm, "full_tensor"):
+                    self.grad_norm = float(norm)
+            return norm
+
+        return clip_grad_norm_
+
+    def _note_rewards(self, per_function: Tensor, completions: Sequence[Any]) -> None:
+        """Take the rewards of all ranks, shape ``(ranks × B, functions)``, NaN where a function had no opinion."""
+        trainer = self._trainer
+        weighted = (per_function * trainer.reward_weights.cpu()).nansum(dim=1)
+        weighted[per_function.isnan().all(dim=1)] = torch.nan
+        verdict = weighted if self._correct is None else per_function[:, trainer.reward_func_names.index(self._correct)]
+        rewards = torch.stack([weighted, (verdict > 0).to(weighted.dtype)], dim=1)
+        groups = rewards.view(-1, trainer.num_generations, 2)
+        is_dead = groups[:, :, REWARD].amax(dim=1) == groups[:, :, REWARD].amin(dim=1)
+        right = groups[:, :, CORRECT]
+        self.group_scalars = {
+            "reward/all_correct_frac": float((is_dead & (right == 1).all(dim=1)).float().mean()),
+            "reward/all_wrong_frac": float((is_dead & (right == 0).all(dim=1)).float().mean()),
+        }
+        first = trainer.accelerator.process_index * len(completions)
+        uses_tools = bool(getattr(trainer, "tools", None) or getattr(trainer, "environments", None))
+        calls = torch.tensor([_tool_calls(completion) if uses_tools else (-1, -1) for completion in completions])
+        uid = torch.arange(self._responses, self._responses + len(completions))
+        group = self._responses + torch.arange(first, first + len(completions)) // trainer.num_generations
+        self._responses += len(per_function)
+        self._rewards = (rewards[first : first + len(completions)], torch.stack([uid, group, *calls.T], dim=1))
+
+    def _label(self, batch: dict[str, Any], scores: list[Tensor]) -> None:
+        """Let each response carry its reward, its group and its name through TRL's shuffling and splitting."""
+        self._generated_at = self._trainer.state.global_step
+        self._trained.clear()
+        if self._rewards is not None:
+            batch[REWARDS], batch[IDS] = self._rewards
+        if "old_logps" in batch and "old_per_token_logps" not in batch:
+            # RLOO keeps sums only; the scores that they are sums of went by a moment ago.
+            mask = batch["completion_mask"]
+            for logprobs in scores:
+                if torch.allclose((logprobs * mask).sum(dim=1), batch["old_logps"]):
+                    batch[OLD] = logprobs
+                    break
+
+    def _keep(self, inputs: Mapping[str, Any]) -> None:
+        mask = inputs["completion_mask"]
+        if "tool_mask" in inputs:
+            mask = mask * inputs["tool_mask"]
+        old = inputs.get("old_per_token_logps", inputs.get(OLD))
+        logprobs = old if self._scores is None else self._scores
+        sampler = inputs.get("sampling_per_token_logps")
+        if sampler is not None and logprobs is not None:
+            # vLLM could not score these; TRL, too, takes them as equal to the trainer's own.
+            sampler = torch.where(sampler.isnan(), logprobs if old is None else old, sampler)
+        is_stale = old is not None and self._trainer.state.global_step > self._generated_at
+        self.is_off_policy = self.is_off_policy or is_stale
+        found = {
+            "logprobs": logprobs,
+            "mask": mask,
+            "entropies": self._entropies,
+            "old_logprobs": old if is_stale and self._scores is not None else None,
+            "ref_logprobs": inputs.get("ref_per_token_logps"),
+            "sampler_logprobs": sampler,
+            "advantages": inputs.get("advantages"),
+            "token_ids": inputs.get("completion_ids"),
+            "rewards": inputs.get(REWARDS),
+            "ids": inputs.get(IDS),
+        }
+        self._scores = self._entropies = None
+        self._microbatches.append({name: array.detach() for name, array in found.items() if array is not None})
+
+    def _holds_whole_groups(self, ids: Tensor) -> bool:
+        sizes = Counter(ids[:, GROUP].tolist())
+        return set(sizes.values()) == {self._trainer.num_generations}
+
+    def _note_trained(self, uids: list[int]) -> bool | None:
+        """Say whether these responses were trained on before: all (True), none (False), or some (None)."""
+        seen = {uid in self._trained for uid in uids}
+        self._trained.update(uids)
+        return seen.pop() if len(seen) == 1 else None
+
+    def _clip_range(self) -> tuple[float, float] | None:
+        trainer = self._trainer
+        is_per_token = getattr(trainer, "importance_sampling_level", None) == "token"
+        if not is_per_token or getattr(trainer, "loss_type", None) not in CLIPPED_LOSSES:
+            return None
+        return trainer.epsilon_low, trainer.epsilon_high
+
+
+def _logprobs_and_entropies(result: Any) -> tuple[Tensor, Tensor | None]:
+    """Read what TRL's scorer gives: a tensor (to 0.19), a pair, or a triple (from 1.9)."""
+    if isinstance(result, Tensor):
+        return result.detach(), None
+    logprobs, entropies = result[0], result[1]
+    return logprobs.detach(), None if entropies is None else entropies.detach()
+
+
+def _joined(microbatches: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Lay microbatches end to end, padded to the longest; only what all of them have."""
+    if not microbatches:
+        return {}
+    common = set.intersection(*(set(microbatch) for microbatch in microbatches))
+    length = max((microbatch["mask"].shape[1] for microbatch in microbatches), default=0)
+    joined = {}
+    for name in common:
+        arrays = [microbatch[name] for microbatch in microbatches]
+        if arrays[0].ndim == 2 and name not in ("ids", "rewards"):  # noqa: PLR2004 - (B, T)
+            arrays = [torch.nn.functional.pad(array, (0, length - array.shape[1])) for array in arrays]
+        joined[name] = torch.cat(arrays)
+    return joined
+
+
+def _tool_calls(completion: Any) -> tuple[int, int]:
+    """Count the calls that a response made, and those that were answered without an error."""
+    if not isinstance(completion, list):
+        return 0, 0
+    calls = sum(len(message.get("tool_calls") or ()) for message in completion)
+    answers = [str(message.get("content")) for message in completion if message.get("role") == "tool"]
+    # TRL answers a failed call with str({"error": ...}).
+    valid = sum(not answer.startswith("{'error':") for answer in answers)
+    return calls, min(calls, valid)
