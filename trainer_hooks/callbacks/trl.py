@@ -5,11 +5,13 @@
 This module turns trainer events into steps; `trainer_hooks.callbacks.trl_capture` catches the tokens.
 """
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
+from types import FrameType
 from typing import Any
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -61,7 +63,9 @@ class VitalsCallback(TrainerCallback):
     ) -> None:
         self._monitor = monitor
         self._is_own = monitor is None
-        self._connection = {"url": url, "project": project, "api_key": api_key, "on_alert": on_alert}
+        self._connect_to = functools.partial(
+            trainer_hooks.connect, url=url, project=project, api_key=api_key, on_alert=on_alert
+        )
         self._run = run
         self._correct = correct
         self._control_ids = control_ids
@@ -137,13 +141,12 @@ class VitalsCallback(TrainerCallback):
         world_size = args.world_size
         # Ranks have to agree on a name without talking to each other.
         run = self._run or args.run_name or (Path(str(args.output_dir)).name if world_size > 1 else None)
-        return trainer_hooks.connect(
+        return self._connect_to(
             run=run,
             config=args.to_sanitized_dict() | {"model": _model_name(trainer)},
             rank=args.process_index,
             world_size=world_size,
             source=f"trl {version('trl')}",
-            **self._connection,
         )
 
     def _release(self) -> None:
@@ -178,12 +181,13 @@ class VitalsCallback(TrainerCallback):
 
 def _calling_trainer(callback: TrainerCallback) -> Any:
     """Find the trainer whose train() is on the stack: callbacks are not told which one calls them."""
-    frame = sys._getframe(1)  # noqa: SLF001 - inspect.stack() reads source files for each frame
+    # Not inspect.stack(), which reads source files for each frame.
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
     while frame is not None:
         found = frame.f_locals.get("self")
         if isinstance(found, Trainer) and callback in found.callback_handler.callbacks:
             return found
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 

@@ -1,6 +1,10 @@
 import math
+import os
 import random
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,23 +45,26 @@ def run(tmp_path, connect):
 
 
 @pytest.fixture
-def rollouts(tmp_path, monkeypatch):
+def rollouts(tmp_path):
     """The token arrays of each step of a training, as they were handed over."""
 
     def train(**options):
-        seen = []
-        monkeypatch.setattr(Recording, "log_step", lambda _, step, scalars, rollouts, **__: seen.append(rollouts))
-        tiny_trl.trainer(tmp_path, [VitalsCallback(Recording())], **options).train()
-        return [{key: _array(value) for key, value in arrays.items()} for arrays in seen]
+        recording = Recording()
+        tiny_trl.trainer(tmp_path, [VitalsCallback(recording)], **options).train()
+        return [{key: _array(value) for key, value in arrays.items()} for arrays in recording.rollouts]
 
     return train
 
 
 class Recording(trainer_hooks.Monitor):
-    """A monitor that was never started."""
+    """A monitor that is never started and keeps the token arrays it is given."""
 
     def __init__(self):
-        pass
+        self.rollouts = []
+
+    def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, **_):  # noqa: ARG002 - Monitor's signature
+        """Keep a step's rollouts."""
+        self.rollouts.append(rollouts)
 
 
 def _array(value):
@@ -234,7 +241,7 @@ def test_where_tokens_are_out_of_sight_the_metrics_go_on(run, steps, collector):
     """A trainer whose loss never calls the scorer gives level L1, its own metrics and no tokens."""
 
     class Fused(GRPOTrainer):
-        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):  # noqa: ARG002 - TRL's
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):  # noqa: ARG002, FBT002 - TRL's
             return sum(weight.sum() for weight in model.parameters()) * 0.0
 
     run(kind=Fused)
@@ -279,7 +286,7 @@ def test_the_trainer_gets_its_methods_back(run):
     assert "compute_loss" not in vars(trainer)
 
 
-def test_training_twice_gives_each_step_once(tmp_path, connect, steps, collector):
+def test_training_twice_gives_each_step_once(tmp_path, connect, collector):
     """A second train() of the same trainer wraps once, not twice."""
     monitor = connect()
     trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)], max_steps=2)
@@ -328,3 +335,30 @@ def test_a_dead_collector_does_not_matter(tmp_path):
     alone = tiny_trl.trainer(tmp_path)
     alone.train()
     assert tiny_trl.weights(watched) == tiny_trl.weights(alone)
+
+
+@pytest.mark.slow
+def test_two_processes_stream_their_shards_and_end_with_the_same_weights(tmp_path, collector, steps):
+    """Under DDP each rank sends its own responses, they merge to TRL's global numbers, and no weight changes."""
+
+    def launch(folder, *arguments):
+        folder.mkdir()
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        root = Path(trainer_hooks.__file__).parents[1]
+        subprocess.run(
+            [*torchrun, str(Path(tiny_trl.__file__).with_name("ddp_trl.py")), str(folder), *arguments],
+            check=True,
+            env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            timeout=240,
+        )
+        return [(folder / f"rank{rank}.txt").read_text() for rank in (0, 1)]
+
+    alone = launch(tmp_path / "alone")
+    watched = launch(tmp_path / "watched", collector.url)
+    assert watched == alone
+    assert {batch.rank for batch in collector.batches} == {0, 1}
+    assert len({batch.attempt for batch in collector.batches}) == 1
+    assert len(collector.records) == 8
+    rewards = [signals["reward/mean"] for signals in steps().values()]
+    logged = [float(reward) for reward in watched[0].split("[")[1].rstrip("]").split(",")]
+    assert rewards[::2] == pytest.approx(logged, abs=1e-6)

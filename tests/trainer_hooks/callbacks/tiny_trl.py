@@ -16,10 +16,11 @@ PROMPTS = Dataset.from_list([{"prompt": " ".join(word)} for word in ("abc", "de"
 
 def tokenizer() -> PreTrainedTokenizerFast:
     """One token a letter or digit."""
-    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="<unk>"))
+    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token=WORDS[2]))
     core.pre_tokenizer = pre_tokenizers.Whitespace()
+    padding, end, unknown = WORDS[:3]
     return PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+        tokenizer_object=core, pad_token=padding, eos_token=end, unk_token=unknown, padding_side="left"
     )
 
 

@@ -1,0 +1,36 @@
+"""What the examples train: a random Qwen2 of a few thousand weights and a tokenizer of one token a character."""
+
+import string
+
+from datasets import Dataset
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+WORDS = ["<pad>", "<eos>", "<unk>", *string.ascii_lowercase, *string.digits]
+
+
+def model_and_tokenizer() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
+    """Build both."""
+    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token=WORDS[2]))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    padding, end, unknown = WORDS[:3]
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token=padding, eos_token=end, unk_token=unknown, padding_side="left"
+    )
+    config = Qwen2Config(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=64,
+        pad_token_id=0,
+        eos_token_id=1,
+    )
+    return Qwen2ForCausalLM(config), tokenizer
+
+
+def prompts() -> Dataset:
+    """Give sixteen prompts."""
+    return Dataset.from_list([{"prompt": " ".join(word)} for word in ("abc", "de", "fghi", "k1")] * 4)
