@@ -108,7 +108,8 @@ class RecordShipper:
             time=item.time,
             policy_version=item.policy_version,
             data_version=item.data_version,
-            scalars=dict(item.scalars),
+            # A signal is one or the other; the summary merges over ranks, and so it says more.
+            scalars={name: value for name, value in item.scalars.items() if name not in summaries},
             summaries=summaries,
         )
         return Packed(item.attempt, encode(record))

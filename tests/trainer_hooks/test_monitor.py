@@ -121,3 +121,14 @@ def test_our_own_cost_and_losses_are_signals(collector, connect):
     assert first.summaries["hooks/dropped_records"].value() == 0
     assert "hooks/blocking_seconds" not in first.summaries
     assert 0 < second.summaries["hooks/blocking_seconds"].value() < 5
+
+
+def test_a_scalar_gives_way_to_the_rollouts(collector, connect):
+    """A signal that both a scalar and the rollouts give is sent once, as the summary: a collector refuses both."""
+    monitor = connect()
+    arrays = {"logprobs": [[-1.0, -2.0]], "mask": [[True, True]], "rewards": [1.0]}
+    monitor.log_step(1, {"reward/mean": 5.0, "x": 2.0}, rollouts=arrays)
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.scalars == {"x": 2.0}
+    assert record.summaries["reward/mean"].value() == 1
