@@ -1,0 +1,148 @@
+"""Reads the collector's HTTP API: one method a call, answers as `dashboard.answers` shapes them, floats as floats.
+
+The only module that speaks HTTP to the collector. It neither caches nor draws.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Final, Self, cast
+
+import httpx2
+
+from dashboard.answers import Alert, PhaseSpan, Run, Series
+
+__all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats"]
+
+PAGE_ITEMS: Final = 200
+MAX_ITEMS: Final = 1000  # a fleet page beyond a thousand rows helps nobody; filters come first
+NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+Query = dict[str, str | int | list[str]]
+
+
+class ApiError(Exception):
+    """The collector's answer cannot be used; the message is fit for readers of the page."""
+
+
+class UnreachableError(ApiError):
+    """No answer came."""
+
+
+class NotFoundError(ApiError):
+    """The collector does not know what was asked for."""
+
+
+class ApiClient:
+    """Asks one collector. An async context manager; open one for each page drawn, it costs a connection.
+
+    Args:
+        base_url: The collector's address, such as ``http://127.0.0.1:8600``.
+        timeout_seconds: How long one call may take.
+    """
+
+    def __init__(self, base_url: str, *, timeout_seconds: float = 10.0) -> None:
+        self.base_url = base_url.rstrip("/")
+        # verify would load every root certificate for each client: only https needs them.
+        self._http = httpx2.AsyncClient(
+            base_url=self.base_url, timeout=timeout_seconds, verify=self.base_url.startswith("https"), trust_env=False
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._http.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.__aexit__(kind, error, trace)
+
+    async def runs(self) -> list[Run]:
+        """Give every run, `MAX_ITEMS` at most."""
+        runs = cast("list[Run]", await self._items("/runs", {"limit": PAGE_ITEMS}))
+        for run in runs:
+            _restore_sparkline(run)
+        return runs
+
+    async def run(self, run_id: str) -> Run:
+        """Give one run, with its config and the names of its signals."""
+        run = cast("Run", await self._get(f"/runs/{run_id}", {}))
+        _restore_sparkline(run)
+        return run
+
+    async def series(self, run_id: str, signals: Sequence[str], *, max_points: int | None = None) -> dict[str, Series]:
+        """Give the signals that were observed, by name; at most ``max_points`` points each."""
+        if not signals:
+            return {}
+        query: Query = {"signals": list(signals)}
+        if max_points is not None:
+            query["max_points"] = max_points
+        items = cast("list[Series]", await self._items(f"/runs/{run_id}/series", query))
+        return {
+            item["signal"]: {**item, "values": cast("list[float]", to_floats(item["values"]))}
+            for item in items
+            if item["steps"]
+        }
+
+    async def phases(self, run_id: str) -> list[PhaseSpan]:
+        """Give a run's phases, oldest first."""
+        return cast("list[PhaseSpan]", await self._items(f"/runs/{run_id}/phases", {}))
+
+    async def alerts(self, run_id: str | None = None, *, state: str | None = None) -> list[Alert]:
+        """Give the alerts of one run, or of all, in any state or one."""
+        query: Query = {} if state is None else {"state": state}
+        path = "/alerts" if run_id is None else f"/runs/{run_id}/alerts"
+        items = cast("list[Alert]", await self._items(path, query))
+        return [{**item, "evidence": cast("dict[str, object]", to_floats(item.get("evidence") or {}))} for item in items]
+
+    async def stream(self, query_string: str) -> AsyncIterator[bytes]:
+        """Give the bytes of the collector's server-sent events as they come, until either side ends."""
+        timeout = httpx2.Timeout(10.0, read=None)
+        try:
+            async with self._http.stream("GET", f"/api/v1/stream?{query_string}", timeout=timeout) as response:
+                async for chunk in response.aiter_raw():
+                    yield chunk
+        except httpx2.HTTPError:
+            return  # the browser reconnects by itself
+
+    async def _items(self, path: str, query: Query) -> list[object]:
+        items: list[object] = []
+        cursor: str | None = None
+        while True:
+            page = await self._get(path, query if cursor is None else {**query, "cursor": cursor})
+            items += cast("list[object]", page["items"])
+            cursor = cast("str | None", page.get("next"))
+            if cursor is None or len(items) >= MAX_ITEMS:
+                return items[:MAX_ITEMS]
+
+    async def _get(self, path: str, query: Query) -> dict[str, object]:
+        try:
+            response = await self._http.get(f"/api/v1{path}", params=query)
+            answer = response.json()
+        except (httpx2.HTTPError, asyncio.TimeoutError) as error:
+            raise UnreachableError(f"The collector at {self.base_url} gives no answer ({type(error).__name__})") from error
+        except ValueError as error:
+            raise ApiError(f"{self.base_url} answered with something other than JSON; is it a collector?") from error
+        if response.status_code == httpx2.codes.NOT_FOUND:
+            raise NotFoundError(str(answer.get("detail", "not found")))
+        if response.is_error:
+            raise ApiError(f"The collector answered {response.status_code}: {answer.get('detail', response.reason_phrase)}")
+        return cast("dict[str, object]", answer)
+
+
+def to_floats(value: object) -> object:
+    """Turn the strings "NaN", "Infinity" and "-Infinity" into floats, anywhere in a JSON value."""
+    if isinstance(value, str):
+        return NON_FINITE.get(value, value)
+    if isinstance(value, list):
+        return [to_floats(item) for item in value]
+    if isinstance(value, dict):
+        return {key: to_floats(item) for key, item in value.items()}
+    return value
+
+
+def _restore_sparkline(run: Run) -> None:
+    sparkline = run.get("sparkline")
+    if sparkline:
+        sparkline["values"] = cast("list[float]", to_floats(sparkline["values"]))

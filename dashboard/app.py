@@ -1,0 +1,125 @@
+"""Puts the dashboard on a FastAPI app: as guest of the collector, or on its own with the stream passed through.
+
+Dash runs on a FastAPI app of its own, reached only for the paths that are the dashboard's. So its middleware never
+sees an ingest request, and the host keeps its own answer to every other path: an unknown ``/api`` path stays a 404.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from dash import ClientsideFunction, Dash, Input, Output, State
+from dash.development.base_component import Component
+from fastapi import FastAPI, Request
+from fastapi.responses import StreamingResponse
+from starlette.routing import Match, Mount
+from starlette.types import Receive, Scope, Send
+
+from dashboard import ids
+from dashboard.api_client import ApiClient
+from dashboard.components.shell import message, shell
+from dashboard.pages import fleet, run
+from dashboard.theme import style_sheet
+
+__all__ = ["attach", "create_app"]
+
+PAGES: Final = re.compile(r"/(runs/(?P<run_id>[^/]+)/?)?")
+OWN: Final = re.compile(r"/(_dash-.*|assets/.*|_favicon\.ico|_reload-hash)?|/runs/[^/]+/?")
+
+INDEX: Final = """<!DOCTYPE html>
+<html lang="en">
+  <head>
+    {%metas%}
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <title>{%title%}</title>
+    {%favicon%}
+    <style>STYLE</style>
+    {%css%}
+  </head>
+  <body>
+    {%app_entry%}
+    <footer>{%config%}{%scripts%}{%renderer%}</footer>
+  </body>
+</html>"""
+
+
+class _DashboardMount(Mount):
+    """Hands the dashboard's paths to Dash and leaves every other path to the host."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] != "http" or not OWN.fullmatch(scope["path"]):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if PAGES.fullmatch(scope["path"]):
+            scope = {**scope, "path": "/", "raw_path": b"/"}  # one page shell; the browser knows the address
+        await super().handle(scope, receive, send)
+
+
+def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:
+    """Mount the dashboard on an app that already has its own routes.
+
+    Args:
+        app: The host, usually the collector. Its routes win over the dashboard's.
+        api_url: Where the dashboard reaches the collector's HTTP API.
+        connect_url: The address that trainers should use; empty if it is the one in the browser's address bar.
+    """
+    app.router.routes.append(_DashboardMount("/", app=_dash_server(api_url, connect_url), name="dashboard"))
+
+
+def create_app(*, api_url: str, connect_url: str = "") -> FastAPI:
+    """Make a dashboard that stands beside the collector; the browser's live stream passes through it."""
+    app = FastAPI(title="rlvitals dashboard", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/api/v1/stream")
+    async def stream(request: Request) -> StreamingResponse:
+        async def events() -> object:
+            async with ApiClient(api_url) as api:
+                async for chunk in api.stream(request.url.query):
+                    yield chunk
+
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+
+    attach(app, api_url=api_url, connect_url=connect_url or api_url)
+    return app
+
+
+def _dash_server(api_url: str, connect_url: str) -> FastAPI:
+    server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app = Dash(
+        "dashboard",
+        server=server,
+        assets_folder=str(Path(__file__).parent / "assets"),
+        title="rlvitals",
+        update_title="",
+        index_string=INDEX.replace("STYLE", style_sheet()),
+        suppress_callback_exceptions=True,
+        add_log_handler=False,
+    )
+    app.backend.websocket_capability = False  # else every page opens a websocket that nothing here uses
+    app.layout = shell()
+    _register_pages(app, api_url, connect_url)
+    fleet.register(app, api_url)
+    run.register(app, api_url)
+    return server
+
+
+def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
+    @app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))
+    async def page(pathname: str, href: str) -> Component:
+        found = PAGES.fullmatch(pathname)
+        if found is None:
+            return message("No such page", f"Nothing is at {pathname}.")
+        if found["run_id"]:
+            return await run.run_page(api_url, found["run_id"])
+        return await fleet.fleet_page(api_url, connect_url or "/".join(href.split("/")[:3]))
+
+    app.clientside_callback(
+        ClientsideFunction("rlvitals", "connect"), Output(ids.LIVE_STATE, "title"), Input(ids.LIVE, "data")
+    )

@@ -1,0 +1,143 @@
+/* Listens to the collector's server-sent events for the page that is open, and hands steps on in few redraws. */
+(function () {
+  "use strict";
+
+  const KEPT_STEPS = 400; // steps remembered, for a figure that arrives while newer steps did
+  const QUICK_MS = 250; // at most four redraws a second
+  const REFRESH_MS = 2000; // the server draws a page anew at most this often
+  const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
+
+  let live = null;
+  let source = null;
+  let steps = [];
+  let flushTimer = null;
+  let refreshTimer = null;
+  let lastRefresh = 0;
+  let drawMs = 0;
+  let hiddenTimer = null;
+  let wasLost = false;
+
+  function showState(state) {
+    const element = document.querySelector(".live-state");
+    if (element) element.dataset.live = state;
+  }
+
+  function refresh() {
+    if (refreshTimer || !live) return;
+    const page = live.page;
+    refreshTimer = setTimeout(() => {
+      refreshTimer = null;
+      lastRefresh = Date.now();
+      if (live && live.page === page) {
+        window.dash_clientside.set_props(`${page}-refresh`, { data: lastRefresh });
+      }
+    }, Math.max(0, lastRefresh + REFRESH_MS - Date.now()));
+  }
+
+  function scheduleFlush() {
+    if (!flushTimer) flushTimer = setTimeout(flush, Math.max(QUICK_MS, 3 * drawMs));
+  }
+
+  function flush() {
+    flushTimer = null;
+    if (!live || live.page !== "run" || document.hidden) return;
+    const graph = window.rlvitals.figure.find();
+    if (!graph) {
+      scheduleFlush();
+      return;
+    }
+    window.rlvitals.figure.watch(graph, onDrawn);
+    if (!steps.length) return;
+    if (window.rlvitals.figure.needsServer(graph, steps, live)) refresh();
+    const began = performance.now();
+    const drawn = window.rlvitals.figure.extend(graph, steps);
+    if (drawn) drawn.then(() => (drawMs = performance.now() - began));
+    if (window.rlvitals.figure.isFull(graph, live.max_points)) refresh();
+  }
+
+  /* A figure from the server may be older than what was pushed meanwhile: append that again. */
+  function onDrawn() {
+    const graph = window.rlvitals.figure.find();
+    if (graph && steps.length && steps[steps.length - 1].step > window.rlvitals.figure.lastStep(graph)) scheduleFlush();
+  }
+
+  function showNumbers(step) {
+    const header = document.getElementById("run-header");
+    if (!header) return;
+    header.querySelectorAll("[data-number]").forEach((element) => {
+      const signal = element.dataset.signal;
+      if (signal === "step") element.dataset.number = step.step;
+      else if (signal in step.signals) element.dataset.number = step.signals[signal];
+    });
+    const since = header.querySelector("[data-epoch]");
+    if (since) since.dataset.epoch = Date.now() / 1000;
+  }
+
+  function onStep(step) {
+    if (live.page === "fleet") {
+      if (window.rlvitals.pushFleetStep(step)) refresh();
+      return;
+    }
+    if (step.run_id !== live.run) return;
+    steps = steps.filter((held) => held.attempt >= step.attempt); // a rewind takes steps back
+    steps.push(step);
+    if (steps.length > KEPT_STEPS) steps = steps.slice(-KEPT_STEPS);
+    showNumbers(step);
+    scheduleFlush();
+  }
+
+  function close() {
+    if (source) source.close();
+    source = null;
+  }
+
+  function open() {
+    close();
+    const query = live.page === "run" ? `?run_id=${encodeURIComponent(live.run)}` : "";
+    source = new EventSource(`/api/v1/stream${query}`);
+    source.onopen = () => {
+      showState("live");
+      if (wasLost) refresh();
+      wasLost = false;
+    };
+    source.onerror = () => {
+      showState("waiting");
+      wasLost = true;
+      if (source && source.readyState === EventSource.CLOSED) setTimeout(() => live && !document.hidden && open(), 3000);
+    };
+    source.addEventListener("step", (event) => onStep(JSON.parse(event.data)));
+    source.addEventListener("alert", refresh);
+    source.addEventListener("run", refresh);
+  }
+
+  /* Called with what the page shows, when it is drawn and whenever the server draws it anew. */
+  function connect(next) {
+    if (!next) return "";
+    const isSamePage = live && live.page === next.page && live.run === next.run;
+    live = next;
+    if (!isSamePage) {
+      steps = [];
+      open();
+    }
+    scheduleFlush();
+    return "Whether new steps are pushed to this page";
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiddenTimer);
+    if (document.hidden) {
+      hiddenTimer = setTimeout(() => {
+        close();
+        wasLost = true;
+        showState("waiting");
+      }, HIDDEN_MS);
+    } else if (live) {
+      if (!source) open();
+      scheduleFlush();
+    }
+  });
+  window.addEventListener("pagehide", close);
+
+  window.dash_clientside = window.dash_clientside || {};
+  window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { connect });
+})();

@@ -1,0 +1,181 @@
+/* The run figure in the browser: appends pushed steps to its traces, lets the current band grow, places band names. */
+(function () {
+  "use strict";
+
+  const GLYPHS = { NaN: "✕", Infinity: "▲", "-Infinity": "▼" };
+  const NAMES = { NaN: "NaN", Infinity: "∞", "-Infinity": "-∞" };
+  const LABEL_PIXELS_PER_CHARACTER = 6.4;
+  const LABEL_PADDING = 8;
+  const DRAG_MODE = window.matchMedia("(pointer: coarse)").matches ? false : "zoom"; // a finger scrolls the page
+
+  function figure() {
+    const graph = document.querySelector("#run-figure .js-plotly-plot");
+    return graph && graph._fullLayout && graph.data ? graph : null;
+  }
+
+  function lastStep(graph) {
+    let last = -Infinity;
+    for (const trace of graph.data) {
+      if (trace.meta.role !== "alerts" && trace.x.length) last = Math.max(last, trace.x[trace.x.length - 1]);
+    }
+    return last;
+  }
+
+  function lastDrawn(values) {
+    for (let index = values.length - 1; index >= 0; index -= 1) if (values[index] !== null) return values[index];
+    return null;
+  }
+
+  /* Gives the trace's columns with the steps appended, or null if none of them holds its signal. */
+  function extendedLine(trace, steps) {
+    const { signal, is_log: isLog, is_sum: isSum } = trace.meta;
+    const x = [];
+    const y = [];
+    const marks = [];
+    let sum = isSum ? lastDrawn(trace.y) || 0 : 0;
+    let height = lastDrawn(trace.y);
+    for (const step of steps) {
+      if (!(signal in step.signals) || step.step <= (trace.x[trace.x.length - 1] ?? -Infinity)) continue;
+      const value = step.signals[signal];
+      const isDrawn = typeof value === "number" && (!isLog || value > 0);
+      if (isDrawn) {
+        sum += value;
+        height = isSum ? sum : value;
+      } else marks.push({ step: step.step, value, height: height ?? 1 });
+      x.push(step.step);
+      y.push(isDrawn ? height : null);
+    }
+    return x.length ? { x: trace.x.concat(x), y: trace.y.concat(y), marks } : null;
+  }
+
+  function extendedMarks(trace, marks) {
+    return {
+      x: trace.x.concat(marks.map((mark) => mark.step)),
+      y: trace.y.concat(marks.map((mark) => mark.height)),
+      text: trace.text.concat(marks.map((mark) => GLYPHS[mark.value] || "○")),
+      hovertext: trace.hovertext.concat(marks.map((mark) => NAMES[mark.value] || String(mark.value))),
+    };
+  }
+
+  function grownShapes(graph, last) {
+    return graph.layout.shapes.map((shape) => (shape.name === "current-band" ? { ...shape, x1: last } : shape));
+  }
+
+  /* Puts each band's name in the middle of what is visible of the band, and hides it where it does not fit. */
+  function placedLabels(graph, shapes) {
+    const axis = graph._fullLayout.xaxis;
+    const bands = shapes.filter((shape) => /band$/.test(shape.name) && shape.opacity === 1);
+    let place = 0;
+    return graph.layout.annotations.map((label) => {
+      if (label.name !== "band-label") return label;
+      const band = bands[place++];
+      const from = Math.max(band.x0, axis.range[0]);
+      const to = Math.min(band.x1, axis.range[1]);
+      const pixels = ((to - from) / (axis.range[1] - axis.range[0])) * axis._length;
+      const isVisible = pixels > label.text.length * LABEL_PIXELS_PER_CHARACTER + LABEL_PADDING;
+      return { ...label, x: isVisible ? (from + to) / 2 : label.x, visible: isVisible };
+    });
+  }
+
+  /* While the steps are zoomed, each panel's values are fitted to the steps in view. */
+  function fittedAxes(graph) {
+    const layout = {};
+    const isZoomed = !graph._fullLayout.xaxis.autorange;
+    const [from, to] = graph._fullLayout.xaxis.range;
+    for (const name of Object.keys(graph.layout).filter((key) => /^yaxis\d+$/.test(key))) {
+      const axis = graph._fullLayout[name];
+      const seen = graph.data
+        .filter((trace) => trace.meta.role === "line" && trace.yaxis === axis._id)
+        .flatMap((trace) => trace.y.filter((y, at) => y !== null && trace.x[at] >= from && trace.x[at] <= to));
+      if (isZoomed && seen.length) {
+        const ends = [Math.min(...seen), Math.max(...seen)].map((y) => (axis.type === "log" ? Math.log10(y) : y));
+        const pad = (ends[1] - ends[0] || Math.abs(ends[0]) || 1) * 0.06;
+        layout[`${name}.range`] = [ends[0] - pad, ends[1] + pad];
+      } else if (!axis.autorange) layout[`${name}.autorange`] = true;
+    }
+    return layout;
+  }
+
+  function isFitted(graph, wanted) {
+    return Object.keys(wanted).every((key) => {
+      const [name, part] = key.split(".");
+      if (!name.startsWith("yaxis")) return true;
+      if (part === "autorange") return false;
+      return wanted[key].every((end, at) => Math.abs(end - graph._fullLayout[name].range[at]) < 1e-9 * (1 + Math.abs(end)));
+    });
+  }
+
+  /* The parts of the layout that follow the last step and the zoom. */
+  function trimmings(graph, last) {
+    const shapes = grownShapes(graph, last);
+    const annotations = placedLabels(graph, shapes);
+    const layout = { shapes, annotations, dragmode: DRAG_MODE, "xaxis.autorangeoptions.clipmax": last };
+    return Object.assign(layout, fittedAxes(graph));
+  }
+
+  function isTrimmed(graph, wanted) {
+    return (
+      graph.layout.dragmode === wanted.dragmode &&
+      isFitted(graph, wanted) &&
+      wanted.shapes.every((shape, index) => shape.x1 === graph.layout.shapes[index].x1) &&
+      wanted.annotations.every((label, index) => {
+        const held = graph.layout.annotations[index];
+        return label.x === held.x && label.visible === held.visible;
+      })
+    );
+  }
+
+  /* Appends steps, oldest first, in one redraw. Gives a promise, or null if there was nothing to draw. */
+  function extend(graph, steps) {
+    const updates = { x: [], y: [], text: [], hovertext: [] };
+    const traces = [];
+    const put = (index, columns) => {
+      traces.push(index);
+      for (const name of Object.keys(updates)) updates[name].push(columns[name] ?? graph.data[index][name]);
+    };
+    graph.data.forEach((trace, index) => {
+      if (trace.meta.role !== "line") return;
+      const line = extendedLine(trace, steps);
+      if (!line) return;
+      put(index, line);
+      if (line.marks.length) put(index + 1, extendedMarks(graph.data[index + 1], line.marks));
+    });
+    if (!traces.length) return null;
+    return window.Plotly.update(graph, updates, trimmings(graph, steps[steps.length - 1].step), traces);
+  }
+
+  /* After every draw (zoom, resize, new figure) the bands grow and their names are placed anew. */
+  function watch(graph, onDrawn) {
+    if (graph.rlvitalsWatched) return;
+    graph.rlvitalsWatched = true;
+    const trim = () => {
+      const wanted = trimmings(graph, lastStep(graph));
+      if (isTrimmed(graph, wanted)) onDrawn();
+      else window.Plotly.update(graph, {}, wanted, []);
+    };
+    graph.on("plotly_afterplot", trim);
+    trim();
+  }
+
+  /* What of these steps the figure cannot show by itself: a new attempt, a new phase, a signal not drawn so far. */
+  function needsServer(graph, steps, live) {
+    const current = graph.layout.shapes.find((shape) => shape.name === "current-band");
+    const phase = graph.layout.annotations.filter((note) => note.name === "band-label").pop();
+    const drawn = new Set(graph.data.map((trace) => trace.meta.signal));
+    const last = lastStep(graph);
+    return steps.some(
+      (step) =>
+        step.attempt > live.attempt ||
+        (step.step > last && (!current || (phase && phase.text !== step.phase))) ||
+        live.missing.some((signal) => signal in step.signals && !drawn.has(signal)),
+    );
+  }
+
+  function isFull(graph, maxPoints) {
+    return graph.data.some((trace) => trace.meta.role === "line" && trace.x.length > 2 * maxPoints);
+  }
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, {
+    figure: { find: figure, extend, watch, needsServer, isFull, lastStep },
+  });
+})();

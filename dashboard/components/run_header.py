@@ -1,0 +1,70 @@
+"""The top of the run page: which run, how it stands, its vital signs now, and the phases it went through."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard.answers import PhaseSpan, Run, Series
+from dashboard.components.marks import badge, number, since
+
+__all__ = ["run_header"]
+
+VITALS: Final = (
+    ("likelihood/correct", "likelihood, correct"),
+    ("likelihood/incorrect", "likelihood, incorrect"),
+    ("reward/mean", "reward"),
+    ("grad/norm", "gradient norm"),
+    ("entropy/mean", "entropy"),
+    ("ratio/max", "largest ratio"),
+)
+LEVELS: Final = {
+    "L0": "imported logs",
+    "L1": "the trainer's own metrics",
+    "L2": "rollout tokens",
+    "L3": "loss tokens",
+    "L4": "paired re-scoring",
+}
+
+
+def run_header(run: Run, phases: Sequence[PhaseSpan], series: Mapping[str, Series]) -> list[Component]:
+    """Give the run's identity, facts, vital signs and timeline of phases."""
+    return [
+        html.Nav([dcc.Link("All runs", href="/"), html.Span(run["project"])], className="crumbs"),
+        html.Div(
+            [html.H1(run["name"]), badge("phase", run["phase"]), badge("status", run["status"])], className="title"
+        ),
+        html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in _facts(run)], className="facts"),
+        html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
+        html.Ol([_span(span) for span in phases], className="timeline", **{"aria-label": "phases"}),
+    ]
+
+
+def _facts(run: Run) -> list[tuple[str, object]]:
+    level = run.get("capability") or "L0"
+    facts: list[tuple[str, object]] = [
+        ("step", number(run.get("last_step"), signal="step")),
+        ("last seen", since(run.get("last_seen"))),
+        ("attempt", str(run.get("attempt", 1))),
+        ("observed", html.Span(f"{level}: {LEVELS.get(level, 'unknown')}")),
+    ]
+    if run.get("world_size", 1) > 1:
+        facts.append(("ranks", str(run["world_size"])))
+    if run.get("source"):
+        facts.append(("source", run["source"]))
+    return facts
+
+
+def _vital(signal: str, label: str, series: Mapping[str, Series]) -> Component:
+    held = series.get(signal)
+    value = held["values"][-1] if held else None
+    return html.Div([html.Span(label, className="label"), number(value, signal=signal)], className="vital")
+
+
+def _span(span: PhaseSpan) -> Component:
+    end = "now" if span["to_step"] is None else span["to_step"]
+    return html.Li(
+        [html.Span(span["phase"], className="phase-name"), html.Span(f"{span['from_step']} to {end}", className="steps")],
+        **{"data-phase": span["phase"]},
+    )

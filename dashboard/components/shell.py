@@ -1,0 +1,40 @@
+"""What surrounds every page: the bar at the top, and the plain messages when a page cannot be drawn."""
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+
+__all__ = ["message", "shell"]
+
+
+def shell() -> Component:
+    """Give the frame that pages are drawn into."""
+    return html.Div(
+        className="shell",
+        children=[
+            dcc.Location(id=ids.ADDRESS, refresh="callback-nav"),
+            html.Header(
+                className="bar",
+                children=[
+                    dcc.Link([html.Span(className="pulse-mark"), "rlvitals"], href="/", className="wordmark"),
+                    html.Span(id=ids.LIVE_STATE, className="live-state"),
+                    html.A("API", href="/docs", className="bar-link"),
+                ],
+            ),
+            html.Main(id=ids.PAGE, children=html.Div(className="loading", children="Loading")),
+        ],
+    )
+
+
+def message(title: str, detail: str) -> Component:
+    """Say plainly that a page cannot be drawn, why, and that it will be tried again on a click."""
+    return html.Section(
+        className="card message",
+        role="alert",
+        children=[
+            html.H1(title),
+            html.P(detail),
+            html.P([html.A("Try again", href="", className="button"), dcc.Link("All runs", href="/")]),
+        ],
+    )

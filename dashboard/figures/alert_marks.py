@@ -1,0 +1,63 @@
+"""Alerts as dotted lines through every panel and as marks above the strip that say, on hover, what was found."""
+
+from collections.abc import Sequence
+from html import escape
+from textwrap import wrap
+
+from dashboard.answers import Alert
+from dashboard.theme import SEVERITIES
+
+__all__ = ["alert_lines", "alert_trace"]
+
+Figure = dict[str, object]
+
+
+def alert_lines(alerts: Sequence[Alert]) -> list[Figure]:
+    """Give a vertical line at the step at which each alert opened, fainter once it is resolved."""
+    return [
+        {
+            "type": "line",
+            "name": "alert",
+            "xref": "x",
+            "yref": "paper",
+            "x0": alert["opened_step"],
+            "x1": alert["opened_step"],
+            "y0": 0,
+            "y1": 1,
+            "line": {"color": _colour(alert), "width": 1.4, "dash": "dot"},
+            "opacity": 1.0 if alert["state"] == "firing" else 0.4,
+        }
+        for alert in alerts
+    ]
+
+
+def alert_trace(alerts: Sequence[Alert], *, axis: str) -> Figure:
+    """Give the marks at the top: filled while an alert fires, hollow once it is resolved."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "xaxis": "x",
+        "yaxis": axis,
+        "name": "alert",
+        "showlegend": False,
+        "cliponaxis": False,
+        "x": [alert["opened_step"] for alert in alerts],
+        "y": [0.5] * len(alerts),
+        "marker": {
+            "symbol": ["triangle-down" if alert["state"] == "firing" else "triangle-down-open" for alert in alerts],
+            "size": 12,
+            "color": [_colour(alert) for alert in alerts],
+        },
+        "hovertext": [_story(alert) for alert in alerts],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "meta": {"role": "alerts"},
+    }
+
+
+def _colour(alert: Alert) -> str:
+    return SEVERITIES.get(alert["severity"], SEVERITIES["info"])
+
+
+def _story(alert: Alert) -> str:
+    head = f"<b>{escape(alert['severity'])}: {escape(alert['kind'].replace('_', ' '))}</b>"
+    return "<br>".join([head, *(escape(line) for line in wrap(alert.get("summary", ""), 56))])

@@ -1,0 +1,78 @@
+"""Phases as bands behind every panel and as a labelled strip above them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboard.answers import PhaseSpan
+from dashboard.theme import BAND_OPACITY, phase_colour
+
+__all__ = ["Band", "band_shapes", "bands_of", "strip_labels"]
+
+Figure = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A phase over [from_step, to_step); the last band ends at the run's last step and grows with it."""
+
+    phase: str
+    from_step: float
+    to_step: float
+    is_current: bool
+
+
+def bands_of(phases: Sequence[PhaseSpan], last_step: int) -> list[Band]:
+    """Tile the step axis: each phase lasts until the next begins, so that no gap opens between steps."""
+    begins = [span["from_step"] for span in phases]
+    ends = [*begins[1:], max([last_step, *begins[-1:]])]
+    return [
+        Band(span["phase"], begin, end, is_current=index == len(begins) - 1)
+        for index, (span, begin, end) in enumerate(zip(phases, begins, ends, strict=True))
+    ]
+
+
+def band_shapes(bands: Sequence[Band], strip: tuple[float, float], floor: float = 0.0) -> list[Figure]:
+    """Give a pale rectangle behind the panels and a solid one in the strip for each band.
+
+    Args:
+        bands: The bands, oldest first.
+        strip: Bottom and top of the strip, as fractions of the plot's height.
+        floor: Where the pale rectangles begin.
+    """
+    return [
+        {
+            "type": "rect",
+            "name": "current-band" if band.is_current else "band",
+            "layer": "below",
+            "xref": "x",
+            "yref": "paper",
+            "x0": band.from_step,
+            "x1": band.to_step,
+            "y0": low,
+            "y1": high,
+            "line": {"width": 0},
+            "fillcolor": phase_colour(band.phase),
+            "opacity": opacity,
+        }
+        for band in bands
+        for low, high, opacity in ((floor, strip[0], BAND_OPACITY), (*strip, 1.0))
+    ]
+
+
+def strip_labels(bands: Sequence[Band], strip: tuple[float, float]) -> list[Figure]:
+    """Give each band's name inside the strip; the browser shows those that fit and keeps them in view."""
+    return [
+        {
+            "name": "band-label",
+            "text": band.phase,
+            "xref": "x",
+            "yref": "paper",
+            "x": (band.from_step + band.to_step) / 2,
+            "y": sum(strip) / 2,
+            "yanchor": "middle",
+            "showarrow": False,
+            "visible": False,
+            "font": {"size": 11, "color": "#182130" if band.phase in {"stagnation", "decay", "unknown", "warmup"} else "#fff"},
+        }
+        for band in bands
+    ]

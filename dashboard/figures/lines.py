@@ -1,0 +1,73 @@
+"""A signal as a line, and what a line cannot show (NaN, infinities, and on a log axis zero) as marks beside it."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from dashboard.answers import Series
+from dashboard.figures.panels import Line
+from dashboard.theme import SEVERITIES
+
+__all__ = ["mark_places", "signal_traces"]
+
+FEW_POINTS: Final = 40
+GLYPHS: Final = {"NaN": "✕", "∞": "▲", "-∞": "▼"}
+
+Figure = dict[str, object]
+
+
+def signal_traces(line: Line, series: Series | None, *, axis: str, is_log: bool) -> list[Figure]:
+    """Give the two traces of a signal: its line with gaps, and the marks in the gaps.
+
+    Plain lists, not numpy arrays: the browser appends new steps to them.
+    """
+    steps = series["steps"] if series else []
+    values = series["values"] if series else []
+    is_drawn = [math.isfinite(value) and (value > 0 or not is_log) for value in values]
+    common: Figure = {"type": "scatter", "xaxis": "x", "yaxis": axis, "showlegend": False}
+    drawn = {
+        **common,
+        "mode": "lines+markers" if len(steps) <= FEW_POINTS else "lines",
+        "name": line.signal,
+        "x": list(steps),
+        "y": [value if ok else None for value, ok in zip(values, is_drawn, strict=True)],
+        "line": {"color": line.colour, "width": 1.6},
+        "marker": {"size": 4, "color": line.colour},
+        "connectgaps": False,
+        "hovertemplate": "%{y:.4g}",
+        "meta": {"role": "line", "signal": line.signal, "is_log": is_log, "is_sum": line.is_sum},
+    }
+    marked = [index for index, ok in enumerate(is_drawn) if not ok]
+    heights = mark_places(values, is_drawn)
+    names = [_name(values[index]) for index in marked]
+    marks = {
+        **common,
+        "mode": "text",
+        "name": line.signal,
+        "x": [steps[index] for index in marked],
+        "y": [heights[index] for index in marked],
+        "text": [GLYPHS.get(name, "○") for name in names],
+        "hovertext": names,
+        "hovertemplate": "<b>%{hovertext}</b>",
+        "textfont": {"color": SEVERITIES["critical"], "size": 12},
+        "cliponaxis": False,
+        "meta": {"role": "marks", "signal": line.signal},
+    }
+    return [drawn, marks]
+
+
+def mark_places(values: Sequence[float], is_drawn: Sequence[bool]) -> list[float]:
+    """Give each point the height of the last drawn value before it, else of the first after it, else 1."""
+    drawn = (value for value, ok in zip(values, is_drawn, strict=True) if ok)
+    height = next(drawn, 1.0)
+    heights = []
+    for value, ok in zip(values, is_drawn, strict=True):
+        height = value if ok else height
+        heights.append(height)
+    return heights
+
+
+def _name(value: float) -> str:
+    if math.isfinite(value):
+        return f"{value:g}"
+    return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"

@@ -1,0 +1,106 @@
+"""Which signals the run page draws, in which panel, and what a trainer must give for them to be observed.
+
+Declarations only. Signal names and capability levels follow the signal table of the documentation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dashboard.answers import Series
+from dashboard.theme import PRIMARY, SECONDARY
+
+__all__ = ["PANELS", "SUMMED_SIGNAL", "Line", "Panel", "signals_of"]
+
+SUMMED_SIGNAL: Final = "entropy/paired_delta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One signal as a line; ``is_sum`` when the panel shows its running sum over updates."""
+
+    signal: str
+    label: str
+    colour: str = PRIMARY
+    is_sum: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One row of the figure: its lines, their unit, and the capability level that makes them observed."""
+
+    title: str
+    unit: str
+    level: str
+    needs: str
+    lines: tuple[Line, ...]
+    is_log: bool = False
+
+    def is_observed(self, series: Mapping[str, Series]) -> bool:
+        """Say whether any of the panel's signals has been seen."""
+        return any(line.signal in series for line in self.lines)
+
+
+PANELS: Final = (
+    Panel(
+        title="Likelihood",
+        unit="nats/token",
+        level="L2",
+        needs="log-probabilities and rewards of the rollouts",
+        lines=(
+            Line(signal="likelihood/correct", label="correct"),
+            Line(signal="likelihood/incorrect", label="incorrect", colour=SECONDARY),
+        ),
+    ),
+    Panel(
+        title="Reward",
+        unit="",
+        level="L1",
+        needs="the trainer's own metrics",
+        lines=(
+            Line(signal="reward/mean", label="mean"),
+            Line(signal="reward/correct_frac", label="share correct", colour=SECONDARY),
+        ),
+    ),
+    Panel(
+        title="Gradient norm",
+        unit="log",
+        level="L1",
+        needs="the trainer's own metrics",
+        lines=(Line(signal="grad/norm", label="before clipping"),),
+        is_log=True,
+    ),
+    Panel(
+        title="Entropy",
+        unit="nats/token",
+        level="L3",
+        needs="token entropies from the loss",
+        lines=(
+            Line(signal="entropy/mean", label="mean"),
+            Line(signal="entropy/p95", label="95 %", colour=SECONDARY),
+        ),
+    ),
+    Panel(
+        title="Paired entropy change",
+        unit="nats",
+        level="L4",
+        needs="re-scoring the same contexts before and after an update",
+        lines=(Line(signal=SUMMED_SIGNAL, label="running sum", is_sum=True),),
+    ),
+    Panel(
+        title="Likelihood ratio",
+        unit="log",
+        level="L3",
+        needs="log-probabilities from the loss",
+        lines=(
+            Line(signal="ratio/max", label="largest"),
+            Line(signal="ratio/p999", label="99.9 %", colour=SECONDARY),
+        ),
+        is_log=True,
+    ),
+)
+
+
+def signals_of(panels: tuple[Panel, ...]) -> list[str]:
+    """Give the names of all signals that the panels draw, in order."""
+    return [line.signal for panel in panels for line in panel.lines]

@@ -1,0 +1,194 @@
+"""The run page's figure: every panel on one shared step axis, phases behind, alerts across."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dashboard.answers import Alert, PhaseSpan, Series
+from dashboard.figures.alert_marks import alert_lines, alert_trace
+from dashboard.figures.bands import band_shapes, bands_of, strip_labels
+from dashboard.figures.lines import signal_traces
+from dashboard.figures.panels import PANELS, Panel
+from dashboard.theme import FONT, LIGHT
+
+__all__ = ["Row", "rows_of", "run_figure"]
+
+PANEL_PIXELS: Final = 124
+MISSING_PIXELS: Final = 44
+TITLE_PIXELS: Final = 32
+STRIP_PIXELS: Final = 20
+ALERT_PIXELS: Final = 20
+MARGIN: Final = {"l": 52, "r": 14, "t": 6, "b": 44, "pad": 0}
+FLOOR_PIXELS: Final = 8
+
+Figure = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Where a panel stands, as fractions of the plot's height, and its y axis (None when it was not observed)."""
+
+    panel: Panel
+    bottom: float
+    top: float
+    axis: str | None
+
+
+def run_figure(
+    *,
+    run_id: str,
+    series: Mapping[str, Series],
+    phases: Sequence[PhaseSpan],
+    alerts: Sequence[Alert],
+    panels: Sequence[Panel] = PANELS,
+) -> Figure:
+    """Draw a run as a plain dict that Plotly reads.
+
+    Args:
+        run_id: Names the figure, so that its zoom outlives new data (``xaxis.uirevision``).
+        series: Observed signals by name; sums already taken.
+        phases: Phases, oldest first.
+        alerts: Alerts in any state; pending ones are left out.
+        panels: What to draw, from the top.
+    """
+    rows, height = rows_of(panels, series)
+    plot = height - MARGIN["t"] - MARGIN["b"]
+    strip = (1 - (ALERT_PIXELS + STRIP_PIXELS) / plot, 1 - ALERT_PIXELS / plot)
+    steps = [step for held in series.values() for step in (held["steps"][0], held["steps"][-1])]
+    bands = bands_of(phases, max(steps, default=0))
+    opened = [alert for alert in alerts if alert["state"] != "pending"]
+    observed = [row for row in rows if row.axis is not None]
+    traces = [
+        trace
+        for row in observed
+        for line in row.panel.lines
+        for trace in signal_traces(line, series.get(line.signal), axis=str(row.axis), is_log=row.panel.is_log)
+    ]
+    return {
+        "data": [alert_trace(opened, axis="y"), *traces],
+        "layout": {
+            **_frame(run_id, height),
+            "xaxis": _step_axis(run_id, min(steps, default=0), max(steps, default=0)),
+            "yaxis": {"domain": [strip[1], 1], "range": [0, 1], "visible": False, "fixedrange": True},
+            **{f"yaxis{row.axis[1:]}": _value_axis(row) for row in observed if row.axis},
+            "shapes": [*band_shapes(bands, strip), *alert_lines(opened), *(_missing_box(r) for r in rows if not r.axis)],
+            "annotations": [*strip_labels(bands, strip), *(note for row in rows for note in _notes(row))],
+        },
+    }
+
+
+def rows_of(panels: Sequence[Panel], series: Mapping[str, Series]) -> tuple[list[Row], int]:
+    """Stack the panels below the strip; a panel that was not observed takes less room.
+
+    Returns:
+        The rows, from the top, and the figure's height in pixels.
+    """
+    heights = [PANEL_PIXELS if panel.is_observed(series) else MISSING_PIXELS for panel in panels]
+    plot = ALERT_PIXELS + STRIP_PIXELS + sum(heights) + TITLE_PIXELS * len(panels) + FLOOR_PIXELS
+    rows, top, axes = [], ALERT_PIXELS + STRIP_PIXELS, iter(range(2, len(panels) + 2))
+    for panel, pixels in zip(panels, heights, strict=True):
+        top += TITLE_PIXELS
+        axis = f"y{next(axes)}" if panel.is_observed(series) else None
+        rows.append(Row(panel, 1 - (top + pixels) / plot, 1 - top / plot, axis))
+        top += pixels
+    return rows, plot + MARGIN["t"] + MARGIN["b"]
+
+
+def _frame(run_id: str, height: int) -> Figure:
+    return {
+        "height": height,
+        "margin": MARGIN,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": 12, "color": LIGHT["ink"]},
+        "hovermode": "x unified",
+        "hoversubplots": "axis",
+        "hoverlabel": {"font": {"size": 11.5}, "namelength": -1, "bgcolor": LIGHT["surface"], "bordercolor": LIGHT["line"]},
+        "dragmode": "zoom",
+        "showlegend": False,
+    }
+
+
+def _step_axis(run_id: str, first: int, last: int) -> Figure:
+    return {
+        "uirevision": run_id,
+        "anchor": "free",
+        "position": 0,
+        "title": {"text": "optimiser step", "standoff": 6, "font": {"size": 11.5, "color": LIGHT["muted"]}},
+        "tickfont": {"size": 11, "color": LIGHT["muted"]},
+        "gridcolor": LIGHT["grid"],
+        "linecolor": LIGHT["faint"],
+        "showline": True,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": LIGHT["faint"],
+        "zeroline": False,
+        "unifiedhovertitle": {"text": "<b>step %{x}</b>"},
+        "autorangeoptions": {"clipmin": first, "clipmax": max(last, first + 1)},
+        "showspikes": True,
+        "spikemode": "across",
+        "spikesnap": "hovered data",
+        "spikethickness": 1,
+        "spikedash": "solid",
+        "spikecolor": LIGHT["faint"],
+    }
+
+
+def _value_axis(row: Row) -> Figure:
+    return {
+        "domain": [row.bottom, row.top],
+        "anchor": "x",
+        "type": "log" if row.panel.is_log else "linear",
+        "fixedrange": True,
+        "nticks": 5,
+        "tickfont": {"size": 11, "color": LIGHT["muted"]},
+        "tickformat": "~g",
+        "gridcolor": LIGHT["grid"],
+        "zeroline": False,
+    }
+
+
+def _notes(row: Row) -> list[Figure]:
+    """Give the panel's title, which is also its legend, and for an unobserved panel what it needs."""
+    faint = LIGHT["faint"]
+    legend = [f'<span style="color:{line.colour}">━ {line.label}</span>' for line in row.panel.lines]
+    unit = [f'<span style="color:{faint}">{row.panel.unit}</span>'] if row.panel.unit else []
+    parts = [f"<b>{row.panel.title}</b>", *(legend + unit if row.axis else [])]
+    place: Figure = {"xref": "paper", "yref": "paper", "showarrow": False}
+    title: Figure = {
+        **place,
+        "name": "panel-title",
+        "text": "&nbsp;&nbsp;".join(parts),
+        "x": 0,
+        "y": row.top,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "yshift": 2,
+        "font": {"size": 12.5},
+    }
+    if row.axis:
+        return [title]
+    missing: Figure = {
+        **place,
+        "name": "not-observed",
+        "text": f"not observed - needs {row.panel.level}:<br>{row.panel.needs}",
+        "x": 0.5,
+        "y": (row.bottom + row.top) / 2,
+        "font": {"size": 11.5, "color": LIGHT["muted"]},
+    }
+    return [title, missing]
+
+
+def _missing_box(row: Row) -> Figure:
+    return {
+        "type": "rect",
+        "name": "not-observed",
+        "layer": "below",
+        "xref": "paper",
+        "yref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": row.bottom,
+        "y1": row.top,
+        "line": {"color": LIGHT["faint"], "width": 1, "dash": "dot"},
+    }

@@ -1,0 +1,24 @@
+"""Running sums of a signal that states changes, thinned to what a screen shows."""
+
+import math
+from itertools import accumulate
+
+from dashboard.answers import Series
+
+__all__ = ["running_sum"]
+
+
+def running_sum(series: Series, *, max_points: int) -> Series:
+    """Sum a signal over its steps: S_t = Σ_{s ≤ t} v_s, non-finite values left out of the sum but shown as themselves.
+
+    The sum is taken over every step before thinning, because a sum over a thinned series would be wrong.
+
+    Args:
+        series: Every observed step of the signal.
+        max_points: How many points to keep, ≥ 2; the last step is always among them.
+    """
+    sums = list(accumulate(value if math.isfinite(value) else 0.0 for value in series["values"]))
+    shown = [total if math.isfinite(value) else value for total, value in zip(sums, series["values"], strict=True)]
+    stride = max(1, math.ceil(len(shown) / max_points))
+    kept = slice((len(shown) - 1) % stride, None, stride)
+    return {"signal": series["signal"], "steps": series["steps"][kept], "values": shown[kept]}

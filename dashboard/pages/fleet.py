@@ -1,0 +1,64 @@
+"""The fleet page, at ``/``: every run, trouble first."""
+
+import asyncio
+
+from dash import Dash, Input, Output, State, dcc, html
+from dash.dependencies import ALL
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_client import ApiClient, ApiError
+from dashboard.components.connect import connect_card
+from dashboard.components.fleet import fleet_filters, fleet_index, fleet_list
+from dashboard.components.shell import message
+
+__all__ = ["fleet_page", "register"]
+
+
+async def fleet_page(api_url: str, connect_url: str) -> Component:
+    """Draw the page; without runs it tells how to connect a trainer to ``connect_url``."""
+    try:
+        async with ApiClient(api_url) as api:
+            runs, alerts = await asyncio.gather(api.runs(), api.alerts(state="firing"))
+    except ApiError as error:
+        return message("The fleet cannot be shown", str(error))
+    return html.Div(
+        className="fleet-page",
+        children=[
+            dcc.Store(id=ids.LIVE, data={"page": "fleet", "runs": len(runs)}),
+            dcc.Store(id=ids.FLEET_REFRESH),
+            dcc.Store(id=ids.FLEET_INDEX, data=fleet_index(runs, alerts)),
+            fleet_filters(runs),
+            html.Div(id=ids.FLEET, children=fleet_list(runs, alerts) if runs else connect_card(connect_url)),
+            html.P("No run matches.", id=ids.FLEET_NONE_MATCH, className="none-match", hidden=True),
+        ],
+    )
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Let the page redraw its rows when the stream says that runs or alerts changed, and filter in the browser."""
+
+    @app.callback(
+        Output(ids.FLEET, "children"),
+        Output(ids.FLEET_INDEX, "data"),
+        Input(ids.FLEET_REFRESH, "data"),
+        prevent_initial_call=True,
+    )
+    async def refresh(_changed: object) -> tuple[object, object]:
+        try:
+            async with ApiClient(api_url) as api:
+                runs, alerts = await asyncio.gather(api.runs(), api.alerts(state="firing"))
+        except ApiError as error:
+            return message("The fleet cannot be shown", str(error)), []
+        return fleet_list(runs, alerts), fleet_index(runs, alerts)
+
+    app.clientside_callback(
+        "function() { return window.dash_clientside.rlvitals.filterFleet.apply(null, arguments); }",
+        Output({"type": "fleet-row", "run": ALL}, "style"),
+        Output(ids.FLEET_NONE_MATCH, "hidden"),
+        Input(ids.FLEET_TEXT, "value"),
+        Input(ids.FLEET_PROJECT, "value"),
+        Input(ids.FLEET_STATUS, "value"),
+        Input(ids.FLEET_INDEX, "data"),
+        State({"type": "fleet-row", "run": ALL}, "id"),
+    )

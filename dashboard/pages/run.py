@@ -1,0 +1,114 @@
+"""The run page, at ``/runs/<id>``: header, alerts, and the figure that grows with the run."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.answers import Alert, PhaseSpan, Run, Series
+from dashboard.api_client import ApiClient, ApiError, NotFoundError
+from dashboard.components.alerts import alert_list
+from dashboard.components.run_header import run_header
+from dashboard.components.shell import message
+from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
+from dashboard.figures.run import rows_of, run_figure
+from dashboard.figures.sums import running_sum
+
+__all__ = ["register", "run_page"]
+
+MAX_POINTS: Final = 1500  # about one point a pixel; more is slower to draw and looks the same
+GRAPH_CONFIG: Final = {"displaylogo": False, "displayModeBar": False, "doubleClick": "reset", "responsive": True}
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """All that the page shows of a run."""
+
+    run: Run
+    series: dict[str, Series]
+    phases: list[PhaseSpan]
+    alerts: list[Alert]
+
+    def header(self) -> list[Component]:
+        return run_header(self.run, self.phases, self.series)
+
+    def figure(self) -> dict[str, object]:
+        return run_figure(run_id=self.run["id"], series=self.series, phases=self.phases, alerts=self.alerts)
+
+    def style(self) -> dict[str, int]:
+        return {"height": rows_of(PANELS, self.series)[1]}
+
+    def live(self) -> dict[str, object]:
+        """Tell the browser what it holds: it appends steps to that, and asks again once it has doubled."""
+        unseen = tuple(panel for panel in PANELS if not panel.is_observed(self.series))
+        return {
+            "page": "run",
+            "run": self.run["id"],
+            "attempt": self.run["attempt"],
+            "max_points": MAX_POINTS,
+            "missing": signals_of(unseen),
+        }
+
+
+async def run_page(api_url: str, run_id: str) -> Component:
+    """Draw the page, or say plainly why it cannot be drawn."""
+    try:
+        read = await _read(api_url, run_id)
+    except NotFoundError:
+        return message("No such run", f"No run has the id {run_id}. It may have been deleted, or the address is mistyped.")
+    except ApiError as error:
+        return message("The run cannot be shown", str(error))
+    return html.Div(
+        className="run-page",
+        children=[
+            dcc.Store(id=ids.LIVE, data=read.live()),
+            dcc.Store(id=ids.RUN_REFRESH),
+            html.Section(id=ids.RUN_HEADER, className="card run-header", children=read.header()),
+            html.Section(
+                className="card run-figure",
+                children=[
+                    dcc.Graph(id=ids.FIGURE, figure=read.figure(), config=GRAPH_CONFIG, style=read.style()),
+                    html.P("Drag to zoom the steps, double-click to see all.", className="hint"),
+                ],
+            ),
+            html.Aside(id=ids.RUN_ALERTS, className="card run-alerts", children=alert_list(read.alerts)),
+        ],
+    )
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Let the browser ask for the whole page again: on a new phase or alert, a rewind, or twice the points."""
+
+    @app.callback(
+        Output(ids.RUN_HEADER, "children"),
+        Output(ids.RUN_ALERTS, "children"),
+        Output(ids.FIGURE, "figure"),
+        Output(ids.FIGURE, "style"),
+        Output(ids.LIVE, "data"),
+        Input(ids.RUN_REFRESH, "data"),
+        State(ids.LIVE, "data"),
+        prevent_initial_call=True,
+    )
+    async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, ...]:
+        try:
+            read = await _read(api_url, live["run"])
+        except ApiError:
+            return (no_update,) * 5  # what is on the page stays true; the stream's state tells the rest
+        return read.header(), alert_list(read.alerts), read.figure(), read.style(), read.live()
+
+
+async def _read(api_url: str, run_id: str) -> _Read:
+    plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
+    async with ApiClient(api_url) as api:
+        run, series, summed, phases, alerts = await asyncio.gather(
+            api.run(run_id),
+            api.series(run_id, plain, max_points=MAX_POINTS),
+            api.series(run_id, [SUMMED_SIGNAL]),
+            api.phases(run_id),
+            api.alerts(run_id),
+        )
+    sums = {name: running_sum(held, max_points=MAX_POINTS) for name, held in summed.items()}
+    return _Read(run, series | sums, phases, alerts)

@@ -1,0 +1,24 @@
+"""What the dashboard reads from the environment when it runs on its own (``python -m dashboard``)."""
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+__all__ = ["Settings"]
+
+
+class Settings(BaseSettings):
+    """Settings of a dashboard beside, not inside, the collector; ``RLVITALS_DASHBOARD_*`` and ``RLVITALS_API_URL``."""
+
+    model_config = SettingsConfigDict(env_prefix="RLVITALS_DASHBOARD_", extra="ignore")
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on")
+    port: int = Field(default=8601, ge=1, le=65535, description="Port to listen on")
+    api_url: str = Field(
+        default="http://127.0.0.1:8600",
+        validation_alias=AliasChoices("RLVITALS_API_URL"),
+        description="Where the dashboard reaches the collector",
+    )
+    connect_url: str = Field(
+        default="",
+        description="The collector's address as trainers reach it, shown on the empty page; RLVITALS_API_URL if empty",
+    )

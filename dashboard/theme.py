@@ -1,0 +1,105 @@
+"""Every colour, font and number format of the dashboard, once; figures and style sheet both read it from here.
+
+Phase and severity never speak by colour alone: the name stands beside it. The phase colours differ in lightness as
+well as hue, so that they stay apart for readers with red-green colour blindness (tests/dashboard/test_theme.py).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = [
+    "BAND_OPACITY",
+    "DARK",
+    "FONT",
+    "LIGHT",
+    "PHASES",
+    "PRIMARY",
+    "SECONDARY",
+    "SEVERITIES",
+    "STATUSES",
+    "phase_colour",
+    "style_sheet",
+]
+
+FONT: Final = "-apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
+MONOSPACE: Final = "ui-monospace, 'SF Mono', Menlo, Consolas, 'Liberation Mono', monospace"
+
+PHASES: Final[Mapping[str, str]] = {
+    "warmup": "#8496b0",
+    "healthy": "#17967f",
+    "stagnation": "#e9bf3c",
+    "decay": "#ee8432",
+    "acceleration": "#cf2f45",
+    "collapsed": "#55267f",
+    "unknown": "#b4bcc8",
+}
+SEVERITIES: Final[Mapping[str, str]] = {"info": "#5b7aa8", "warning": "#c9680e", "critical": "#cf2f45"}
+STATUSES: Final[Mapping[str, str]] = {
+    "running": "#17967f",
+    "finished": "#5b7aa8",
+    "stopped": "#8496b0",
+    "stalled": "#c9680e",
+    "lost": "#cf2f45",
+}
+PRIMARY: Final = "#2c6bd6"
+SECONDARY: Final = "#b5541c"
+BAND_OPACITY: Final = 0.13
+
+LIGHT: Final[Mapping[str, str]] = {
+    "canvas": "#f5f6f8",
+    "surface": "#ffffff",
+    "sunken": "#eef0f4",
+    "ink": "#182130",
+    "muted": "#566174",
+    "faint": "#858fa0",
+    "line": "#e1e5eb",
+    "grid": "#e6e9ee",
+    "accent": "#2457c5",
+    "shadow": "0 1px 2px rgb(20 30 50 / 6%), 0 4px 16px rgb(20 30 50 / 4%)",
+}
+DARK: Final[Mapping[str, str]] = {
+    "canvas": "#0e131b",
+    "surface": "#161d28",
+    "sunken": "#1e2734",
+    "ink": "#e7ecf3",
+    "muted": "#a3afc0",
+    "faint": "#7d899b",
+    "line": "#273140",
+    "grid": "#26303e",
+    "accent": "#7aa5ff",
+    "shadow": "0 1px 2px rgb(0 0 0 / 40%)",
+}
+
+
+def phase_colour(phase: str) -> str:
+    """Give a phase's colour; a phase we do not know looks like ``unknown``."""
+    return PHASES.get(phase, PHASES["unknown"])
+
+
+def style_sheet() -> str:
+    """Give the colours and fonts as CSS custom properties, light and dark, for assets/*.css to use."""
+    fixed = {
+        "font": FONT,
+        "monospace": MONOSPACE,
+        "primary": PRIMARY,
+        "secondary": SECONDARY,
+        **{f"severity-{name}": colour for name, colour in SEVERITIES.items()},
+        **{f"status-{name}": colour for name, colour in STATUSES.items()},
+        **{f"phase-{name}": colour for name, colour in PHASES.items()},
+    }
+    tints = [
+        f'[data-{family}="{name}"]{{--tint:{colour}}}'
+        for family, colours in (("phase", PHASES), ("severity", SEVERITIES), ("status", STATUSES))
+        for name, colour in colours.items()
+    ]
+    return "\n".join(
+        [
+            f":root{{color-scheme:light dark;{_properties(fixed | dict(LIGHT))}}}",
+            f"@media (prefers-color-scheme: dark){{:root{{{_properties(DARK)}}}}}",
+            *tints,
+        ]
+    )
+
+
+def _properties(values: Mapping[str, str]) -> str:
+    return "".join(f"--{name}:{value};" for name, value in values.items())
