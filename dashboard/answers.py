@@ -91,7 +91,7 @@ def alerts_of(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
 
 
 def by_trouble(runs: Iterable[Run], alerts: Iterable[Alert]) -> list[Run]:
-    """Sort runs, trouble first: gravest firing alert, then lost or stalled, then phase, then the newest sign of life."""
+    """Sort runs, trouble first: gravest firing alert, then silence, then phase, then the newest sign of life."""
     gravest = {run_id: SEVERITY_ORDER.get(held[0]["severity"], 3) for run_id, held in alerts_of(firing(alerts)).items()}
 
     def trouble(run: Run) -> tuple[float, ...]:

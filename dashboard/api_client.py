@@ -3,7 +3,6 @@
 The only module that speaks HTTP to the collector. It neither caches nor draws.
 """
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
@@ -16,6 +15,7 @@ from dashboard.answers import Alert, PhaseSpan, Run, Series
 __all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats"]
 
 PAGE_ITEMS: Final = 200
+ALL_POINTS: Final = 1_000_000  # the most that the collector gives of one signal
 MAX_ITEMS: Final = 1000  # a fleet page beyond a thousand rows helps nobody; filters come first
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -71,13 +71,11 @@ class ApiClient:
         _restore_sparkline(run)
         return run
 
-    async def series(self, run_id: str, signals: Sequence[str], *, max_points: int | None = None) -> dict[str, Series]:
+    async def series(self, run_id: str, signals: Sequence[str], *, max_points: int = ALL_POINTS) -> dict[str, Series]:
         """Give the signals that were observed, by name; at most ``max_points`` points each."""
         if not signals:
             return {}
-        query: Query = {"signals": list(signals)}
-        if max_points is not None:
-            query["max_points"] = max_points
+        query: Query = {"signals": list(signals), "max_points": max_points}
         items = cast("list[Series]", await self._items(f"/runs/{run_id}/series", query))
         return {
             item["signal"]: {**item, "values": cast("list[float]", to_floats(item["values"]))}
@@ -94,7 +92,9 @@ class ApiClient:
         query: Query = {} if state is None else {"state": state}
         path = "/alerts" if run_id is None else f"/runs/{run_id}/alerts"
         items = cast("list[Alert]", await self._items(path, query))
-        return [{**item, "evidence": cast("dict[str, object]", to_floats(item.get("evidence") or {}))} for item in items]
+        return [
+            {**item, "evidence": cast("dict[str, object]", to_floats(item.get("evidence") or {}))} for item in items
+        ]
 
     async def stream(self, query_string: str) -> AsyncIterator[bytes]:
         """Give the bytes of the collector's server-sent events as they come, until either side ends."""
@@ -120,14 +120,18 @@ class ApiClient:
         try:
             response = await self._http.get(f"/api/v1{path}", params=query)
             answer = response.json()
-        except (httpx2.HTTPError, asyncio.TimeoutError) as error:
-            raise UnreachableError(f"The collector at {self.base_url} gives no answer ({type(error).__name__})") from error
+        except httpx2.HTTPError as error:
+            raise UnreachableError(
+                f"The collector at {self.base_url} gives no answer ({type(error).__name__})"
+            ) from error
         except ValueError as error:
             raise ApiError(f"{self.base_url} answered with something other than JSON; is it a collector?") from error
         if response.status_code == httpx2.codes.NOT_FOUND:
             raise NotFoundError(str(answer.get("detail", "not found")))
         if response.is_error:
-            raise ApiError(f"The collector answered {response.status_code}: {answer.get('detail', response.reason_phrase)}")
+            raise ApiError(
+                f"The collector answered {response.status_code}: {answer.get('detail', response.reason_phrase)}"
+            )
         return cast("dict[str, object]", answer)
 
 

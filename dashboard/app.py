@@ -5,6 +5,7 @@ sees an ingest request, and the host keeps its own answer to every other path: a
 """
 
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
@@ -78,7 +79,7 @@ def create_app(*, api_url: str, connect_url: str = "") -> FastAPI:
 
     @app.get("/api/v1/stream")
     async def stream(request: Request) -> StreamingResponse:
-        async def events() -> object:
+        async def events() -> AsyncIterator[bytes]:
             async with ApiClient(api_url) as api:
                 async for chunk in api.stream(request.url.query):
                     yield chunk
@@ -111,7 +112,6 @@ def _dash_server(api_url: str, connect_url: str) -> FastAPI:
 
 
 def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
-    @app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))
     async def page(pathname: str, href: str) -> Component:
         found = PAGES.fullmatch(pathname)
         if found is None:
@@ -120,6 +120,7 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
             return await run.run_page(api_url, found["run_id"])
         return await fleet.fleet_page(api_url, connect_url or "/".join(href.split("/")[:3]))
 
+    app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))(page)
     app.clientside_callback(
         ClientsideFunction("rlvitals", "connect"), Output(ids.LIVE_STATE, "title"), Input(ids.LIVE, "data")
     )

@@ -108,6 +108,7 @@
     source.addEventListener("step", (event) => onStep(JSON.parse(event.data)));
     source.addEventListener("alert", refresh);
     source.addEventListener("run", refresh);
+    source.addEventListener("dropped", refresh); // we were too slow for the stream
   }
 
   /* Called with what the page shows, when it is drawn and whenever the server draws it anew. */

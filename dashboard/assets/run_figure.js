@@ -57,22 +57,26 @@
     };
   }
 
+  function stepsInView(graph) {
+    return graph.rlvitalsZoom || graph._fullLayout.xaxis.range;
+  }
+
   function grownShapes(graph, last) {
     return graph.layout.shapes.map((shape) => (shape.name === "current-band" ? { ...shape, x1: last } : shape));
   }
 
   /* Puts each band's name in the middle of what is visible of the band, and hides it where it does not fit. */
   function placedLabels(graph, shapes) {
-    const axis = graph._fullLayout.xaxis;
+    const [first, final] = stepsInView(graph);
+    const pixelsPerStep = graph._fullLayout.xaxis._length / (final - first);
     const bands = shapes.filter((shape) => /band$/.test(shape.name) && shape.opacity === 1);
     let place = 0;
     return graph.layout.annotations.map((label) => {
       if (label.name !== "band-label") return label;
       const band = bands[place++];
-      const from = Math.max(band.x0, axis.range[0]);
-      const to = Math.min(band.x1, axis.range[1]);
-      const pixels = ((to - from) / (axis.range[1] - axis.range[0])) * axis._length;
-      const isVisible = pixels > label.text.length * LABEL_PIXELS_PER_CHARACTER + LABEL_PADDING;
+      const from = Math.max(band.x0, first);
+      const to = Math.min(band.x1, final);
+      const isVisible = (to - from) * pixelsPerStep > label.text.length * LABEL_PIXELS_PER_CHARACTER + LABEL_PADDING;
       return { ...label, x: isVisible ? (from + to) / 2 : label.x, visible: isVisible };
     });
   }
@@ -80,14 +84,13 @@
   /* While the steps are zoomed, each panel's values are fitted to the steps in view. */
   function fittedAxes(graph) {
     const layout = {};
-    const isZoomed = !graph._fullLayout.xaxis.autorange;
-    const [from, to] = graph._fullLayout.xaxis.range;
+    const [from, to] = stepsInView(graph);
     for (const name of Object.keys(graph.layout).filter((key) => /^yaxis\d+$/.test(key))) {
       const axis = graph._fullLayout[name];
       const seen = graph.data
         .filter((trace) => trace.meta.role === "line" && trace.yaxis === axis._id)
         .flatMap((trace) => trace.y.filter((y, at) => y !== null && trace.x[at] >= from && trace.x[at] <= to));
-      if (isZoomed && seen.length) {
+      if (graph.rlvitalsZoom && seen.length) {
         const ends = [Math.min(...seen), Math.max(...seen)].map((y) => (axis.type === "log" ? Math.log10(y) : y));
         const pad = (ends[1] - ends[0] || Math.abs(ends[0]) || 1) * 0.06;
         layout[`${name}.range`] = [ends[0] - pad, ends[1] + pad];
@@ -110,12 +113,14 @@
     const shapes = grownShapes(graph, last);
     const annotations = placedLabels(graph, shapes);
     const layout = { shapes, annotations, dragmode: DRAG_MODE, "xaxis.autorangeoptions.clipmax": last };
+    if (graph.rlvitalsZoom) layout["xaxis.range"] = graph.rlvitalsZoom;
     return Object.assign(layout, fittedAxes(graph));
   }
 
   function isTrimmed(graph, wanted) {
     return (
       graph.layout.dragmode === wanted.dragmode &&
+      Boolean(graph.rlvitalsZoom) === !graph._fullLayout.xaxis.autorange &&
       isFitted(graph, wanted) &&
       wanted.shapes.every((shape, index) => shape.x1 === graph.layout.shapes[index].x1) &&
       wanted.annotations.every((label, index) => {
@@ -153,6 +158,11 @@
       if (isTrimmed(graph, wanted)) onDrawn();
       else window.Plotly.update(graph, {}, wanted, []);
     };
+    // A figure from the server knows no zoom. Plotly's uirevision would keep it, had Dash not copied it into its figure.
+    graph.on("plotly_relayout", (change) => {
+      if (change["xaxis.autorange"]) graph.rlvitalsZoom = null;
+      else if ("xaxis.range[0]" in change) graph.rlvitalsZoom = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+    });
     graph.on("plotly_afterplot", trim);
     trim();
   }

@@ -15,9 +15,7 @@ __all__ = ["alert_list"]
 def alert_list(alerts: Sequence[Alert]) -> list[Component]:
     """Give the firing alerts, gravest first, and the resolved ones folded away below."""
     held = firing(alerts)
-    past = sorted(
-        (alert for alert in alerts if alert["state"] == "resolved"), key=lambda alert: -alert["opened_step"]
-    )
+    past = sorted((alert for alert in alerts if alert["state"] == "resolved"), key=lambda alert: -alert["opened_step"])
     parts: list[Component] = [html.H2("Alerts")]
     parts += [_card(alert) for alert in held] or [html.P("Nothing fires.", className="calm")]
     if past:

@@ -30,18 +30,11 @@ def connect_card(address: str) -> Component:
                 className="snippet",
                 children=[
                     html.Pre(html.Code(lines, id=SNIPPET_ID)),
-                    dcc.Clipboard(content=lines, title="Copy", className="copy", children="Copy", copied_children="Copied"),
+                    dcc.Clipboard(
+                        content=lines, title="Copy", className="copy", children="Copy", copied_children="Copied"
+                    ),
                 ],
             ),
-            html.P(
-                [
-                    "Training with TRL? ",
-                    html.Code("GRPOTrainer(..., callbacks=[VitalsCallback()])"),
-                    " from ",
-                    html.Code("trainer_hooks.callbacks.trl"),
-                    " sends everything the trainer knows.",
-                ],
-                className="aside",
-            ),
+            html.P(["No trainer at hand? ", html.Code("rlvitals demo"), " trains one that dies."], className="aside"),
         ],
     )

@@ -36,7 +36,7 @@ def evidence_table(evidence: Mapping[str, object]) -> Component:
 
 def plain(value: object) -> str:
     """Write a JSON value for readers: short numbers, ranges of two, lists with commas, nested names with values."""
-    if value is None or value == [] or value == {}:
+    if value is None or value in ([], {}):
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"

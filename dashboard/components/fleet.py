@@ -92,7 +92,9 @@ def _row(run: Run, alerts: Sequence[Alert]) -> Component:
                 html.Div(badge("status", run["status"])),
                 html.Div(number(run.get("last_step"), signal="step"), className="cell-step"),
                 html.Div(since(run.get("last_seen")), className="cell-since"),
-                html.Div(sparkline(line["values"], signal=line["signal"]) if line else None, className="cell-sparkline"),
+                html.Div(
+                    sparkline(line["values"], signal=line["signal"]) if line else None, className="cell-sparkline"
+                ),
                 html.Div(_alerts(alerts), className="cell-alerts"),
             ],
         ),

@@ -33,9 +33,7 @@ def since(epoch: float | None) -> Component:
 def sparkline(values: Sequence[float], *, signal: str) -> Component:
     """Give a line of the last values without axes; a gap where a value is not finite."""
     spelled = json.dumps([value if math.isfinite(value) else None for value in values])
-    return html.Span(
-        className="sparkline", title=signal, **{"data-sparkline": spelled, "data-signal": signal}
-    )
+    return html.Span(className="sparkline", title=signal, **{"data-sparkline": spelled, "data-signal": signal})
 
 
 def spell(value: float) -> str:

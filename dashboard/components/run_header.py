@@ -65,6 +65,9 @@ def _vital(signal: str, label: str, series: Mapping[str, Series]) -> Component:
 def _span(span: PhaseSpan) -> Component:
     end = "now" if span["to_step"] is None else span["to_step"]
     return html.Li(
-        [html.Span(span["phase"], className="phase-name"), html.Span(f"{span['from_step']} to {end}", className="steps")],
+        [
+            html.Span(span["phase"], className="phase-name"),
+            html.Span(f"{span['from_step']} to {end}", className="steps"),
+        ],
         **{"data-phase": span["phase"]},
     )

@@ -24,7 +24,7 @@ class Band:
 def bands_of(phases: Sequence[PhaseSpan], last_step: int) -> list[Band]:
     """Tile the step axis: each phase lasts until the next begins, so that no gap opens between steps."""
     begins = [span["from_step"] for span in phases]
-    ends = [*begins[1:], max([last_step, *begins[-1:]])]
+    ends = [*begins[1:], *(max(last_step, begin) for begin in begins[-1:])]
     return [
         Band(span["phase"], begin, end, is_current=index == len(begins) - 1)
         for index, (span, begin, end) in enumerate(zip(phases, begins, ends, strict=True))
@@ -72,7 +72,10 @@ def strip_labels(bands: Sequence[Band], strip: tuple[float, float]) -> list[Figu
             "yanchor": "middle",
             "showarrow": False,
             "visible": False,
-            "font": {"size": 11, "color": "#182130" if band.phase in {"stagnation", "decay", "unknown", "warmup"} else "#fff"},
+            "font": {
+                "size": 11,
+                "color": "#182130" if band.phase in {"stagnation", "decay", "unknown", "warmup"} else "#fff",
+            },
         }
         for band in bands
     ]

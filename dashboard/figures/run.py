@@ -36,7 +36,6 @@ class Row:
 
 def run_figure(
     *,
-    run_id: str,
     series: Mapping[str, Series],
     phases: Sequence[PhaseSpan],
     alerts: Sequence[Alert],
@@ -45,7 +44,6 @@ def run_figure(
     """Draw a run as a plain dict that Plotly reads.
 
     Args:
-        run_id: Names the figure, so that its zoom outlives new data (``xaxis.uirevision``).
         series: Observed signals by name; sums already taken.
         phases: Phases, oldest first.
         alerts: Alerts in any state; pending ones are left out.
@@ -67,11 +65,15 @@ def run_figure(
     return {
         "data": [alert_trace(opened, axis="y"), *traces],
         "layout": {
-            **_frame(run_id, height),
-            "xaxis": _step_axis(run_id, min(steps, default=0), max(steps, default=0)),
+            **_frame(height),
+            "xaxis": _step_axis(min(steps, default=0), max(steps, default=0)),
             "yaxis": {"domain": [strip[1], 1], "range": [0, 1], "visible": False, "fixedrange": True},
             **{f"yaxis{row.axis[1:]}": _value_axis(row) for row in observed if row.axis},
-            "shapes": [*band_shapes(bands, strip), *alert_lines(opened), *(_missing_box(r) for r in rows if not r.axis)],
+            "shapes": [
+                *band_shapes(bands, strip),
+                *alert_lines(opened),
+                *(_missing_box(r) for r in rows if not r.axis),
+            ],
             "annotations": [*strip_labels(bands, strip), *(note for row in rows for note in _notes(row))],
         },
     }
@@ -94,7 +96,7 @@ def rows_of(panels: Sequence[Panel], series: Mapping[str, Series]) -> tuple[list
     return rows, plot + MARGIN["t"] + MARGIN["b"]
 
 
-def _frame(run_id: str, height: int) -> Figure:
+def _frame(height: int) -> Figure:
     return {
         "height": height,
         "margin": MARGIN,
@@ -103,15 +105,19 @@ def _frame(run_id: str, height: int) -> Figure:
         "font": {"family": FONT, "size": 12, "color": LIGHT["ink"]},
         "hovermode": "x unified",
         "hoversubplots": "axis",
-        "hoverlabel": {"font": {"size": 11.5}, "namelength": -1, "bgcolor": LIGHT["surface"], "bordercolor": LIGHT["line"]},
+        "hoverlabel": {
+            "font": {"size": 11.5},
+            "namelength": -1,
+            "bgcolor": LIGHT["surface"],
+            "bordercolor": LIGHT["line"],
+        },
         "dragmode": "zoom",
         "showlegend": False,
     }
 
 
-def _step_axis(run_id: str, first: int, last: int) -> Figure:
+def _step_axis(first: int, last: int) -> Figure:
     return {
-        "uirevision": run_id,
         "anchor": "free",
         "position": 0,
         "title": {"text": "optimiser step", "standoff": 6, "font": {"size": 11.5, "color": LIGHT["muted"]}},

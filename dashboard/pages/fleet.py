@@ -38,12 +38,6 @@ async def fleet_page(api_url: str, connect_url: str) -> Component:
 def register(app: Dash, api_url: str) -> None:
     """Let the page redraw its rows when the stream says that runs or alerts changed, and filter in the browser."""
 
-    @app.callback(
-        Output(ids.FLEET, "children"),
-        Output(ids.FLEET_INDEX, "data"),
-        Input(ids.FLEET_REFRESH, "data"),
-        prevent_initial_call=True,
-    )
     async def refresh(_changed: object) -> tuple[object, object]:
         try:
             async with ApiClient(api_url) as api:
@@ -52,6 +46,12 @@ def register(app: Dash, api_url: str) -> None:
             return message("The fleet cannot be shown", str(error)), []
         return fleet_list(runs, alerts), fleet_index(runs, alerts)
 
+    app.callback(
+        Output(ids.FLEET, "children"),
+        Output(ids.FLEET_INDEX, "data"),
+        Input(ids.FLEET_REFRESH, "data"),
+        prevent_initial_call=True,
+    )(refresh)
     app.clientside_callback(
         "function() { return window.dash_clientside.rlvitals.filterFleet.apply(null, arguments); }",
         Output({"type": "fleet-row", "run": ALL}, "style"),

@@ -20,7 +20,11 @@ from dashboard.figures.sums import running_sum
 __all__ = ["register", "run_page"]
 
 MAX_POINTS: Final = 1500  # about one point a pixel; more is slower to draw and looks the same
-GRAPH_CONFIG: Final = {"displaylogo": False, "displayModeBar": False, "doubleClick": "reset", "responsive": True}
+GRAPH_CONFIG: Final = {
+    "displayModeBar": False,
+    "doubleClick": "autosize",  # codespell:ignore
+    "responsive": True,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class _Read:
         return run_header(self.run, self.phases, self.series)
 
     def figure(self) -> dict[str, object]:
-        return run_figure(run_id=self.run["id"], series=self.series, phases=self.phases, alerts=self.alerts)
+        return run_figure(series=self.series, phases=self.phases, alerts=self.alerts)
 
     def style(self) -> dict[str, int]:
         return {"height": rows_of(PANELS, self.series)[1]}
@@ -58,7 +62,9 @@ async def run_page(api_url: str, run_id: str) -> Component:
     try:
         read = await _read(api_url, run_id)
     except NotFoundError:
-        return message("No such run", f"No run has the id {run_id}. It may have been deleted, or the address is mistyped.")
+        return message(
+            "No such run", f"No run has the id {run_id}. It may have been deleted, or the address is mistyped."
+        )
     except ApiError as error:
         return message("The run cannot be shown", str(error))
     return html.Div(
@@ -82,7 +88,14 @@ async def run_page(api_url: str, run_id: str) -> Component:
 def register(app: Dash, api_url: str) -> None:
     """Let the browser ask for the whole page again: on a new phase or alert, a rewind, or twice the points."""
 
-    @app.callback(
+    async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, ...]:
+        try:
+            read = await _read(api_url, live["run"])
+        except ApiError:
+            return (no_update,) * 5  # what is on the page stays true; the stream's state tells the rest
+        return read.header(), alert_list(read.alerts), read.figure(), read.style(), read.live()
+
+    app.callback(
         Output(ids.RUN_HEADER, "children"),
         Output(ids.RUN_ALERTS, "children"),
         Output(ids.FIGURE, "figure"),
@@ -91,13 +104,7 @@ def register(app: Dash, api_url: str) -> None:
         Input(ids.RUN_REFRESH, "data"),
         State(ids.LIVE, "data"),
         prevent_initial_call=True,
-    )
-    async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, ...]:
-        try:
-            read = await _read(api_url, live["run"])
-        except ApiError:
-            return (no_update,) * 5  # what is on the page stays true; the stream's state tells the rest
-        return read.header(), alert_list(read.alerts), read.figure(), read.style(), read.live()
+    )(refresh)
 
 
 async def _read(api_url: str, run_id: str) -> _Read:

@@ -1,0 +1,73 @@
+"""A real browser on real pages: Debian's chromium, which must be there where CI=true, and else may be missing."""
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+
+def pytest_collection_modifyitems(items):
+    """Mark all tests of this folder."""
+    for item in items:
+        if "tests/browser" in str(item.path):
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """The browser, started once."""
+    path = shutil.which("chromium")
+    if path is None:
+        say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        say("chromium is needed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visit:
+    """A page, and what went wrong on it or left this machine while it was open."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(params=[(1440, 900)], ids=["1440x900"])
+def visit(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """A page whose every complaint and every request beyond this machine fails the test."""
+    width, height = request.param
+    page = chromium.new_page(viewport={"width": width, "height": height})
+    page.set_default_timeout(30_000)
+    seen = Visit(page)
+
+    def note(message):
+        if message.type in {"error", "warning"}:
+            seen.complaints.append(message.text)
+
+    page.on("console", note)
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on("request", lambda sent: seen.outside.append(sent.url) if is_outside(sent.url) else None)
+    yield seen
+    page.close()
+    assert seen.complaints == []
+    assert seen.outside == []
+
+
+def is_outside(url: str) -> bool:
+    """Say whether a request left this machine."""
+    return not url.startswith(("http://127.0.0.1:", "data:", "blob:"))
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,167 @@
+"""The dashboard in a real browser on a real collector: empty page, fleet, run page, steps that arrive."""
+
+import subprocess
+import sys
+
+import pytest
+import urllib3
+from playwright.sync_api import expect
+
+STEPS_IN_FIGURE = """() => {
+    const graph = document.querySelector('#run-figure .js-plotly-plot');
+    const line = graph && graph.data && graph.data.find((trace) => trace.meta.signal === 'reward/mean');
+    return line ? line.x : [];
+}"""
+HAS_STEP = f"(step) => ({STEPS_IN_FIGURE})().includes(step)"
+
+
+@pytest.fixture
+def collector(start_collector):
+    """A collector with the dashboard mounted and an empty store."""
+    return start_collector(dashboard="dashboard.app:attach")
+
+
+def steps(first, last, **scalars):
+    return [
+        {"step": step, "scalars": {"reward/mean": 0.2 + 0.001 * step, "grad/norm": 0.5} | scalars}
+        for step in range(first, last)
+    ]
+
+
+def open_run(visit, collector, run_id, step):
+    visit.page.goto(f"{collector.url}/runs/{run_id}")
+    visit.page.wait_for_function(HAS_STEP, arg=step)
+
+
+def test_the_first_run_fills_the_empty_page_by_itself(visit, collector):
+    """The empty page tells how to connect to this very address, and gives way to the run without a reload."""
+    visit.page.goto(collector.url)
+    expect(visit.page.locator("pre")).to_contain_text(f'trainer_hooks.connect("{collector.url}", run="my-run")')
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    collector.run(run="first", records=steps(0, 3))
+    expect(visit.page.locator(".fleet-row")).to_contain_text("first")
+
+
+def test_a_run_is_found_opened_and_watched(visit, collector):
+    """From the fleet to the run; then a step posted by hand appears in header and figure without a reload."""
+    run_id = collector.run(run="watched", project="tests", records=steps(0, 20))
+    collector.run(run="other", project="tests", records=steps(0, 5))
+    visit.page.goto(collector.url)
+    visit.page.get_by_placeholder("Find a run").fill("watch")
+    expect(visit.page.locator(".fleet-row:visible")).to_have_count(1)
+    visit.page.get_by_text("watched").click()
+    visit.page.wait_for_function(HAS_STEP, arg=19)
+    assert visit.page.url.endswith(f"/runs/{run_id}")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    visit.page.evaluate("window.wasNotReloaded = true")
+
+    collector.run(run="watched", project="tests", records=steps(20, 21, **{"reward/mean": 0.875}))
+
+    visit.page.wait_for_function(HAS_STEP, arg=20)
+    expect(visit.page.locator("#run-header [data-signal='step']")).to_have_text("20")
+    expect(visit.page.locator("#run-header [data-signal='reward/mean']")).to_have_text("0.875")
+    assert visit.page.evaluate("window.wasNotReloaded")
+
+
+def test_an_open_page_asks_the_server_for_no_old_point_again(visit, collector):
+    """Ten pushed steps cost no request at all."""
+    run_id = collector.run(run="quiet", records=steps(0, 30))
+    open_run(visit, collector, run_id, 29)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    sent = []
+    visit.page.on("request", lambda request: sent.append(request.url))
+    for step in range(30, 40):
+        collector.run(run="quiet", records=steps(step, step + 1))
+    visit.page.wait_for_function(HAS_STEP, arg=39)
+    phases = collector.get(f"/runs/{run_id}/phases")["items"]
+    began = [span["phase"] for span in phases if span["from_step"] >= 30]
+    assert len(sent) == len(began), (sent, phases)
+
+
+def test_zoom_outlives_new_steps_and_a_figure_drawn_anew(visit, collector):
+    """A dragged range of steps stays while steps arrive, and when a newly observed signal redraws the page."""
+    run_id = collector.run(run="zoomed", records=steps(0, 60))
+    open_run(visit, collector, run_id, 59)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    box = visit.page.locator("#run-figure .nsewdrag").last.bounding_box()
+    visit.page.mouse.move(box["x"] + 200, box["y"] + 60)
+    visit.page.mouse.down()
+    visit.page.mouse.move(box["x"] + 500, box["y"] + 60, steps=4)
+    visit.page.mouse.up()
+    in_view = "() => document.querySelector('#run-figure .js-plotly-plot')._fullLayout.xaxis.range"
+    visit.page.wait_for_function(f"() => ({in_view})()[0] > 5")
+    zoomed = visit.page.evaluate(in_view)
+
+    collector.run(run="zoomed", records=steps(60, 61, **{"entropy/mean": 0.4}))
+
+    visit.page.wait_for_function(
+        "() => document.querySelector('#run-figure .js-plotly-plot').data.some((t) => t.meta.signal === 'entropy/mean')"
+    )
+    visit.page.wait_for_function(HAS_STEP, arg=60)
+    assert visit.page.evaluate(in_view) == pytest.approx(zoomed)
+
+
+def test_non_finite_steps_are_marked_alerted_and_named(visit, collector):
+    """NaN pushed into an open page: a mark in the figure, its name in the header, an alert in the list."""
+    run_id = collector.run(run="broken", records=steps(0, 30))
+    open_run(visit, collector, run_id, 29)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    collector.run(run="broken", records=steps(30, 32, **{"grad/norm": "NaN"}))
+    expect(visit.page.locator("#run-header [data-signal='grad/norm']")).to_have_text("NaN")
+    expect(visit.page.locator("#run-alerts .alert").first).to_contain_text("is not finite")
+    visit.page.wait_for_function(
+        """() => document.querySelector('#run-figure .js-plotly-plot').data.some(
+            (t) => t.meta.role === 'marks' && t.meta.signal === 'grad/norm' && t.hovertext.includes('NaN'))"""
+    )
+    visit.page.get_by_text("Evidence").first.click()
+    expect(visit.page.locator(".evidence").first).to_be_visible()
+
+
+def test_what_was_not_observed_says_what_it_needs(visit, collector):
+    """A run of two scalars shows the other panels with their need."""
+    run_id = collector.run(run="plain", records=steps(0, 4))
+    open_run(visit, collector, run_id, 3)
+    expect(visit.page.locator("#run-figure")).to_contain_text("not observed - needs L3:")
+
+
+@pytest.mark.parametrize("visit", [(390, 844), (1600, 1000)], indirect=True, ids=["phone", "desk"])
+def test_no_page_is_wider_than_its_screen(visit, collector):
+    """Nothing scrolls sideways, on a phone or at a desk."""
+    run_id = collector.run(run="a-rather-long-name-" * 4, records=steps(0, 30))
+    is_wide = "() => document.documentElement.scrollWidth > window.innerWidth"
+    visit.page.goto(collector.url)
+    expect(visit.page.locator(".fleet-row")).to_have_count(1)
+    assert not visit.page.evaluate(is_wide)
+    open_run(visit, collector, run_id, 29)
+    assert not visit.page.evaluate(is_wide)
+
+
+def test_an_unknown_run_is_a_plain_message(visit, collector):
+    """No traceback, and a way back."""
+    visit.page.goto(f"{collector.url}/runs/0000000000000000")
+    expect(visit.page.get_by_role("alert")).to_contain_text("No such run")
+    visit.page.get_by_role("alert").get_by_text("All runs").click()
+    expect(visit.page.locator("pre")).to_be_visible()
+
+
+def test_the_dashboard_on_its_own_is_live_too(visit, collector, free_port):
+    """`python -m dashboard` beside the collector passes the stream through, and survives the collector's absence."""
+    url = f"http://127.0.0.1:{free_port}"
+    run_id = collector.run(run="beside", records=steps(0, 10))
+    environment = {
+        "RLVITALS_API_URL": collector.url,
+        "RLVITALS_DASHBOARD_PORT": str(free_port),
+        "PATH": "/usr/bin:/bin",
+    }
+    server = subprocess.Popen([sys.executable, "-m", "dashboard"], env=environment)
+    try:
+        retries = urllib3.Retry(total=8, backoff_factor=0.2)
+        assert urllib3.PoolManager(retries=retries).request("GET", f"{url}/healthz").status == 200
+        visit.page.goto(f"{url}/runs/{run_id}")
+        visit.page.wait_for_function(HAS_STEP, arg=9)
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        collector.run(run="beside", records=steps(10, 11))
+        visit.page.wait_for_function(HAS_STEP, arg=10)
+    finally:
+        server.terminate()
+        server.wait(timeout=20)

@@ -1,0 +1,201 @@
+"""Page elements from hand-written answers, compared as component trees."""
+
+import json
+import math
+
+import pytest
+from dash import html
+
+from dashboard.answers import by_trouble
+from dashboard.components.alerts import alert_list
+from dashboard.components.connect import connect_lines
+from dashboard.components.evidence import evidence_table, plain
+from dashboard.components.fleet import fleet_filters, fleet_index, fleet_list
+from dashboard.components.marks import badge, number, sparkline
+from dashboard.components.run_header import run_header
+
+
+def tree(component):
+    """Give a component as plain JSON, to compare."""
+    return json.loads(json.dumps(component, default=lambda held: held.to_plotly_json()))
+
+
+def texts(component):
+    """Give every text in a component, in order."""
+    if isinstance(component, str):
+        return [component]
+    children = component if isinstance(component, list | tuple) else getattr(component, "children", None)
+    return [text for child in ([children] if isinstance(children, str) else children or []) for text in texts(child)]
+
+
+def run(name, **given):
+    return {
+        "id": name,
+        "project": "p",
+        "name": name,
+        "status": "running",
+        "phase": "healthy",
+        "attempt": 1,
+        "last_step": 3,
+        "last_seen": 100.0,
+        "world_size": 1,
+        "capability": "L2",
+        "source": "",
+        "alerts": 0,
+        "sparkline": {"signal": "reward/mean", "values": [0.1, math.nan, 0.3]},
+    } | given
+
+
+def alert(run_id, severity="warning", **given):
+    return {
+        "id": f"{run_id}-{severity}",
+        "run_id": run_id,
+        "kind": "likelihood_drift",
+        "severity": severity,
+        "state": "firing",
+        "phase": "decay",
+        "opened_step": 12,
+        "summary": "It falls.",
+        "evidence": {"statistic": 5.31, "threshold": 4.0},
+    } | given
+
+
+def test_trouble_comes_first_and_ended_runs_last():
+    """Critical before warning before silence before a bad phase before health before an end."""
+    runs = [
+        run("finished", status="finished"),
+        run("healthy"),
+        run("decay", phase="decay"),
+        run("lost", status="lost"),
+        run("warning"),
+        run("critical"),
+    ]
+    alerts = [alert("warning"), alert("critical", "critical"), alert("healthy", state="resolved")]
+    order = [held["id"] for held in by_trouble(runs, alerts)]
+    assert order == ["critical", "warning", "lost", "decay", "healthy", "finished"]
+
+
+def test_equal_runs_are_ordered_by_their_last_sign_of_life():
+    """The newest first."""
+    runs = [run("old", last_seen=1.0), run("new", last_seen=9.0), run("never", last_seen=None)]
+    assert [held["id"] for held in by_trouble(runs, [])] == ["new", "old", "never"]
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_every_run_has_a_row_that_leads_to_its_page(count):
+    """One run or a hundred."""
+    runs = [run(f"run-{index}") for index in range(count)]
+    _, card = fleet_list(runs, [])
+    rows = card.children[1:]
+    assert sorted(row.href for row in rows) == sorted(f"/runs/run-{index}" for index in range(count))
+    assert len(fleet_index(runs, [])) == count
+
+
+def test_rows_and_filter_index_stand_in_the_same_order():
+    """The browser hides rows by their place."""
+    runs = [run("a"), run("b", status="lost"), run("c")]
+    alerts = [alert("c", "critical")]
+    rows = fleet_list(runs, alerts)[1].children[1:]
+    assert [row.id["run"] for row in rows] == [entry["text"].split()[1] for entry in fleet_index(runs, alerts)]
+
+
+def test_one_run_needs_no_filters():
+    """There is nothing to choose from."""
+    assert fleet_filters([run("a")]).hidden
+    assert not fleet_filters([run("a"), run("b")]).hidden
+
+
+def test_a_row_counts_its_alerts_by_severity():
+    """Two warnings and one critical, the critical first, and their summaries on hover."""
+    alerts = [alert("a"), alert("a", id="other"), alert("a", "critical")]
+    row = fleet_list([run("a")], alerts)[1].children[1]
+    assert texts(row.children.children[-1]) == ["1 critical", "2 warning"]
+
+
+def test_a_sparkline_states_gaps_as_null():
+    """JSON has no NaN."""
+    drawn = tree(sparkline([0.1, math.nan, math.inf], signal="reward/mean"))
+    assert drawn["props"]["data-sparkline"] == "[0.1, null, null]"
+
+
+def test_numbers_keep_their_precision_and_their_names():
+    """The browser rounds; what it is given is exact."""
+    stated = [tree(number(value))["props"]["data-number"] for value in (0.1, math.nan, -math.inf, None)]
+    assert stated == ["0.1", "NaN", "-Infinity", ""]
+
+
+def test_a_badge_is_its_name_in_its_colour():
+    """Colour never speaks alone."""
+    assert tree(badge("phase", "decay")) == tree(html.Span("decay", className="badge phase", **{"data-phase": "decay"}))
+
+
+def test_evidence_begins_with_the_comparison():
+    """5.31 > 4 stands before everything else."""
+    assert texts(evidence_table({"threshold": 4.0, "statistic": 5.31}))[:3] == ["5.31", " > ", "4"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([88, 97], "88 to 97"),
+        (["entropy/mean", "grad/norm"], "entropy/mean, grad/norm"),
+        ({"median": -0.291, "from_steps": [22, 61]}, "median −0.291, from steps 22 to 61"),
+        (None, "none"),
+        ([], "none"),
+        (math.nan, "NaN"),
+        (True, "yes"),
+        (0.000123456, "0.0001235"),
+    ],
+)
+def test_evidence_is_written_for_readers(value, expected):
+    """Ranges, lists, nested values, nothing, not a number."""
+    assert plain(value) == expected
+
+
+def test_evidence_that_we_do_not_know_is_shown_all_the_same():
+    """A new detector may state new things."""
+    assert texts(evidence_table({"drift_per_step": 0.25})) == ["drift per step", "0.25"]
+
+
+def test_firing_alerts_stand_open_and_resolved_ones_folded():
+    """Gravest first; resolved below; pending not at all."""
+    alerts = [
+        alert("a"),
+        alert("a", "critical", kind="death_spiral"),
+        alert("a", id="past", state="resolved", resolved_step=20),
+        alert("a", id="pending", state="pending"),
+    ]
+    parts = alert_list(alerts)
+    cards = [part for part in parts if isinstance(part, html.Article)]
+    assert [texts(card.children[0]) for card in cards] == [
+        ["critical", "Death spiral"],
+        ["warning", "Likelihood drift"],
+    ]
+    assert texts(parts[-1])[0] == "1 resolved"
+
+
+def test_a_run_without_alerts_says_so():
+    """Silence is stated."""
+    assert texts(alert_list([])) == ["Alerts", "Nothing fires."]
+
+
+def test_the_header_shows_values_that_were_observed_and_dashes_for_the_rest():
+    """An absent signal is not zero."""
+    phases = [{"phase": "warmup", "from_step": 0, "to_step": 4}, {"phase": "healthy", "from_step": 5, "to_step": None}]
+    series = {"reward/mean": {"signal": "reward/mean", "steps": [1, 2], "values": [0.1, 0.25]}}
+    header = run_header(run("a"), phases, series)
+    stated = {
+        vital["props"]["children"][1]["props"]["data-signal"]: vital["props"]["children"][1]["props"]["data-number"]
+        for vital in tree(header)[3]["props"]["children"]
+    }
+    assert stated["reward/mean"] == "0.25"
+    assert stated["entropy/mean"] == ""
+    assert texts(header[4]) == ["warmup", "0 to 4", "healthy", "5 to now"]
+
+
+def test_three_lines_connect_a_trainer():
+    """With the address that the reader sees."""
+    lines = connect_lines("http://collector:8600").splitlines()
+    assert len(lines) == 3
+    assert 'trainer_hooks.connect("http://collector:8600", run="my-run")' in lines[1]
+    compile("\n".join(lines), "snippet", "exec")
