@@ -1,8 +1,9 @@
 """What the API answers: one model for each shape of docs/api.md, made from rows of the store.
 
-Non-finite numbers become "NaN", "Infinity" and "-Infinity" here and nowhere else.
+Every number that a model declares is written as "NaN", "Infinity" or "-Infinity" where it is not finite.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
@@ -151,16 +152,15 @@ def run_item(row: Mapping[str, Any]) -> RunItem:
 
 def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
     """Make a run's full answer from its row in ``Runs.view``."""
-    config = None if row["config"] is None else spell_non_finite(msgspec.msgpack.decode(row["config"]))
+    config = None if row["config"] is None else json.loads(row["config"])
     return RunDetail.model_validate(_run_fields(row) | {"config": config, "signals": sorted(signals)})
 
 
 def alert_item(row: Mapping[str, Any]) -> AlertItem:
     """Make an alert's item from its row in ``Alerts.page``."""
     evidence = row["evidence"]
-    if isinstance(evidence, bytes):
-        evidence = msgspec.msgpack.decode(evidence)
-    return AlertItem.model_validate({**row, "evidence": spell_non_finite(evidence)})
+    told = json.loads(evidence) if isinstance(evidence, bytes) else spell_non_finite(evidence)
+    return AlertItem.model_validate({**row, "evidence": told})
 
 
 def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:

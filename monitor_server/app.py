@@ -64,11 +64,10 @@ def create_app(
         title="rlvitals collector",
         version="1",
         lifespan=lifespan,
-        max_body_size=settings.max_body_bytes,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.collector = collector
-    install_handlers(app, max_body_bytes=settings.max_body_bytes)
+    install_handlers(app)
     for module in (ingest, runs, alerts, stream):
         app.include_router(module.router, prefix=API)
     app.include_router(operate.router)

@@ -3,50 +3,102 @@
 import argparse
 import importlib
 import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import urllib3
+from pydantic import ValidationError
 
 from monitor_server.errors import StartupError
 from monitor_server.settings import Settings
 
 __all__ = ["main"]
 
+RUN_COLUMNS = ("project", "name", "status", "phase", "last_step", "alerts", "id")
+ALERT_COLUMNS = ("project", "run", "severity", "state", "kind", "opened_step", "summary")
+
+
+class CommandError(Exception):
+    """A command cannot be done; the message is all the user needs."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give the exit status."""
+    """Run one command and give the exit status: 0, or 1 after one line that says why."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        return int(parsed.command(parsed))
+    except (StartupError, CommandError) as error:
+        print(f"rlvitals: {error}", file=sys.stderr)
+    except BrokenPipeError:  # the reader of a list has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 0
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rlvitals", description="Live health monitoring for RL post-training")
     commands = parser.add_subparsers(required=True, metavar="command")
     serve = commands.add_parser("serve", help="run collector and dashboard")
     serve.add_argument("--host", help="address to listen on (RLVITALS_HOST, 127.0.0.1)")
-    serve.add_argument("--port", type=int, help="port to listen on (RLVITALS_PORT, 8600)")
+    serve.add_argument("--port", type=int, help="port to listen on, 0 for a free one (RLVITALS_PORT, 8600)")
     serve.add_argument("--database", dest="database_url", help="SQLAlchemy URL (RLVITALS_DATABASE_URL)")
     serve.set_defaults(command=_serve)
+    runs = commands.add_parser("runs", help="list the runs of a collector, the newest first")
+    runs.set_defaults(command=lambda given: _list(given.url, "/runs", RUN_COLUMNS, limit=given.limit))
+    alerts = commands.add_parser("alerts", help="list the alerts of a collector, the newest first")
+    alerts.set_defaults(command=lambda given: _list(given.url, "/alerts", ALERT_COLUMNS, limit=given.limit))
+    for listing in (runs, alerts):
+        listing.add_argument("--url", default="http://127.0.0.1:8600", help="address of the collector")
+        listing.add_argument("--limit", type=int, default=50, help="most lines")
     demo = importlib.import_module("monitor_server.demo")
     demo_parser = commands.add_parser("demo", help="watch a real run rise, degrade and die")
     demo.add_arguments(demo_parser)
     demo_parser.set_defaults(command=demo.run)
-    parsed = parser.parse_args(arguments)
-    try:
-        return int(parsed.command(parsed))
-    except StartupError as error:
-        print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - this is a command line
-        return 1
+    return parser
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from monitor_server.app import create_app  # noqa: PLC0415 - the other commands need no server
-    from monitor_server.server import Server, bind  # noqa: PLC0415 - likewise
+    # Only this command needs the server's libraries.
+    from monitor_server.app import create_app  # noqa: PLC0415 - see above
+    from monitor_server.server import Server, bind  # noqa: PLC0415 - see above
 
     given = {name: getattr(arguments, name) for name in ("host", "port", "database_url")}
-    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    settings = _settings({name: value for name, value in given.items() if value is not None})
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    listening = bind(settings.host, settings.port)
-    host, port = listening.getsockname()[:2]
-    app = create_app(settings.model_copy(update={"port": port}))
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    print(f"rlvitals is listening on {address} with {settings.database_url}; Ctrl-C ends it", flush=True)  # noqa: T201
-    Server(app, log_level="warning").run(sockets=[listening])
+    with bind(settings.host, settings.port) as listening:
+        host, port = listening.getsockname()[:2]
+        app = create_app(settings.model_copy(update={"port": port}))
+        address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        print(f"rlvitals is listening on {address} and writes to {settings.database_url}; Ctrl-C ends it", flush=True)
+        Server(app, log_level="warning").run(sockets=[listening])
+    return 0
+
+
+def _settings(given: Mapping[str, object]) -> Settings:
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        told = "; ".join(f"RLVITALS_{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors())
+        raise CommandError(f"a setting cannot be used: {told}; see docs/configuration.md") from error
+
+
+def _list(url: str, path: str, columns: Sequence[str], *, limit: int) -> int:
+    try:
+        answer = urllib3.request("GET", f"{url}/api/v1{path}", fields={"limit": str(limit)}, retries=False, timeout=10)
+    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
+    if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
+        raise CommandError(f"{url}{path} answered {answer.status}: {answer.data[:200].decode(errors='replace')}")
+    rows = [
+        columns,
+        *(["" if item[name] is None else str(item[name]) for name in columns] for item in answer.json()["items"]),
+    ]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(columns))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 

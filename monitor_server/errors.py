@@ -154,10 +154,10 @@ class ErrorAnswer(BaseModel):
     detail: str
 
 
-_NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed", 413: "BodyTooLarge"}
+_NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
 
 
-def install_handlers(app: FastAPI, *, max_body_bytes: int) -> None:
+def install_handlers(app: FastAPI) -> None:
     """Give every error that leaves a route of ``app`` the one shape."""
 
     async def collector_error(_: Request, error: Exception) -> JSONResponse:
@@ -171,7 +171,6 @@ def install_handlers(app: FastAPI, *, max_body_bytes: int) -> None:
         details = {
             404: f"nothing is served at {request.url.path}; see /docs",
             405: f"{request.method} is not served at {request.url.path}; see /docs",
-            413: f"a request body must have at most {max_body_bytes} bytes; send smaller batches",
         }
         name = _NAMES.get(error.status_code, type(error).__name__)
         return _answer(error.status_code, name, details.get(error.status_code, str(error.detail)), error.headers)

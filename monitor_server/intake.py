@@ -4,6 +4,7 @@ What concerns the whole batch raises a `CollectorError`; what concerns one recor
 neither HTTP nor the store.
 """
 
+import json
 import math
 import zlib
 from dataclasses import dataclass
@@ -171,6 +172,10 @@ def _check_batch(batch: wire.Batch, settings: Settings) -> None:
         raise InvalidField(
             f"a batch must have at most {settings.max_records} records, got {len(batch.records)}; send smaller batches"
         )
+    try:
+        json.dumps(wire.spell_non_finite(batch.config), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidField(f"config must hold JSON values only: {error}") from error
     if len(batch.source) > settings.max_name_chars:
         raise InvalidField(f"source must have at most {settings.max_name_chars} characters, got {len(batch.source)}")
 

@@ -4,16 +4,16 @@ Runs inside a transaction that the writer opens and commits; knows neither HTTP 
 can be dropped at any time and comes back from the store.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
 from monitor_server.alerts.lifecycle import reconcile
 from monitor_server.alerts.liveness import is_clock_kind, silence
-from monitor_server.answers import SPARKLINE_SIGNAL, StepEvent, alert_item, run_item
 from monitor_server.assembly import StepRecords
-from monitor_server.detection.protocol import Phase
+from monitor_server.completion import Completion
 from monitor_server.errors import RecordError, TooManySignals
 from monitor_server.intake import Entry, Intake
 from monitor_server.settings import Settings
@@ -21,9 +21,9 @@ from monitor_server.store.alerts import Alert
 from monitor_server.store.records import StoredRecord
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.runs import Run
-from monitor_server.store.steps import Step
 from monitor_server.stream import Event
 from monitor_server.tracking import Tracker
+from monitor_server.work import Work
 from trainer_hooks import wire
 
 __all__ = ["Outcome", "Pipeline"]
@@ -39,18 +39,6 @@ class Outcome:
     events: list[Event]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Work:
-    """A batch, or a tick, while it works on one run."""
-
-    repositories: Repositories
-    run: Run
-    now: float
-    attempts: dict[int, tuple[int, int]]
-    steps: dict[tuple[int, int], StepRecords] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-
-
 class Pipeline:
     """Takes batches and ticks, one at a time."""
 
@@ -63,9 +51,9 @@ class Pipeline:
         is_watched: Callable[[], bool] = lambda: True,
     ) -> None:
         self._tracker = tracker
+        self._completion = Completion(tracker, settings=settings, is_watched=is_watched)
         self._settings = settings
         self._clock = clock
-        self._is_watched = is_watched
         self._positions: dict[str, dict[str, int]] = {}
 
     def forget(self, run_id: str | None = None) -> None:
@@ -79,20 +67,23 @@ class Pipeline:
     def ingest(self, repositories: Repositories, intake: Intake) -> Outcome:
         """Take one batch."""
         batch, now = intake.batch, self._clock()
-        run, is_new = self._enter(repositories, intake, now=now)
-        work = _Work(repositories=repositories, run=run, now=now, attempts=repositories.runs.attempts(run.id))
+        run, is_new = self._enter(repositories, batch, run_id=intake.run_id, now=now)
+        work = Work(repositories=repositories, run=run, now=now)
         accepted, rejected = self._keep(work, intake)
-        self._complete(work)
+        self._completion.run(work, self._positions_of(work))
         ends = batch.end is not None and batch.attempt == run.attempt and run.ended != batch.end
         if ends:
             run.ended = batch.end
         repositories.runs.save(run)
         if is_new or ends:
             self._announce(work)
-        firing = [_notice(alert) for alert in repositories.alerts.firing(run.id)]
-        duplicates = len(batch.records) - accepted - len(rejected)
         receipt = wire.Receipt(
-            run_id=run.id, accepted=accepted, duplicates=duplicates, rejected=rejected, phase=run.phase, alerts=firing
+            run_id=run.id,
+            accepted=accepted,
+            duplicates=len(batch.records) - accepted - len(rejected),
+            rejected=rejected,
+            phase=run.phase,
+            alerts=[_notice(alert) for alert in repositories.alerts.firing(run.id)],
         )
         return Outcome(receipt=receipt, events=work.events)
 
@@ -102,25 +93,24 @@ class Pipeline:
         events: list[Event] = []
         overdue = repositories.waiting.overdue(before=now - self._settings.step_deadline_seconds)
         changed = repositories.runs.changed(now=now, lost_factor=self._settings.lost_factor)
-        for run_id in dict.fromkeys([*overdue, *(run_id for run_id, _ in changed)]):
+        for run_id in dict.fromkeys([*overdue, *changed]):
             run = repositories.runs.find(run_id)
             if run is None:
                 continue
-            work = _Work(repositories=repositories, run=run, now=now, attempts=repositories.runs.attempts(run_id))
-            self._complete(work)
+            work = Work(repositories=repositories, run=run, now=now)
+            self._completion.run(work, self._positions_of(work))
             repositories.runs.save(run)
             self._announce(work)
             events += work.events
         return events
 
-    def _enter(self, repositories: Repositories, intake: Intake, *, now: float) -> tuple[Run, bool]:
-        """Make the run known, or newer."""
-        batch = intake.batch
-        run = repositories.runs.find(intake.run_id)
+    def _enter(self, repositories: Repositories, batch: wire.Batch, *, run_id: str, now: float) -> tuple[Run, bool]:
+        """Make the run known, or newer; say whether it is new."""
+        run = repositories.runs.find(run_id)
         is_new = run is None
         if run is None:
             run = Run(
-                id=intake.run_id,
+                id=run_id,
                 project=batch.project,
                 name=batch.run,
                 source=batch.source,
@@ -141,19 +131,19 @@ class Pipeline:
             run.world_size, run.capability = world_size, batch.capability
             run.source = batch.source or run.source
             if batch.config is not None:
-                run.config = msgspec.msgpack.encode(batch.config)
+                run.config = json.dumps(wire.spell_non_finite(batch.config)).encode()
         return run, is_new
 
-    def _keep(self, work: _Work, intake: Intake) -> tuple[int, list[wire.Rejection]]:
+    def _keep(self, work: Work, intake: Intake) -> tuple[int, list[wire.Rejection]]:
         """Store the records that are new and fit; give how many, and which were refused."""
-        batch, repositories = intake.batch, work.repositories
-        seen = repositories.records.seen(work.run.id, batch.attempt, batch.rank, [e.seq for e in intake.entries])
+        batch, records = intake.batch, work.repositories.records
+        seen = records.seen(work.run.id, batch.attempt, batch.rank, [entry.seq for entry in intake.entries])
         new: dict[int, Entry] = {}
         for entry in intake.entries:
             if entry.seq not in seen:
                 new.setdefault(entry.seq, entry)
-        held = repositories.records.of_steps(work.run.id, batch.attempt, {e.record.step for e in new.values()})
-        work.steps = {(batch.attempt, step): StepRecords.of(records) for step, records in held.items()}
+        held = records.of_steps(work.run.id, batch.attempt, {entry.record.step for entry in new.values()})
+        work.steps = {(batch.attempt, step): StepRecords.of(stored) for step, stored in held.items()}
         rejected = list(intake.rejected)
         kept: list[StoredRecord] = []
         for entry in new.values():
@@ -165,25 +155,25 @@ class Pipeline:
                 rejected.append(wire.Rejection(index=entry.index, error=type(error).__name__, detail=str(error)))
             else:
                 kept.append(StoredRecord(rank=batch.rank, seq=entry.seq, step=step, body=entry.body))
-        repositories.records.add(work.run.id, batch.attempt, kept)
+        records.add(work.run.id, batch.attempt, kept)
         return len(kept), sorted(rejected, key=lambda rejection: rejection.index)
 
-    def _reserve(self, work: _Work, record: wire.Record) -> None:
+    def _reserve(self, work: Work, record: wire.Record) -> None:
         """Give new signals a place, or refuse the record if the run would have too many."""
-        positions = self._signal_positions(work)
+        positions = self._positions_of(work)
         new = [name for name in (*record.scalars, *record.summaries) if name not in positions]
         if not new:
             return
-        if len(positions) + len(new) > self._settings.max_signals:
-            raise TooManySignals(
-                f"a run must have at most {self._settings.max_signals} signals, "
-                f"got {len(new)} new ones such as {new[0]!r} beside {len(positions)}; raise RLVITALS_MAX_SIGNALS"
-            )
         start = len(positions)
+        if start + len(new) > self._settings.max_signals:
+            raise TooManySignals(
+                f"a run must have at most {self._settings.max_signals} signals, got {len(new)} new ones such as "
+                f"{new[0]!r} beside {start}; send fewer names or raise RLVITALS_MAX_SIGNALS"
+            )
         work.repositories.steps.add_signals(work.run.id, new, start=start)
         positions.update({name: start + place for place, name in enumerate(new)})
 
-    def _signal_positions(self, work: _Work) -> dict[str, int]:
+    def _positions_of(self, work: Work) -> dict[str, int]:
         positions = self._positions.get(work.run.id)
         if positions is None:
             names = work.repositories.steps.signals(work.run.id)
@@ -192,113 +182,33 @@ class Pipeline:
             positions = self._positions[work.run.id] = {name: place for place, name in enumerate(names)}
         return positions
 
-    def _complete(self, work: _Work) -> None:
-        """Merge the steps that are complete, in order, and take them through detection."""
-        repositories, run = work.repositories, work.run
-        touched: dict[int, set[int]] = {}
-        for attempt, step in work.steps:
-            touched.setdefault(attempt, set()).add(step)
-        late = {
-            (attempt, step)
-            for attempt, steps in touched.items()
-            for step in repositories.steps.known(run.id, attempt, steps)
-        }
-        waiting = {(attempt, step): since for attempt, step, since in repositories.waiting.of_run(run.id)}
-        pending = dict.fromkeys(work.steps.keys() - late - waiting.keys(), work.now) | waiting
-        ready: list[tuple[int, int]] = []
-        for key in sorted(pending):
-            if not self._is_ready(work, key, since=pending[key]):
-                break
-            ready.append(key)
-        self._write(work, sorted(late), replace=True)
-        complete = self._write(work, ready, replace=False)
-        repositories.waiting.change(
-            run.id,
-            add=pending.keys() - waiting.keys() - set(ready),
-            remove=waiting.keys() & set(ready),
-            now=work.now,
-        )
-        if complete:
-            self._advance(work, complete)
-
-    def _is_ready(self, work: _Work, key: tuple[int, int], *, since: float) -> bool:
-        attempt, step = key
-        if key not in work.steps:
-            held = work.repositories.records.of_steps(work.run.id, attempt, [step])
-            work.steps[key] = StepRecords.of(held.get(step, []))
-        _, world_size = work.attempts[attempt]
-        return (
-            work.steps[key].ranks >= world_size
-            or attempt < work.run.attempt  # its processes are gone
-            or work.now - since >= self._settings.step_deadline_seconds
-        )
-
-    def _write(self, work: _Work, keys: Iterable[tuple[int, int]], *, replace: bool) -> list[Step]:
-        steps = [work.steps[attempt, step].merged(step=step, attempt=attempt, now=work.now) for attempt, step in keys]
-        if steps:
-            positions = self._signal_positions(work)
-            work.repositories.steps.put(work.run.id, steps, replace=replace, positions=positions)
-        return steps
-
-    def _advance(self, work: _Work, steps: list[Step]) -> None:
-        """Move the run on to its newest step, and detect."""
-        run = work.run
-        for step in steps:
-            if step.attempt == run.attempt:
-                run.last_step, run.last_step_at = step.step, work.now
-                run.recent.add(step=step.step, time=step.time, reward=step.signals.get(SPARKLINE_SIGNAL))
-        run.step_seconds = run.recent.step_seconds()
-        run.stall_seconds = max(
-            self._settings.stall_minimum_seconds, self._settings.stall_factor * (run.step_seconds or 0.0)
-        )
-        changed = self._tracker.observe(work.repositories, run, steps, now=work.now)
-        if not self._is_watched():
+    def _announce(self, work: Work) -> None:
+        """Tell the run's status if it is another, and open or resolve what the clock finds."""
+        run, lost_factor = work.run, self._settings.lost_factor
+        status = work.repositories.runs.status(run.id, now=work.now, lost_factor=lost_factor)
+        if status == run.announced:
             return
-        for step in steps:
-            event = StepEvent(
-                run_id=run.id,
-                attempt=work.attempts[step.attempt][0],
-                step=step.step,
-                phase=Phase(run.phase),
-                signals=dict(step.signals),
-            )
-            work.events.append(Event(kind="step", run_id=run.id, data=event.model_dump_json()))
-        self._tell(work, changed)
-
-    def _announce(self, work: _Work) -> None:
-        """Tell the run's status, and open or resolve what the clock finds."""
-        run, settings = work.run, self._settings
-        row = work.repositories.runs.view(run.id, now=work.now, lost_factor=settings.lost_factor)
-        if row is None or row["status"] == run.announced:
-            return
-        run.announced = row["status"]
+        run.announced = status
+        step = run.last_step or 0
         findings = silence(
-            run.announced,
-            step=run.last_step or 0,
+            status,
+            step=step,
             silent_seconds=work.now - run.last_step_at,
             stall_seconds=run.stall_seconds,
-            lost_factor=settings.lost_factor,
+            lost_factor=lost_factor,
         )
         changed = reconcile(
             work.repositories.alerts,
             findings,
             run_id=run.id,
             phase=run.phase,
-            step=run.last_step or 0,
+            step=step,
             now=work.now,
             concerns=is_clock_kind,
         )
         work.repositories.runs.save(run)
-        self._tell(work, changed)
-        row = work.repositories.runs.view(run.id, now=work.now, lost_factor=settings.lost_factor)
-        if row is not None:
-            work.events.append(Event(kind="run", run_id=run.id, data=run_item(row).model_dump_json()))
-
-    def _tell(self, work: _Work, changed: Iterable[Alert]) -> None:
-        for alert in changed:
-            row = {field: getattr(alert, field) for field in alert.__slots__}
-            item = alert_item(row | {"run": work.run.name, "project": work.run.project})
-            work.events.append(Event(kind="alert", run_id=work.run.id, data=item.model_dump_json()))
+        work.tell_alerts(changed)
+        work.tell_run(lost_factor=lost_factor)
 
 
 def _notice(alert: Alert) -> wire.AlertNotice:

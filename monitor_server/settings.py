@@ -27,7 +27,7 @@ class Settings(BaseSettings):
     )
     max_body_bytes: int = Field(default=32 * MEBIBYTE, ge=1, description="Largest request body, as sent")
     max_decoded_bytes: int = Field(default=128 * MEBIBYTE, ge=1, description="Largest request body after decompression")
-    max_records: int = Field(default=10_000, ge=1, description="Most records in one batch")
+    max_records: int = Field(default=10_000, ge=1, le=30_000, description="Most records in one batch")
     max_signals: int = Field(default=500, ge=1, description="Most different signals one run may have")
     max_name_chars: int = Field(default=200, ge=1, description="Longest name of a signal, run or project")
     max_waiting_batches: int = Field(

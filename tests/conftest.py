@@ -1,73 +1,16 @@
 """What tests of every part share: a real collector on a free port of this machine."""
 
 import contextlib
-import json
-import threading
+import socket
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import urllib3
 
-from monitor_server.app import create_app
-from monitor_server.server import Server, bind
 from monitor_server.settings import Settings
-from trainer_hooks import wire
-
-
-@dataclass(frozen=True)
-class LiveCollector:
-    """A collector that listens, and a few ways to ask it."""
-
-    url: str
-    app: Any
-    pool: urllib3.PoolManager
-
-    def get(self, path: str, **query: Any) -> Any:
-        """Give the JSON at a path below /api/v1."""
-        answer = self.pool.request("GET", f"{self.url}/api/v1{path}", fields=query or None)
-        assert answer.status == 200, answer.data
-        return answer.json()
-
-    def post(self, body: bytes, *, media_type: str = wire.JSON, encoding: str | None = None) -> Any:
-        """Send a body to ingest and give the answer with its status."""
-        headers = {"Content-Type": media_type} | ({"Content-Encoding": encoding} if encoding else {})
-        return self.pool.request("POST", f"{self.url}/api/v1/ingest", body=body, headers=headers)
-
-    def send(self, **batch: Any) -> dict[str, Any]:
-        """Send a batch as JSON and give its receipt."""
-        answer = self.post(json.dumps({"schema_version": wire.SCHEMA_VERSION} | batch).encode())
-        assert answer.status == 200, answer.data
-        return answer.json()
-
-    def run(self, **batch: Any) -> str:
-        """Send a batch and give its run's id."""
-        return self.send(**batch)["run_id"]
-
-
-@contextlib.contextmanager
-def serving(settings: Settings, **options: Any) -> Iterator[LiveCollector]:
-    """Run a collector in a thread until the block ends."""
-    listening = bind("127.0.0.1", 0)
-    port = listening.getsockname()[1]
-    app = create_app(settings.model_copy(update={"port": port}), **options)
-    server = Server(app, log_level="warning")
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="collector")
-    thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started and thread.is_alive() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert server.started
-    with urllib3.PoolManager(maxsize=8, retries=False, timeout=30) as pool:
-        try:
-            yield LiveCollector(f"http://127.0.0.1:{port}", app, pool)
-        finally:
-            server.should_exit = True
-            thread.join()
-            listening.close()
+from tests.live import LiveCollector, serving
 
 
 @pytest.fixture(scope="session")
@@ -97,10 +40,8 @@ def run_name() -> str:
     return f"run-{uuid.uuid4().hex[:8]}"
 
 
-def eventually(ask: Any, *, seconds: float = 15.0) -> Any:
-    """Ask until the answer is true, and give it."""
-    deadline = time.monotonic() + seconds
-    while not (answer := ask()):
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.01)
-    return answer
+@pytest.fixture
+def unused_port() -> int:
+    """A port that was free a moment ago, for a process that cannot take port 0."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])

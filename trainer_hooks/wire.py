@@ -274,7 +274,7 @@ def decode_batch(body: bytes, media_type: str = MSGPACK) -> Batch:
     except ValueError as error:
         raise msgspec.DecodeError(f"JSON is malformed: {error}") from error
     if isinstance(loaded, dict) and isinstance(loaded.get("records"), list):
-        loaded["records"] = [msgspec.Raw(msgspec.json.encode(spell_non_finite(record))) for record in loaded["records"]]
+        loaded["records"] = [msgspec.Raw(json.dumps(spell_non_finite(record)).encode()) for record in loaded["records"]]
     return msgspec.convert(loaded, Batch, strict=False)
 
 

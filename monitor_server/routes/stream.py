@@ -15,7 +15,8 @@ router = APIRouter()
 @router.get("/stream", response_class=EventSourceResponse)
 async def stream(collector: Serving, run_id: str | None = None) -> AsyncIterator[ServerSentEvent]:
     """Give events of one run, or of all; idle streams carry a comment every few seconds."""
-    # The first bytes tell the client, and any proxy, that the stream is open.
-    yield ServerSentEvent(comment="listening")
-    async for event in collector.broadcast.subscribe(run_id):
-        yield ServerSentEvent(event=event.kind, raw_data=event.data)
+    with collector.broadcast.subscribe(run_id) as subscription:
+        # The first bytes tell the client, and any proxy, that the stream is open: nothing is missed from here on.
+        yield ServerSentEvent(comment="listening")
+        async for event in subscription:
+            yield ServerSentEvent(event=event.kind, raw_data=event.data)

@@ -1,13 +1,14 @@
 """Alerts and their states."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from monitor_server.store.tables import alerts, runs
+from trainer_hooks.wire import spell_non_finite
 
 __all__ = ["Alert", "Alerts"]
 
@@ -79,8 +80,8 @@ class Alerts:
 
 
 def _values(alert: Alert) -> Mapping[str, Any]:
-    return asdict(alert) | {"evidence": msgspec.msgpack.encode(alert.evidence)}
+    return asdict(alert) | {"evidence": json.dumps(spell_non_finite(alert.evidence), default=str).encode()}
 
 
 def _alert(row: RowMapping) -> Alert:
-    return Alert(**{**row, "evidence": msgspec.msgpack.decode(row["evidence"])})
+    return Alert(**{**row, "evidence": json.loads(row["evidence"])})

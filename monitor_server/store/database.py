@@ -13,14 +13,16 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from monitor_server.errors import DatabaseNewer, DatabaseUnusable
+from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["Store"]
 
 BUSY_TIMEOUT_SECONDS = 10.0
+READERS = 40  # as many as the server has threads for requests
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -39,7 +41,7 @@ class Store:
             DatabaseUnusable: If the database cannot be opened or written.
         """
         try:
-            engine = create_engine(make_url(url), pool_pre_ping=not url.startswith("sqlite"))
+            engine = create_engine(make_url(url), pool_size=READERS, pool_pre_ping=not url.startswith("sqlite"))
         except (ArgumentError, ImportError) as error:
             raise DatabaseUnusable(
                 f"RLVITALS_DATABASE_URL must be a URL such as sqlite:///rlvitals.db, got {url!r}: {error}"
@@ -62,9 +64,16 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Repositories]:
-        """Give the repositories on one consistent snapshot."""
-        with self._engine.connect() as connection, connection.begin():
-            yield Repositories(connection)
+        """Give the repositories on one consistent snapshot.
+
+        Raises:
+            Unavailable: If the database does not answer.
+        """
+        try:
+            with self._engine.connect() as connection, connection.begin():
+                yield Repositories(connection)
+        except (OperationalError, PoolTimeoutError) as error:
+            raise Unavailable(f"the store cannot read: {error}; ask again later") from error
 
     @contextmanager
     def write(self) -> Iterator[Repositories]:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
+from monitor_server.errors import Unavailable
 from monitor_server.store.alerts import Alerts
 from monitor_server.store.detection import DetectorStates, Phases
 from monitor_server.store.records import Records, Waiting
@@ -29,9 +31,16 @@ class Repositories:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo what the block wrote, and only that, if it raises."""
-        with self._connection.begin_nested():
-            yield
+        """Undo what the block wrote, and only that, if it raises.
+
+        Raises:
+            Unavailable: If the database could not write, as when its disk is full.
+        """
+        try:
+            with self._connection.begin_nested():
+                yield
+        except OperationalError as error:
+            raise Unavailable(f"the store cannot write: {error.orig}; send again later") from error
 
     def ping(self) -> None:
         """Ask the database for an answer."""

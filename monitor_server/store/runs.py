@@ -35,7 +35,7 @@ class Recent(msgspec.Struct):
         taken = sorted(
             (later - sooner) / (after - before)
             for (before, sooner), (after, later) in pairwise(points)
-            if after > before and later >= sooner
+            if after > before and later > sooner
         )
         return taken[len(taken) // 2] if taken else None
 
@@ -60,6 +60,7 @@ class Run:
     ended: str | None = None
     announced: str = ""
     last_step: int | None = None
+    last_attempt: int = -1
     step_seconds: float | None = None
     recent: Recent = field(default_factory=Recent)
 
@@ -144,11 +145,14 @@ class Runs:
         query = _view(now, lost_factor).where(runs.c.ended.is_(None)).order_by(runs.c.last_seen.desc()).limit(limit)
         return [_fields(row) for row in self._connection.execute(query).mappings()]
 
-    def changed(self, *, now: float, lost_factor: float) -> list[tuple[str, str]]:
-        """Give id and status of the runs whose status is not the one last announced."""
-        status = _status(now, lost_factor)
-        rows = self._connection.execute(select(runs.c.id, status).where(status != runs.c.announced))
-        return [(run_id, new) for run_id, new in rows]
+    def status(self, run_id: str, *, now: float, lost_factor: float) -> str:
+        """Give the status of a run that exists."""
+        return self._connection.execute(select(_status(now, lost_factor)).where(runs.c.id == run_id)).scalar_one()
+
+    def changed(self, *, now: float, lost_factor: float) -> list[str]:
+        """Give the runs whose status is not the one last announced."""
+        query = select(runs.c.id).where(_status(now, lost_factor) != runs.c.announced)
+        return list(self._connection.execute(query).scalars())
 
 
 def _fields(row: RowMapping) -> dict[str, Any]:

@@ -57,7 +57,7 @@ runs = Table(
     Column("source", String, nullable=False),
     Column("capability", String, nullable=False),
     Column("world_size", Integer, nullable=False),
-    Column("config", LargeBinary),  # msgpack
+    Column("config", LargeBinary),  # JSON
     Column("attempt", BigInteger, nullable=False),  # the newest, as the trainer numbers it
     Column("phase", String, nullable=False),
     Column("ended", String),  # finished or stopped, said by the trainer
@@ -65,6 +65,7 @@ runs = Table(
     Column("started_at", Float, nullable=False),
     Column("last_seen", Float, nullable=False),
     Column("last_step", BigInteger),
+    Column("last_attempt", BigInteger, nullable=False),  # which made the last step
     Column("last_step_at", Float, nullable=False),  # when the newest step was completed here
     Column("step_seconds", Float),  # median, once two steps were seen
     Column("stall_seconds", Float, nullable=False),
@@ -152,7 +153,7 @@ alerts = Table(
     Column("resolved_step", BigInteger),
     Column("opened_at", Float, nullable=False),
     Column("summary", Text, nullable=False),
-    Column("evidence", LargeBinary, nullable=False),  # msgpack
+    Column("evidence", LargeBinary, nullable=False),  # JSON
     Index(None, "run_id", "state"),
     Index(
         "uq_alerts_firing",

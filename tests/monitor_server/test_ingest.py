@@ -1,6 +1,12 @@
-"""Ingest: what is stored, what is refused, and what is answered."""
+"""Ingest: what is stored, what is answered, and that nothing is stored twice."""
 
+import gzip
+import json
 import math
+
+import msgspec
+import numpy as np
+import zstandard
 
 from trainer_hooks import wire
 
@@ -26,7 +32,7 @@ def test_numbers_survive_to_the_last_bit_in_both_encodings(collector, run_name):
     """NaN, infinities, -0.0 and the smallest float come back as they went in, by msgpack and by JSON."""
     values = {"nan": math.nan, "inf": math.inf, "ninf": -math.inf, "zero": -0.0, "tiny": 5e-324, "third": 1 / 3}
     record = wire.Record(step=3, scalars=values)
-    binary = wire.Batch(schema_version=1, run=f"{run_name}-b", records=[wire.msgspec.Raw(wire.encode(record))])
+    binary = wire.Batch(schema_version=1, run=f"{run_name}-b", records=[msgspec.Raw(wire.encode(record))])
     text = wire.encode_json(wire.Batch(schema_version=1, run=f"{run_name}-t"))
     text = text[:-1] + b', "records": [' + wire.encode_json(record) + b"]}"
     for body, media_type in ((wire.encode(binary), wire.MSGPACK), (text, wire.JSON)):
@@ -39,3 +45,76 @@ def test_numbers_survive_to_the_last_bit_in_both_encodings(collector, run_name):
             assert {key: float(value).hex() for key, value in found.items()} == {
                 key: value.hex() for key, value in values.items()
             }
+
+
+def test_compressed_bodies_are_stored_like_plain_ones(collector, run_name):
+    """Zstd with and without a declared size, and gzip, all arrive."""
+    streamed = zstandard.ZstdCompressor(write_content_size=False)
+    for step, (encoding, compress) in enumerate(
+        [("zstd", zstandard.compress), ("zstd", streamed.compress), ("gzip", gzip.compress)]
+    ):
+        body = {"schema_version": 1, "run": run_name, "records": [{"step": step, "scalars": {"a": step}}]}
+        answer = collector.post(compress(json.dumps(body).encode()), encoding=encoding)
+        assert answer.json()["accepted"] == 1
+    run_id = wire.run_id("default", run_name)
+    assert [item["step"] for item in collector.get(f"/runs/{run_id}/steps")["items"]] == [0, 1, 2]
+
+
+def test_a_record_seen_before_is_counted_and_changes_nothing(collector, run_name):
+    """A batch sent twice, or a record twice in one batch, is stored once."""
+    batch = {"run": run_name, "records": [{"step": 0, "scalars": {"a": 1.0}}, {"step": 1, "scalars": {"a": 2.0}}]}
+    assert collector.send(**batch)["accepted"] == 2
+    again = collector.send(**batch)
+    assert (again["accepted"], again["duplicates"]) == (0, 2)
+    record = {"step": 2, "seq": 7, "scalars": {"a": 3.0}}
+    twice = collector.send(run=run_name, records=[record, record | {"scalars": {"a": 4.0}}])
+    assert (twice["accepted"], twice["duplicates"]) == (1, 1)
+    (series,) = collector.get(f"/runs/{again['run_id']}/series")["items"]
+    assert series["values"] == [1.0, 2.0, 3.0]
+
+
+def test_summaries_become_the_number_they_stand_for(collector, run_name):
+    """Moments of 1, 2, 3, an extreme and a histogram give mean 2, max 9 and a median inside its bin."""
+    counts = wire.Array.from_numpy(np.array([0, 4, 0, 0], dtype=np.int64))
+    record = wire.Record(
+        step=0,
+        summaries={
+            "mean": wire.Moments(count=3, sum=6.0),
+            "max": wire.Extreme(extreme=9.0),
+            "median": wire.Histogram(low=0.0, high=4.0, counts=counts, quantile=0.5),
+        },
+    )
+    batch = wire.Batch(schema_version=1, run=run_name, records=[msgspec.Raw(wire.encode(record))])
+    run_id = wire.decode_receipt(collector.post(wire.encode(batch), media_type=wire.MSGPACK).data).run_id
+    (step,) = collector.get(f"/runs/{run_id}/steps")["items"]
+    # All four values lie in [1, 2); half of them is half of the bin: 1 + 0.5.
+    assert step["signals"] == {"mean": 2.0, "max": 9.0, "median": 1.5}
+
+
+def test_a_run_keeps_its_config_and_lists_its_signals(collector, run_name):
+    """Config is given back as JSON, non-finite numbers spelled; the signals seen are listed."""
+    config = {"lr": 1e-6, "nested": {"clip": [0.2, "NaN"]}}
+    run_id = collector.run(
+        run=run_name, config=config, capability="L3", records=[{"step": 0, "scalars": {"b": 1, "a": 1}}]
+    )
+    run = collector.get(f"/runs/{run_id}")
+    assert run["config"] == config
+    assert run["signals"] == ["a", "b"]
+    assert (run["capability"], run["status"], run["last_step"]) == ("L3", "running", 0)
+
+
+def test_runs_are_listed_in_parts_that_do_not_overlap(start_collector):
+    """Following `next` gives every run once, the newest first."""
+    collector = start_collector()
+    for number in range(5):
+        collector.send(run=f"r{number}", project="odd" if number % 2 else "even")
+    names, cursor = [], None
+    while True:
+        page = collector.get("/runs", limit=2, **({"cursor": cursor} if cursor else {}))
+        names += [run["name"] for run in page["items"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert names == ["r4", "r3", "r2", "r1", "r0"]
+    assert [run["name"] for run in collector.get("/runs", project="odd")["items"]] == ["r3", "r1"]
+    assert collector.get("/runs", status="lost")["items"] == []

@@ -1,0 +1,64 @@
+"""One run while a batch or a tick works on it, inside one transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from monitor_server.answers import StepEvent, alert_item, run_item
+from monitor_server.assembly import StepRecords
+from monitor_server.detection.protocol import Phase
+from monitor_server.store.alerts import Alert
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.runs import Run
+from monitor_server.store.steps import Step
+from monitor_server.stream import Event
+
+__all__ = ["Key", "Work"]
+
+Key = tuple[int, int]
+"""Attempt and step: the order in which detection takes them."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """What is at hand: the store, the run, the records of the steps touched, and the events to tell afterwards."""
+
+    repositories: Repositories
+    run: Run
+    now: float
+    steps: dict[Key, StepRecords] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    _attempts: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def world_size(self, attempt: int) -> int:
+        """Give how many ranks an attempt has."""
+        return self._attempt(attempt)[1]
+
+    def tell_steps(self, steps: Sequence[Step]) -> None:
+        """Note an event for each step."""
+        for step in steps:
+            event = StepEvent(
+                run_id=self.run.id,
+                attempt=self._attempt(step.attempt)[0],
+                step=step.step,
+                phase=Phase(self.run.phase),
+                signals=dict(step.signals),
+            )
+            self.events.append(Event(kind="step", run_id=self.run.id, data=event.model_dump_json()))
+
+    def tell_alerts(self, changed: Sequence[Alert]) -> None:
+        """Note an event for each alert that opened, became more severe or resolved."""
+        for alert in changed:
+            row = {name: getattr(alert, name) for name in alert.__slots__}
+            item = alert_item(row | {"run": self.run.name, "project": self.run.project})
+            self.events.append(Event(kind="alert", run_id=self.run.id, data=item.model_dump_json()))
+
+    def tell_run(self, *, lost_factor: float) -> None:
+        """Note an event for the run as it is written."""
+        row = self.repositories.runs.view(self.run.id, now=self.now, lost_factor=lost_factor)
+        if row is not None:
+            self.events.append(Event(kind="run", run_id=self.run.id, data=run_item(row).model_dump_json()))
+
+    def _attempt(self, attempt: int) -> tuple[int, int]:
+        if not self._attempts:
+            self._attempts = self.repositories.runs.attempts(self.run.id)
+        return self._attempts[attempt]

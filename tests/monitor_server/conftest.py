@@ -1,0 +1,80 @@
+"""What tests of the collector share: detectors that do as they are told, a clock, and a store."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import pytest
+
+from monitor_server.detection.protocol import Finding, Observation, Phase, Severity, Verdict
+from monitor_server.store.database import Store
+
+
+class ScriptedEngine:
+    """Finds what the signals say: `phase` is a place in Phase, `warn` and `page` are findings while above 0."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+
+    def update(self, observation: Observation) -> Verdict:
+        """Do as the signals say."""
+        signals = observation.signals
+        if signals.get("fail", 0) > 0:
+            raise ArithmeticError("told to fail")
+        self.seen.append([observation.attempt, observation.step])
+        findings = [
+            Finding(
+                kind="scripted",
+                severity=severity,
+                step=observation.step,
+                score=signals[name],
+                threshold=0.0,
+                summary=f"{name} is {signals[name]}",
+                evidence={"seen": self.seen, "score": signals[name]},
+            )
+            for name, severity in (("warn", Severity.WARNING), ("page", Severity.CRITICAL))
+            if signals.get(name, 0) > 0
+        ]
+        phase = list(Phase)[int(signals.get("phase", 1))]
+        return Verdict(step=observation.step, phase=phase, findings=findings)
+
+    def state(self) -> dict[str, Any]:
+        """Give what was seen."""
+        return {"seen": self.seen}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Go on."""
+        engine = cls()
+        engine.seen = list(state["seen"])
+        return engine
+
+
+class StepClock:
+    """A clock that stands until it is told to move."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+@pytest.fixture
+def scripted() -> type[ScriptedEngine]:
+    """Detectors that do as the signals say."""
+    return ScriptedEngine
+
+
+@pytest.fixture
+def clock() -> StepClock:
+    """A clock that moves by `clock.now += seconds`."""
+    return StepClock()
+
+
+@pytest.fixture
+def store(tmp_path: Any) -> Iterator[Store]:
+    """An empty store."""
+    opened = Store.open(f"sqlite:///{tmp_path / 'store.db'}")
+    yield opened
+    opened.close()

@@ -1,0 +1,92 @@
+"""Alerts: opened, kept, made more severe, resolved; and what the clock finds."""
+
+import pytest
+
+from tests.live import eventually
+
+
+@pytest.fixture
+def live(start_collector, scripted, clock):
+    return start_collector(engine=scripted, clock=clock, stall_minimum_seconds=100, stall_factor=5, lost_factor=10)
+
+
+def _step(live, step, *, time=None, **signals):
+    record = {"step": step, "scalars": signals} | ({} if time is None else {"time": time})
+    return live.send(run="r", records=[record])
+
+
+def _alerts(live):
+    return [
+        (a["kind"], a["severity"], a["state"], a["opened_step"], a["last_step"], a["resolved_step"])
+        for a in live.get("/alerts")["items"]
+    ]
+
+
+def test_an_alert_fires_while_it_is_found_and_opens_anew_when_it_comes_back(live):
+    """One alert for each time it holds; the receipt tells the trainer which fire."""
+    assert "alerts" not in _step(live, 0, warn=0.0)
+    told = _step(live, 1, warn=1.0)["alerts"]
+    assert [(notice["kind"], notice["severity"], notice["opened_step"]) for notice in told] == [
+        ("scripted", "warning", 1)
+    ]
+    _step(live, 2, warn=1.0)
+    assert _alerts(live) == [("scripted", "warning", "firing", 1, 2, None)]
+    _step(live, 3, warn=0.0)
+    _step(live, 4, warn=1.0)
+    assert _alerts(live) == [
+        ("scripted", "warning", "firing", 4, 4, None),
+        ("scripted", "warning", "resolved", 1, 2, 3),
+    ]
+    assert len({alert["id"] for alert in live.get("/alerts")["items"]}) == 2
+
+
+def test_an_alert_becomes_more_severe_and_not_less(live):
+    """A page replaces the warning's severity and evidence; the same alert stays."""
+    _step(live, 0, warn=1.0, phase=3)
+    _step(live, 1, warn=1.0, page=2.0)
+    (alert,) = live.get("/alerts")["items"]
+    assert (alert["severity"], alert["summary"], alert["phase"]) == ("critical", "page is 2.0", "decay")
+    _step(live, 2, warn=1.0)
+    assert live.get("/alerts", severity="critical", state="firing")["items"][0]["last_step"] == 2
+
+
+def test_non_finite_evidence_is_told(live):
+    """A score of infinity is evidence like any other."""
+    _step(live, 0, warn="Infinity")
+    assert live.get("/alerts")["items"][0]["evidence"]["score"] == "Infinity"
+
+
+def test_a_run_without_steps_is_stalled_then_lost_and_recovers(live, clock):
+    """After 100 s stalled, after 1,000 s lost; each is an alert of its own, and a step resolves both."""
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    ask = lambda: live.get(f"/runs/{run_id}")  # noqa: E731
+    assert (ask()["status"], ask()["phase"]) == ("running", "healthy")
+    clock.now += 101
+    eventually(lambda: _alerts(live) == [("telemetry_stale", "warning", "firing", 0, 0, None)])
+    assert (ask()["status"], ask()["phase"]) == ("stalled", "unknown")
+    clock.now += 900
+    eventually(lambda: ("trainer_lost", "critical", "firing", 0, 0, None) in _alerts(live))
+    assert ask()["status"] == "lost"
+    assert live.get("/runs", status="lost")["items"][0]["id"] == run_id
+    _step(live, 1, a=1.0)
+    eventually(lambda: {alert[2] for alert in _alerts(live)} == {"resolved"})
+    assert (ask()["status"], ask()["phase"]) == ("running", "healthy")
+
+
+def test_a_slow_run_is_given_more_time(live, clock):
+    """Steps of 60 s give a deadline of 5 × 60 s = 300 s, not the least of 100 s."""
+    for step in range(4):
+        run_id = _step(live, step, time=clock.now + 60 * step, a=1.0)["run_id"]
+    clock.now += 299
+    assert live.get(f"/runs/{run_id}")["status"] == "running"
+    clock.now += 2
+    assert live.get(f"/runs/{run_id}")["status"] == "stalled"
+
+
+def test_a_run_ends_when_its_trainer_says_so_and_goes_on_with_a_new_attempt(live, clock):
+    """An ended run never stalls; a newer attempt makes it run again."""
+    run_id = live.run(run="r", end="finished", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    clock.now += 10_000
+    assert live.get(f"/runs/{run_id}")["status"] == "finished"
+    live.send(run="r", attempt=2)
+    assert live.get(f"/runs/{run_id}")["status"] == "running"

@@ -1,0 +1,27 @@
+"""The command line: lists over HTTP."""
+
+import pytest
+
+from monitor_server.cli import main
+
+
+def test_runs_and_alerts_are_listed(start_collector, scripted, capsys):
+    """A table with a heading and a line for each."""
+    live = start_collector(engine=scripted)
+    live.send(run="r", project="p", records=[{"step": 3, "scalars": {"warn": 1.0}}])
+    assert main(["runs", "--url", live.url]) == 0
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split()[:4] == ["project", "name", "status", "phase"]
+    assert line.split()[:6] == ["p", "r", "running", "healthy", "3", "1"]
+    assert main(["alerts", "--url", live.url]) == 0
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split()[:6] == ["p", "r", "warning", "firing", "scripted", "3"]
+
+
+@pytest.mark.parametrize("command", ["runs", "alerts"])
+def test_a_collector_that_does_not_answer_is_said_in_one_line(command, capsys, unused_port):
+    """Status 1, the address, and what to do."""
+    assert main([command, "--url", f"http://127.0.0.1:{unused_port}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(unused_port) in line
+    assert "rlvitals serve" in line

@@ -1,0 +1,90 @@
+"""One error shape, on every path that can fail; and the description of the API is valid."""
+
+import pytest
+
+from monitor_server import errors
+
+PATHS = [
+    "/runs", "/runs/{run_id}", "/runs/{run_id}/series", "/runs/{run_id}/steps", "/runs/{run_id}/phases",
+    "/runs/{run_id}/alerts", "/alerts", "/stream", "/ingest",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "error"),
+    [
+        ("GET", "/api/v1/runs/nobody", 404, "UnknownRun"),
+        ("GET", "/api/v1/runs/nobody/series", 404, "UnknownRun"),
+        ("GET", "/api/v1/runs/nobody/steps", 404, "UnknownRun"),
+        ("GET", "/api/v1/runs/nobody/phases", 404, "UnknownRun"),
+        ("GET", "/api/v1/runs/nobody/alerts", 404, "UnknownRun"),
+        ("GET", "/api/v1/nothing", 404, "UnknownPath"),
+        ("GET", "/api/v2/runs", 404, "UnknownPath"),
+        ("GET", "/api/", 404, "UnknownPath"),
+        ("POST", "/api/nothing", 404, "UnknownPath"),
+        ("GET", "/nothing", 404, "UnknownPath"),
+        ("GET", "/api/v1/ingest", 405, "MethodNotAllowed"),
+        ("DELETE", "/api/v1/runs", 405, "MethodNotAllowed"),
+        ("POST", "/api/v1/alerts", 405, "MethodNotAllowed"),
+        ("POST", "/healthz", 405, "MethodNotAllowed"),
+        ("POST", "/metrics", 405, "MethodNotAllowed"),
+        ("POST", "/api/v1/ingest", 415, "UnsupportedMediaType"),
+        ("GET", "/api/v1/runs?limit=0", 422, "InvalidField"),
+        ("GET", "/api/v1/runs?limit=many", 422, "InvalidField"),
+        ("GET", "/api/v1/runs?status=dead", 422, "InvalidField"),
+        ("GET", "/api/v1/runs?cursor=abc", 422, "InvalidField"),
+        ("GET", "/api/v1/runs?cursor=99999999999999999999", 422, "InvalidField"),
+        ("GET", "/api/v1/alerts?severity=fatal", 422, "InvalidField"),
+        ("GET", "/api/v1/runs/nobody/series?max_points=1", 422, "InvalidField"),
+        ("GET", "/api/v1/runs/nobody/steps?from_step=-1", 422, "InvalidField"),
+    ],
+)
+def test_every_error_has_the_one_shape(collector, method, path, status, error):
+    """Status, class and message; never a page, a traceback or another shape."""
+    answer = collector.pool.request(method, collector.url + path)
+    told = answer.json()
+    assert (answer.status, told["error"]) == (status, error)
+    assert set(told) == {"error", "detail"}
+    assert told["detail"]
+    assert not told["detail"].endswith(".")
+
+
+def test_a_failure_of_ours_has_the_shape_too(start_collector):
+    """An unexpected exception is a 500 that tells nothing of the inside."""
+    live = start_collector()
+    live.app.state.collector.store._engine.dispose()
+    live.app.state.collector.store._engine.connect = None
+    answer = live.pool.request("GET", f"{live.url}/api/v1/runs")
+    assert (answer.status, answer.json()["error"]) == (500, "InternalError")
+    assert "Traceback" not in answer.data.decode()
+
+
+def test_the_tree_in_the_docstring_names_every_error():
+    """Whoever adds an error draws it."""
+    missing = [name for name in errors.__all__ if name[0].isupper() and name not in (errors.__doc__ or "")]
+    assert missing == ["ErrorAnswer"]
+
+
+def test_the_api_describes_itself(collector):
+    """OpenAPI names every path of docs/api.md with a typed success answer."""
+    document = collector.pool.request("GET", f"{collector.url}/openapi.json").json()
+    assert document["openapi"].startswith("3.")
+    assert {f"/api/v1{path}" for path in PATHS} | {"/healthz", "/readyz", "/metrics"} == set(document["paths"])
+    references = [part["$ref"] for part in _objects(document) if "$ref" in part]
+    for reference in references:
+        found = document
+        for part in reference.removeprefix("#/").split("/"):
+            found = found[part]
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            assert operation["summary"], path
+            assert "200" in operation["responses"], path
+    assert collector.pool.request("GET", f"{collector.url}/docs").status == 200
+
+
+def _objects(node):
+    if isinstance(node, dict):
+        yield node
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for child in children:
+        yield from _objects(child)

@@ -1,0 +1,105 @@
+"""Exposition: live runs and the collector's counters, bounded, read at each scrape."""
+
+import pytest
+from prometheus_client import REGISTRY
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.live import eventually
+
+
+def _samples(live):
+    text = live.pool.request("GET", f"{live.url}/metrics").data.decode()
+    return {
+        (sample.name, *(sample.labels[key] for key in sorted(sample.labels))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def live(start_collector, scripted, clock):
+    return start_collector(engine=scripted, clock=clock, exposed_signals=3, exposed_runs=2)
+
+
+def test_a_live_run_is_exposed_with_phase_signals_and_alerts(live, clock):
+    """One for the phase it is in and nought for the others; the newest values; what fires."""
+    records = [
+        {"step": step, "time": clock.now + 7 * step, "scalars": {"phase": 3.0, "warn": 1.5, "nan": "NaN"}}
+        for step in (0, 1)
+    ]
+    live.send(run="r", project="p", records=records)
+    found = _samples(live)
+    # Labels are in the order of their names: phase, project, run; kind, project, run, severity.
+    assert {key[1]: value for key, value in found.items() if key[0] == "rlvitals_run_phase"} == {
+        "warmup": 0, "healthy": 0, "stagnation": 0, "decay": 1, "acceleration": 0, "collapsed": 0, "unknown": 0,
+    }  # fmt: skip
+    assert found["rlvitals_signal", "p", "r", "warn"] == 1.5
+    assert found["rlvitals_signal", "p", "r", "nan"] != found["rlvitals_signal", "p", "r", "nan"]
+    assert found["rlvitals_alert_firing", "scripted", "p", "r", "warning"] == 1
+    assert found["rlvitals_run_last_step_timestamp_seconds", "p", "r"] == clock.now
+    assert found["rlvitals_run_step_seconds", "p", "r"] == 7
+
+
+def test_the_series_of_an_ended_run_go_away(live):
+    """Only runs that have not ended are exposed."""
+    live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    assert any("r" in key[1:] for key in _samples(live))
+    live.send(run="r", end="stopped")
+    assert not any("r" in key[1:] for key in _samples(live))
+
+
+def test_what_is_exposed_is_bounded(live, clock):
+    """At most so many runs, the last heard first, and so many signals each."""
+    for number in range(4):
+        clock.now += 1
+        live.send(run=f"r{number}", records=[{"step": 0, "scalars": {f"s{i}": 1.0 for i in range(9)}}])
+    exposed = [key for key in _samples(live) if key[0] == "rlvitals_signal"]
+    assert {key[2] for key in exposed} == {"r2", "r3"}
+    assert len(exposed) == 2 * 3
+
+
+def test_ingest_and_detection_are_counted(live):
+    """Stored, refused and repeated records, bytes and times."""
+    batch = {"run": "r", "records": [{"step": 0, "scalars": {"a": 1.0}}, {"stp": 1}]}
+    live.send(**batch)
+    live.send(**batch)
+    found = _samples(live)
+    assert found["rlvitals_ingest_records_total",] == 1
+    assert found["rlvitals_ingest_rejected_total",] == 2
+    assert found["rlvitals_ingest_duplicates_total",] == 1
+    assert found["rlvitals_ingest_bytes_total",] > 100
+    assert found["rlvitals_ingest_seconds_count",] == 2
+    assert found["rlvitals_detection_seconds_count",] == 1
+
+
+def test_collectors_in_one_process_count_apart(start_collector):
+    """Each has its own registry; nothing is registered globally."""
+    first, second = start_collector(), start_collector()
+    first.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    assert _samples(first)["rlvitals_ingest_records_total",] == 1
+    assert _samples(second)["rlvitals_ingest_records_total",] == 0
+    assert REGISTRY.get_sample_value("rlvitals_ingest_records_total") is None
+
+
+def test_health_and_readiness(start_collector):
+    """The process lives; it is ready while store and writer answer, and says so when they do not."""
+    live = start_collector()
+    for path in ("/healthz", "/readyz"):
+        answer = live.pool.request("GET", live.url + path)
+        assert (answer.status, answer.json()) == (200, {"status": "ok"})
+    live.app.state.collector.writer.stop()
+    answer = eventually(lambda: live.pool.request("GET", live.url + "/readyz"))
+    assert (answer.status, answer.json()["error"]) == (503, "Unavailable")
+    live.app.state.collector.writer._thread = _Ended()
+
+
+class _Ended:
+    """Stands for a thread that has ended, so that the collector can be stopped a second time."""
+
+    def is_alive(self):
+        """Say no."""
+        return False
+
+    def join(self):
+        """Return at once."""
+        return

@@ -1,0 +1,74 @@
+"""Series: whole when short, thinned to their extremes when long."""
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor_server.series import downsample
+from monitor_server.store.steps import Column
+
+
+def _column(values):
+    return Column(signal="a", steps=np.arange(len(values)) * 3, values=np.array(values, dtype=np.float64))
+
+
+def test_a_short_series_is_given_whole():
+    """As many points as allowed are not touched."""
+    column = _column([1.0] * 10)
+    assert downsample(column, max_points=10) is column
+
+
+@given(values=st.lists(st.floats(allow_nan=False), min_size=11, max_size=400), max_points=st.integers(10, 50))
+def test_extremes_and_ends_are_kept(values, max_points):
+    """At most so many points, in order, among them the first, the last, the least and the largest."""
+    thin = downsample(_column(values), max_points=max_points)
+    assert len(thin.steps) <= max_points
+    assert list(thin.steps) == sorted(set(thin.steps.tolist()))
+    assert (thin.values[0], thin.values[-1]) == (values[0], values[-1])
+    assert {min(values), max(values)} <= set(thin.values.tolist())
+    assert all(
+        values[step // 3] == value for step, value in zip(thin.steps.tolist(), thin.values.tolist(), strict=True)
+    )
+
+
+def test_a_single_nan_is_not_thinned_away():
+    """One NaN among a thousand values stays to be drawn."""
+    values = [float(number) for number in range(1000)]
+    values[617] = math.nan
+    assert np.isnan(downsample(_column(values), max_points=20).values).any()
+
+
+def test_series_are_cut_and_thinned_by_the_query(collector, run_name):
+    """A range of steps, both ends included, of the signals asked for; an unknown signal is empty."""
+    records = [{"step": step, "scalars": {"a": step, "b": -step}} for step in range(100)]
+    run_id = collector.run(run=run_name, records=records)
+    path = f"/runs/{run_id}/series"
+    first, second = collector.get(path, signals="a", from_step=10, to_step=12)["items"], collector.get(path)["items"]
+    assert first == [{"signal": "a", "steps": [10, 11, 12], "values": [10.0, 11.0, 12.0]}]
+    assert [item["signal"] for item in second] == ["a", "b"]
+    assert len(collector.get(path, signals="a", max_points=10)["items"][0]["steps"]) <= 10
+    assert collector.get(path, signals="none")["items"] == [{"signal": "none", "steps": [], "values": []}]
+
+
+def test_a_signal_that_comes_later_or_pauses_has_only_its_own_steps(collector, run_name):
+    """Not observed is absent, not zero and not NaN."""
+    scalars = [{"a": 1.0}, {"a": 2.0, "b": 3.0}, {"b": "NaN"}]
+    records = [{"step": step, "scalars": values} for step, values in enumerate(scalars)]
+    run_id = collector.run(run=run_name, records=records)
+    assert collector.get(f"/runs/{run_id}/series")["items"] == [
+        {"signal": "a", "steps": [0, 1], "values": [1.0, 2.0]},
+        {"signal": "b", "steps": [1, 2], "values": [3.0, "NaN"]},
+    ]
+
+
+def test_steps_are_given_in_parts(collector, run_name):
+    """Following `next` gives every step once, in order."""
+    run_id = collector.run(run=run_name, records=[{"step": step, "scalars": {"a": step}} for step in range(7)])
+    found, cursor = [], {}
+    while cursor is not None:
+        page = collector.get(f"/runs/{run_id}/steps", limit=3, **cursor)
+        found += [step["step"] for step in page["items"]]
+        cursor = {"cursor": page["next"]} if page["next"] else None
+    assert found == list(range(7))

@@ -1,0 +1,136 @@
+"""Starting and ending: one clear line and a status for what cannot work, no traceback, nothing half done."""
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+import urllib3
+
+from monitor_server.cli import main
+from tests.live import eventually
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """Call `rlvitals serve`, which must end with status 1 and one line on standard error that says why."""
+
+    def refused(*arguments, says):
+        monkeypatch.setenv("RLVITALS_DASHBOARD", "")
+        assert main(["serve", *arguments]) == 1
+        told = capsys.readouterr()
+        (line,) = told.err.strip().splitlines()
+        assert line.startswith("rlvitals: ")
+        assert all(part in line for part in says), line
+        assert told.out == ""
+
+    return refused
+
+
+def test_a_taken_port_is_said_in_one_line(refused, tmp_path):
+    """The line names the address and what to change; no database is left behind."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused("--port", port, "--database", f"sqlite:///{tmp_path}/x.db", says=[port, "in use", "--port"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_newer_database_is_left_alone(refused, tmp_path):
+    """A database migrated by a later version is named, with both versions, and not touched."""
+    database = tmp_path / "newer.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('9999')")
+    connection.close()
+    says = ["newer", "9999", "0001", "upgrade rlvitals"]
+    refused("--port", "0", "--database", f"sqlite:///{database}", says=says)
+    with sqlite3.connect(database) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    connection.close()
+    assert tables == [("alembic_version",)]
+
+
+@pytest.mark.parametrize(
+    ("database", "says"),
+    [
+        ("sqlite:////proc/rlvitals.db", "unable to open"),
+        ("sqlite:////nowhere/at/all.db", "unable to open"),
+        ("sqlite:////etc", "unable to open"),
+        ("sqlite:////etc/hostname", "not a database"),
+        ("mysql+nothing://x", "RLVITALS_DATABASE_URL"),
+        ("rubbish", "RLVITALS_DATABASE_URL"),
+    ],
+)
+def test_an_unusable_database_is_said_in_one_line(refused, database, says):
+    """No permission, no folder, a folder, another file, another URL: each names itself."""
+    refused("--port", "0", "--database", database, says=[says])
+
+
+def test_a_read_only_database_is_said_in_one_line(refused, tmp_path):
+    """A database file that cannot be written is refused at the start, not at the first record."""
+    if os.geteuid() == 0:
+        uri = f"sqlite:///file:{tmp_path / 'x.db'}?mode=ro&uri=true"
+        sqlite3.connect(tmp_path / "x.db").close()
+    else:
+        tmp_path.chmod(0o500)
+        uri = f"sqlite:///{tmp_path / 'x.db'}"
+    refused("--port", "0", "--database", uri, says=["cannot be opened for writing"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PORT", "99999"), ("PORT", "eighty"), ("STALL_FACTOR", "-1"), ("LOG_LEVEL", "loud")]
+)
+def test_a_setting_out_of_range_is_said_in_one_line(refused, monkeypatch, name, value):
+    """The line names the variable."""
+    monkeypatch.setenv(f"RLVITALS_{name}", value)
+    refused(says=[f"RLVITALS_{name}"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_collector_cleanly(tmp_path, number):
+    """It prints its address in one line, ends while a stream is open, and leaves no traceback."""
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "monitor_server.cli",
+            "serve",
+            "--port",
+            "0",
+            "--database",
+            f"sqlite:///{tmp_path}/x.db",
+        ],
+        env=os.environ | {"RLVITALS_DASHBOARD": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        line = process.stdout.readline()
+        url = line.split(" on ")[1].split(" ")[0]
+        with urllib3.PoolManager(retries=False) as pool:
+            eventually(lambda: _is_ready(pool, url), seconds=30)
+            stream = pool.request("GET", f"{url}/api/v1/stream", preload_content=False)
+            assert stream.readline() == b": listening\n"
+            process.send_signal(number)
+            assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+            stream.close()
+        assert process.stderr.read() == ""
+
+
+def _is_ready(pool, url):
+    try:
+        return pool.request("GET", f"{url}/readyz").status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
+
+
+def test_without_the_dashboard_the_api_works(start_collector, caplog):
+    """A dashboard that is not installed costs one line in the log."""
+    live = start_collector(dashboard="no_such_dashboard.app:attach")
+    assert live.get("/runs")["items"] == []
+    (line,) = [record for record in caplog.records if record.name == "monitor_server.app"]
+    assert "no_such_dashboard" in line.message

@@ -1,0 +1,152 @@
+"""Steps: ranks merge, deadlines pass, attempts begin; detection sees each step once and in order."""
+
+import msgspec
+import pytest
+
+from tests.live import eventually
+
+
+def _moments(total, count):
+    return {"type": "moments", "sum": total, "count": count}
+
+
+def _send(live, rank, step, *, world_size=2, attempt=1, **record):
+    return live.send(
+        run="r", rank=rank, world_size=world_size, attempt=attempt, records=[{"step": step, "seq": step, **record}]
+    )
+
+
+def _steps(live):
+    (run,) = live.get("/runs")["items"]
+    return live.get(f"/runs/{run['id']}/steps")["items"]
+
+
+def _seen(live):
+    """What the scripted engine was given, from the state that the store holds."""
+    (run,) = live.get("/runs")["items"]
+    with live.app.state.collector.store.read() as repositories:
+        saved = repositories.detector_states.load(run["id"])
+    return [] if saved is None else msgspec.msgpack.decode(saved.state)["seen"]
+
+
+@pytest.fixture
+def live(start_collector, scripted, clock):
+    return start_collector(engine=scripted, clock=clock, step_deadline_seconds=60)
+
+
+def test_a_step_is_complete_when_all_ranks_have_reported(live):
+    """Two ranks' shares merge: (6 + 2) / (3 + 1) = 2; rank 0 speaks for scalars; before, there is no step."""
+    _send(live, 1, 0, scalars={"lr": 9.0}, summaries={"loss": _moments(2.0, 1)})
+    assert _steps(live) == []
+    _send(live, 0, 0, scalars={"lr": 1.0}, summaries={"loss": _moments(6.0, 3)})
+    (step,) = _steps(live)
+    assert step["signals"] == {"lr": 1.0, "loss": 2.0}
+    assert _seen(live) == [[1, 0]]
+
+
+def test_a_step_is_complete_when_its_deadline_has_passed(live, clock):
+    """A rank that never reports delays a step by the deadline, not for ever."""
+    _send(live, 0, 0, scalars={"a": 1.0})
+    clock.now += 59
+    _send(live, 0, 1, scalars={"a": 2.0})
+    assert _steps(live) == []
+    clock.now += 1
+    eventually(lambda: [step["step"] for step in _steps(live)] == [0])
+    clock.now += 59
+    eventually(lambda: [step["step"] for step in _steps(live)] == [0, 1])
+    assert _seen(live) == [[1, 0], [1, 1]]
+
+
+def test_a_step_that_waits_holds_back_the_later_ones(live):
+    """Step 1 is whole before step 0, yet detection sees 0 first."""
+    _send(live, 0, 0, scalars={"a": 1.0})
+    _send(live, 0, 1, scalars={"a": 2.0})
+    _send(live, 1, 1)
+    assert _steps(live) == []
+    _send(live, 1, 0)
+    assert [step["step"] for step in _steps(live)] == [0, 1]
+    assert _seen(live) == [[1, 0], [1, 1]]
+
+
+def test_a_late_shard_mends_the_step_and_detection_does_not_see_it_again(live, clock):
+    """After the deadline rank 1's share still counts: mean (1 + 3) / 2 = 2."""
+    _send(live, 0, 0, summaries={"loss": _moments(1.0, 1)})
+    clock.now += 60
+    eventually(lambda: _steps(live))
+    _send(live, 1, 0, summaries={"loss": _moments(3.0, 1)})
+    assert _steps(live)[0]["signals"] == {"loss": 2.0}
+    assert _seen(live) == [[1, 0]]
+
+
+def test_a_summary_that_cannot_merge_is_refused_and_the_step_lives(live):
+    """A mean beside a maximum of the same name is refused by name and rank."""
+    _send(live, 0, 0, summaries={"loss": _moments(1.0, 1)})
+    receipt = _send(live, 1, 0, summaries={"loss": {"type": "extreme", "extreme": 1.0}})
+    (rejection,) = receipt["rejected"]
+    assert rejection["error"] == "SummaryConflict"
+    assert "'loss' at step 0" in rejection["detail"]
+    _send(live, 1, 0, summaries={"loss": _moments(3.0, 1)})
+    assert _steps(live)[0]["signals"] == {"loss": 2.0}
+
+
+def test_a_step_that_goes_backwards_mends_history_without_detection(live):
+    """Within an attempt, an earlier step is stored in its place; the run's last step stays."""
+    for step in (5, 6, 2):
+        _send(live, 0, step, world_size=1, scalars={"a": float(step)})
+    assert [step["step"] for step in _steps(live)] == [2, 5, 6]
+    assert _seen(live) == [[1, 5], [1, 6]]
+    assert live.get("/runs")["items"][0]["last_step"] == 6
+
+
+def test_a_new_attempt_at_a_lower_step_is_a_rewind(live):
+    """The newest attempt's value stands at every step, detection sees the new attempt, phases are told anew."""
+    for step in range(4):
+        _send(live, 0, step, world_size=1, attempt=100, scalars={"a": 1.0, "phase": float(step)})
+    _send(live, 0, 2, world_size=1, attempt=200, scalars={"a": 2.0, "phase": 1.0})
+    (run,) = live.get("/runs")["items"]
+    assert (run["attempt"], run["last_step"], run["phase"]) == (2, 2, "healthy")
+    (series,) = live.get(f"/runs/{run['id']}/series", signals="a")["items"]
+    assert series == {"signal": "a", "steps": [0, 1, 2, 3], "values": [1.0, 1.0, 2.0, 1.0]}
+    assert [step["attempt"] for step in _steps(live)] == [1, 1, 2, 1]
+    assert _seen(live) == [[100, 0], [100, 1], [100, 2], [100, 3], [200, 2]]
+    assert live.get(f"/runs/{run['id']}/phases")["items"] == [
+        {"phase": "warmup", "from_step": 0, "to_step": 0},
+        {"phase": "healthy", "from_step": 1, "to_step": None},
+    ]
+
+
+def test_a_new_attempt_completes_what_the_old_one_left(live):
+    """The old launch is gone: its half-reported step need not wait for the deadline."""
+    _send(live, 0, 0, attempt=1, scalars={"a": 1.0})
+    _send(live, 0, 0, attempt=2, world_size=1, scalars={"a": 2.0})
+    assert _seen(live) == [[1, 0], [2, 0]]
+    assert _steps(live)[0]["signals"] == {"a": 2.0}
+
+
+def test_records_of_an_old_attempt_that_come_late_are_stored_only(live):
+    """A spool sent after the restart fills the gaps; detection does not go back."""
+    _send(live, 0, 5, world_size=1, attempt=2, scalars={"a": 2.0})
+    _send(live, 0, 4, world_size=1, attempt=1, scalars={"a": 1.0})
+    assert [(step["step"], step["attempt"]) for step in _steps(live)] == [(4, 1), (5, 2)]
+    assert _seen(live) == [[2, 5]]
+
+
+def test_a_failing_detector_costs_no_record(live):
+    """The step is stored, an alert says that detection failed, and the next step is detected."""
+    _send(live, 0, 0, world_size=1, scalars={"fail": 1.0})
+    (run,) = live.get("/runs")["items"]
+    (alert,) = live.get(f"/runs/{run['id']}/alerts")["items"]
+    assert (alert["kind"], alert["state"], run["phase"]) == ("monitor_degraded", "firing", "unknown")
+    _send(live, 0, 1, world_size=1, scalars={"fail": 0.0})
+    assert live.get(f"/runs/{run['id']}/alerts")["items"][0]["state"] == "resolved"
+    assert _seen(live) == [[1, 1]]
+
+
+def test_detection_goes_on_from_its_saved_state_after_a_restart(start_collector, scripted, tmp_path):
+    """A second collector on the same database knows what the first had seen."""
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    first = start_collector(engine=scripted, database_url=url)
+    _send(first, 0, 0, world_size=1, scalars={"a": 1.0})
+    second = start_collector(engine=scripted, database_url=url)
+    _send(second, 0, 1, world_size=1, scalars={"a": 1.0})
+    assert _seen(second) == [[1, 0], [1, 1]]

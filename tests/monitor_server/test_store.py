@@ -1,0 +1,73 @@
+"""The store: packed steps round-trip, migrations and tables agree, a snapshot is consistent."""
+
+import math
+
+import numpy as np
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor_server.store.packing import column, pack, unpack
+from monitor_server.store.runs import Recent
+from monitor_server.store.tables import metadata
+
+NAMES = [f"s{place}" for place in range(6)]
+
+
+def _bits(values):
+    return {name: "nan" if math.isnan(value) else value.hex() for name, value in values.items()}
+
+
+@given(values=st.dictionaries(st.sampled_from(NAMES), st.floats()), known=st.integers(6, 9))
+def test_what_is_packed_comes_back_and_what_was_not_observed_stays_away(values, known):
+    """Every float survives to the bit, NaN as NaN; an absent signal is absent, not NaN."""
+    names = [*NAMES, *(f"later{place}" for place in range(known - 6))]
+    packed = pack(values, {name: place for place, name in enumerate(names)})
+    assert _bits(unpack(packed, names)) == _bits(values)
+
+
+@given(values=st.lists(st.none() | st.floats(), min_size=1))
+def test_a_column_tells_observed_nan_from_nothing(values):
+    """Cells of one signal, some absent and some from rows too short, give values and what was observed."""
+    rows = [pack({} if value is None else {"a": value}, {"a": 0}) for value in values] + [b""]
+    found, observed = column(rows)
+    assert observed.tolist() == [value is not None for value in values] + [False]
+    wanted = np.array([value for value in values if value is not None], dtype=np.float64)
+    np.testing.assert_array_equal(found[observed], wanted)
+
+
+def test_the_migrations_make_the_tables(store):
+    """A migrated database has exactly the tables that the code speaks of."""
+    with store.read() as repositories:
+        context = MigrationContext.configure(repositories._connection)
+        assert compare_metadata(context, metadata) == []
+
+
+def test_acknowledged_commits_reach_the_disk(store):
+    """WAL with synchronous FULL, and foreign keys on."""
+    with store.read() as repositories:
+        ask = repositories._connection.exec_driver_sql
+        assert ask("PRAGMA journal_mode").scalar() == "wal"
+        assert ask("PRAGMA synchronous").scalar() == 2
+        assert ask("PRAGMA foreign_keys").scalar() == 1
+
+
+def test_the_step_time_is_the_median_of_steps_taken():
+    """Steps 0, 1, 2, 4 at 0, 10, 20, 60 s took 10, 10 and (60 - 20) / 2 = 20 s: the median is 10."""
+    recent = Recent()
+    for step, time in ((0, 0.0), (1, 10.0), (2, 20.0), (4, 60.0)):
+        recent.add(step=step, time=time, reward=None)
+    assert recent.step_seconds() == 10.0
+    recent.add(step=0, time=500.0, reward=1.0)  # a rewind is no step time
+    assert recent.step_seconds() == 10.0
+    assert recent.rewards == [1.0]
+
+
+def test_recent_steps_are_bounded():
+    """The newest 64 are kept."""
+    recent = Recent()
+    for step in range(200):
+        recent.add(step=step, time=float(step), reward=float(step))
+    assert recent.rewards == [float(step) for step in range(136, 200)]
+    assert len(recent.times) == 64

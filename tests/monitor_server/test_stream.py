@@ -1,0 +1,103 @@
+"""The stream: steps, alerts and runs are pushed after their commit, and a slow reader is told what it missed."""
+
+import asyncio
+import contextlib
+import json
+import socket
+
+from monitor_server.stream import Broadcast, Event
+from tests.live import eventually
+
+
+@contextlib.contextmanager
+def _listening(live, **query):
+    answer = live.pool.request("GET", f"{live.url}/api/v1/stream", fields=query, preload_content=False)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = _events(answer)
+    assert next(events) == (None, None)
+    try:
+        yield events
+    finally:
+        answer.close()
+
+
+def _events(answer):
+    """Give (event, data) of each block; (None, None) for a comment."""
+    kind = data = None
+    while line := answer.readline():
+        text = line.decode().rstrip("\n")
+        if text.startswith("event: "):
+            kind = text[7:]
+        elif text.startswith("data: "):
+            data = json.loads(text[6:])
+        elif not text:
+            yield kind, data
+            kind = data = None
+
+
+def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
+    """Who reads the event can read the step; a new run, its step and its alert arrive."""
+    live = start_collector(engine=scripted)
+    with _listening(live) as events:
+        run_id = live.run(run="r", records=[{"step": 4, "scalars": {"warn": "Infinity"}}])
+        told = {}
+        while len(told) < 3:
+            kind, data = next(events)
+            told[kind] = data
+    assert told["step"] == {
+        "run_id": run_id,
+        "attempt": 1,
+        "step": 4,
+        "phase": "healthy",
+        "signals": {"warn": "Infinity"},
+    }
+    assert (told["run"]["id"], told["run"]["status"], told["run"]["last_step"]) == (run_id, "running", 4)
+    assert (told["alert"]["kind"], told["alert"]["state"], told["alert"]["run"]) == ("scripted", "firing", "r")
+    assert live.get(f"/runs/{run_id}/steps")["items"][0]["step"] == 4
+
+
+def test_a_subscriber_to_one_run_hears_of_no_other(collector, run_name):
+    """Events of other runs do not reach it."""
+    run_id = collector.run(run=run_name)
+    with _listening(collector, run_id=run_id) as events:
+        collector.send(run=f"{run_name}-other", records=[{"step": 0, "scalars": {"a": 0.0}}])
+        collector.send(run=run_name, records=[{"step": 1, "scalars": {"a": 1.0}}])
+        heard = next(data for kind, data in events if kind == "step")
+    assert (heard["run_id"], heard["step"]) == (run_id, 1)
+
+
+def test_streams_end_when_the_collector_does(start_collector):
+    """An open page does not keep the process alive."""
+    live = start_collector()
+    with _listening(live) as events:
+        live.app.state.collector.broadcast._loop.call_soon_threadsafe(live.app.state.collector.broadcast.close)
+        assert list(events) == []
+
+
+def test_a_reader_that_goes_away_is_forgotten(start_collector):
+    """The collector holds nothing for a subscriber whose connection is closed."""
+    live = start_collector()
+    broadcast = live.app.state.collector.broadcast
+    host, port = live.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        eventually(lambda: broadcast.wanted)
+    eventually(lambda: not broadcast.wanted)
+
+
+def test_a_slow_subscriber_loses_the_oldest_and_is_told_how_many():
+    """Of five events a queue of two keeps the last two, after the word that three were dropped."""
+
+    async def listen():
+        broadcast = Broadcast(queue_size=2)
+        broadcast.open(asyncio.get_running_loop())
+        with broadcast.subscribe() as subscription:
+            broadcast.publish([Event(kind="step", run_id="r", data=str(number)) for number in range(5)])
+            heard = []
+            async for event in subscription:
+                heard.append((event.kind, event.data))
+                if len(heard) == 3:
+                    broadcast.close()
+            return heard
+
+    assert asyncio.run(listen()) == [("dropped", '{"count": 3}'), ("step", "3"), ("step", "4")]
