@@ -1,10 +1,15 @@
 """``python -m benchmarks``: every benchmark's quick table, one after the other."""
 
 import sys
+from collections.abc import Callable
 
-from benchmarks import detection
+from benchmarks import cold_import, detection, log_step
 
-BENCHMARKS = {"detection": lambda: detection.main(["--runs", "5"])}
+BENCHMARKS: dict[str, Callable[[], int]] = {
+    "cold_import": cold_import.main,
+    "log_step": log_step.main,
+    "detection": lambda: detection.main(["--runs", "5"]),
+}
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ Knows torch tensors by their methods and never imports torch. Arrays are always 
 own as soon as we return.
 """
 
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,15 +15,6 @@ __all__ = ["booleans", "floats", "integers", "refuse_where"]
 
 Shape = tuple[int, ...]
 Frozen = TypeVar("Frozen", bound=NDArray[Any])
-
-
-@runtime_checkable
-class _Tensor(Protocol):
-    """As much of torch.Tensor as is needed to leave torch behind."""
-
-    dtype: object
-
-    def detach(self) -> Any: ...  # noqa: ANN401 - a tensor again, and torch is not to be imported
 
 
 def floats(name: str, value: ArrayLike, shape: Shape | None, like: str) -> NDArray[np.floating]:
@@ -93,9 +84,10 @@ def _numpy(name: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def _off_device(value: object) -> Any:  # noqa: ANN401 - whatever numpy may take
-    if not isinstance(value, _Tensor):
+    detach = getattr(value, "detach", None)
+    if detach is None:
         return value
-    tensor = value.detach()
+    tensor = detach()
     # numpy has no bfloat16.
     return (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).cpu().numpy()
 

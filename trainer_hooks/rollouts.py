@@ -45,6 +45,9 @@ class Rollouts:
             negative where there was none, shape ``(B,)``.
         texts: One text a response. Kept out of what is sent; there is no way to turn it on yet.
 
+    Attributes:
+        nbytes: Bytes held by the arrays.
+
     Raises:
         RolloutsError: If the arrays contradict each other; the message locates the first contradiction.
     """
@@ -60,6 +63,7 @@ class Rollouts:
         "group_ids",
         "logprobs",
         "mask",
+        "nbytes",
         "old_logprobs",
         "ref_logprobs",
         "rewards",
@@ -122,12 +126,8 @@ class Rollouts:
         self.control_ids = None if control_ids is None else tuple(control_ids)
         self.texts = None if texts is None else tuple(texts)
         self._check_contract()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by the arrays."""
-        held = (getattr(self, name) for name in self.__slots__)
-        return sum(array.nbytes for array in held if isinstance(array, np.ndarray))
+        held = (getattr(self, name, None) for name in self.__slots__)
+        self.nbytes = sum(array.nbytes for array in held if isinstance(array, np.ndarray))
 
     def _token_floats(self, name: str, value: ArrayLike | None) -> NDArray[np.floating] | None:
         return None if value is None else floats(name, value, self.logprobs.shape, "logprobs")
