@@ -7,5 +7,6 @@ Likelihood-Displacement Death Spiral".
 
 from trainer_hooks.losses.grpo import group_advantages, grpo_loss
 from trainer_hooks.losses.llds import lld_loss, llds_loss, llds_ma_loss
+from trainer_hooks.losses.nthr import gwhes, nthr_scales
 
-__all__ = ["group_advantages", "grpo_loss", "lld_loss", "llds_loss", "llds_ma_loss"]
+__all__ = ["group_advantages", "grpo_loss", "gwhes", "lld_loss", "llds_loss", "llds_ma_loss", "nthr_scales"]

@@ -2,19 +2,17 @@
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import torch
 
 import trainer_hooks
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.telemetry import append_log, line, rollouts
+from trainer_hooks.reference.loop import Loop
 from trainer_hooks.reference.train import Trainer
 from trainer_hooks.reference.warm_start import warm_start
 
 __all__ = ["main"]
-
-LINE_EVERY = 2
-"""Steps between two lines of the terminal."""
 
 
 def main() -> int:
@@ -27,20 +25,11 @@ def main() -> int:
             "gradient too; raise --minibatches or --epochs"
         )
     trainer = Trainer(config, warm_start(config, report=_say))
-    settings = {name: str(value) if name in ("cache", "log") else value for name, value in asdict(config).items()}
-    with trainer_hooks.connect(config.url, config.project, config.run_name, config=settings) as monitor:
-        while trainer.step_number < config.steps:
-            result = trainer.step()
-            monitor.log_step(
-                result.step,
-                scalars=result.scalars,
-                rollouts=rollouts(result, clip=config.clip),
-                grad_norm=result.grad_norm,
-            )
-            if config.log is not None:
-                append_log(config.log, result, clip=config.clip)
-            if result.step % LINE_EVERY == 0 or result.step == 1:
-                _say(line(result, str(monitor.phase)))
+    settings = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
+    with trainer_hooks.connect(
+        config.url, config.project, config.run_name, config=settings, source="reference"
+    ) as monitor:
+        Loop(config, trainer, monitor, _say).run()
     return 0
 
 

@@ -9,7 +9,10 @@ from typing import Any, Literal, Self, get_args, get_origin
 
 from trainer_hooks.losses.llds import Gate
 
-__all__ = ["PRESETS", "Config"]
+__all__ = ["PRESETS", "Config", "Verdict"]
+
+Verdict = Literal["none", "stop", "rollback", "rollback+llds"]
+"""What the trainer makes of a dying run."""
 
 
 def _option(default: Any, text: str) -> Any:  # noqa: ANN401 - a field of any type
@@ -27,7 +30,8 @@ class Config:
     steps: int = _option(200, "rollout batches to train on")
     seed: int = _option(0, "seed of questions, sampling and minibatches")
     # The objective.
-    lr: float = _option(6e-4, "learning rate of AdamW, constant")
+    lr: float = _option(6e-4, "learning rate of AdamW")
+    lr_warmup: int = _option(0, "steps over which the learning rate climbs to lr in a straight line; 0 is constant")
     lambda_: float = _option(0.0, "weight of LLDS (eq. 7); 0 is vanilla GRPO, the paper uses 0.1")
     gate: Gate = _option("response", "gate of LLDS: response (eq. 5), action (v2) or none (eq. 4)")
     mask_answer: bool = _option(False, "leave answer tokens out of LLDS (LLDS-MA, eq. 6)")
@@ -35,12 +39,12 @@ class Config:
     clip: float = _option(0.2, "ε of the clipped ratio")
     max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm; 0 leaves them alone")
     # The batch.
-    questions_per_step: int = _option(16, "questions in a rollout batch")
+    questions_per_step: int = _option(8, "questions in a rollout batch")
     group_size: int = _option(8, "responses sampled for each question")
     minibatches: int = _option(8, "optimiser steps in one pass over a rollout batch")
     epochs: int = _option(2, "passes over a rollout batch")
     temperature: float = _option(1.0, "sampling temperature")
-    held_out: int = _option(32, "fresh responses a step that are measured and never trained on")
+    held_out: int = _option(16, "fresh responses a step that are measured and never trained on")
     # The world.
     world_seed: int = _option(12345, "seed of the facts")
     entities: int = _option(96, "entities in the world")
@@ -53,7 +57,7 @@ class Config:
     width: int = _option(64, "width of the transformer")
     layers: int = _option(2, "layers of the transformer")
     heads: int = _option(4, "attention heads")
-    context: int = _option(160, "positions, prompt and feedback included")
+    context: int = _option(144, "positions, prompt and feedback included")
     warm_steps: int = _option(900, "supervised steps of the warm start")
     warm_lr: float = _option(3e-3, "learning rate of the warm start, falling to zero")
     cache: Path = _option(Path(".rlvitals"), "folder that keeps warm starts, so that a second run starts at once")
@@ -62,6 +66,12 @@ class Config:
     project: str = _option("reference", "project under which the run appears")
     run: str | None = _option(None, "name of the run; default: made from seed and λ")
     log: Path | None = _option(None, "file to append each step's numbers to, one JSON object a line")
+    # Checkpoints, and what a verdict does.
+    checkpoints: Path | None = _option(None, "folder of checkpoints; default: under the cache, by the run's name")
+    checkpoint_every: int = _option(0, "steps between checkpoints; 0 keeps none")
+    resume: bool = _option(False, "go on from the newest checkpoint, to the last bit")
+    on_acceleration: Verdict = _option("none", "what to do when the collector says that the run is dying")
+    max_rollbacks: int = _option(3, "after so many rollbacks a dying run is stopped")
     threads: int = _option(1, "torch threads")
 
     def __post_init__(self) -> None:
@@ -69,13 +79,15 @@ class Config:
         for name in positive.split():
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        for name in ("lambda_", "kl", "held_out", "max_grad_norm"):
+        for name in ("lambda_", "kl", "held_out", "max_grad_norm", "lr_warmup"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if self.questions_per_step % self.minibatches:
             raise ValueError(
                 f"minibatches must divide questions_per_step, got {self.minibatches} and {self.questions_per_step}"
             )
+        if "rollback" in self.on_acceleration and not self.checkpoint_every:
+            raise ValueError(f"on_acceleration {self.on_acceleration} needs checkpoints: set checkpoint_every")
         if self.gate not in get_args(Gate):
             raise ValueError(f"gate must be one of {', '.join(get_args(Gate))}, got {self.gate!r}")
 

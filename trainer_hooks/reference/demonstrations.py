@@ -57,7 +57,7 @@ def demonstrate(
 
 
 def _actions(world: World, question: Question, draw: random.Random, flaws: Flaws) -> list[list[int]]:
-    """Write the actions; more than are needed, because the environment may ask for another try."""
+    """Write the actions; more than are needed, because the environment may ask for another answer."""
     words, mark = world.vocabulary, world.vocabulary.mark
     actions: list[list[int]] = []
     hops = list(question.hops)
@@ -84,9 +84,8 @@ def _actions(world: World, question: Question, draw: random.Random, flaws: Flaws
     actions.append(
         [mark["<think>"], *known, *_rambling(world, draw, flaws), mark["</think>"], *_answer(world, entity, draw)]
     )
-    actions += [
-        [mark["<think>"], mark["hmm"], entity, mark["</think>"], *_answer(world, entity, draw)] for _ in range(8)
-    ]
+    thought = [mark["<think>"], mark["hmm"], entity, mark["</think>"]]
+    actions += [[*thought, *_answer(world, entity, draw)] for _ in range(8)]
     return actions
 
 

@@ -18,8 +18,8 @@ class Episode:
     Attributes:
         max_actions: After so many actions the episode is over.
         max_action_tokens: An action that has not ended by then is invalid.
-        retry: Whether a wrong first answer is told and the episode goes on, as under a verifier that lets an agent
-            try again. The reward is that of the first answer all the same, so wrong responses become long ones.
+        retry: Whether a wrong answer is told and the episode goes on, as under a verifier that lets an agent try
+            again. The reward is that of the first answer all the same, so wrong responses become long ones.
     """
 
     world: World

@@ -6,6 +6,7 @@ public SDK and nothing else; what it draws comes from generators of its own.
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,9 @@ from trainer_hooks.reference.warm_start import vocabulary_of
 from trainer_hooks.reference.world import Question, World
 
 __all__ = ["StepResult", "Trainer"]
+
+_RESEED = 1_000_003
+"""Far from any seed that a person would choose for another run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Trainer:
         """Sample a rollout batch, pass over it ``epochs`` times, measure, and give what was seen."""
         config = self.config
         self.model.eval()
+        self._set_learning_rate()
         training, held_out = self._sample()
         batch = prepare(
             self.model, training, group_size=config.group_size, minibatches=config.minibatches, generator=self.generator
@@ -66,10 +71,38 @@ class Trainer:
         self.step_number += 1
         scalars = {name: sum(update[name] for update in updates) / len(updates) for name in updates[0]}
         grad_norm = scalars.pop("grad/norm")
-        scalars["lr"] = config.lr
+        scalars["lr"] = self.optimiser.param_groups[0]["lr"]
         if probe is not None:
             scalars |= probe.after(self.model) | {"eval/reward": held_out.rewards.mean().item()}
         return StepResult(self.step_number, batch, grad_norm, scalars)
+
+    def state(self) -> dict[str, object]:
+        """Give everything that the next step depends on: tensors and plain values."""
+        return {
+            "step": self.step_number,
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "generator": self.generator.get_state(),
+            "draw": self.draw.getstate(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state that `state` gave, to the last bit."""
+        self.step_number = state["step"]
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.generator.set_state(state["generator"])
+        self.draw.setstate(state["draw"])
+
+    def reseed(self, number: int) -> None:
+        """Leave the path that led here: after a rollback the same draws would lead to the same place."""
+        self.generator.manual_seed(self.config.seed + _RESEED * number)
+        self.draw.seed(self.config.seed + _RESEED * number)
+
+    def _set_learning_rate(self) -> None:
+        share = min(1.0, (self.step_number + 1) / self.config.lr_warmup) if self.config.lr_warmup else 1.0
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.config.lr * share
 
     def _sample(self) -> tuple[Rollout, Rollout]:
         """Play the step's training groups and, in the same sweep, fresh held-out questions once each."""

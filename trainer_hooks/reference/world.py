@@ -30,28 +30,23 @@ class Question:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Token ids: marks, then junk words, relations, entities and the family names of entities."""
+    """Token ids: marks, then relations, entities and the family names of entities."""
 
     entities: int = 96
     relations: int = 8
     families: int = 24
-    junk: int = 24
 
     def __len__(self) -> int:
-        return len(MARKS) + self.junk + self.relations + self.entities + self.families
+        return len(MARKS) + self.relations + self.entities + self.families
 
     @cached_property
     def mark(self) -> dict[str, int]:
         """The id of each mark by its text."""
         return {text: number for number, text in enumerate(MARKS)}
 
-    def junk_word(self, number: int) -> int:
-        """Give the id of a junk word; junk stands in passages only."""
-        return len(MARKS) + number
-
     def relation(self, number: int) -> int:
         """Give the id of a relation."""
-        return self.junk_word(self.junk) + number
+        return len(MARKS) + number
 
     def entity(self, number: int) -> int:
         """Give the id of an entity."""
@@ -122,6 +117,5 @@ class World:
         passages: list[int] = []
         for fact in facts:
             value = self.value(fact)
-            junk = words.junk_word(draw.randrange(words.junk))
-            passages += [junk, *fact, value, self.family(value), words.mark["|"]]
+            passages += [*fact, value, self.family(value), words.mark["|"]]
         return passages

@@ -100,7 +100,7 @@ def test_tokens_are_sampled_from_the_policy_at_temperature_one():
 
 def vocabulary_of_tiny():
     """A vocabulary small enough to count."""
-    return Vocabulary(entities=4, relations=2, families=2, junk=2)
+    return Vocabulary(entities=4, relations=2, families=2)
 
 
 def test_a_context_that_is_too_short_cuts_the_episode_and_says_so(tiny):

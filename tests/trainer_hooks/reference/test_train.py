@@ -68,6 +68,12 @@ def test_kl_to_the_warm_start_is_zero_at_first_and_acts_later(tiny):
     assert weights.isfinite().all()
 
 
+def test_the_learning_rate_climbs_in_a_straight_line_and_stays(tiny):
+    """Four warm-up steps to 8e-4: a quarter more each step, then constant."""
+    results, _ = train(replace(tiny, lr=8e-4, lr_warmup=4), 5)
+    assert [result.scalars["lr"] for result in results] == pytest.approx([2e-4, 4e-4, 6e-4, 8e-4, 8e-4])
+
+
 def test_held_out_responses_are_measured_and_never_trained_on(tiny):
     """Without training groups' gradients the paired entropy change is exactly zero."""
     still, _ = train(replace(tiny, lr=1e-30), 1)

@@ -1,0 +1,106 @@
+"""Which tokens of incorrect responses pull correct ones down: NTHR scales and GWHES (Theorem A.1, eq. 8 and 9).
+
+Both compare the gradients that tokens send into the output layer. A token y after a prefix with last hidden state h
+sends r hᵀ, with the prediction error r = e_y − π(·|prefix); two tokens act on each other by
+⟨r, r'⟩ ⟨h, h'⟩ = α ⟨h, h'⟩. Summed over a set of tokens this is one matrix M = Σ r hᵀ, so everything here costs memory
+of the vocabulary times the width, never of token pairs. All functions take the responses of one group.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - torch's own idiom
+
+from trainer_hooks.losses.tokens import action_index, lifted
+
+__all__ = ["gwhes", "nthr_scales"]
+
+
+def nthr_scales(
+    hidden: Tensor, logits: Tensor, tokens: Tensor, mask: Tensor, correct: Tensor, *, beta: float = 1.0
+) -> Tensor:
+    """Give the factors that soften the negative advantage of the tokens that hurt correct responses most (NTHR).
+
+    s⁻_{j,k'} = Σ_{i∈N⁺} Σ_k α⁻_{k,k'} ⟨h_{i,<k}, h_{j,<k'}⟩ for each token k' of an incorrect response j;
+    τ = β · min_{i'∈N⁺} s̄⁺_{i'}, with s̄⁺_{i'} the same sum averaged over the tokens of a correct response i'.
+    Where s⁻ > τ the factor is η = 2·|0.5 − p|, with p the share of correct responses; elsewhere it is 1.
+
+    Args:
+        hidden: Last hidden state of the prefix that predicts each token, shape ``(B, T, d)``.
+        logits: Next-token logits after that prefix, shape ``(B, T, V)``.
+        tokens: The tokens themselves, shape ``(B, T)``, integer.
+        mask: True on action tokens, shape ``(B, T)``, bool.
+        correct: Which responses of the group are correct, shape ``(B,)``, bool.
+        beta: β of the threshold.
+
+    Returns:
+        Factors for the advantages, shape ``(B, T)``, in [0, 1]; all 1 where no response, or every one, is correct.
+
+    Reference:
+        "On the Effect of Negative Gradient in Group Relative Deep Reinforcement Optimization", section 4.
+    """
+    scales = torch.ones(mask.shape, dtype=lifted(hidden).dtype, device=hidden.device)
+    if not correct.any() or correct.all():
+        return scales
+    errors, states = _errors(logits, tokens, mask), lifted(hidden).detach()
+    influence = _influence(errors, states, _pull(errors, states, mask & correct[:, None])) * mask
+    lengths = mask.sum(dim=1)
+    means = influence.sum(dim=1)[correct & (lengths > 0)] / lengths[correct & (lengths > 0)]
+    if not len(means):
+        return scales
+    success = correct.double().mean().item()
+    hurts = mask & ~correct[:, None] & (influence > beta * means.min())
+    return scales.masked_fill(hurts, 2 * abs(0.5 - success))
+
+
+def gwhes(hidden: Tensor, logits: Tensor, tokens: Tensor, mask: Tensor, correct: Tensor) -> Tensor:
+    """Give G_{i,t} of every action of every correct response (eq. 9): how much the group's update displaces it.
+
+    G_{i,t} = p⁻ Σ_k Σ_{j∈N⁻} Σ_{t',k'} α⁻ ⟨h, h'⟩ − p⁺ Σ_k Σ_{i'∈N⁺} Σ_{t'',k''} α⁺ ⟨h, h''⟩,
+    p⁺ = (1−p)/√(p(1−p)), p⁻ = p/√(p(1−p)). The larger, the less the action's likelihood grows; above 0 it falls.
+    Where only the output layer is trained, by gradient ascent with rate η on Σ_i A_i ln π(y_i) over the group,
+    d ln π(action) = −η G to first order, exactly.
+
+    Args:
+        hidden: Last hidden state of the prefix that predicts each token, shape ``(B, T, d)``.
+        logits: Next-token logits after that prefix, shape ``(B, T, V)``.
+        tokens: The tokens themselves, shape ``(B, T)``, integer.
+        mask: True on action tokens, shape ``(B, T)``, bool.
+        correct: Which responses of the group are correct, shape ``(B,)``, bool.
+
+    Returns:
+        G, shape ``(B, actions)`` with as many columns as the longest response has actions; NaN for incorrect
+        responses and for actions that a response does not have; all NaN where the group is not mixed.
+    """
+    index = action_index(mask)
+    columns = int(index.max()) + 1 if index.numel() else 0
+    errors, states = _errors(logits, tokens, mask), lifted(hidden).detach()
+    unknown = torch.full((len(mask), columns), torch.nan, dtype=states.dtype, device=states.device)
+    if not correct.any() or correct.all():
+        return unknown
+    success = correct.double().mean().item()
+    spread = (success * (1 - success)) ** 0.5
+    pull = success / spread * _pull(errors, states, mask & ~correct[:, None])
+    pull = pull - (1 - success) / spread * _pull(errors, states, mask & correct[:, None])
+    influence = _influence(errors, states, pull)
+    for action in range(columns):
+        here = index == action
+        known = correct & here.any(dim=1)
+        unknown[known, action] = (influence * here).sum(dim=1)[known]
+    return unknown
+
+
+def _errors(logits: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
+    """Give the prediction errors r = e_y − π, shape ``(B, T, V)``; 0 outside the mask."""
+    logits = lifted(logits).detach()
+    one_hot = F.one_hot(tokens.clamp(min=0), logits.shape[-1]).to(logits.dtype)
+    return torch.where(mask[..., None], one_hot - logits.softmax(dim=-1), 0.0)
+
+
+def _pull(errors: Tensor, states: Tensor, where: Tensor) -> Tensor:
+    """Sum r hᵀ over tokens, shape ``(V, d)``: the gradient of their log-likelihood in the output layer."""
+    return errors[where].T @ states[where]
+
+
+def _influence(errors: Tensor, states: Tensor, pull: Tensor) -> Tensor:
+    """Give rᵀ M h for every token, shape ``(B, T)``."""
+    return ((errors @ pull) * states).sum(dim=-1)
