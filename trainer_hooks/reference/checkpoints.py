@@ -11,25 +11,8 @@ from trainer_hooks.reference.train import Trainer
 
 __all__ = ["Checkpoints"]
 
-FREE = frozenset(
-    [
-        "steps",
-        "lambda_",
-        "gate",
-        "mask_answer",
-        "url",
-        "project",
-        "run",
-        "log",
-        "cache",
-        "threads",
-        "resume",
-        "checkpoints",
-        "checkpoint_every",
-        "on_acceleration",
-        "max_rollbacks",
-    ]
-)
+FREE_IN_THE_RUN = {"steps", "lambda_", "gate", "mask_answer", "on_acceleration", "max_rollbacks"}
+FREE_AROUND_IT = {"resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads"}
 """Settings that may differ between the run that wrote a checkpoint and the one that goes on from it."""
 
 KEPT = 20
@@ -80,7 +63,7 @@ class Checkpoints:
 
 
 def _settings(config: Config) -> dict[str, object]:
-    return {name: value for name, value in asdict(config).items() if name not in FREE}
+    return {name: value for name, value in asdict(config).items() if name not in FREE_IN_THE_RUN | FREE_AROUND_IT}
 
 
 def _step(path: Path) -> int:
