@@ -151,7 +151,7 @@ def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
     ("wrong", "message"),
     [
         ({"lr": 0.0}, "lr must be above 0, got 0.0"),
-        ({"minibatches": 3}, "minibatches must divide questions_per_step, got 3 and 16"),
+        ({"minibatches": 3}, "minibatches must divide questions_per_step, got 3 and 8"),
         ({"gate": "turn"}, "gate must be one of response, action, none, got 'turn'"),
         ({"lambda_": -1.0}, "lambda_ must not be negative, got -1.0"),
         ({"lr": float("nan")}, "lr must be above 0, got nan"),
