@@ -25,7 +25,7 @@ class DeathSpiral(StreamDetector):
     c is a CUSUM of one-step prediction errors, in standard errors, at most 3 a row, against a lagged trend and median:
     c_l for −likelihood of correct responses, c_H for entropy, c_d for the paired entropy change (slack 0.6 each); c_g
     for the log gradient norm before clipping and c_r for the log ratio tail (slack 0.8).
-    A = max(min(c_l, c_H), min(max(c_l, c_H), c_d)), or c_H / 2 where entropy is all there is;
+    A = max(min(c_l, c_H), min(max(c_l, c_H), c_d)), or the one there is, which may then page the sudden kind only;
     B = max(c_g if the median of 5 rows is 1.5 times the baseline, c_r if 1.22 times).
     Pages if drift was ever seen and A > 4 and B > 4; or both draw-ups > 0.10 nat and B > 3; or A > 12 and B > 10,
     a sudden blow-up. Holds until 50 rows with B = 0 and the draw-up halved, or a rewind to before the onset.
@@ -80,8 +80,7 @@ class DeathSpiral(StreamDetector):
     def _a(self) -> float:
         value = {name: channel.value for name, channel in self.channels.items()}
         if not self.channels["unlikelihood"].history.seen:
-            alone = max(value["entropy"] / 2, min(value["entropy"], value["paired"]))
-            return alone if self.channels["entropy"].history.seen else value["paired"] / 2
+            return max(value["entropy"], value["paired"])
         stronger = max(value["unlikelihood"], value["entropy"])
         return max(min(value["unlikelihood"], value["entropy"]), min(stronger, value["paired"]))
 
@@ -89,13 +88,18 @@ class DeathSpiral(StreamDetector):
         return max(self.channels["gradient"].value, self.channels["ratio"].value)
 
     def _rule(self, a: float, b: float, drift: float) -> str:
-        if self.drifted and a > self.acceleration and b > self.surge:
+        if self.drifted and self._is_corroborated() and a > self.acceleration and b > self.surge:
             return "drift, acceleration and surge"
-        if drift > HARD_DRIFT and drift > self.level.measure()[1] and b > 0.75 * self.surge:
+        far = self.level.has_likelihood and drift > max(HARD_DRIFT, self.level.measure()[1])
+        if far and b > 0.75 * self.surge:
             return "large drift and surge"
         if a > 3 * self.acceleration and b > 2.5 * self.surge:
             return "sudden"
         return ""
+
+    def _is_corroborated(self) -> bool:
+        """Tell whether more than one likelihood-side channel is observed; one alone may only page a sudden blow-up."""
+        return sum(bool(self.channels[name].history.seen) for name in ("entropy", "unlikelihood", "paired")) > 1
 
     def _open(self, step: int, drift: float) -> None:
         if not self.active:

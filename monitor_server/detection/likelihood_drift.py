@@ -20,7 +20,8 @@ class LikelihoodDrift(StreamDetector):
     D = min(draw-up of EMA₀.₁(H), draw-up of EMA₀.₁(−l⁺)), a draw-up being the rise above the lowest value so far.
     It must pass 0.06 nat, 10 % of the run's entropy, and five standard errors of the averages. Likelihood of correct
     responses alone would not do: newly solved hard questions lower it in healthy runs. With entropy alone the bound is
-    twice as high, with likelihood alone there is no finding.
+    twice as high and the finding is information, for exploration and displacement then look alike; with likelihood
+    alone there is none.
 
     If the reward fell by more than one standard error since the onset, the same picture is what harder questions would
     draw, so the finding is information and says so.
@@ -69,11 +70,16 @@ class LikelihoodDrift(StreamDetector):
         self.active = drift > threshold or (self.active and drift > threshold / 2)
         return [self._drift(observation, drift, threshold)] if self.active else ()
 
+    @property
+    def has_likelihood(self) -> bool:
+        """Whether the likelihood of correct responses has been observed for long enough to count."""
+        return self.unlikelihood.lowest is not None
+
     def measure(self) -> tuple[float, float]:
         """Give the joint draw-up and its bound, both in nats per token."""
         lowest = self.entropy.lowest or 0.0
         bound = max(self.least_rise, self.relative_rise * abs(lowest))
-        if self.unlikelihood.lowest is None:
+        if not self.has_likelihood:
             return self.entropy.value, 2 * max(bound, self.errors * self.entropy.error)
         noise = self.errors * max(self.entropy.error, self.unlikelihood.error)
         return min(self.entropy.value, self.unlikelihood.value), max(bound, noise)
@@ -81,12 +87,12 @@ class LikelihoodDrift(StreamDetector):
     def _drift(self, observation: Observation, drift: float, threshold: float) -> Finding:
         fell = self._reward_fell()
         since = self.entropy.since
-        what = "Entropy has risen" if self.unlikelihood.lowest is None else "Entropy and -likelihood have risen"
+        what = "Entropy and -likelihood have risen" if self.has_likelihood else "Entropy has risen"
         tail = "; the reward fell as well, so the questions may have become harder" if fell else ""
         return self._finding(
             observation,
             f"{what} by {drift:.3f} nat per token since step {since}{tail}.",
-            severity=Severity.INFO if fell else self.severity,
+            severity=Severity.INFO if fell or not self.has_likelihood else self.severity,
             signal=ENTROPY,
             baseline=self.entropy.lowest,
             window=observation.step - (since or 0),

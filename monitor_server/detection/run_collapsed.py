@@ -1,115 +1,147 @@
 """The end: the reward has fallen below half of its best and stays there."""
 
 import math
+from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 
 from monitor_server.detection.base import StreamDetector, finite
+from monitor_server.detection.departure import Departure, Size
+from monitor_server.detection.joint_departure import JointDeparture
+from monitor_server.detection.mechanisms import Mechanisms
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.detection.statistics import Ema, History
+from monitor_server.detection.statistics import median
 
 __all__ = ["RunCollapsed"]
 
 REWARD = "reward/mean"
-WITNESSES = ("grad/norm", "entropy/mean", "length/mean", "ratio/clip_frac", "kl/ref", "reward/zero_std_frac")
+GROUPS = "reward/zero_std_frac"
+FAST = Size(factor=0.5, least=0.02, errors=3.0, rows=2)
 
 
 class RunCollapsed(StreamDetector):
-    """Says that a run is dead: EMA₀.₂(reward) under half of its best for 5 rows, beyond noise, and not alone.
+    """Says that a run is dead: its reward has lost half, beyond noise, and another mechanism failed with it.
 
-    Half is counted from the run's floor (0, or its lowest average where rewards are negative). The fall must exceed
-    four standard errors of the average, and another mechanism must have moved too: the gradient vanished, or gradient,
-    entropy, length, clip share or KL left its lagged baseline by 4 noise scales. On sparse, noisy rewards the first
-    condition alone pages in one healthy run of five. It ends when the reward is back above three quarters.
+    Slow: for 3 rows the median of the newest 5, 10 or 20 rewards lies under half of the best median of 20 (from 6 on),
+    by more than five standard errors of such a median (1.25 σ / √n), and another mechanism departed meanwhile; a
+    gradient of exactly zero and groups without variance count. Fast: two rows of reward under half of the baseline by
+    three deviations, while two other mechanisms depart. Half is counted from the run's floor (0, or the lowest reward
+    where rewards are negative). Medians, because rewards that are mostly zero have averages that peak by luck: with an
+    average and no second mechanism, one healthy run in five is paged. It ends when the median is above three quarters.
 
     This is a statement, not a forecast: it has no lead time.
     """
 
     kind = "run_collapsed"
     severity = Severity.CRITICAL
-    reads = (REWARD, *WITNESSES)
-    SHARE, BACK, ROWS, ERRORS, APART = 0.5, 0.75, 5, 4.0, 4.0
+    reads = (REWARD, "grad/norm", GROUPS, *(name for name in JointDeparture.reads if name != REWARD))
+    SHARE, BACK, ROWS, ERRORS = 0.5, 0.75, 3, 5.0
+    LEVEL_ROWS, PLATEAU_ROWS = (5, 10, 20), 20
 
     def __init__(self) -> None:
         super().__init__()
-        self.average = Ema(0.2)
-        self.history = History(length=60, lag=0, floor=1e-6)
-        self.witnesses = {name: History(length=60, lag=8, floor=1e-6) for name in WITNESSES}
+        self.rewards: deque[float] = deque(maxlen=60)
+        self.fast = Departure(FAST)
+        self.groups = Departure(Size(least=0.2))
+        self.mechanisms = Mechanisms()
         self.best: float | None = None
-        self.floor = 0.0
         self.best_step: int | None = None
+        self.level = 0.0
+        self.floor = 0.0
         self.below = 0
         self.since: int | None = None
         self.agreeing: list[str] = []
         self.active = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        moved = self._witness(observation)
+        moved = self._moved(observation)
         reward = finite(observation.signals, REWARD)
         if reward is None:
             return ()
-        level = self.average.update(reward)
-        self.history.append(reward)
-        if self.history.scale is None:
-            return ()
-        if self.best is None or level > self.best:
-            self.best, self.best_step = level, observation.step
-        self.floor = min(self.floor, level)
-        self._judge(level, moved, observation.step)
-        return [self._dead(observation, level)] if self.active else ()
+        fell = self.fast.update(reward)
+        self.rewards.append(reward)
+        self.floor = min(self.floor, reward)
+        values = list(self.rewards)
+        self.level = median(values[-self.LEVEL_ROWS[0] :])
+        if len(values) > self.LEVEL_ROWS[0]:
+            plateau = median(values[-self.PLATEAU_ROWS :])
+            if self.best is None or plateau > self.best:
+                self.best, self.best_step = plateau, observation.step
+        self._judge(moved, observation.step, fell=fell)
+        return [self._dead(observation)] if self.active else ()
 
-    def _judge(self, level: float, moved: list[str], step: int) -> None:
-        best = self.best or 0.0
-        share = (level - self.floor) / (best - self.floor) if best > self.floor else 1.0
-        beyond_noise = best - level > self.ERRORS * self._error()
-        low = share < self.SHARE and beyond_noise
-        self.below = self.below + 1 if low else 0
-        if self.below == 1:
-            self.since, self.agreeing = step, []
-        if low:
-            self.agreeing = sorted({*self.agreeing, *moved})
-        if self.below >= self.ROWS and self.agreeing:
-            self.active = True
-        elif share > self.BACK:
-            self.active = False
-
-    def _error(self) -> float:
-        """Give the standard error of the average: σ √(α / (2 − α))."""
-        return (self.history.scale or 0.0) * math.sqrt(0.2 / 1.8)
-
-    def _witness(self, observation: Observation) -> list[str]:
-        moved = []
-        for name, history in self.witnesses.items():
-            value = finite(observation.signals, name)
-            if value is None:
-                continue
-            innovation = history.innovation(value, trend=False)
-            history.append(value)
-            dead = name == "grad/norm" and value == 0.0
-            if dead or (innovation is not None and abs(innovation) > self.APART):
-                moved.append(name)
+    def _moved(self, observation: Observation) -> set[str]:
+        """Give the other mechanisms that departed; the distance to the reference grows in healthy runs too."""
+        moved = set(self.mechanisms.update(observation)) - {"reward", "reference"}
+        if finite(observation.signals, "grad/norm") == 0.0:
+            moved.add("gradient")
+        silent = finite(observation.signals, GROUPS)
+        if silent is not None and self.groups.update(silent):
+            moved.add("groups")
         return moved
 
-    def _dead(self, observation: Observation, level: float) -> Finding:
+    def _judge(self, moved: set[str], step: int, *, fell: bool) -> None:
+        low = self._is_low()
+        self.below = self.below + 1 if low else 0
+        if not (low or fell or self.active):
+            self.since, self.agreeing = None, []
+            return
+        self.since = step if self.since is None else self.since
+        self.agreeing = sorted({*self.agreeing, *moved})
+        suddenly = fell and len(moved - {"gradient", "groups"}) > 1
+        if suddenly or (self.below >= self.ROWS and self.agreeing):
+            self.active = True
+        elif self._share() > self.BACK:
+            self.active, self.since, self.agreeing = False, None, []
+
+    def _is_low(self) -> bool:
+        if self._share() >= self.SHARE or self.best is None:
+            return False
+        values = list(self.rewards)
+        levels = [(median(values[-n:]), n) for n in self.LEVEL_ROWS if n <= len(values)]
+        return any(
+            self._share(level) < self.SHARE and self.best - level > self.ERRORS * self._error(n) for level, n in levels
+        )
+
+    def _share(self, level: float | None = None) -> float:
+        """Give what is left of the best reward, both counted from the floor."""
+        if self.best is None or self.best - self.floor <= FAST.least:
+            return 1.0
+        return ((self.level if level is None else level) - self.floor) / (self.best - self.floor)
+
+    def _error(self, rows: int) -> float:
+        """Give the standard error of a median: 1.25 σ / √n, σ² half the mean squared difference.
+
+        Not a robust scale: rewards that are 0 but for a few rows have a median difference of 0.
+        """
+        squares = [(b - a) ** 2 for a, b in pairwise(self.rewards)]
+        return 1.25 * math.sqrt(sum(squares) / (2 * max(1, len(squares)) * rows))
+
+    def _dead(self, observation: Observation) -> Finding:
         best = self.best or 0.0
         return self._finding(
             observation,
-            f"The reward fell from {best:.3g} at step {self.best_step} to {level:.3g} and stays there.",
+            f"The reward fell from {best:.3g} at step {self.best_step} to {self.level:.3g}, "
+            f"and with it moved: {', '.join(self.agreeing)}.",
             signal=REWARD,
             baseline=best,
             window=self.below,
-            statistic=(best - level) / (best - self.floor) if best > self.floor else 1.0,
+            statistic=1.0 - self._share(),
             threshold=self.SHARE,
-            error=self._error(),
+            error=self._error(self.LEVEL_ROWS[0]),
             agreeing=self.agreeing,
             onset=[self.since, self.since],
-            arithmetic="EMA(r) < best / 2 for 5 rows, best - EMA(r) > 4 SE, and a second mechanism",
+            arithmetic="median < best / 2 for 3 rows by 5 SE and another mechanism, or r < b / 2 and two others",
         )
 
     def _resume(self, step: int) -> None:
         if self.since is not None and step <= self.since:
-            self.active, self.below, self.since = False, 0, None
-            self.average.value = self.best
+            self.rewards.clear()
+            self.active, self.below, self.since, self.agreeing = False, 0, None, []
 
     def _rebaseline(self) -> None:
+        self.mechanisms.restart()
+        self.fast.restart()
         if not self.active:
-            self.average, self.best, self.below, self.floor = Ema(0.2), None, 0, 0.0
+            self.rewards.clear()
+            self.best, self.below, self.floor = None, 0, 0.0

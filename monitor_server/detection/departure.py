@@ -1,0 +1,111 @@
+"""Departures: one signal leaving its own recent baseline, by a size that matters and beyond its noise.
+
+The building block of the detectors that need nothing but a trainer's own metrics. Knows no signal; a detector says what
+size matters. Needs 4 rows of baseline, not a warm-up: half of the failures in real logs come before row 20.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from monitor_server.detection.stateful import Stateful
+from monitor_server.detection.statistics import MAD_TO_SIGMA, median
+
+__all__ = ["Departure", "Size"]
+
+WINDOW = 40  # rows of baseline
+LEAST = 4  # rows of baseline before anything is said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """What counts as a departure; all conditions must hold.
+
+    Args:
+        factor: The level must pass ``factor`` times the baseline, both counted from the signal's floor: above 1 for
+            a rise, below 1 for a fall, 1 where only the other conditions count.
+        least: Smallest change that matters, in the signal's unit.
+        errors: Smallest change in robust deviations of the baseline.
+        rows: Newest rows whose median is the level, so that fewer rows than half of it can never fire.
+        noise: Smallest deviation assumed, in the signal's unit.
+    """
+
+    factor: float = 1.0
+    least: float = 0.0
+    errors: float = 4.0
+    rows: int = 2
+    noise: float = 0.0
+
+    @property
+    def is_fall(self) -> bool:
+        """Whether the departure looked for is downwards."""
+        return self.factor < 1.0
+
+
+class Departure(Stateful):
+    """Compares the median of the newest rows with the median of a lagged window.
+
+    departs ⇔ s (y − b) > least, s (y − b) > errors · σ (1 + 4 / n), and y beyond factor · b, with y the level, b and σ
+    the median and 1.4826 · MAD of up to 40 rows that end one row before the level's, s = ±1.
+
+    Args:
+        size: What counts.
+
+    Attributes:
+        level: Median of the newest rows.
+        baseline: Median of the window before.
+        deviation: Noise of the baseline when the change was last large enough to ask for it.
+        score: The change in those deviations, then.
+    """
+
+    def __init__(self, size: Size) -> None:
+        self._size = size
+        self.values: deque[float] = deque(maxlen=WINDOW + size.rows + 1)
+        self.floor = 0.0
+        self.level: float | None = None
+        self.baseline: float | None = None
+        self.deviation = 0.0
+        self.score = 0.0
+        self.departs = False
+
+    def update(self, x: float) -> bool:
+        """Take one finite value and tell whether the signal has departed."""
+        self.values.append(x)
+        self.floor = min(self.floor, x)
+        rows = self._size.rows
+        values = list(self.values)
+        before = values[: -(rows + 1)]
+        self.departs = False
+        if len(before) >= LEAST:
+            self.level, self.baseline = median(values[-rows:]), median(before)
+            self.departs = self._is_large() and self._is_beyond_noise(before)
+        return self.departs
+
+    def restart(self) -> None:
+        """Forget the baseline: the signal changed its meaning."""
+        self.values.clear()
+        self.floor, self.level, self.baseline, self.departs = 0.0, None, None, False
+
+    def _change(self) -> float:
+        rise = (self.level or 0.0) - (self.baseline or 0.0)
+        return -rise if self._size.is_fall else rise
+
+    def _is_large(self) -> bool:
+        size, level, baseline = self._size, self.level or 0.0, self.baseline or 0.0
+        if self._change() <= size.least:
+            return False
+        if size.is_fall:
+            return level - self.floor < size.factor * (baseline - self.floor)
+        # Rises count from zero: a signal that can be negative has no natural multiple.
+        return size.factor == 1.0 or level > size.factor * baseline
+
+    def _is_beyond_noise(self, before: list[float]) -> bool:
+        spread = MAD_TO_SIGMA * median([abs(value - (self.baseline or 0.0)) for value in before])
+        self.deviation = spread * (1.0 + 4.0 / len(before)) + self._size.noise
+        self.score = self._change() / max(self.deviation, 1e-12)
+        return self._change() > self._size.errors * self.deviation
+
+    def state(self) -> dict[str, object]:
+        """Give everything but the size, which the constructor fixes."""
+        saved = super().state()
+        del saved["_size"]
+        return saved

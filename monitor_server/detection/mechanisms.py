@@ -1,0 +1,57 @@
+"""The mechanisms of a run that can fail, as a trainer's own metrics show them, each by one or more signals.
+
+Two signals of one mechanism are one witness: truncation and length move together by construction. This module knows
+what size of change matters for which signal; it gives no findings.
+"""
+
+from monitor_server.detection.base import finite
+from monitor_server.detection.departure import Departure, Size
+from monitor_server.detection.protocol import Observation
+from monitor_server.detection.stateful import Stateful
+
+__all__ = ["Mechanisms"]
+
+HELD_ROWS = 2  # a mechanism speaks for this many rows, for they rarely move in the same row
+
+# Mechanism, signal, size. Sizes are physical: a tenth of a nat, a fifth of the responses, one token in a thousand.
+CHANNELS: dict[str, tuple[str, str, Size]] = {
+    "entropy rise": ("entropy", "entropy/mean", Size(factor=1.5, least=0.1, errors=3.0)),
+    "entropy fall": ("entropy", "entropy/mean", Size(factor=0.3, least=0.1)),
+    "truncation": ("length", "length/truncated_frac", Size(least=0.2, noise=0.02)),
+    "length rise": ("length", "length/mean", Size(factor=1.5)),
+    "length fall": ("length", "length/mean", Size(factor=0.5)),
+    "reward fall": ("reward", "reward/mean", Size(factor=0.7, least=0.02, errors=3.0)),
+    "clip share": ("off-policy", "ratio/clip_frac", Size(factor=4.0, least=0.001)),
+    "sampler gap": ("off-policy", "mismatch/logprob_abs", Size(factor=2.0, rows=1)),
+    "policy step": ("off-policy", "kl/old", Size(factor=3.0, least=0.01)),
+    "reference": ("reference", "kl/ref", Size(factor=3.0, least=0.1)),
+}
+
+
+class Mechanisms(Stateful):
+    """Tells which mechanisms departed from their baselines within the last two rows."""
+
+    def __init__(self) -> None:
+        self.channels = {name: Departure(size) for name, (_, _, size) in CHANNELS.items()}
+        self.left = dict.fromkeys(CHANNELS, 0)
+
+    def update(self, observation: Observation) -> dict[str, list[str]]:
+        """Take one step and give the departed mechanisms, each with the channels that say so."""
+        moved: dict[str, list[str]] = {}
+        for name, (mechanism, signal, _) in CHANNELS.items():
+            value = finite(observation.signals, signal)
+            departs = value is not None and self.channels[name].update(value)
+            self.left[name] = HELD_ROWS if departs else max(0, self.left[name] - 1)
+            if self.left[name]:
+                moved.setdefault(mechanism, []).append(name)
+        return moved
+
+    def describe(self, name: str) -> str:
+        """Give a channel's change in words: what, from where, to where."""
+        channel = self.channels[name]
+        return f"{name} ({channel.baseline:.3g} to {channel.level:.3g})"
+
+    def restart(self) -> None:
+        """Forget all baselines."""
+        for channel in self.channels.values():
+            channel.restart()

@@ -1,0 +1,133 @@
+"""What each trainer calls each signal: TRL, verl, Search-R1, OpenRLHF, SkyRL, slime, prime-rl and common loops.
+
+Keys are compared without case, without a leading section such as ``train/``, and with every separator alike, because
+CSV exports write ``actor_entropy`` where the trainer wrote ``actor/entropy``. It knows names only, not files.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+__all__ = ["FALLBACK", "STEP_KEYS", "signals_of"]
+
+STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", "_step")
+
+# Canonical name → keys, the most trusted first: the raw reward before one that a KL penalty was taken from.
+_KEYS: dict[str, tuple[str, ...]] = {
+    "reward/mean": (
+        "reward", "critic_score_mean", "reward_mean", "mean_reward", "rollout_reward_mean", "rollout_raw_reward",
+        "reward_avg_raw_reward", "rewards_mean", "critic_rewards_mean", "avg_reward", "average_reward", "reward_avg",
+        "objective_rlhf_reward", "objective_scores", "rollout_ep_rew_mean", "ep_rew_mean", "episode_reward_mean",
+        "reward_score_mean", "batch_reward", "total_reward",
+    ),
+    "reward/std": ("reward_std", "rollout_reward_std", "std_reward", "group_reward_std"),
+    "reward/zero_std_frac": ("frac_reward_zero_std", "zero_std_frac", "advantage_zero_rate", "frac_zero_std"),
+    "entropy/mean": (
+        "entropy", "actor_entropy", "actor_entropy_loss", "policy_entropy", "policy_policy_entropy", "entropy_mean",
+        "entropy_loss", "entropy_all_mean", "policy_entropy_avg", "objective_entropy", "mean_entropy",
+    ),
+    "grad/norm": (
+        "grad_norm", "actor_grad_norm", "policy_grad_norm", "optim_grad_norm", "actor_train_grad_norm",
+        "gradient_norm", "total_grad_norm",
+    ),
+    "ratio/clip_frac": (
+        "clip_ratio_region_mean", "clip_ratio", "actor_pg_clipfrac", "actor_clipfrac", "pg_clipfrac", "ppo_clip_ratio",
+        "policy_loss_metrics_clip_ratio", "policy_clipfrac_avg", "clip_fraction", "clip_frac", "clipfrac",
+        "is_masked_mean",
+    ),
+    "ratio/clip_low_frac": ("clip_ratio_low_mean", "is_masked_low_mean"),
+    "ratio/clip_high_frac": ("clip_ratio_high_mean", "is_masked_high_mean"),
+    "kl/old": ("actor_ppo_kl", "ppo_kl", "approx_kl", "policy_approxkl_avg", "approxkl"),
+    "kl/ref": (
+        "kl", "actor_kl_loss", "actor_reward_kl_penalty", "kl_loss", "kl_div", "kl_divergence", "mean_kl", "kl_mean",
+        "policy_policy_kl", "loss_avg_kl", "critic_kl", "objective_kl", "kl_term", "kl_ref", "ref_kl",
+    ),
+    "mismatch/ratio": (
+        "sampling_importance_sampling_ratio_mean", "rollout_corr_rollout_is_mean", "ois",
+    ),
+    "mismatch/logprob_abs": (
+        "sampling_sampling_logp_difference_mean", "policy_rollout_train_logprobs_abs_diff_mean",
+        "train_rollout_logprob_abs_diff", "rollout_corr_log_ppl_abs_diff",
+    ),
+    "mismatch/kl": ("vllm_kl", "mismatch_kl_all_mean", "rollout_corr_k3_kl", "rollout_corr_kl"),
+    "length/mean": (
+        "completions_mean_length", "completion_length", "response_length_mean", "rollout_response_length_mean",
+        "generate_avg_num_tokens", "rollout_response_len_mean", "num_output_tokens_mean", "mean_length", "length_mean",
+        "response_length", "completion_len", "avg_length", "mean_completion_length",
+    ),
+    "length/truncated_frac": (
+        "completions_clipped_ratio", "response_length_clip_ratio", "rollout_truncated_rate", "rollout_truncated_ratio",
+        "is_truncated_mean", "truncated", "truncated_frac", "truncation_rate", "length_cap_hit_rate",
+    ),
+    "tools/calls": (
+        "tools_call_frequency", "tool_call_counts_mean", "env_number_of_actions_mean", "num_turns_mean",
+    ),
+    "tools/valid_frac": ("env_ratio_of_valid_action",),
+    "loss/policy": (
+        "policy_loss", "actor_pg_loss", "policy_policy_loss", "pg_loss", "loss", "loss_mean", "loss_policy_avg",
+        "train_loss",
+    ),
+    "lr": ("learning_rate", "actor_lr", "lr", "policy_lr", "policy_policy_lr", "optim_lr", "lr_pg_0"),
+}  # fmt: skip
+
+# The short names that a corpus's meta.json maps to the original keys; used where no key above was found.
+FALLBACK = {
+    "reward": "reward/mean",
+    "reward_std": "reward/std",
+    "frac_zero_std": "reward/zero_std_frac",
+    "entropy": "entropy/mean",
+    "grad_norm": "grad/norm",
+    "clip": "ratio/clip_frac",
+    "kl": "kl/ref",
+    "length": "length/mean",
+    "clipped_len_frac": "length/truncated_frac",
+    "loss": "loss/policy",
+    "lr": "lr",
+    "tool_calls": "tools/calls",
+}
+
+_RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
+_SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)")
+
+
+@lru_cache(maxsize=4096)
+def _named(key: str) -> tuple[str, int] | None:
+    lowered = key.strip().lower()
+    for spelling in (lowered, _SECTION.sub("", lowered)):
+        # A unit or a factor in brackets, as in "actor/lr(1e-4)", is no part of the name.
+        found = _RANK.get(re.sub(r"[^a-z0-9]+", "_", re.sub(r"\(.*?\)", "", spelling)).strip("_"))
+        if found is not None:
+            return found
+    return None
+
+
+def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = None) -> dict[str, float]:
+    """Give a logged row's numbers under canonical names.
+
+    Args:
+        row: The trainer's own keys and values; what is not a number is passed over, NaN and infinity are kept.
+        fallback: Short names to the row's keys, as in a corpus's ``signals``, for what is not recognised.
+    """
+    best: dict[str, tuple[int, float]] = {}
+    for key, value in row.items():
+        number = _number(value)
+        named = _named(key)
+        if number is not None and named is not None:
+            signal, rank = named
+            if signal not in best or rank < best[signal][0]:
+                best[signal] = (rank, number)
+    found = {signal: value for signal, (_, value) in best.items()}
+    for short, key in (fallback or {}).items():
+        name, number = FALLBACK.get(short), _number(row.get(key))
+        if name is not None and number is not None and _named(key) is None:
+            found.setdefault(name, number)
+    return found
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None

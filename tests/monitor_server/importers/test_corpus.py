@@ -1,0 +1,67 @@
+"""Run folders become observations."""
+
+import gzip
+import json
+
+import pytest
+
+from monitor_server.importers.corpus import observations, read_meta, read_rows, run_folders
+
+
+def write_run(folder, rows, meta=None):
+    """Write a run folder as a corpus holds it."""
+    folder.mkdir()
+    with gzip.open(folder / "data.jsonl.gz", "wt") as file:
+        file.writelines((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+    if meta is not None:
+        (folder / "meta.json").write_text(json.dumps(meta))
+    return folder
+
+
+def test_rows_of_one_step_are_one_observation(tmp_path):
+    """A summary row of a step adds what was missing and changes nothing."""
+    run = write_run(tmp_path / "a", [{"step": 5, "reward": 0.1}, {"step": 5, "kl": 0.2, "reward": 9.0}])
+    assert [(o.step, o.signals) for o in observations(read_rows(run))] == [(5, {"reward/mean": 0.1, "kl/ref": 0.2})]
+
+
+def test_a_step_that_goes_back_starts_an_attempt(tmp_path):
+    """A log appended to after a resume holds two attempts."""
+    run = write_run(tmp_path / "a", [{"step": s, "reward": 0.1} for s in (1, 2, 3, 2, 3)])
+    assert [(o.attempt, o.step) for o in observations(read_rows(run))] == [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3)]
+
+
+def test_rows_without_a_step_are_counted(tmp_path):
+    """Console logs have row numbers only."""
+    run = write_run(tmp_path / "a", [{"reward": 0.1}, {"reward": 0.2}])
+    assert [o.step for o in observations(read_rows(run))] == [0, 1]
+
+
+def test_a_broken_line_costs_only_itself(tmp_path):
+    """What is not a JSON object is passed over."""
+    run = write_run(tmp_path / "a", [{"step": 1, "reward": 0.1}, '{"step": 2, "rew', "[1]", {"step": 3, "reward": 0.3}])
+    assert [o.step for o in observations(read_rows(run))] == [1, 3]
+
+
+def test_a_log_cut_in_the_middle_of_the_gzip_stream_gives_its_beginning(tmp_path):
+    """A truncated file is read as far as it goes."""
+    run = write_run(tmp_path / "a", [{"step": s, "reward": 0.1 * s} for s in range(2000)])
+    path = run / "data.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:-2000])
+    assert 0 < len(observations(read_rows(run))) < 2000
+
+
+def test_a_folder_of_runs_and_a_single_run_are_both_a_corpus(tmp_path):
+    """Runs come in the order of their names; other files are left alone."""
+    write_run(tmp_path / "b", [{"step": 1}])
+    write_run(tmp_path / "a", [{"step": 1}], meta={"signals": {"reward": "x"}})
+    (tmp_path / "labels.csv").write_text("run\n")
+    assert [folder.name for folder in run_folders(tmp_path)] == ["a", "b"]
+    assert run_folders(tmp_path / "a") == [tmp_path / "a"]
+    assert read_meta(tmp_path / "a") == {"signals": {"reward": "x"}}
+    assert read_meta(tmp_path / "b") == {}
+
+
+def test_an_empty_folder_is_an_error_that_says_what_is_expected(tmp_path):
+    """The message names the folder and the file looked for."""
+    with pytest.raises(FileNotFoundError, match=r"data\.jsonl\.gz"):
+        run_folders(tmp_path)

@@ -1,0 +1,57 @@
+"""Trainers' own keys become canonical names."""
+
+import math
+
+import pytest
+
+from monitor_server.importers.keys import signals_of
+
+
+@pytest.mark.parametrize(
+    ("key", "signal"),
+    [
+        ("reward", "reward/mean"),
+        ("train/reward", "reward/mean"),
+        ("critic/score/mean", "reward/mean"),
+        ("critic_score_mean", "reward/mean"),
+        ("train/rollout/reward_mean", "reward/mean"),
+        ("rollout/raw_reward", "reward/mean"),
+        ("actor/entropy", "entropy/mean"),
+        ("actor/entropy_loss", "entropy/mean"),
+        ("policy/policy_entropy", "entropy/mean"),
+        ("actor/pg_clipfrac", "ratio/clip_frac"),
+        ("clip_ratio/region_mean", "ratio/clip_frac"),
+        ("completions / mean_length", "length/mean"),
+        ("completions/clipped_ratio", "length/truncated_frac"),
+        ("response_length/clip_ratio", "length/truncated_frac"),
+        ("frac_reward_zero_std", "reward/zero_std_frac"),
+        ("actor/ppo_kl", "kl/old"),
+        ("kl", "kl/ref"),
+        ("sampling/importance_sampling_ratio/mean", "mismatch/ratio"),
+        ("optim/grad_norm", "grad/norm"),
+        ("actor/lr(1e-4)", "lr"),
+    ],
+)
+def test_a_trainers_key_is_recognised(key, signal):
+    """Case, section and separators do not matter."""
+    assert signals_of({key: 0.25, "timing_s/step": 3.0}) == {signal: 0.25}
+
+
+def test_the_raw_reward_stands_before_the_one_with_a_penalty():
+    """Verl logs both; the order in the row does not matter."""
+    for row in ({"critic/rewards/mean": 0.1, "critic/score/mean": 0.5}, {"critic/score/mean": 0.5, "reward_mean": 0.4}):
+        assert signals_of(row)["reward/mean"] == 0.5
+
+
+def test_nan_is_kept_and_what_is_no_number_is_passed_over():
+    """A NaN was logged; a text, a truth value and null were not measured."""
+    found = signals_of({"grad_norm": "NaN", "reward": None, "entropy": True, "kl": "none", "loss": math.inf})
+    assert math.isnan(found.pop("grad/norm"))
+    assert found == {"loss/policy": math.inf}
+
+
+def test_the_fallback_serves_only_keys_that_are_not_recognised():
+    """A corpus may say where its reward is; it may not rename verl's old-policy KL to a reference KL."""
+    row = {"reward/selected_mean": 0.3, "actor/ppo_kl": 0.01}
+    found = signals_of(row, {"reward": "reward/selected_mean", "kl": "actor/ppo_kl", "clip": "absent"})
+    assert found == {"reward/mean": 0.3, "kl/old": 0.01}

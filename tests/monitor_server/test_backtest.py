@@ -1,0 +1,79 @@
+"""`rlvitals backtest` prints the promised JSON and agrees with the engine."""
+
+import argparse
+import gzip
+import json
+import math
+
+from monitor_server import backtest
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Observation
+
+
+def rows(dies_at=None):
+    """Give a run that wanders a little and may end in NaN."""
+    for step in range(1, 31):
+        gone = dies_at is not None and step >= dies_at
+        yield {"step": step, "reward": 0.5 + 0.01 * math.sin(step), "grad_norm": math.nan if gone else 1.0}
+
+
+def write(folder, name, lines):
+    """Write one run folder."""
+    (folder / name).mkdir()
+    with gzip.open(folder / name / "data.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def run(capsys, folder, *, as_json=True):
+    """Run the command and give its exit code and what it printed."""
+    code = backtest.run(argparse.Namespace(folder=folder, json=as_json))
+    return code, capsys.readouterr()
+
+
+def test_the_json_has_the_promised_form(tmp_path, capsys):
+    """Runs with first warning, first page, episodes and findings; a summary; strict JSON although values are NaN."""
+    write(tmp_path, "dies", rows(dies_at=20))
+    write(tmp_path, "lives", rows())
+    code, printed = run(capsys, tmp_path)
+    report = json.loads(printed.out, parse_constant=lambda name: (_ for _ in ()).throw(AssertionError(name)))
+    assert code == 0
+    dies, lives = report["runs"]
+    assert (dies["run"], dies["warn_step"], dies["page_step"], dies["warns"], dies["pages"]) == (
+        "dies",
+        20,
+        20,
+        [20],
+        [20],
+    )
+    assert (lives["warn_step"], lives["page_step"], lives["warns"], lives["pages"]) == (None, None, [], [])
+    assert dies["findings"][0]["kind"] == "non_finite"
+    assert report["summary"] == {
+        "runs": 2, "rows": 60, "warned": 1, "paged": 1, "warn_episodes": 1, "page_episodes": 1,
+    }  # fmt: skip
+
+
+def test_the_table_names_the_first_finding(tmp_path, capsys):
+    """People read a line a run and a sum."""
+    write(tmp_path, "dies", rows(dies_at=20))
+    code, printed = run(capsys, tmp_path, as_json=False)
+    assert code == 0
+    assert "non_finite: grad/norm is not finite, first at step 20." in printed.out
+    assert "1 runs, 30 rows: 1 warned, 1 paged" in printed.out
+
+
+def test_a_folder_without_runs_is_one_line_and_code_2(tmp_path, capsys):
+    """No traceback, nothing on standard output."""
+    code, printed = run(capsys, tmp_path)
+    assert code == 2
+    assert printed.out == ""
+    assert printed.err.startswith("rlvitals: ")
+
+
+def test_it_says_what_the_engine_says():
+    """The first warning is the first step at which the live engine would have warned."""
+    run_steps = [
+        Observation(step=s, signals={"loss/policy": 0.1 if s != 25 else 1e6, "reward/mean": 0.5}) for s in range(40)
+    ]
+    engine = Engine()
+    warned = [o.step for o in run_steps if any(f.severity != "info" for f in engine.update(o).findings)]
+    assert backtest.backtest("x", run_steps)["warn_step"] == min(warned) == 25
