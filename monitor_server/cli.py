@@ -1,4 +1,4 @@
-"""The command line: `rlvitals serve`, `runs`, `alerts` and `demo`. What each does is elsewhere."""
+"""The command line: `rlvitals serve`, `runs`, `alerts`, `demo` and `backtest`. What each does is elsewhere."""
 
 import argparse
 import importlib
@@ -56,6 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     demo_parser = commands.add_parser("demo", help="watch a real run rise, degrade and die")
     demo.add_arguments(demo_parser)
     demo_parser.set_defaults(command=demo.run)
+    backtest = importlib.import_module("monitor_server.backtest")
+    backtest_parser = commands.add_parser("backtest", help="say what the detectors would have said about old runs")
+    backtest.add_arguments(backtest_parser)
+    backtest_parser.set_defaults(command=backtest.run)
     return parser
 
 
