@@ -75,7 +75,7 @@ class Completion:
         run.stall_seconds = max(
             self._settings.stall_minimum_seconds, self._settings.stall_factor * (run.step_seconds or 0.0)
         )
-        changed = self._tracker.observe(work.repositories, run, steps, now=work.now)
+        changed = self._tracker.observe(work, steps)
         if self._is_watched():
             work.tell_steps(steps)
             work.tell_alerts(changed)

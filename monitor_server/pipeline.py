@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from monitor_server.alerts.lifecycle import reconcile
 from monitor_server.alerts.liveness import is_clock_kind, silence
 from monitor_server.assembly import StepRecords
 from monitor_server.completion import Completion
@@ -68,13 +67,13 @@ class Pipeline:
         """Take one batch."""
         batch, now = intake.batch, self._clock()
         run, is_new = self._enter(repositories, batch, run_id=intake.run_id, now=now)
-        work = Work(repositories=repositories, run=run, now=now)
+        work = Work.on(run, repositories, now=now)
         accepted, rejected = self._keep(work, intake)
         self._completion.run(work, self._positions_of(work))
         ends = batch.end is not None and batch.attempt == run.attempt and run.ended != batch.end
         if ends:
             run.ended = batch.end
-        repositories.runs.save(run)
+        work.save()
         if is_new or ends:
             self._announce(work)
         receipt = wire.Receipt(
@@ -83,7 +82,7 @@ class Pipeline:
             duplicates=len(batch.records) - accepted - len(rejected),
             rejected=rejected,
             phase=run.phase,
-            alerts=[_notice(alert) for alert in repositories.alerts.firing(run.id)],
+            alerts=[_notice(alert) for alert in work.alerts.firing],
         )
         return Outcome(receipt=receipt, events=work.events)
 
@@ -97,9 +96,9 @@ class Pipeline:
             run = repositories.runs.find(run_id)
             if run is None:
                 continue
-            work = Work(repositories=repositories, run=run, now=now)
+            work = Work.on(run, repositories, now=now)
             self._completion.run(work, self._positions_of(work))
-            repositories.runs.save(run)
+            work.save()
             self._announce(work)
             events += work.events
         return events
@@ -197,16 +196,8 @@ class Pipeline:
             stall_seconds=run.stall_seconds,
             lost_factor=lost_factor,
         )
-        changed = reconcile(
-            work.repositories.alerts,
-            findings,
-            run_id=run.id,
-            phase=run.phase,
-            step=step,
-            now=work.now,
-            concerns=is_clock_kind,
-        )
-        work.repositories.runs.save(run)
+        changed = work.alerts.reconcile(findings, phase=run.phase, step=step, now=work.now, concerns=is_clock_kind)
+        work.save()
         work.tell_alerts(changed)
         work.tell_run(lost_factor=lost_factor)
 

@@ -12,7 +12,6 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
-from monitor_server.alerts.lifecycle import reconcile
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.detection.protocol import Finding, Observation, Phase, Severity, Verdict
 from monitor_server.store.alerts import Alert
@@ -20,6 +19,7 @@ from monitor_server.store.detection import SavedState
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.runs import Run
 from monitor_server.store.steps import Step
+from monitor_server.work import Work
 
 __all__ = ["Engine", "Tracker"]
 
@@ -65,44 +65,43 @@ class Tracker:
         else:
             self._watched.pop(run_id, None)
 
-    def observe(self, repositories: Repositories, run: Run, steps: Sequence[Step], *, now: float) -> list[Alert]:
+    def observe(self, work: Work, steps: Sequence[Step]) -> list[Alert]:
         """Take complete steps, in order; one that is not newer than the last is not detected again.
 
         Returns:
             The alerts that opened, became more severe or resolved.
         """
-        watched = self._watch(repositories, run.id)
+        watched = self._watch(work.repositories, work.run.id)
         changed: list[Alert] = []
         taken = False
         for step in steps:
             if watched.seen is None or (step.attempt, step.step) > watched.seen:
-                changed += self._take(repositories, run, watched, step, now=now)
+                changed += self._take(work, watched, step)
                 taken = True
         if taken and watched.seen is not None:
             attempt, number = watched.seen
             state = msgspec.msgpack.encode(watched.engine.state())
             saved = SavedState(attempt=attempt, step=number, state=state)
-            repositories.detector_states.save(run.id, saved, first=not watched.is_saved)
+            work.repositories.detector_states.save(work.run.id, saved, first=not watched.is_saved)
             watched.is_saved = True
         return changed
 
-    def _take(self, repositories: Repositories, run: Run, watched: _Watched, step: Step, *, now: float) -> list[Alert]:
+    def _take(self, work: Work, watched: _Watched, step: Step) -> list[Alert]:
+        run, phases = work.run, work.repositories.phases
         last = watched.seen
         verdict = self._detect(run, watched.engine, step)
         watched.seen = (step.attempt, step.step)
         rewinds = last is not None and step.step <= last[1]
         if rewinds:
-            repositories.phases.rewind(run.id, step.step)
+            phases.rewind(run.id, step.step)
         if last is None or rewinds or verdict.phase != run.phase:
-            repositories.phases.begin(run.id, verdict.phase, step=step.step)
+            phases.begin(run.id, verdict.phase, step=step.step)
             run.phase = str(verdict.phase)
-        return reconcile(
-            repositories.alerts,
+        return work.alerts.reconcile(
             verdict.findings,
-            run_id=run.id,
             phase=run.phase,
             step=step.step,
-            now=now,
+            now=work.now,
             concerns=lambda kind: not is_clock_kind(kind),
         )
 

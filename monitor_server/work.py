@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.answers import StepEvent, alert_item, run_item
 from monitor_server.assembly import StepRecords
 from monitor_server.detection.protocol import Phase
@@ -24,10 +25,21 @@ class Work:
 
     repositories: Repositories
     run: Run
+    alerts: Lifecycle
     now: float
     steps: dict[Key, StepRecords] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     _attempts: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def on(cls, run: Run, repositories: Repositories, *, now: float) -> "Work":
+        """Begin to work on a run."""
+        return cls(repositories=repositories, run=run, alerts=Lifecycle(repositories.alerts, run.id), now=now)
+
+    def save(self) -> None:
+        """Write the run and its alerts back."""
+        self.alerts.save()
+        self.repositories.runs.save(self.run)
 
     def world_size(self, attempt: int) -> int:
         """Give how many ranks an attempt has."""

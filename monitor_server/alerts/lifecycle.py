@@ -10,58 +10,72 @@ from dataclasses import replace
 from monitor_server.detection.protocol import Finding
 from monitor_server.store.alerts import Alert, Alerts
 
-__all__ = ["SEVERITIES", "reconcile"]
+__all__ = ["SEVERITIES", "Lifecycle"]
 
 SEVERITIES = ("info", "warning", "critical")
 
 
-def reconcile(
-    alerts: Alerts,
-    findings: Sequence[Finding],
-    *,
-    run_id: str,
-    phase: str,
-    step: int,
-    now: float,
-    concerns: Callable[[str], bool],
-) -> list[Alert]:
-    """Bring a run's alerts to what is found at ``step``.
+class Lifecycle:
+    """The alerts of one run while it is worked on; `save` writes what has changed."""
 
-    Args:
-        alerts: The alerts' repository.
-        findings: All findings that hold; the most severe of a kind counts.
-        run_id: The run.
-        phase: Its phase, kept with alerts that open.
-        step: The step at which the findings hold.
-        now: Seconds since the epoch.
-        concerns: Whether these findings speak of a kind at all; others are left alone.
+    def __init__(self, alerts: Alerts, run_id: str) -> None:
+        self._alerts = alerts
+        self._run_id = run_id
+        self._firing = {alert.kind: alert for alert in alerts.firing(run_id)}
+        self._stored = {alert.id for alert in self._firing.values()}
+        self._unsaved: dict[str, Alert] = {}
 
-    Returns:
-        The alerts that opened, became more severe or resolved.
-    """
-    held: dict[str, Finding] = {}
-    for finding in sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)):
-        held[finding.kind] = finding
-    changed: list[Alert] = []
-    for alert in alerts.firing(run_id):
-        if not concerns(alert.kind):
-            continue
-        found = held.pop(alert.kind, None)
-        if found is None:
-            kept = replace(alert, state="resolved", resolved_step=step)
-        elif SEVERITIES.index(found.severity) > SEVERITIES.index(alert.severity):
-            kept = replace(
-                alert, severity=str(found.severity), last_step=step, summary=found.summary, evidence=found.evidence
-            )
-        else:
-            alerts.save(replace(alert, last_step=step))
-            continue
-        alerts.save(kept)
-        changed.append(kept)
-    for finding in held.values():
-        opened = Alert(
+    @property
+    def firing(self) -> list[Alert]:
+        """The alerts that fire, the oldest first."""
+        return list(self._firing.values())
+
+    def reconcile(
+        self, findings: Sequence[Finding], *, phase: str, step: int, now: float, concerns: Callable[[str], bool]
+    ) -> list[Alert]:
+        """Bring the alerts to what is found at ``step``.
+
+        Args:
+            findings: All findings that hold; the most severe of a kind counts.
+            phase: The run's phase, kept with alerts that open.
+            step: The step at which the findings hold.
+            now: Seconds since the epoch.
+            concerns: Whether these findings speak of a kind at all; others are left alone.
+
+        Returns:
+            The alerts that opened, became more severe or resolved.
+        """
+        held = {found.kind: found for found in sorted(findings, key=lambda found: SEVERITIES.index(found.severity))}
+        told: list[Alert] = []
+        for alert in [alert for alert in self.firing if concerns(alert.kind)]:
+            changed = _kept(alert, held.pop(alert.kind, None), step)
+            self._unsaved[alert.id] = changed
+            if changed.state == "firing":
+                self._firing[alert.kind] = changed
+            else:
+                del self._firing[alert.kind]
+            if (changed.state, changed.severity) != (alert.state, alert.severity):
+                told.append(changed)
+        for finding in held.values():
+            opened = self._opened(finding, phase=phase, step=step, now=now)
+            self._unsaved[opened.id] = self._firing[finding.kind] = opened
+            told.append(opened)
+        return told
+
+    def save(self) -> None:
+        """Write what has changed, in the order in which it began."""
+        for alert in self._unsaved.values():
+            if alert.id in self._stored:
+                self._alerts.save(alert)
+            else:
+                self._alerts.add(alert)
+                self._stored.add(alert.id)
+        self._unsaved.clear()
+
+    def _opened(self, finding: Finding, *, phase: str, step: int, now: float) -> Alert:
+        return Alert(
             id=uuid.uuid4().hex[:16],
-            run_id=run_id,
+            run_id=self._run_id,
             kind=finding.kind,
             severity=str(finding.severity),
             phase=phase,
@@ -71,6 +85,11 @@ def reconcile(
             summary=finding.summary,
             evidence=finding.evidence,
         )
-        alerts.add(opened)
-        changed.append(opened)
-    return changed
+
+
+def _kept(alert: Alert, found: Finding | None, step: int) -> Alert:
+    if found is None:
+        return replace(alert, state="resolved", resolved_step=step)
+    if SEVERITIES.index(found.severity) <= SEVERITIES.index(alert.severity):
+        return replace(alert, last_step=step)
+    return replace(alert, severity=str(found.severity), last_step=step, summary=found.summary, evidence=found.evidence)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["column", "pack", "unpack"]
+__all__ = ["columns", "pack", "unpack"]
 
 ABSENT = np.uint64(0x7FF8_0000_0000_0A85)
 FLOAT = np.dtype("<f8")
@@ -33,8 +33,15 @@ def unpack(packed: bytes, names: Sequence[str]) -> dict[str, float]:
     return dict(zip([names[place] for place in observed.tolist()], row.view(FLOAT)[observed].tolist(), strict=True))
 
 
-def column(cells: Sequence[bytes]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Give the values and whether they were observed, from one signal's 8-byte cells, empty where a row is short."""
-    absent = ABSENT.astype(BITS).tobytes()
-    bits = np.frombuffer(b"".join([cell or absent for cell in cells]), dtype=BITS)
-    return bits.view(FLOAT), bits != ABSENT
+def columns(rows: Sequence[bytes], places: Sequence[int]) -> list[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
+    """Give of each place its values, shape [n], and whether they were observed; a row may end before a place."""
+    flat = np.frombuffer(b"".join(rows), dtype=BITS)
+    lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows)) // BITS.itemsize
+    starts = np.cumsum(lengths) - lengths
+    found = []
+    for place in places:
+        bits = np.full(len(rows), ABSENT, dtype=BITS)
+        reaches = lengths > place
+        bits[reaches] = flat[starts[reaches] + place]
+        found.append((bits.view(FLOAT), bits != ABSENT))
+    return found

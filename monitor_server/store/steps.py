@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, delete, func, insert, select
 
-from monitor_server.store.packing import column, pack, unpack
+from monitor_server.store.packing import columns, pack, unpack
 from monitor_server.store.tables import signals, steps
 
 __all__ = ["Column", "Step", "Steps"]
@@ -104,21 +104,20 @@ class Steps:
         """Give whole signals, without the steps at which they were not observed; unknown ones are empty."""
         positions = {name: place for place, name in enumerate(self.signals(run_id))}
         wanted = [name for name in names if name in positions]
-        cells = [func.substr(steps.c.packed, 8 * positions[name] + 1, 8) for name in wanted]
-        query = select(steps.c.step, *cells).where(steps.c.run_id == run_id)
+        query = select(steps.c.step, steps.c.packed).where(steps.c.run_id == run_id)
         if from_step is not None:
             query = query.where(steps.c.step >= from_step)
         if to_step is not None:
             query = query.where(steps.c.step <= to_step)
+        # The driver's own rows: SQLAlchemy's would double the time of a long series.
         rows = self._connection.execute(query.order_by(steps.c.step, steps.c.attempt)).cursor.fetchall()
-        fields = list(zip(*rows, strict=True)) if rows else [()] * (1 + len(wanted))
-        numbers = np.array(fields[0], dtype=np.int64)
+        numbers = np.fromiter((step for step, _ in rows), dtype=np.int64, count=len(rows))
         newest = np.append(numbers[1:] != numbers[:-1], True)[: len(numbers)]
-        found = {}
-        for name, raw in zip(wanted, fields[1:], strict=True):
-            values, observed = column(raw)
-            keep = newest & observed
-            found[name] = Column(signal=name, steps=numbers[keep], values=values[keep])
+        read = columns([packed for _, packed in rows], [positions[name] for name in wanted])
+        found = {
+            name: Column(signal=name, steps=numbers[newest & observed], values=values[newest & observed])
+            for name, (values, observed) in zip(wanted, read, strict=True)
+        }
         nothing = np.array([], dtype=np.int64)
         return [
             found.get(name, Column(signal=name, steps=nothing, values=nothing.astype(np.float64))) for name in names

@@ -8,7 +8,7 @@ from alembic.runtime.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.store.packing import column, pack, unpack
+from monitor_server.store.packing import columns, pack, unpack
 from monitor_server.store.runs import Recent
 from monitor_server.store.tables import metadata
 
@@ -29,9 +29,9 @@ def test_what_is_packed_comes_back_and_what_was_not_observed_stays_away(values, 
 
 @given(values=st.lists(st.none() | st.floats(), min_size=1))
 def test_a_column_tells_observed_nan_from_nothing(values):
-    """Cells of one signal, some absent and some from rows too short, give values and what was observed."""
+    """Rows of one signal, some without it and one too short, give values and what was observed."""
     rows = [pack({} if value is None else {"a": value}, {"a": 0}) for value in values] + [b""]
-    found, observed = column(rows)
+    ((found, observed),) = columns(rows, [0])
     assert observed.tolist() == [value is not None for value in values] + [False]
     wanted = np.array([value for value in values if value is not None], dtype=np.float64)
     np.testing.assert_array_equal(found[observed], wanted)

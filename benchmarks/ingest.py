@@ -1,0 +1,125 @@
+"""How many steps a second one collector stores durably: ``python -m benchmarks.ingest``.
+
+A real `rlvitals serve` on SQLite (WAL, synchronous FULL), real requests of msgpack batches of 10 steps with 60 scalars
+over kept connections, detection and all. Beside it, in the same run, the bare FastAPI ceiling: the same server process
+shape with a route that only reads the body and decodes the batch.
+"""
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import urllib3
+
+from trainer_hooks import wire
+
+__all__ = ["main"]
+
+NAMES = [f"signal/{place}" for place in range(60)]
+STEPS_PER_BATCH = 10
+
+CEILING = """
+import sys, uvicorn
+from fastapi import FastAPI, Request, Response
+from trainer_hooks import wire
+app = FastAPI()
+@app.get("/readyz")
+def readyz() -> dict[str, str]: return {}
+@app.post("/api/v1/ingest")
+async def ingest(request: Request) -> Response:
+    batch = wire.decode_batch(await request.body())
+    return Response(wire.encode(wire.Receipt(run_id="r", accepted=len(batch.records))), media_type=wire.MSGPACK)
+uvicorn.run(app, port=int(sys.argv[1]), log_level="error", access_log=False)
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--port", type=int, default=8790)
+    given = parser.parse_args(arguments)
+    print(f"batches of {STEPS_PER_BATCH} steps with {len(NAMES)} scalars, {given.seconds:.0f} s each")
+    print(f"{'':>22} {'senders':>8} {'batches/s':>10} {'steps/s':>9} {'of ceiling':>11}")
+    with tempfile.TemporaryDirectory() as folder:
+        serve = ["-m", "monitor_server.cli", "serve", "--port", str(given.port)]
+        database = ["--database", f"sqlite:///{Path(folder) / 'ingest.db'}"]
+        for senders in (1, 8):
+            with _process([sys.executable, "-c", CEILING, str(given.port)], given.port) as url:
+                ceiling = _rate(url, senders, given.seconds, label="ceiling")
+            with _process([sys.executable, *serve, *database], given.port) as url:
+                stored = _rate(url, senders, given.seconds, label=f"collector-{senders}")
+            for name, rate in (("bare FastAPI, decodes", ceiling), ("collector, durable", stored)):
+                steps = rate * STEPS_PER_BATCH
+                print(f"{name:>22} {senders:>8} {rate:>10.0f} {steps:>9.0f} {rate / ceiling:>11.2f}")
+    return 0
+
+
+@contextlib.contextmanager
+def _process(command: list[str], port: int) -> Iterator[str]:
+    url = f"http://127.0.0.1:{port}"
+    environment = os.environ | {"RLVITALS_DASHBOARD": "", "RLVITALS_LOG_LEVEL": "error"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own
+        try:
+            deadline = time.monotonic() + 60
+            while not _answers(url):
+                if time.monotonic() > deadline or process.poll() is not None:
+                    raise RuntimeError(f"{command} does not answer at {url}")
+                time.sleep(0.05)
+            yield url
+        finally:
+            process.terminate()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return urllib3.request("GET", f"{url}/readyz", retries=False).status == 200  # noqa: PLR2004 - success
+    except urllib3.exceptions.HTTPError:
+        return False
+
+
+def _rate(url: str, senders: int, seconds: float, *, label: str) -> float:
+    """Give the batches acknowledged in a second by some senders together."""
+    counts = [0] * senders
+    end = time.monotonic() + seconds
+    threads = [threading.Thread(target=_sender(url, counts, place, end, label)) for place in range(senders)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / seconds
+
+
+def _sender(url: str, counts: list[int], place: int, end: float, label: str) -> Callable[[], None]:
+    scalars = dict.fromkeys(NAMES, 0.5)
+
+    def send() -> None:
+        with urllib3.PoolManager(retries=False) as pool:
+            step = 0
+            while time.monotonic() < end:
+                records = [
+                    msgspec.Raw(wire.encode(wire.Record(step=number, time=time.time(), scalars=scalars)))
+                    for number in range(step, step + STEPS_PER_BATCH)
+                ]
+                batch = wire.Batch(schema_version=wire.SCHEMA_VERSION, run=f"{label}-{place}", records=records)
+                answer = pool.request(
+                    "POST", f"{url}/api/v1/ingest", body=wire.encode(batch), headers={"Content-Type": wire.MSGPACK}
+                )
+                if answer.status != 200:  # noqa: PLR2004 - success
+                    raise RuntimeError(answer.data.decode())
+                step += STEPS_PER_BATCH
+                counts[place] += 1
+
+    return send
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
