@@ -1,46 +1,52 @@
 VENV ?= .venv
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast check fmt bench e2e compose-test
 
 help: ## Show what there is to run
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.installed: pyproject.toml requirements/constraints.txt
+$(VENV)/.run: pyproject.toml requirements/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name it with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (a minute or two the first time)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt torch==2.13.0
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[dev]'
+	@echo "installing into $(VENV) (about a minute the first time)"
+	@$(PIP) torch==2.13.0
+	@$(PIP) -e '.[all]'
 	@touch $@
 
-demo: $(VENV)/.installed ## Watch a real GRPO run rise, degrade and die on http://127.0.0.1:8600
+$(VENV)/.dev: $(VENV)/.run
+	@echo "installing what tests and checks need into $(VENV)"
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and die on http://127.0.0.1:8600
 	@$(BIN)/rlvitals demo
 
-test: $(VENV)/.installed ## Run every test that needs no Docker engine
+test: $(VENV)/.dev ## Run every test that needs no Docker engine
 	$(BIN)/pytest -m 'not docker'
 
-test-fast: $(VENV)/.installed ## Run the tests that take seconds
+test-fast: $(VENV)/.dev ## Run the tests that take seconds
 	$(BIN)/pytest -m 'not docker and not slow and not browser' -n 2
 
-check: $(VENV)/.installed ## Lint, types, borders, spelling
+check: $(VENV)/.dev ## Lint, types, borders, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
-fmt: $(VENV)/.installed ## Format and mend what ruff can mend
+fmt: $(VENV)/.dev ## Format and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.installed ## Print the benchmark tables
+bench: $(VENV)/.dev ## Print the benchmark tables
 	$(BIN)/python -m benchmarks
 
-e2e: $(VENV)/.installed ## Real trainer, real server, real browser
+e2e: $(VENV)/.dev ## Real trainer, real server, real browser
 	$(BIN)/pytest tests/e2e tests/browser
 
-compose-test: $(VENV)/.installed ## Bring docker compose up and see page, scrape and firing alert
+compose-test: $(VENV)/.dev ## Bring docker compose up and see page, scrape and firing alert
 	$(BIN)/pytest -m docker tests/e2e
