@@ -10,7 +10,7 @@ from trainer_hooks.wire import run_id
 
 EXAMPLES = Path(trainer_hooks.__file__).parents[1] / "examples"
 SCRIPTS = [path for path in sorted(EXAMPLES.glob("*.py")) if not path.name.startswith("tiny_")]
-CAPABILITIES = {"trl_grpo": "L3"}
+CAPABILITIES = {"trl_grpo": "L3", "plain_loop": "L3"}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=[script.stem for script in SCRIPTS])

@@ -6,7 +6,21 @@ A name that a trainer uses for something else than its look suggests is left out
 import math
 from collections.abc import Mapping
 
-__all__ = ["TRANSFORMERS", "TRL", "VERL", "canonical"]
+from trainer_hooks.signals import NAMES
+
+__all__ = ["SIGNALS", "TRANSFORMERS", "TRL", "VERL", "canonical"]
+
+# What token arrays give, and what only a trainer or a probe knows.
+SIGNALS = frozenset(NAMES) | {
+    "entropy/paired_delta",
+    "grad/clipped_frac",
+    "grad/norm",
+    "kl/old",
+    "kl/ref",
+    "loss/llds",
+    "loss/policy",
+    "lr",
+}
 
 TRANSFORMERS: Mapping[str, str] = {"loss": "loss/policy", "grad_norm": "grad/norm", "learning_rate": "lr"}
 
@@ -51,8 +65,8 @@ VERL: Mapping[str, str] = {
 def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix: str) -> dict[str, float]:
     """Give a trainer's numbers under canonical names, the rest under ``prefix/name``.
 
-    A canonical number is kept whatever it is, because NaN is data; another one only where it is finite, because a
-    metric of the user's own may well be NaN by design.
+    Who logs a canonical name means it. A canonical number is kept whatever it is, because NaN is data; another one
+    only where it is finite, because a metric of the user's own may well be NaN by design.
 
     Args:
         metrics: Numbers by the trainer's name; what is no number is left out.
@@ -63,8 +77,9 @@ def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix
     for name, value in metrics.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        if name in names:
-            numbers[names[name]] = float(value)
+        known = names.get(name, name)
+        if known in SIGNALS:
+            numbers[known] = float(value)
         elif math.isfinite(value):
             numbers[f"{prefix}/{name}"] = float(value)
     return numbers

@@ -1,4 +1,4 @@
-"""Catches what TRL's GRPO and RLOO trainers compute anyway: tokens, rewards, losses and gradient norms of a step.
+"""Catches what TRL's GRPO and RLOO trainers compute anyway: the tokens and rewards of a step, and TRL's own metrics.
 
 Methods are wrapped on the trainer object; what exists is found by looking and what fires by being called, never by
 TRL's version. Nothing here runs a model, draws a random number, talks to another rank or changes a tensor.
@@ -6,13 +6,16 @@ TRL's version. Nothing here runs a model, draws a random number, talks to anothe
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from trainer_hooks.callbacks.guard import Guard, Wrappings
+from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.callbacks.naming import TRL, canonical
+from trainer_hooks.callbacks.step_capture import Method, StepCapture
 
 __all__ = ["TokenCapture"]
 
@@ -22,11 +25,11 @@ UID, GROUP, CALLS, VALID = range(4)
 REWARD, CORRECT = range(2)
 # The losses whose clipping is the one of PPO: other ones use ε for something else.
 CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
-Method = Callable[..., Any]
+RATIO_NAMES = ("ratio/clip_frac", "ratio/clip_low_frac", "ratio/clip_high_frac")
 
 
-class TokenCapture:
-    """Collects the microbatches of a step.
+class TokenCapture(StepCapture):
+    """Collects the microbatches of a step, and the metrics that TRL noted during it.
 
     Args:
         trainer: A GRPOTrainer, an RLOOTrainer, or one like them.
@@ -36,20 +39,20 @@ class TokenCapture:
         control_ids: Token ids of the protocol.
     """
 
+    names = TRL
+    prefix = "trl"
+
     def __init__(
         self, trainer: Any, guard: Guard, *, correct: str | None = None, control_ids: Sequence[int] | None = None
     ) -> None:
-        self.group_scalars: dict[str, float] = {}
-        self.grad_norm: float | None = None
-        # Whether updates lie between the policy that sampled and this one; else ratios are 1 by construction.
-        self.is_off_policy = False
-        self._trainer = trainer
-        self._guard = guard
+        super().__init__(trainer, guard)
         self._correct = correct
         self._control_ids = control_ids
-        self._wrappings = Wrappings()
+        self._marks: dict[str, int] = {}
+        self._group_scalars: dict[str, float] = {}
+        # Whether updates lie between the policy that sampled and this one; else ratios are 1 by construction.
+        self._is_off_policy = False
         self._microbatches: list[dict[str, Tensor]] = []
-        self._losses: list[Tensor] = []
         self._scores: Tensor | None = None  # of the microbatch in the loss
         self._entropies: Tensor | None = None
         self._rollout_scores: list[Tensor] | None = None  # of a rollout batch, while it is made
@@ -61,31 +64,33 @@ class TokenCapture:
 
     def install(self) -> None:
         """Wrap what the trainer has."""
+        super().install()
         wrap = functools.partial(self._wrappings.wrap, self._trainer)
         wrap("_generate_and_score_completions", self._around_rollout)
         wrap("_calculate_rewards", self._around_rewards)
         for name in ("_get_per_token_logps_and_entropies", "_get_per_token_logps"):
             wrap(name, self._around_scores)
         wrap("compute_loss", self._around_loss)
-        wrap("training_step", self._around_training_step)
-        self._wrappings.wrap(self._trainer.accelerator, "clip_grad_norm_", self._around_clipping)
-
-    def remove(self) -> None:
-        """Give the trainer its own methods back."""
-        self._wrappings.undo()
 
     def begin_step(self) -> None:
-        """Forget the last step."""
+        """Forget the last step, and mark where this one's metrics begin: TRL appends until it logs."""
+        super().begin_step()
         self._microbatches.clear()
-        self._losses.clear()
-        self.group_scalars = {}
-        self.grad_norm = None
-        self.is_off_policy = False
+        self._group_scalars = {}
+        self._is_off_policy = False
+        self._marks = {name: len(values) for name, values in self._metrics().items()}
 
-    @property
-    def loss(self) -> float | None:
-        """This rank's loss of the step, summed over microbatches as the trainer does, before NaN is filtered."""
-        return float(torch.stack(self._losses).sum()) if self._losses else None
+    def scalars(self) -> dict[str, float]:
+        """Give the step's numbers; TRL's are of all ranks and of this very step, not of its logging window."""
+        new = {name: values[self._marks.get(name, 0) :] for name, values in self._metrics().items()}
+        numbers = canonical({name: fmean(values) for name, values in new.items() if values}, TRL, prefix=self.prefix)
+        if not self._is_off_policy:
+            numbers = {name: value for name, value in numbers.items() if name not in RATIO_NAMES}
+        return super().scalars() | numbers | self._group_scalars
+
+    def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
+        """Give nothing: what TRL logs was read before it was averaged."""
+        return {}
 
     def rollouts(self) -> dict[str, Any] | None:
         """Give the step's arguments of `trainer_hooks.Rollouts`, or None where no token was caught."""
@@ -110,6 +115,10 @@ class TokenCapture:
             "clip_range": self._clip_range(),
             "control_ids": self._control_ids,
         }
+
+    def _metrics(self) -> dict[str, list[float]]:
+        metrics: dict[str, list[float]] = getattr(self._trainer, "_metrics", {}).get("train", {})
+        return metrics
 
     def _is_training(self) -> bool:
         return bool(self._trainer.model.training)
@@ -172,28 +181,6 @@ class TokenCapture:
 
         return loss
 
-    def _around_training_step(self, original: Method) -> Method:
-        @functools.wraps(original)
-        def training_step(*args: Any, **kwargs: Any) -> Any:
-            loss = original(*args, **kwargs)
-            with self._guard:
-                self._losses.append(loss.detach().float())
-            return loss
-
-        return training_step
-
-    def _around_clipping(self, original: Method) -> Method:
-        @functools.wraps(original)
-        def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
-            norm = original(*args, **kwargs)
-            with self._guard:
-                # A sharded norm would need a collective to be read; the trainer logs it later.
-                if self.grad_norm is None and norm is not None and not hasattr(norm, "full_tensor"):
-                    self.grad_norm = float(norm)
-            return norm
-
-        return clip_grad_norm_
-
     def _note_rewards(self, per_function: Tensor, completions: Sequence[Any]) -> None:
         """Take the rewards of all ranks, shape ``(ranks × B, functions)``, NaN where a function had no opinion."""
         trainer = self._trainer
@@ -204,7 +191,7 @@ class TokenCapture:
         groups = rewards.view(-1, trainer.num_generations, 2)
         is_dead = groups[:, :, REWARD].amax(dim=1) == groups[:, :, REWARD].amin(dim=1)
         right = groups[:, :, CORRECT]
-        self.group_scalars = {
+        self._group_scalars = {
             "reward/all_correct_frac": float((is_dead & (right == 1).all(dim=1)).float().mean()),
             "reward/all_wrong_frac": float((is_dead & (right == 0).all(dim=1)).float().mean()),
         }
@@ -241,7 +228,7 @@ class TokenCapture:
             # vLLM could not score these; TRL, too, takes them as equal to the trainer's own.
             sampler = torch.where(sampler.isnan(), logprobs if old is None else old, sampler)
         is_stale = old is not None and self._trainer.state.global_step > self._generated_at
-        self.is_off_policy = self.is_off_policy or is_stale
+        self._is_off_policy = self._is_off_policy or is_stale
         found = {
             "logprobs": logprobs,
             "mask": mask,

@@ -1,0 +1,36 @@
+import torch
+from accelerate import Accelerator
+
+from trainer_hooks.callbacks.accelerate import VitalsTracker
+
+
+def test_what_accelerate_logs_arrives(collector):
+    """Known names become signals, canonical ones are kept, others keep their name under accelerate/."""
+    accelerator = Accelerator(cpu=True, log_with=VitalsTracker("mine", url=collector.url))
+    accelerator.init_trackers("project", config={"lr": 0.1})
+    accelerator.log({"loss": torch.tensor(2.0), "reward/mean": 0.5, "speed": 3, "note": "text"}, step=7)
+    accelerator.end_training()
+    (record,) = collector.records
+    assert record.step == 7
+    assert record.scalars == {"loss/policy": 2.0, "reward/mean": 0.5, "accelerate/speed": 3.0}
+    assert collector.batches[0].run == "mine"
+    assert collector.batches[0].config == {"lr": 0.1}
+    assert collector.batches[-1].end == "finished"
+
+
+def test_the_monitor_is_at_hand(collector):
+    """`get_tracker` gives the monitor itself, for token arrays."""
+    accelerator = Accelerator(cpu=True, log_with=VitalsTracker("mine", url=collector.url))
+    accelerator.init_trackers("project")
+    monitor = accelerator.get_tracker("rlvitals", unwrap=True)
+    monitor.log_step(1, rollouts={"logprobs": [[-1.0]], "mask": [[True]], "rewards": [1.0]})
+    accelerator.end_training()
+    assert collector.records[0].summaries["reward/mean"].value() == 1
+
+
+def test_without_an_address_it_takes_everything():
+    """No collector, no trouble."""
+    accelerator = Accelerator(cpu=True, log_with=VitalsTracker())
+    accelerator.init_trackers("project")
+    accelerator.log({"loss": 1.0})
+    accelerator.end_training()

@@ -1,0 +1,89 @@
+import pytest
+import torch
+
+import trainer_hooks
+from trainer_hooks.callbacks.torch_loop import LoopWatch
+
+
+@pytest.fixture
+def optimizer():
+    """One weight of 3 and one of 4, whose gradients are themselves."""
+    weights = [torch.nn.Parameter(torch.tensor(3.0)), torch.nn.Parameter(torch.tensor(4.0))]
+    return torch.optim.SGD(weights, lr=0.5)
+
+
+def step(optimizer, gradients=(3.0, 4.0)):
+    """Take a step with these gradients."""
+    for weight, gradient in zip(optimizer.param_groups[0]["params"], gradients, strict=True):
+        weight.grad = torch.tensor(gradient)
+    optimizer.step()
+
+
+def test_each_optimiser_step_is_a_step(optimizer, connect, collector):
+    """Gradient norm and learning rate are read off the optimiser, notes go with the step that follows them."""
+    with LoopWatch(optimizer, connect(), first_step=11) as watch:
+        watch.note({"loss/policy": torch.tensor(2.0, requires_grad=True)})
+        step(optimizer)
+        step(optimizer)
+    first, second = collector.records
+    assert (first.step, second.step) == (11, 12)
+    assert first.policy_version == 10
+    # √(3² + 4²) = 5
+    assert first.scalars == {"loss/policy": 2, "grad/norm": 5, "lr": 0.5}
+    assert "loss/policy" not in second.scalars
+    assert collector.batches[-1].end == "finished"
+
+
+def test_a_noted_gradient_norm_wins(optimizer, connect, collector):
+    """Who clips knows the norm before clipping."""
+    with LoopWatch(optimizer, connect()) as watch:
+        watch.note({"grad/norm": 100.0})
+        step(optimizer)
+    assert collector.records[0].scalars["grad/norm"] == 100
+
+
+def test_rollouts_become_signals(optimizer, connect, collector):
+    """Token arrays noted before the step are reduced; contradicting ones cost only themselves."""
+    good = {"logprobs": torch.tensor([[-1.0, -3.0]]), "mask": torch.ones(1, 2), "rewards": torch.ones(1)}
+    with LoopWatch(optimizer, connect()) as watch:
+        watch.note(rollouts=good)
+        step(optimizer)
+        watch.note(rollouts=good | {"mask": torch.ones(1, 3)})
+        step(optimizer)
+    first, second = collector.records
+    assert first.summaries["likelihood/correct"].value() == -2
+    assert second.summaries["hooks/rejected_rollouts"].value() == 1
+    assert second.scalars["grad/norm"] == 5
+
+
+def test_the_weights_are_the_same_to_the_last_bit(connect):
+    """A loop that is watched ends where the same loop ends alone."""
+
+    def train(monitor):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(8, 8)
+        optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-2)
+        with LoopWatch(optimizer, monitor) as watch:
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss = layer(torch.randn(4, 8)).square().mean()
+                loss.backward()
+                watch.note({"loss/policy": loss})
+                optimizer.step()
+        return layer.weight
+
+    assert torch.equal(train(connect()), train(trainer_hooks.NullMonitor()))
+
+
+def test_without_a_collector_the_optimiser_is_left_alone(optimizer):
+    """A null monitor hooks nothing."""
+    LoopWatch(optimizer, trainer_hooks.NullMonitor())
+    assert not optimizer._optimizer_step_pre_hooks
+
+
+def test_an_error_of_the_loop_ends_the_run_as_stopped(optimizer, connect, collector):
+    """A loop that dies is not reported as finished, and its optimiser is let go."""
+    with pytest.raises(ZeroDivisionError), LoopWatch(optimizer, connect()):
+        _ = 1 / 0
+    assert collector.batches[-1].end == "stopped"
+    assert not optimizer._optimizer_step_post_hooks

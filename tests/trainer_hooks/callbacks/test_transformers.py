@@ -1,0 +1,89 @@
+import pytest
+import tiny_trl
+import torch
+from datasets import Dataset
+from transformers import Trainer, TrainingArguments, set_seed
+
+from trainer_hooks.callbacks.transformers import VitalsCallback
+
+
+def tiny_trainer(folder, callbacks=(), **options):
+    """A plain Trainer that fits a tiny language model for four steps."""
+    torch.set_num_threads(1)
+    set_seed(5)
+    rows = [{"input_ids": [3, 4, 5, index % 8 + 6], "labels": [3, 4, 5, index % 8 + 6]} for index in range(32)]
+    settings = {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "max_steps": 4,
+        "learning_rate": 1e-2,
+        "logging_steps": 2,
+        "max_grad_norm": 0.05,
+        "use_cpu": True,
+        "save_strategy": "no",
+        "disable_tqdm": True,
+    } | options
+    return Trainer(
+        model=tiny_trl.model(folder / "model"),
+        args=TrainingArguments(**settings),
+        train_dataset=Dataset.from_list(rows),
+        eval_dataset=Dataset.from_list(rows[:4]),
+        callbacks=list(callbacks),
+    )
+
+
+@pytest.fixture
+def watched(tmp_path, connect):
+    """A training watched into the live collector."""
+    monitor = connect()
+    trainer = tiny_trainer(tmp_path, [VitalsCallback(monitor)])
+    trainer.train()
+    assert monitor.flush()
+    return trainer
+
+
+def test_every_step_arrives_whatever_the_logging_window(watched, steps):
+    """Loss, gradient norm before clipping and learning rate of each step are what the Trainer computed."""
+    signals = steps()
+    assert list(signals) == [1, 2, 3, 4]
+    logged = [entry for entry in watched.state.log_history if "loss" in entry]
+    mean_loss = sum(signals[step]["loss/policy"] for step in (1, 2)) / 2
+    assert mean_loss == pytest.approx(logged[0]["loss"], rel=1e-5)
+    assert signals[2]["grad/norm"] == pytest.approx(logged[0]["grad_norm"], rel=1e-5)
+    assert signals[2]["grad/norm"] > 0.05
+    assert signals[2]["grad/clipped_frac"] == 1
+    assert signals[2]["lr"] == pytest.approx(logged[0]["learning_rate"])
+
+
+def test_final_weights_are_the_same_to_the_last_bit(watched, tmp_path):
+    """Watching changes no weight."""
+    alone = tiny_trainer(tmp_path)
+    alone.train()
+    assert tiny_trl.weights(alone) == tiny_trl.weights(watched)
+
+
+def test_report_to_names_it(tmp_path, collector, monkeypatch):
+    """`report_to="rlvitals"` is enough once the module is imported; the run has the name of the arguments."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    tiny_trainer(tmp_path, report_to="rlvitals", run_name="named").train()
+    assert {batch.run for batch in collector.batches} == {"named"}
+    assert collector.batches[-1].end == "finished"
+    assert collector.batches[0].source.startswith("transformers ")
+
+
+def test_report_to_sees_the_tokens_of_trl(tmp_path, collector, monkeypatch):
+    """On a GRPOTrainer the same setting gives level L3."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    tiny_trl.trainer(tmp_path, report_to="rlvitals", max_steps=1).train()
+    assert collector.batches[-1].capability == "L3"
+
+
+def test_what_the_user_logs_is_kept(tmp_path, connect, steps):
+    """An evaluation and the user's own metrics arrive under the step at which they were logged."""
+    monitor = connect()
+    trainer = tiny_trainer(tmp_path, [VitalsCallback(monitor)], eval_strategy="steps", eval_steps=2)
+    trainer.train()
+    assert monitor.flush()
+    assert steps()[2]["transformers/eval_loss"] > 0
+    assert "loss/policy" in steps()[2]

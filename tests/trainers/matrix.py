@@ -1,0 +1,58 @@
+"""Runs the TRL adapter's tests on older TRL versions, each in an environment of its own: ``make test-trainers``.
+
+An environment holds the few packages that differ; everything else (torch, datasets, pytest) is seen from the
+environment that runs this. The newest TRL is tested by the ordinary suite.
+"""
+
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+VERSIONS = {
+    "0.20": ["trl==0.20.0", "transformers==4.55.4", "tokenizers==0.21.4", "huggingface_hub==0.36.0"],
+    "0.24": ["trl==0.24.0", "transformers==4.57.6", "tokenizers==0.22.2", "huggingface_hub==0.36.0"],
+    "1.0": ["trl==1.0.0"],
+}
+
+
+def environment(name: str, packages: list[str]) -> Path:
+    """Build an environment, or take the one that is there; give its Python."""
+    folder = ROOT / ".venv-trainers" / name
+    python = folder / "bin" / "python"
+    if not (folder / ".installed").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+        (site / "rest.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", *packages], check=True)
+        (folder / ".installed").touch()
+    return python
+
+
+def main() -> int:
+    """Test each version named in the arguments, or all; give the number of those that failed."""
+    chosen = sys.argv[1:] or list(VERSIONS)
+    failed = []
+    for name in chosen:
+        python = environment(name, VERSIONS[name])
+        print(f"TRL {name}: {' '.join(VERSIONS[name])}", flush=True)  # noqa: T201 - a command's output
+        tests = [
+            "tests/trainer_hooks/callbacks/test_trl.py",
+            "-q",
+            "-m",
+            "not slow",
+            "-W",
+            "ignore",
+            "-p",
+            "no:cacheprovider",
+        ]
+        if subprocess.run([python, "-m", "pytest", *tests], cwd=ROOT, check=False).returncode:
+            failed.append(name)
+    print(f"failed: {failed or 'none'} of {chosen}")  # noqa: T201 - likewise
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""A tracker for Accelerate: ``Accelerator(log_with=VitalsTracker())``. Scalars only; tokens go through `torch_loop`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from accelerate.tracking import GeneralTracker
+
+import trainer_hooks
+from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
+
+__all__ = ["VitalsTracker"]
+
+
+class VitalsTracker(GeneralTracker):
+    """Streams what ``accelerator.log(values, step=...)`` is given, from the main process.
+
+    ``loss``, ``grad_norm`` and ``learning_rate`` become signals; a canonical name is kept as it is; anything else
+    arrives as ``accelerate/name``.
+
+    Args:
+        run_name: Name of the run; else `RLVITALS_RUN`, else one is made up.
+        url: Address of the collector; else `RLVITALS_URL`. Without either nothing happens.
+        project: Project of the run.
+        api_key: Key with the scope ingest.
+        on_alert: Called with each alert that fires on the run, in a background thread.
+    """
+
+    name = "rlvitals"
+    requires_logging_directory = False
+    main_process_only = True
+
+    def __init__(
+        self,
+        run_name: str | None = None,
+        *,
+        url: str | None = None,
+        project: str = "default",
+        api_key: str | None = None,
+        on_alert: "Callable[[trainer_hooks.AlertNotice], object] | None" = None,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._guard = Guard()
+        self._step = 0
+        self._options: dict[str, Any] = {"url": url, "project": project, "api_key": api_key, "on_alert": on_alert}
+        self._run_name = run_name
+        self._monitor: trainer_hooks.Monitor = trainer_hooks.NullMonitor()
+        self._is_connected = False
+
+    @property
+    def tracker(self) -> "trainer_hooks.Monitor":
+        """The monitor behind it, for ``log_step`` with rollouts."""
+        self._connect(None)
+        return self._monitor
+
+    def store_init_configuration(self, values: Mapping[str, Any]) -> None:
+        """Connect, with the configuration; Accelerate calls this from ``init_trackers``."""
+        self._connect(values)
+
+    def log(self, values: Mapping[str, Any], step: int | None = None, **_: object) -> None:
+        """Take a step's numbers; without ``step`` they belong to the next one."""
+        with self._guard:
+            self._connect(None)
+            self._step = self._step + 1 if step is None else step
+            plain = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
+            self._monitor.log_step(self._step, canonical(plain, TRANSFORMERS, prefix="accelerate"))
+
+    def finish(self) -> None:
+        """Deliver what is left; Accelerate calls this from ``end_training``."""
+        with self._guard:
+            self._monitor.close()
+
+    def _connect(self, config: Mapping[str, Any] | None) -> None:
+        if not self._is_connected:
+            self._is_connected = True
+            # The main process speaks for all: the other ranks have no tracker.
+            self._monitor = trainer_hooks.connect(
+                run=self._run_name, config=config, rank=0, world_size=1, source="accelerate", **self._options
+            )

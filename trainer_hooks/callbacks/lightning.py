@@ -1,0 +1,113 @@
+"""A callback for Lightning: ``Trainer(callbacks=[VitalsCallback()])``."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+import trainer_hooks
+from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
+
+__all__ = ["VitalsCallback"]
+
+ROLLOUTS = "rollouts"
+
+
+class VitalsCallback(Callback):
+    """Streams each optimiser step: loss, gradient norm before clipping, learning rate and what the module logs.
+
+    Return ``{"loss": loss, "rollouts": {...}}`` from ``training_step``, with the arguments of
+    `trainer_hooks.Rollouts`, and the signals of the tokens are there, too, each rank its own.
+
+    Args:
+        monitor: A monitor of your own; then the arguments below and the closing are yours.
+        url: Address of the collector; else `RLVITALS_URL`. Without either nothing happens.
+        project: Project of the run.
+        run: Name of the run; else `RLVITALS_RUN`.
+        api_key: Key with the scope ingest.
+        on_alert: Called with each alert that fires on the run, in a background thread.
+    """
+
+    def __init__(
+        self,
+        monitor: "trainer_hooks.Monitor | None" = None,
+        *,
+        url: str | None = None,
+        project: str = "default",
+        run: str | None = None,
+        api_key: str | None = None,
+        on_alert: "Callable[[trainer_hooks.AlertNotice], object] | None" = None,
+    ) -> None:
+        self._monitor = monitor
+        self._is_own = monitor is None
+        self._connect = functools.partial(
+            trainer_hooks.connect, url, project, run, api_key=api_key, on_alert=on_alert, source="lightning"
+        )
+        self._guard = Guard()
+        self._grad_norm: torch.Tensor | None = None
+        self._learning_rate: float | None = None
+        self._last_step = 0
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Connect, before the first step."""
+        self._last_step = trainer.global_step
+        if self._monitor is None:
+            self._monitor = self._connect(
+                config=dict(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size
+            )
+
+    def on_before_optimizer_step(
+        self, trainer: Trainer, pl_module: LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        """Read the gradients before Lightning clips them."""
+        if isinstance(self._monitor, trainer_hooks.NullMonitor):
+            return
+        with self._guard:
+            self._learning_rate = float(optimizer.param_groups[0]["lr"])
+            gradients = [weight.grad for weight in pl_module.parameters() if weight.grad is not None]
+            # A sharded norm cannot be read without a collective.
+            is_sharded = any(hasattr(gradient, "full_tensor") for gradient in gradients)
+            self._grad_norm = torch.nn.utils.get_total_norm(gradients) if gradients and not is_sharded else None
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Hand the step over, where this batch ended one."""
+        if self._monitor is None or trainer.global_step == self._last_step:
+            return
+        self._last_step = trainer.global_step
+        with self._guard:
+            results = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
+            self._monitor.log_step(
+                trainer.global_step,
+                self._scalars(trainer, results) if trainer.is_global_zero else None,
+                rollouts=results.get(ROLLOUTS),
+                policy_version=trainer.global_step - 1,
+            )
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Deliver what is left."""
+        self._close("finished")
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Say that the run did not finish."""
+        self._close("stopped")
+
+    def _scalars(self, trainer: Trainer, results: Mapping[str, Any]) -> dict[str, float]:
+        logged = {name: value.item() for name, value in trainer.callback_metrics.items()}
+        numbers = canonical(logged, TRANSFORMERS, prefix="lightning")
+        if isinstance(results.get("loss"), torch.Tensor):
+            numbers["loss/policy"] = float(results["loss"])
+        if self._learning_rate is not None:
+            numbers["lr"] = self._learning_rate
+        if self._grad_norm is not None:
+            numbers["grad/norm"] = float(self._grad_norm)
+        return numbers
+
+    def _close(self, end: "trainer_hooks.wire.RunEnd") -> None:
+        if self._monitor is not None and self._is_own:
+            self._monitor.close(end)
+            self._monitor = None

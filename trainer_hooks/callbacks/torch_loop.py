@@ -1,0 +1,91 @@
+"""Watches a plain PyTorch loop: each ``optimizer.step()`` becomes a step. Knows no framework but torch."""
+
+from collections.abc import Mapping
+from typing import Any, Self, SupportsFloat
+
+import torch
+
+import trainer_hooks
+from trainer_hooks.callbacks.guard import Guard
+
+__all__ = ["LoopWatch"]
+
+
+class LoopWatch:
+    """Hands over a step each time the optimiser steps: its gradient norm and learning rate, and what you noted.
+
+        with LoopWatch(optimizer, trainer_hooks.connect()) as watch:
+            for batch in data:
+                ...
+                watch.note({"loss/policy": loss, "reward/mean": rewards.mean()}, rollouts={...})
+                optimizer.step()
+
+    The gradient norm is that of the gradients the optimiser sees. If you clip them, note the norm that
+    ``clip_grad_norm_`` returns, as ``grad/norm``: after clipping it is a constant. Under FSDP note it, too: a
+    sharded norm cannot be read without a collective, and is left out.
+
+    Args:
+        optimizer: Any torch optimiser.
+        monitor: From `trainer_hooks.connect`; closed when the block ends.
+        first_step: Number of the first step; the checkpoint's plus 1 when training resumes.
+    """
+
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, monitor: "trainer_hooks.Monitor", *, first_step: int = 1
+    ) -> None:
+        self._monitor = monitor
+        self._guard = Guard()
+        self._step = first_step
+        self._scalars: dict[str, SupportsFloat] = {}
+        self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None
+        self._handles = []
+        if not isinstance(monitor, trainer_hooks.NullMonitor):
+            self._handles.append(optimizer.register_step_pre_hook(self._before_step))
+            self._handles.append(optimizer.register_step_post_hook(self._after_step))
+
+    def note(
+        self,
+        scalars: Mapping[str, SupportsFloat] | None = None,
+        *,
+        rollouts: "trainer_hooks.Rollouts | Mapping[str, Any] | None" = None,
+    ) -> None:
+        """Note what belongs to the next optimiser step; a name noted twice keeps the later value.
+
+        Args:
+            scalars: Numbers by canonical signal name or one of your own.
+            rollouts: The step's token arrays, as in `Monitor.log_step`.
+        """
+        self._scalars.update(scalars or {})
+        self._rollouts = self._rollouts if rollouts is None else rollouts
+
+    def close(self) -> None:
+        """Let go of the optimiser and close the monitor; safe to call twice."""
+        self._detach()
+        self._monitor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._detach()
+        self._monitor.close("finished" if kind is None else "stopped")
+
+    def _detach(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+        with self._guard:
+            groups = optimizer.param_groups
+            self._scalars.setdefault("lr", float(groups[0]["lr"]))
+            gradients = [weight.grad for group in groups for weight in group["params"] if weight.grad is not None]
+            is_sharded = any(hasattr(gradient, "full_tensor") for gradient in gradients)
+            if "grad/norm" not in self._scalars and gradients and not is_sharded:
+                self._scalars["grad/norm"] = torch.nn.utils.get_total_norm(gradients)
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+        scalars, rollouts = self._scalars, self._rollouts
+        self._scalars, self._rollouts = {}, None
+        self._monitor.log_step(self._step, scalars, rollouts=rollouts, policy_version=self._step - 1)
+        self._step += 1

@@ -1,0 +1,165 @@
+"""Watches a transformers Trainer, whatever it trains: ``callbacks=[VitalsCallback()]`` or ``report_to="rlvitals"``.
+
+Importing this module is what makes ``report_to="rlvitals"`` known. This module turns trainer events into steps;
+`step_capture` and `trl_capture` catch what the trainer computes.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+
+import trainer_hooks
+from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
+from trainer_hooks.callbacks.step_capture import StepCapture
+from trainer_hooks.callbacks.trl_capture import TokenCapture
+
+__all__ = ["VitalsCallback"]
+
+
+class VitalsCallback(TrainerCallback):
+    """Streams loss, gradient norm, learning rate and logged metrics of each optimiser step; tokens where there are any.
+
+    The trainer is found when training begins, and its methods are wrapped on that object alone until training ends.
+    Weights, gradients and random generators are the same with and without it. Nothing raises once training has
+    begun; a connection setting that cannot work raises before the first step.
+
+    Args:
+        monitor: A monitor of your own; then the arguments below and the closing are yours.
+        url: Address of the collector; else `RLVITALS_URL`. Without either nothing happens.
+        project: Project of the run.
+        run: Name of the run; else `RLVITALS_RUN`, else ``run_name`` of the training arguments. Give one to have a
+            resumed training continue its run.
+        api_key: Key with the scope ingest.
+        on_alert: Called with each alert that fires on the run, in a background thread.
+    """
+
+    library = "transformers"
+
+    def __init__(
+        self,
+        monitor: "trainer_hooks.Monitor | None" = None,
+        *,
+        url: str | None = None,
+        project: str = "default",
+        run: str | None = None,
+        api_key: str | None = None,
+        on_alert: "Callable[[trainer_hooks.AlertNotice], object] | None" = None,
+    ) -> None:
+        self._monitor = monitor
+        self._is_own = monitor is None
+        self._connect_to = functools.partial(
+            trainer_hooks.connect, url=url, project=project, api_key=api_key, on_alert=on_alert
+        )
+        self._run = run
+        self._guard = Guard()
+        self._capture: StepCapture | None = None
+
+    def capture_of(self, trainer: Any) -> StepCapture:
+        """Choose what to catch by what the trainer does."""
+        makes_rollouts = hasattr(trainer, "_generate_and_score_completions")
+        return TokenCapture(trainer, self._guard) if makes_rollouts else StepCapture(trainer, self._guard)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Find the trainer that calls, connect, and start to listen."""
+        self._release()
+        trainer = _calling_trainer(self)
+        if self._monitor is None:
+            self._monitor = self._connect(args, trainer)
+        if isinstance(self._monitor, trainer_hooks.NullMonitor) or trainer is None:
+            return
+        with self._guard:
+            self._capture = self.capture_of(trainer)
+            self._capture.install()
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Start a step."""
+        with self._guard:
+            if self._capture is not None:
+                self._capture.begin_step()
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Read the learning rate of this step before the schedule moves on."""
+        with self._guard:
+            if self._capture is not None:
+                self._capture.note_learning_rate(float(kwargs["optimizer"].param_groups[0]["lr"]))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Hand the step over: this rank's responses, and from rank 0 the numbers of all."""
+        if self._capture is None or self._monitor is None:
+            return
+        scalars, rollouts = {}, None
+        with self._guard:
+            rollouts = self._capture.rollouts()
+        with self._guard:
+            if state.is_world_process_zero:
+                scalars = self._capture.scalars()
+        if self._guard.errors:
+            scalars["hooks/adapter_errors"] = float(self._guard.errors)
+        self._monitor.log_step(state.global_step, scalars, rollouts=rollouts, policy_version=state.global_step - 1)
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Add what the trainer logs and nothing else has; all there is where the trainer was not found."""
+        with self._guard:
+            logs = kwargs.get("logs") or {}
+            if self._monitor is None or not state.is_world_process_zero or "train_runtime" in logs:
+                return
+            capture = self._capture
+            found = capture.logged(logs) if capture else canonical(logs, TRANSFORMERS, prefix=self.library)
+            if found:
+                self._monitor.log_step(state.global_step, found)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Let go of the trainer and deliver what is left."""
+        with self._guard:
+            self._release()
+            if self._monitor is not None and self._is_own:
+                self._monitor.close()
+                self._monitor = None
+
+    def _connect(self, args: TrainingArguments, trainer: Any) -> "trainer_hooks.Monitor":
+        # Ranks have to agree on a name without talking to each other.
+        shared = Path(str(args.output_dir)).name if args.world_size > 1 else None
+        model = getattr(getattr(getattr(trainer, "model", None), "config", None), "_name_or_path", "")
+        return self._connect_to(
+            run=self._run or args.run_name or shared,
+            config=args.to_sanitized_dict() | {"model": str(model)},
+            rank=args.process_index,
+            world_size=args.world_size,
+            source=f"{self.library} {version(self.library)}",
+        )
+
+    def _release(self) -> None:
+        if self._capture is not None:
+            self._capture.remove()
+        self._capture = None
+
+
+def _calling_trainer(callback: TrainerCallback) -> Any:
+    """Find the trainer whose train() is on the stack: callbacks are not told which one calls them."""
+    # Not inspect.stack(), which reads source files for each frame.
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+    while frame is not None:
+        found = frame.f_locals.get("self")
+        if isinstance(found, Trainer) and callback in found.callback_handler.callbacks:
+            return found
+        frame = frame.f_back
+    return None
+
+
+INTEGRATION_TO_CALLBACK["rlvitals"] = VitalsCallback
