@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check fmt bench e2e compose-test
+.PHONY: help demo test test-fast test-trainers check fmt bench e2e compose-test
 
 help: ## Show what there is to run
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,6 +41,9 @@ check: $(VENV)/.dev ## Lint, types, borders, spelling
 fmt: $(VENV)/.dev ## Format and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+test-trainers: $(VENV)/.dev ## Test the TRL adapter on older TRL versions
+	$(BIN)/python tests/trainers/matrix.py
 
 bench: $(VENV)/.dev ## Print the benchmark tables
 	$(BIN)/python -m benchmarks
