@@ -5,12 +5,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
 
 from monitor_server.store.tables import alerts, runs
 from trainer_hooks.wire import spell_non_finite
 
 __all__ = ["Alert", "Alerts"]
+
+
+# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
+_FIRING = (
+    select(*[column for column in alerts.c if column.name != "number"])
+    .where(alerts.c.run_id == bindparam("run"), alerts.c.state == "firing")
+    .order_by(alerts.c.number)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +47,7 @@ class Alerts:
 
     def firing(self, run_id: str) -> list[Alert]:
         """Give the alerts that fire on a run, the oldest first."""
-        query = (
-            select(*[alert for alert in alerts.c if alert.name != "number"])
-            .where(alerts.c.run_id == run_id, alerts.c.state == "firing")
-            .order_by(alerts.c.number)
-        )
-        return [_alert(row) for row in self._connection.execute(query).mappings()]
+        return [_alert(row) for row in self._connection.execute(_FIRING, {"run": run_id}).mappings()]
 
     def add(self, alert: Alert) -> None:
         """Write a new alert."""

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from monitor_server.store.tables import detector_states, phases
 
 __all__ = ["DetectorStates", "Phases", "SavedState"]
+
+
+_SAVE = update(detector_states).where(detector_states.c.run_id == bindparam("run"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,7 @@ class DetectorStates:
         if first:
             self._connection.execute(insert(detector_states), row)
         else:
-            self._connection.execute(update(detector_states).where(detector_states.c.run_id == run_id), row)
+            self._connection.execute(_SAVE, row | {"run": run_id})
 
 
 class Phases:

@@ -4,11 +4,34 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from monitor_server.store.tables import records, waiting
 
 __all__ = ["Records", "StoredRecord", "Waiting"]
+
+
+# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
+_SEEN = select(records.c.seq).where(
+    records.c.run_id == bindparam("run"),
+    records.c.attempt == bindparam("attempt"),
+    records.c.rank == bindparam("rank"),
+    records.c.seq.in_(bindparam("seqs", expanding=True)),
+)
+_OF_STEPS = (
+    select(records.c.rank, records.c.seq, records.c.step, records.c.body)
+    .where(
+        records.c.run_id == bindparam("run"),
+        records.c.attempt == bindparam("attempt"),
+        records.c.step.in_(bindparam("steps", expanding=True)),
+    )
+    .order_by(records.c.rank.desc(), records.c.seq)
+)
+_OF_RUN = (
+    select(waiting.c.attempt, waiting.c.step, waiting.c.first_seen)
+    .where(waiting.c.run_id == bindparam("run"))
+    .order_by(waiting.c.attempt, waiting.c.step)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +52,8 @@ class Records:
 
     def seen(self, run_id: str, attempt: int, rank: int, seqs: Collection[int]) -> set[int]:
         """Give those of ``seqs`` that are stored already."""
-        query = select(records.c.seq).where(
-            records.c.run_id == run_id,
-            records.c.attempt == attempt,
-            records.c.rank == rank,
-            records.c.seq.in_(seqs),
-        )
-        return set(self._connection.execute(query).scalars())
+        asked = {"run": run_id, "attempt": attempt, "rank": rank, "seqs": list(seqs)}
+        return set(self._connection.execute(_SEEN, asked).scalars())
 
     def add(self, run_id: str, attempt: int, new: Iterable[StoredRecord]) -> None:
         """Append records, none of which is stored."""
@@ -50,13 +68,9 @@ class Records:
         """Give the records of some steps of an attempt, in the order in which `wire.merge` wants them."""
         if not steps:
             return {}
-        query = (
-            select(records.c.rank, records.c.seq, records.c.step, records.c.body)
-            .where(records.c.run_id == run_id, records.c.attempt == attempt, records.c.step.in_(steps))
-            .order_by(records.c.rank.desc(), records.c.seq)
-        )
+        asked = {"run": run_id, "attempt": attempt, "steps": list(steps)}
         found: defaultdict[int, list[StoredRecord]] = defaultdict(list)
-        for rank, seq, step, body in self._connection.execute(query):
+        for rank, seq, step, body in self._connection.execute(_OF_STEPS, asked):
             found[step].append(StoredRecord(rank=rank, seq=seq, step=step, body=body))
         return found
 
@@ -80,12 +94,8 @@ class Waiting:
 
     def of_run(self, run_id: str) -> Sequence[tuple[int, int, float]]:
         """Give attempt, step and when it was first seen, in the order in which detection takes them."""
-        query = (
-            select(waiting.c.attempt, waiting.c.step, waiting.c.first_seen)
-            .where(waiting.c.run_id == run_id)
-            .order_by(waiting.c.attempt, waiting.c.step)
-        )
-        return [(attempt, step, first_seen) for attempt, step, first_seen in self._connection.execute(query)]
+        rows = self._connection.execute(_OF_RUN, {"run": run_id})
+        return [(attempt, step, first_seen) for attempt, step, first_seen in rows]
 
     def overdue(self, *, before: float) -> list[str]:
         """Give the runs that have a step first seen before a time."""

@@ -1,18 +1,30 @@
 """Runs and their attempts."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, bindparam, case, func, insert, select, update
 
 from monitor_server.store.tables import alerts, attempts, runs
 
 __all__ = ["Recent", "Run", "Runs"]
 
 RECENT_STEPS = 64
+
+
+# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
+_FIND = select(runs).where(runs.c.id == bindparam("run"))
+_SAVE = update(runs).where(runs.c.id == bindparam("run"))
+_ATTEMPTS = (
+    select(attempts.c.attempt, attempts.c.world_size)
+    .where(attempts.c.run_id == bindparam("run"))
+    .order_by(attempts.c.attempt)
+)
+_WORLD_SIZE = select(attempts.c.world_size).where(
+    attempts.c.run_id == bindparam("run"), attempts.c.attempt == bindparam("attempt")
+)
 
 
 class Recent(msgspec.Struct):
@@ -73,7 +85,7 @@ class Runs:
 
     def find(self, run_id: str) -> Run | None:
         """Give the run to work on, or None."""
-        row = self._connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one_or_none()
+        row = self._connection.execute(_FIND, {"run": run_id}).mappings().one_or_none()
         if row is None:
             return None
         fields = _fields(row)
@@ -87,27 +99,23 @@ class Runs:
 
     def save(self, run: Run) -> None:
         """Write a run back."""
-        self._connection.execute(update(runs).where(runs.c.id == run.id), _values(run))
+        self._connection.execute(_SAVE, _values(run) | {"run": run.id})
 
     def enter_attempt(self, run_id: str, attempt: int, *, world_size: int, now: float) -> int:
         """Note an attempt and give its world size: the largest that any of its ranks has told."""
-        here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
-        known = self._connection.execute(select(attempts.c.world_size).where(here)).scalar()
+        known = self._connection.execute(_WORLD_SIZE, {"run": run_id, "attempt": attempt}).scalar()
         if known is None:
             self._connection.execute(
                 insert(attempts), {"run_id": run_id, "attempt": attempt, "world_size": world_size, "first_seen": now}
             )
         elif known < world_size:
+            here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
             self._connection.execute(update(attempts).where(here), {"world_size": world_size})
         return max(known or 0, world_size)
 
     def attempts(self, run_id: str) -> dict[int, tuple[int, int]]:
         """Give each attempt's ordinal, from 1, and world size."""
-        rows = self._connection.execute(
-            select(attempts.c.attempt, attempts.c.world_size)
-            .where(attempts.c.run_id == run_id)
-            .order_by(attempts.c.attempt)
-        )
+        rows = self._connection.execute(_ATTEMPTS, {"run": run_id})
         return {attempt: (ordinal, world_size) for ordinal, (attempt, world_size) in enumerate(rows, start=1)}
 
     def view(self, run_id: str, *, now: float, lost_factor: float) -> dict[str, Any] | None:
@@ -159,7 +167,7 @@ def _fields(row: RowMapping) -> dict[str, Any]:
     return {str(name): value for name, value in row.items()}
 
 
-def _values(run: Run) -> Mapping[str, Any]:
+def _values(run: Run) -> dict[str, Any]:
     return asdict(run) | {"recent": msgspec.msgpack.encode(run.recent)}
 
 

@@ -5,12 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, delete, func, insert, select
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
 from monitor_server.store.packing import columns, pack, unpack
 from monitor_server.store.tables import signals, steps
 
 __all__ = ["Column", "Step", "Steps"]
+
+
+# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
+_KNOWN = select(steps.c.step).where(
+    steps.c.run_id == bindparam("run"),
+    steps.c.attempt == bindparam("attempt"),
+    steps.c.step.in_(bindparam("steps", expanding=True)),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +60,8 @@ class Steps:
 
     def known(self, run_id: str, attempt: int, numbers: Collection[int]) -> set[int]:
         """Give those of the steps ``numbers`` that are complete."""
-        query = select(steps.c.step).where(
-            steps.c.run_id == run_id, steps.c.attempt == attempt, steps.c.step.in_(numbers)
-        )
-        return set(self._connection.execute(query).scalars())
+        asked = {"run": run_id, "attempt": attempt, "steps": list(numbers)}
+        return set(self._connection.execute(_KNOWN, asked).scalars())
 
     def put(self, run_id: str, new: Iterable[Step], *, replace: bool, positions: Mapping[str, int]) -> None:
         """Write steps; ``replace`` says that they may be there already."""

@@ -18,7 +18,7 @@ GOOD = {"schema_version": 1, "run": "bad-input", "records": [{"step": 0, "scalar
 BODY = json.dumps(GOOD).encode()
 PACKED = zstandard.compress(BODY)
 BOMB = zstandard.compress(bytes(200 * 1024 * 1024))
-GZIP_BOMB = gzip.compress(bytes(200 * 1024 * 1024), compresslevel=1)
+GZIP_BOMB = gzip.compress(bytes(200 * 1024 * 1024), compresslevel=1, mtime=0)
 
 
 def _with(**fields):
@@ -41,8 +41,8 @@ def _with(**fields):
         (BODY, wire.JSON, "gzip", 400, "MalformedBody", "gzip"),
         (PACKED[:-4], wire.JSON, "zstd", 400, "MalformedBody", "zstd"),
         (PACKED + b"more", wire.JSON, "zstd", 400, "MalformedBody", "zstd"),
-        (gzip.compress(BODY)[:-4], wire.JSON, "gzip", 400, "MalformedBody", "cut short"),
-        (gzip.compress(BODY) * 2, wire.JSON, "gzip", 400, "MalformedBody", "followed by more"),
+        (gzip.compress(BODY, mtime=0)[:-4], wire.JSON, "gzip", 400, "MalformedBody", "cut short"),
+        (gzip.compress(BODY, mtime=0) * 2, wire.JSON, "gzip", 400, "MalformedBody", "followed by more"),
         (BOMB, wire.JSON, "zstd", 413, "BodyTooLarge", "decompress"),
         (GZIP_BOMB, wire.JSON, "gzip", 413, "BodyTooLarge", "decompress"),
         (_with(schema_version=2), wire.JSON, None, 422, "SchemaVersionMismatch", "must be 1, got 2; upgrade the coll"),
@@ -71,6 +71,7 @@ def _with(**fields):
             "config",
         ),
     ],
+    ids=lambda value: f"{len(value)}-bytes" if isinstance(value, bytes) else None,
 )
 def test_a_batch_that_is_wrong_as_a_whole_is_refused(  # noqa: PLR0917 - columns of the table above
     collector, body, media_type, encoding, status, error, says
