@@ -3,7 +3,7 @@
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from math import isnan
+from math import isfinite
 from statistics import fmean, median, pstdev
 
 from benchmarks.detection.traces import Candidate, Mark, Trace
@@ -51,7 +51,7 @@ def _at_step(step: int) -> Rule:
 
 
 class _RewardDrop:
-    """Warn when EMA₀.₂ of the reward lies 20 % under its running maximum, page at 50 %; from row 20 on."""
+    """Warn when EMA₀.₂ of the reward lies 20 % under its running maximum, page at 50 %; from row 5 on."""
 
     def __init__(self) -> None:
         self.rows, self.best = 0, 0.0
@@ -59,32 +59,31 @@ class _RewardDrop:
 
     def __call__(self, observation: Observation) -> Mark:
         reward = observation.signals.get("reward/mean")
-        if reward is None or isnan(reward):
+        if reward is None or not isfinite(reward):
             return Mark()
         self.rows += 1
         self.smooth = reward if self.smooth is None else 0.8 * self.smooth + 0.2 * reward
         self.best = max(self.best, self.smooth)
-        if self.rows <= 20 or self.best <= 0.0:  # noqa: PLR2004 - the rows of the docstring
+        if self.rows <= 5 or self.best <= 0.0:  # noqa: PLR2004 - the rows of the docstring
             return Mark()
         drop = 1.0 - self.smooth / self.best
         return Mark(warn=drop / 0.2, page=drop / 0.5)
 
 
 class _GradientSigma:
-    """Alarm when the gradient norm exceeds the mean of rows 10 to 40 by three standard deviations."""
+    """Alarm when the gradient norm exceeds the mean of up to 30 rows before it by three standard deviations."""
 
     def __init__(self) -> None:
-        self.seen: list[float] = []
+        self.window: deque[float] = deque(maxlen=30)
 
     def __call__(self, observation: Observation) -> Mark:
         norm = observation.signals.get("grad/norm")
-        if norm is None or isnan(norm):
+        if norm is None or not isfinite(norm):
             return Mark()
-        if len(self.seen) < 40:  # noqa: PLR2004 - the rows of the docstring
-            self.seen.append(norm)
-            return Mark()
-        spread = pstdev(self.seen[10:]) or 1e-12
-        strength = (norm - fmean(self.seen[10:])) / (3.0 * spread)
+        strength = 0.0
+        if len(self.window) >= 10:  # noqa: PLR2004 - a spread of fewer rows is none
+            strength = (norm - fmean(self.window)) / (3.0 * (pstdev(self.window) or 1e-12))
+        self.window.append(norm)
         return Mark(warn=strength, page=strength)
 
 
@@ -96,7 +95,7 @@ class _GradientDoubled:
 
     def __call__(self, observation: Observation) -> Mark:
         norm = observation.signals.get("grad/norm")
-        if norm is None or isnan(norm):
+        if norm is None or not isfinite(norm):
             return Mark()
         self.window.append(norm)
         if len(self.window) < 35:  # noqa: PLR2004 - the rows of the docstring
@@ -118,7 +117,7 @@ class _ZScore:
         worst = 0.0
         for name, window in self.windows.items():
             value = observation.signals.get(name)
-            if value is None or isnan(value):
+            if value is None or not isfinite(value):
                 continue
             if len(window) == window.maxlen and (spread := pstdev(window)) > 0.0:
                 worst = max(worst, abs(value - fmean(window)) / (3.0 * spread))

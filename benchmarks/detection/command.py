@@ -6,45 +6,93 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.detection import report_a, suite_a
+from benchmarks.detection import report_a, suite_a, suite_b, suite_c
+from benchmarks.detection.curves import curve, picture
 from benchmarks.detection.tables import Section, as_markdown, as_text
+from benchmarks.detection.workers import Traces
 
 __all__ = ["main"]
 
+PEERS = Path(".venv/peers/bin/python")
+RECORDINGS = Path("docs/experiments")
+LEVELS = {"warn": "Warnings", "page": "Pages"}
+UNDRAWN = ("never", "always")
+
 INTRODUCTION = """# Detection results
 
-Written by `{command}`; do not edit. `docs/detection.md` explains the detectors, `benchmarks/detection` holds what
-made these numbers. Suites are never pooled. An alarm counts where it opens: a warning is a finding of severity
-warning or above, a page is critical. An alarm that opened before the onset is false and earns no lead; a miss is a
-lead of 0. Leads are steps before the collapse T_c, the first step where the success rate lies under half of its
-running maximum for good. EWU = mean clip((lead − 5)/35, 0, 1) − w · false alarms per 1,000 rows (w = 0.5 for
-warnings, 5 for pages); never alarming is worth 0.
+Written by `{command}`; do not edit. Suites are never pooled. A warning is a finding of severity warning or above, a
+page is critical. An alarm counts where it opens: one that opened before the onset is false and earns no lead, and a
+miss is a lead of 0. Leads are steps before the collapse T_c, the first step where the success rate lies under half of
+its running maximum for good. EWU = mean clip((lead − 5)/35, 0, 1) − w · false alarms per 1,000 rows (w = 0.5 for
+warnings, 5 for pages); never alarming is worth 0. Peers run at their defaults, in an environment of their own.
+
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Score our engine beside baselines and peers, and print or write the tables."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(given)
     suites = options.suite or ["a"]
     sections: list[Section] = []
     numbers: dict[str, object] = {}
+    drawn: Traces = {}
     if "a" in suites:
-        authored = suite_a.collect(runs=options.runs, development=options.development, workers=options.workers)
+        authored = suite_a.collect(
+            runs=options.runs, development=options.development, workers=options.workers, peers=options.peers
+        )
         sections += report_a.sections(authored)
         numbers["a"] = suite_a.numbers(authored)
+        drawn = authored.runs
+    if "b" in suites:
+        recorded = suite_b.collect(options.recordings, options.peers)
+        sections.append(suite_b.section(recorded))
+        numbers["b"] = suite_b.numbers(recorded)
+    if "c" in suites:
+        logs = suite_c.collect(_corpus(options.corpus), options.peers)
+        sections.append(suite_c.section(logs))
+        numbers["c"] = suite_c.numbers(logs)
     sys.stdout.write(json.dumps(numbers, indent=1) + "\n" if options.json else as_text(sections))
     if options.write is not None:
-        command = " ".join(["python -m benchmarks.detection", *(arguments or sys.argv[1:])])
-        options.write.write_text(INTRODUCTION.format(command=command) + "\n" + as_markdown(sections))
+        _write(options.write, " ".join(["python -m benchmarks.detection", *given]), sections, drawn)
     return 0
+
+
+def _write(page: Path, command: str, sections: Sequence[Section], drawn: Traces) -> None:
+    """Write the page, and the curves of suite A beside it."""
+    text = INTRODUCTION.format(command=command)
+    for level, title in LEVELS.items():
+        if drawn:
+            curves = {name: curve(traces, level) for name, traces in drawn.items() if name not in UNDRAWN}
+            image = page.with_name(f"{page.stem}-{level}.svg")
+            image.write_text(picture(f"{title}: lead against false alarms, suite A", curves))
+            text += f"![{title}: lead against false alarms]({image.name})\n\n"
+    page.write_text(text + as_markdown(sections))
+
+
+def _corpus(folder: Path | None) -> Path:
+    if folder is None:
+        raise SystemExit("suite c needs a folder of labelled logs; give it with --corpus FOLDER")
+    return folder
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection", description=__doc__)
-    parser.add_argument("--suite", choices=("a", "b", "c"), action="append", help="suites to run; default: a")
-    parser.add_argument("--runs", type=int, default=20, help="authored runs of each kind (default: 20; report: 200)")
-    parser.add_argument("--development", action="store_true", help="use development seeds, as while building")
-    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--suite", choices=("a", "b", "c"), action="append", help="a suite to run, repeatable; default: a"
+    )
+    parser.add_argument("--runs", type=int, default=20, help="suite a: runs of each kind (default: 20)")
+    parser.add_argument("--development", action="store_true", help="suite a: development seeds, as while building")
+    parser.add_argument("--workers", type=int, default=1, help="suite a: processes")
+    parser.add_argument("--recordings", type=Path, default=RECORDINGS, help=f"suite b (default: {RECORDINGS})")
+    parser.add_argument("--corpus", type=Path, help="suite c: folder of labelled logs")
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        default=PEERS if PEERS.exists() else None,
+        help=f"interpreter with requirements/peers.txt installed (default: {PEERS} if it is there)",
+    )
+    parser.add_argument("--no-peers", dest="peers", action="store_const", const=None, help="leave the peers out")
     parser.add_argument("--json", action="store_true", help="print numbers as JSON instead of tables")
-    parser.add_argument("--write", type=Path, help="also write the tables to this Markdown file")
+    parser.add_argument("--write", type=Path, help="also write the tables to this Markdown file, and curves beside it")
     return parser

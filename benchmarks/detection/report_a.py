@@ -16,7 +16,7 @@ from benchmarks.detection.phases import score_phases
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scores import LevelScore, Miss, caught_by, misses, score_level, twin_auroc
 from benchmarks.detection.scoring import false_alarms, leads
-from benchmarks.detection.suite_a import LEVELS, AuthoredSuite
+from benchmarks.detection.suite_a import LEVELS, PEER_RUNS, AuthoredSuite
 from benchmarks.detection.tables import Section, Table, interval, percent
 from benchmarks.detection.targets import targets_table
 from benchmarks.detection.traces import Trace
@@ -62,7 +62,8 @@ def _provenance(suite: AuthoredSuite) -> str:
     return (
         f"{count[Group.BENIGN]} benign runs ({rows:,} rows), {count[Group.DISPLACEMENT]} displacement runs, "
         f"{count[Group.FAILURE]} runs of other failures. Generator {generator_hash()}, {which} seeds "
-        f"{suite.seeds.start} to {suite.seeds.stop - 1}. Intervals are exact, 95 %."
+        f"{suite.seeds.start} to {suite.seeds.stop - 1}. Intervals are exact, 95 %. Peers saw the first "
+        f"{min(PEER_RUNS, len(suite.seeds))} seeds of each kind."
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from benchmarks.detection.authored import (
 )
 from benchmarks.detection.baselines import random_trace
 from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD, restart_mismatches, update_microseconds
+from benchmarks.detection.peers import peer_traces
 from benchmarks.detection.phases import score_phases
 from benchmarks.detection.runs import LabelledRun
 from benchmarks.detection.scores import misses, score_level, twin_auroc
@@ -28,7 +30,7 @@ __all__ = ["LEVELS", "AuthoredSuite", "collect", "numbers"]
 LEVELS = ("warn", "page")
 TWINS = ("exploring", "harder_prompts")
 FAILURE_SHARE = 0.5  # failures are scored on half as many runs a kind, twins too
-
+PEER_RUNS = 40  # a kind; peers take a second a run
 TIMED_RUNS = 6
 
 
@@ -44,13 +46,14 @@ class AuthoredSuite:
     microseconds: Sequence[float]
 
 
-def collect(*, runs: int, development: bool, workers: int) -> AuthoredSuite:
+def collect(*, runs: int, development: bool, workers: int, peers: Path | None = None) -> AuthoredSuite:
     """Run every candidate over suite A.
 
     Args:
         runs: Runs of each benign and displacement kind; half as many of each other failure and of each twin.
         development: Use development seeds; the test seeds are for what is reported.
         workers: Processes.
+        peers: Interpreter of the peers' environment; they see the first `PEER_RUNS` seeds. None leaves them out.
     """
     seeds = (DEVELOPMENT_SEEDS if development else TEST_SEEDS)[:runs]
     fewer = seeds[: max(1, round(runs * FAILURE_SHARE))]
@@ -58,6 +61,9 @@ def collect(*, runs: int, development: bool, workers: int) -> AuthoredSuite:
     for name, found in authored_traces(failure_kinds(), fewer, workers=workers).items():
         traces[name].extend(found)
     traces["random, our rate"] = _random(traces[ENGINE])
+    if peers is not None:
+        kinds = [*benign_kinds(), *displacement_kinds()]
+        traces |= peer_traces(peers, [make_run(kind, seed) for seed in seeds[:PEER_RUNS] for kind in kinds])
     probes = [make_run(kind, seeds[0]) for kind in (*benign_kinds(), *displacement_kinds(), *failure_kinds())]
     return AuthoredSuite(
         seeds=seeds,

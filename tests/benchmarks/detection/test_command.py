@@ -13,14 +13,14 @@ from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD, engines, restar
 def test_the_command_prints_numbers_and_writes_tables(capsys, tmp_path):
     """JSON holds every candidate at both levels; the page holds targets, tables and the command that made it."""
     page = tmp_path / "results.md"
-    assert main(["--runs", "1", "--development", "--json", "--write", str(page)]) == 0
+    assert main(["--runs", "1", "--development", "--no-peers", "--json", "--write", str(page)]) == 0
     numbers = json.loads(capsys.readouterr().out)["a"]
     assert numbers["candidates"][ENGINE]["warn"]["benign_runs"] >= 15
     assert numbers["candidates"]["never"]["page"]["episodes"] == 0
     assert numbers["candidates"]["always"]["warn"]["benign_share"] == 1.0
     assert numbers["restart"]["mismatches"] == 0
     text = page.read_text()
-    assert "--runs 1 --development" in text
+    assert "--runs 1 --development --no-peers" in text
     assert "Targets of detection.md" in text
 
 

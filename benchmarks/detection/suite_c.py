@@ -1,0 +1,195 @@
+"""Suite C: real logs. Negatives must stay quiet; events are to be warned of before, or at least soon after."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.detection.baselines import baselines, random_trace
+from benchmarks.detection.corpus import labelled_corpus
+from benchmarks.detection.engine import ENGINE_STANDARD, engines
+from benchmarks.detection.intervals import clopper_pearson
+from benchmarks.detection.peers import peer_traces
+from benchmarks.detection.runs import Group, LabelledRun
+from benchmarks.detection.scoring import FalseAlarms, false_alarms
+from benchmarks.detection.tables import Section, Table, interval, percent
+from benchmarks.detection.traces import Trace
+from benchmarks.detection.workers import Traces, trace_run
+
+__all__ = ["alarmed_by", "collect", "numbers", "section"]
+
+_NOTE = """{negatives} negatives ({rows:,} rows), {events} events, {hard} hard cases (a dip that recovers, a length
+explosion: a warning is fine, a page is false). No log holds likelihoods or the paired channel. Before: at or before
+the labelled step; +3 and +5: rows after it. Intervals are exact, 95 %."""
+WARN_SLACK, PAGE_SLACK = 3, 5  # rows after the event that issue 4 still counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """One candidate on suite C."""
+
+    warned: FalseAlarms
+    paged: FalseAlarms
+    hard: int
+    hard_paged: int
+    events: int
+    warned_before: int
+    warned_after: int
+    paged_before: int
+    paged_after: int
+
+
+def collect(folder: Path, peers: Path | None) -> Traces:
+    """Run our engine, the baselines and, given their interpreter, the peers over a labelled corpus."""
+    runs = labelled_corpus(folder)
+    traces: Traces = {}
+    candidates = [candidate for candidate in engines() if candidate.name == ENGINE_STANDARD]
+    for run in runs:
+        for name, found in trace_run(run, [*candidates, *baselines()]).items():
+            traces.setdefault(name, []).extend(found)
+    warn, page = (false_alarms(traces[ENGINE_STANDARD], level).rate / 1000.0 for level in ("warn", "page"))
+    ours = traces[ENGINE_STANDARD]
+    traces["random, our rate"] = [random_trace(trace, warn_rate=warn, page_rate=page) for trace in ours]
+    return traces | (_peers(peers, runs) if peers else {})
+
+
+def section(traces: Traces) -> Section:
+    """Give the report on suite C."""
+    scores = {name: _count(found) for name, found in traces.items()}
+    ours = scores[ENGINE_STANDARD]
+    return Section(
+        title="Suite C: real logs",
+        notes=[
+            _NOTE.format(negatives=ours.warned.runs, rows=ours.warned.rows, events=ours.events, hard=ours.hard),
+        ],
+        tables=[
+            Table(title="Candidates", header=_HEADER, rows=[_row(name, score) for name, score in scores.items()]),
+            _false_table(traces[ENGINE_STANDARD]),
+            _event_table(traces[ENGINE_STANDARD]),
+        ],
+    )
+
+
+def numbers(traces: Traces) -> dict[str, object]:
+    """Give the scores of suite C as JSON values."""
+    scores = {name: _count(found) for name, found in traces.items()}
+    return {
+        name: {
+            "negatives": score.warned.runs,
+            "rows": score.warned.rows,
+            "warned": score.warned.alarmed,
+            "paged": score.paged.alarmed,
+            "pages": score.paged.episodes,
+            "hard": score.hard,
+            "hard_paged": score.hard_paged,
+            "events": score.events,
+            "warned_before": score.warned_before,
+            "warned_by_3": score.warned_after,
+            "paged_before": score.paged_before,
+            "paged_by_5": score.paged_after,
+        }
+        for name, score in scores.items()
+    }
+
+
+def alarmed_by(trace: Trace, level: str, *, slack: int) -> bool:
+    """Tell whether an alarm opened at or before the event, or within ``slack`` rows after it."""
+    event = trace.truth.collapse
+    if event is None:
+        return False
+    after = trace.steps[trace.steps > event]
+    last = event if not slack or not len(after) else int(after[min(slack, len(after)) - 1])
+    return bool((trace.openings(level) <= last).any())
+
+
+def _peers(python: Path, runs: Sequence[LabelledRun]) -> Traces:
+    return peer_traces(python, runs)
+
+
+def _count(traces: Sequence[Trace]) -> _Counts:
+    events = [trace for trace in traces if trace.truth.group is Group.FAILURE]
+    hard = [trace for trace in traces if trace.truth.group is Group.UNSCORED]
+    return _Counts(
+        warned=false_alarms(traces, "warn"),
+        paged=false_alarms(traces, "page"),
+        hard=len(hard),
+        hard_paged=sum(len(trace.openings("page")) > 0 for trace in hard),
+        events=len(events),
+        warned_before=sum(alarmed_by(trace, "warn", slack=0) for trace in events),
+        warned_after=sum(alarmed_by(trace, "warn", slack=WARN_SLACK) for trace in events),
+        paged_before=sum(alarmed_by(trace, "page", slack=0) for trace in events),
+        paged_after=sum(alarmed_by(trace, "page", slack=PAGE_SLACK) for trace in events),
+    )
+
+
+_HEADER = (
+    "candidate",
+    "negatives warned",
+    "negatives paged",
+    "pages / 1,000 rows",
+    "hard paged",
+    "warned before",
+    f"by +{WARN_SLACK}",
+    "paged before",
+    f"by +{PAGE_SLACK}",
+)
+
+
+def _row(name: str, score: _Counts) -> list[str]:
+    return [
+        name,
+        f"{percent(score.warned.share)} {interval(score.warned.share_interval)}",
+        f"{percent(score.paged.share)} {interval(score.paged.share_interval)}",
+        f"{score.paged.rate:.3f} {interval(score.paged.rate_interval)}",
+        f"{score.hard_paged} of {score.hard}",
+        *(
+            f"{count} of {score.events} {interval(clopper_pearson(count, score.events), digits=2)}"
+            for count in (score.warned_before, score.warned_after, score.paged_before, score.paged_after)
+        ),
+    ]
+
+
+def _false_table(traces: Sequence[Trace]) -> Table:
+    rows = [
+        [trace.run, trace.truth.kind, str(len(trace.steps)), _steps(trace, "warn"), _steps(trace, "page")]
+        for trace in traces
+        if trace.truth.group is Group.BENIGN and len(trace.openings("warn"))
+    ]
+    header = ("run", "label", "rows", "warned at steps", "paged at steps")
+    return Table(title=f"{ENGINE_STANDARD}: negatives alarmed", header=header, rows=rows)
+
+
+def _event_table(traces: Sequence[Trace]) -> Table:
+    rows = []
+    for trace in traces:
+        if trace.truth.group is not Group.FAILURE or trace.truth.collapse is None:
+            continue
+        before = int((trace.steps < trace.truth.collapse).sum())
+        rows.append(
+            [
+                trace.run,
+                trace.truth.kind,
+                f"{trace.truth.collapse} (row {before + 1} of {len(trace.steps)})",
+                _steps(trace, "warn"),
+                _steps(trace, "page"),
+                _reason(trace, before),
+            ]
+        )
+    header = ("run", "label", "event at step", "warned at steps", "paged at steps", "verdict")
+    return Table(title=f"{ENGINE_STANDARD}: every event", header=header, rows=rows)
+
+
+def _steps(trace: Trace, level: str) -> str:
+    openings = [str(step) for step in trace.openings(level)]
+    return ", ".join(openings[:4]) + (f" and {len(openings) - 4} more" if len(openings) > 4 else "")  # noqa: PLR2004 - what fits a cell
+
+
+def _reason(trace: Trace, before: int) -> str:
+    if alarmed_by(trace, "warn", slack=0):
+        return "warned before"
+    found = trace.openings("warn")
+    if not len(found):
+        return f"missed: never alarmed; {before} rows before the event"
+    rows_late = int(((trace.steps > (trace.truth.collapse or 0)) & (trace.steps <= found[0])).sum())
+    if alarmed_by(trace, "warn", slack=WARN_SLACK):
+        return f"{rows_late} rows late; {before} rows before the event"
+    return f"missed: first alarm {rows_late} rows late; {before} rows before the event"

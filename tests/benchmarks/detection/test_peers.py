@@ -1,0 +1,27 @@
+"""The peers' process, spoken to as the benchmark speaks; skipped where their environment is not installed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.detection.authored import make_run
+from benchmarks.detection.command import PEERS
+from benchmarks.detection.peers import peer_traces
+
+
+@pytest.mark.skipif(not PEERS.exists(), reason="needs the peers; make bench-detection installs them")
+def test_peers_give_one_mark_a_row():
+    """Each tool answers for every row, and a page is a warning too."""
+    run = make_run("displacement/fast", 0)
+    found = peer_traces(PEERS, [run])
+    assert len(found) == 3
+    for traces in found.values():
+        assert len(traces[0].steps) == len(run.observations)
+        assert (traces[0].warn >= traces[0].page).all()
+
+
+def test_a_peer_that_is_not_installed_is_named():
+    """An interpreter without the tools ends; the error says at which run."""
+    with pytest.raises(RuntimeError, match=r"benign/healthy/0"):
+        peer_traces(Path(sys.executable), [make_run("benign/healthy", 0)])
