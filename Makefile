@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-trainers check fmt bench e2e compose-test
+.PHONY: bench-detection help demo test test-fast test-trainers check fmt bench e2e compose-test
 
 help: ## Show what there is to run
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,6 +47,16 @@ test-trainers: $(VENV)/.dev ## Test the TRL adapter on older TRL versions
 
 bench: $(VENV)/.dev ## Print the benchmark tables
 	$(BIN)/python -m benchmarks
+
+$(VENV)/peers/.installed: requirements/peers.txt
+	@test -x $(VENV)/peers/bin/python || $(BIN)/python -m venv $(VENV)/peers
+	@$(VENV)/peers/bin/pip install --quiet --disable-pip-version-check -r requirements/peers.txt
+	@touch $@
+
+RUNS ?= 40
+bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Score detection beside its peers (an hour); CORPUS=folder adds logs
+	$(BIN)/python -m benchmarks.detection --suite a --suite b $(if $(CORPUS),--suite c --corpus $(CORPUS)) \
+		--runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python --write docs/detection-results.md
 
 e2e: $(VENV)/.dev ## Real trainer, real server, real browser
 	$(BIN)/pytest tests/e2e tests/browser
