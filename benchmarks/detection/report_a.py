@@ -173,10 +173,14 @@ def _failure_table(runs: Traces) -> Table:
 
 
 def _twin_table(twins: dict[str, Traces]) -> Table:
-    names = list(next(iter(twins.values())))
-    rows = [[name, *(f"{twin_auroc(found[name]):.2f}" for found in twins.values())] for name in names]
-    header = ("candidate", *(f"against {twin.replace('_', ' ')}" for twin in twins))
-    return Table(title="Matched twins: AUROC of the strongest alarm in [t₁, T_c)", header=header, rows=rows)
+    windows = [(twin, until) for twin in twins for until in ("acceleration", "collapse")]
+    rows = [
+        [name, *(f"{twin_auroc(twins[twin][name], until=until):.2f}" for twin, until in windows)]
+        for name in next(iter(twins.values()))
+    ]
+    ends = {"acceleration": "t₂", "collapse": "T_c"}
+    header = ("candidate", *(f"{twin.replace('_', ' ')}, [t₁, {ends[until]})" for twin, until in windows))
+    return Table(title="Matched twins, equal until t₂: AUROC of the strongest alarm", header=header, rows=rows)
 
 
 def _engine_table(suite: AuthoredSuite) -> Table:

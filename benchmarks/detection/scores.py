@@ -104,21 +104,23 @@ def caught_by(traces: Sequence[Trace], level: str, *, slack: int) -> int:
     return sum(any(_in_reach(step, trace.truth, slack) for step in trace.openings(level)) for trace in traces)
 
 
-def twin_auroc(pairs: Sequence[Trace]) -> float:
-    """Give the AUROC of dying against living twins, from the strongest alarm in the dying one's [t₁, T_c).
+def twin_auroc(pairs: Sequence[Trace], *, until: str = "collapse") -> float:
+    """Give the AUROC of dying against living twins, from the strongest alarm from t₁ on.
 
     Args:
         pairs: Traces of one candidate in the order dying, living, dying, living, ….
+        until: Where the dying one's window ends, ``"collapse"`` or ``"acceleration"``.
     """
     dead, alive = pairs[::2], pairs[1::2]
     return auroc(
-        [_strongest(trace, trace.truth) for trace in dead],
-        [_strongest(trace, sick.truth) for trace, sick in zip(alive, dead, strict=True)],
+        [_strongest(trace, trace.truth, until) for trace in dead],
+        [_strongest(trace, sick.truth, until) for trace, sick in zip(alive, dead, strict=True)],
     )
 
 
-def _strongest(trace: Trace, window: Truth) -> float:
-    inside = (trace.steps >= (window.onset or 0)) & (trace.steps < (window.collapse or 0))
+def _strongest(trace: Trace, window: Truth, until: str) -> float:
+    end = window.collapse if until == "collapse" else window.acceleration
+    inside = (trace.steps >= (window.onset or 0)) & (trace.steps < (end or 0))
     warn, page = trace.warn[inside], trace.page[inside]
     strongest_page = float(page.max(initial=0.0))
     return 1e6 + strongest_page if strongest_page >= 1.0 else float(warn.max(initial=0.0))

@@ -63,7 +63,8 @@ def collect(*, runs: int, development: bool, workers: int, peers: Path | None = 
     traces["random, our rate"] = _random(traces[ENGINE])
     if peers is not None:
         kinds = [*benign_kinds(), *displacement_kinds()]
-        traces |= peer_traces(peers, [make_run(kind, seed) for seed in seeds[:PEER_RUNS] for kind in kinds])
+        seen = [make_run(kind, seed) for seed in seeds[:PEER_RUNS] for kind in kinds]
+        traces |= peer_traces(peers, seen, version=generator_hash())
     probes = [make_run(kind, seeds[0]) for kind in (*benign_kinds(), *displacement_kinds(), *failure_kinds())]
     return AuthoredSuite(
         seeds=seeds,
@@ -87,7 +88,9 @@ def numbers(suite: AuthoredSuite) -> dict[str, object]:
             name: asdict(score) for name, traces in suite.runs.items() if (score := score_phases(traces)) is not None
         },
         "twins_auroc": {
-            twin: {name: twin_auroc(pairs) for name, pairs in found.items()} for twin, found in suite.twins.items()
+            f"{twin}, until {until}": {name: twin_auroc(pairs, until=until) for name, pairs in found.items()}
+            for twin, found in suite.twins.items()
+            for until in ("acceleration", "collapse")
         },
         "misses": {
             name: [asdict(miss) for level in LEVELS for miss in misses(suite.runs[name], level)]

@@ -96,6 +96,7 @@ def test_twins_are_compared_in_the_dying_ones_window():
     assert twin_auroc([trace(DYING, {20}), trace(BENIGN, {45})]) == 1.0
     assert twin_auroc([trace(DYING, {20}), trace(BENIGN, {20})]) == 0.5
     assert twin_auroc([trace(DYING, {20}), trace(BENIGN, {20}, paged={21})]) == 0.0
+    assert twin_auroc([trace(DYING, {32}), trace(BENIGN, set())], until="acceleration") == 0.5
 
 
 def test_every_miss_has_its_reason():
