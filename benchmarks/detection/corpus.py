@@ -1,22 +1,12 @@
-"""Runs from files, with their truth: a labelled corpus of real logs (suite C), recordings of the trainer (suite B).
+"""A folder of real logs with labels (suite C) as runs with truth. Reading the rows is the importer's business."""
 
-Reading rows is the importer's business; this module adds what truly happened.
-"""
-
-import gzip
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
-from benchmarks.detection.authored.latent import collapse_step
 from benchmarks.detection.runs import Group, LabelledRun, Truth
-from monitor_server.detection.protocol import Observation
 from monitor_server.importers.corpus import observations, read_meta, read_rows, run_folders
 
-__all__ = ["HARD", "NEGATIVE", "POSITIVE", "labelled_corpus", "recordings"]
+__all__ = ["HARD", "NEGATIVE", "POSITIVE", "labelled_corpus"]
 
 NEGATIVE = ("healthy", "plateau_noisy", "never_learns", "healthy_with_spikes")
 HARD = ("transient_dip_recovered", "length_explosion")  # a warning is fine, a page is a false alarm
@@ -50,41 +40,6 @@ def labelled_corpus(folder: Path) -> list[LabelledRun]:
     return runs
 
 
-def recordings(folder: Path) -> list[LabelledRun]:
-    """Give the reference trainer's recordings below a folder: ``*.jsonl`` or ``*.jsonl.gz``, canonical names.
-
-    Truth comes from the reward itself: the collapse of `collapse_step`, or the first non-finite gradient. The onset
-    of a drift is not known, so every alarm before the collapse counts.
-    """
-    files = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")])
-    return [_recording(path, folder) for path in files]
-
-
-def _recording(path: Path, folder: Path) -> LabelledRun:
-    content = path.read_bytes()
-    text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
-    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    steps = [
-        Observation(
-            step=int(row["step"]),
-            signals={name: float(value) for name, value in row.items() if name != "step" and _is_number(value)},
-        )
-        for row in rows
-    ]
-    return LabelledRun(name=str(path.relative_to(folder)), truth=_recorded_truth(steps), observations=steps)
-
-
-def _recorded_truth(steps: list[Observation]) -> Truth:
-    rewards = np.array([observation.signals.get("reward/mean", math.nan) for observation in steps])
-    grads = [observation.signals.get("grad/norm", 0.0) for observation in steps]
-    broken = next((row for row, grad in enumerate(grads) if not math.isfinite(grad)), None)
-    row = collapse_step(np.nan_to_num(rewards), bad_from=broken)
-    if row is None:
-        return Truth(group=Group.BENIGN, kind="survived")
-    first = steps[0].step
-    return Truth(group=Group.DISPLACEMENT, kind="collapsed", onset=first, acceleration=first, collapse=steps[row].step)
-
-
 def _corpus_truth(meta: Mapping[str, object]) -> Truth | None:
     label = meta.get("label")
     if not isinstance(label, Mapping):
@@ -102,7 +57,3 @@ def _corpus_truth(meta: Mapping[str, object]) -> Truth | None:
 def _names(meta: Mapping[str, object]) -> dict[str, str] | None:
     signals = meta.get("signals")
     return {str(k): str(v) for k, v in signals.items()} if isinstance(signals, Mapping) else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

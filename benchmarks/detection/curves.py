@@ -5,6 +5,7 @@ from html import escape
 from math import log10
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scoring import false_alarms, leads
@@ -23,14 +24,31 @@ COLOURS = ("#0b6e4f", "#08a045", "#c1121f", "#e07a1f", "#5e3c99", "#1f6fb2", "#8
 
 
 def curve(traces: Sequence[Trace], level: str) -> Curve:
-    """Give (false alarms per 1,000 benign rows, mean lead in steps) over thresholds, by false alarms; a miss is 0."""
+    """Give (false alarms per 1,000 benign rows, mean lead in steps) for thresholds worth choosing; a miss is 0.
+
+    A threshold is worth choosing if none with as few false alarms has more lead. A candidate that only says yes or
+    no has one point.
+    """
     sick = [trace for trace in traces if trace.truth.group is Group.DISPLACEMENT]
-    points = set()
-    for threshold in THRESHOLDS:
+    points = []
+    for threshold in THRESHOLDS if _has_strength(traces, level) else (1.0,):
         found = leads(sick, level, threshold=threshold).steps
         rate = false_alarms(traces, level, threshold=threshold).rate
-        points.add((rate, float(np.mean(found)) if found else 0.0))
-    return sorted(points)
+        points.append((rate, float(np.mean(found)) if found else 0.0))
+    kept: Curve = []
+    for rate, lead in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not kept or lead > kept[-1][1]:
+            kept.append((rate, lead))
+    return kept
+
+
+def _has_strength(traces: Sequence[Trace], level: str) -> bool:
+    """Tell whether any alarm is stronger or weaker than just an alarm."""
+    return any(bool(np.any((strength != 0.0) & (strength != 1.0))) for strength in _strengths(traces, level))
+
+
+def _strengths(traces: Sequence[Trace], level: str) -> list[NDArray[np.float32]]:
+    return [trace.warn if level == "warn" else trace.page for trace in traces]
 
 
 def picture(title: str, curves: Mapping[str, Curve]) -> str:

@@ -13,7 +13,15 @@ from benchmarks.detection.traces import Candidate, Mark
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Observation, Severity, Verdict
 
-__all__ = ["ENGINE", "ENGINE_STANDARD", "engines", "restart_mismatches", "update_microseconds", "without_pairs"]
+__all__ = [
+    "ENGINE",
+    "ENGINE_STANDARD",
+    "duplicate_mismatches",
+    "engines",
+    "restart_mismatches",
+    "update_microseconds",
+    "without_pairs",
+]
 
 ENGINE = "rlvitals, paired channel"
 ENGINE_STANDARD = "rlvitals, standard metrics"
@@ -41,6 +49,11 @@ def restart_mismatches(runs: Sequence[LabelledRun], *, every: int = 17) -> int:
     The state goes through JSON each time, as it does in the store.
     """
     return sum(_restarted(run.observations, every) != _verdicts(run.observations) for run in runs)
+
+
+def duplicate_mismatches(runs: Sequence[LabelledRun]) -> int:
+    """Count the runs on which an engine that is given every row twice says anything else than one that is not."""
+    return sum(_duplicated(run.observations) != _verdicts(run.observations) for run in runs)
 
 
 def update_microseconds(runs: Sequence[LabelledRun]) -> list[float]:
@@ -76,6 +89,14 @@ def _strength(finding: Finding) -> float:
 def _verdicts(observations: Sequence[Observation]) -> list[str]:
     engine = Engine()
     return [repr(engine.update(observation)) for observation in observations]
+
+
+def _duplicated(observations: Sequence[Observation]) -> list[str]:
+    engine, seen = Engine(), []
+    for observation in observations:
+        seen.append(repr(engine.update(observation)))
+        engine.update(observation)
+    return seen
 
 
 def _restarted(observations: Sequence[Observation], every: int) -> list[str]:

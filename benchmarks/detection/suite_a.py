@@ -16,7 +16,13 @@ from benchmarks.detection.authored import (
     make_run,
 )
 from benchmarks.detection.baselines import random_trace
-from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD, restart_mismatches, update_microseconds
+from benchmarks.detection.engine import (
+    ENGINE,
+    ENGINE_STANDARD,
+    duplicate_mismatches,
+    restart_mismatches,
+    update_microseconds,
+)
 from benchmarks.detection.peers import peer_traces
 from benchmarks.detection.phases import score_phases
 from benchmarks.detection.runs import LabelledRun
@@ -41,8 +47,9 @@ class AuthoredSuite:
     seeds: range
     runs: Traces
     twins: dict[str, Traces]
-    restart_runs: int
+    probes: int
     restart_mismatches: int
+    duplicate_mismatches: int
     microseconds: Sequence[float]
 
 
@@ -70,8 +77,9 @@ def collect(*, runs: int, development: bool, workers: int, peers: Path | None = 
         seeds=seeds,
         runs=traces,
         twins={twin: twin_traces(twin, fewer, workers=workers) for twin in TWINS},
-        restart_runs=len(probes),
+        probes=len(probes),
         restart_mismatches=restart_mismatches(probes),
+        duplicate_mismatches=duplicate_mismatches(probes),
         microseconds=update_microseconds(_timed(probes)),
     )
 
@@ -96,7 +104,9 @@ def numbers(suite: AuthoredSuite) -> dict[str, object]:
             name: [asdict(miss) for level in LEVELS for miss in misses(suite.runs[name], level)]
             for name in (ENGINE, ENGINE_STANDARD)
         },
-        "restart": {"runs": suite.restart_runs, "mismatches": suite.restart_mismatches},
+        "probes": suite.probes,
+        "restart_mismatches": suite.restart_mismatches,
+        "duplicate_mismatches": suite.duplicate_mismatches,
         "update_microseconds": {
             "p50": float(np.quantile(suite.microseconds, 0.5)),
             "p99": float(np.quantile(suite.microseconds, 0.99)),

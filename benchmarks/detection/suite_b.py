@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.detection.baselines import baselines
-from benchmarks.detection.corpus import recordings
 from benchmarks.detection.engine import ENGINE, engines
 from benchmarks.detection.peers import peer_traces
+from benchmarks.detection.recordings import recordings
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scores import score_level
 from benchmarks.detection.scoring import false_alarms, leads

@@ -18,7 +18,8 @@ def test_the_command_prints_numbers_and_writes_tables(capsys, tmp_path):
     assert numbers["candidates"][ENGINE]["warn"]["benign_runs"] >= 15
     assert numbers["candidates"]["never"]["page"]["episodes"] == 0
     assert numbers["candidates"]["always"]["warn"]["benign_share"] == 1.0
-    assert numbers["restart"]["mismatches"] == 0
+    assert numbers["restart_mismatches"] == 0
+    assert numbers["duplicate_mismatches"] == 0
     text = page.read_text()
     assert "--runs 1 --development --no-peers" in text
     assert "Targets of detection.md" in text

@@ -17,12 +17,14 @@ def strengths(truth, by_step):
 
 
 def test_a_stricter_threshold_gives_up_lead_for_quiet():
-    """At 1: one false alarm in 50 rows (20 per 1,000), lead 25. At 3: none, lead 10. At 8: none, no lead."""
+    """At 1: one false alarm in 50 rows (20 per 1,000), lead 25. At 3: none, lead 10. At 8: no lead."""
     points = curve([strengths(BENIGN, {5: 2.0}), strengths(DYING, {15: 2.0, 30: 4.0})], "warn")
-    assert (20.0, 25.0) in points
-    assert (0.0, 10.0) in points
-    assert (0.0, 0.0) in points
-    assert points == sorted(points)
+    assert points == [(0.0, 10.0), (20.0, 25.0)]
+
+
+def test_a_candidate_that_says_yes_or_no_has_one_point():
+    """There is no threshold to move; quieter and later is not offered."""
+    assert curve([strengths(BENIGN, {5: 1.0}), strengths(DYING, {15: 1.0})], "warn") == [(20.0, 25.0)]
 
 
 def test_the_picture_is_well_formed_and_names_every_candidate():

@@ -1,0 +1,32 @@
+"""Suite B on recordings made here."""
+
+import json
+
+from benchmarks.detection import main
+from benchmarks.detection.recordings import recordings
+from benchmarks.detection.runs import Group
+
+
+def test_recordings_carry_their_own_truth(tmp_path):
+    """EMA₀.₂ of a reward of 1 that falls to 0 at step 30 lies under half from step 33 on; a flat one survives."""
+    for name, rewards in (("dies.jsonl", [1.0] * 30 + [0.0] * 30), ("lives.jsonl", [1.0] * 60)):
+        rows = [json.dumps({"step": step, "reward/mean": reward}) for step, reward in enumerate(rewards)]
+        (tmp_path / name).write_text("\n".join(rows))
+    dies, lives = recordings(tmp_path)
+    assert dies.truth.collapse == 33
+    assert lives.truth.group is Group.BENIGN
+
+
+def test_suite_b_reports_recordings(tmp_path, capsys):
+    """One that lives and one that dies, beside the baselines."""
+    for name, rewards in (("dies.jsonl", [1.0] * 30 + [0.0] * 30), ("lives.jsonl", [1.0] * 60)):
+        rows = [json.dumps({"step": step, "reward/mean": reward}) for step, reward in enumerate(rewards)]
+        (tmp_path / name).write_text("\n".join(rows))
+    assert main(["--suite", "b", "--recordings", str(tmp_path), "--no-peers"]) == 0
+    assert "1 runs that survived (60 rows), 1 that collapsed" in capsys.readouterr().out
+
+
+def test_no_recordings_are_said_to_be_none(tmp_path, capsys):
+    """An empty folder is no error."""
+    assert main(["--suite", "b", "--recordings", str(tmp_path), "--no-peers"]) == 0
+    assert "No recordings were found" in capsys.readouterr().out
