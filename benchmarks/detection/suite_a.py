@@ -36,7 +36,7 @@ __all__ = ["LEVELS", "AuthoredSuite", "collect", "numbers"]
 LEVELS = ("warn", "page")
 TWINS = ("exploring", "harder_prompts")
 FAILURE_SHARE = 0.5  # failures are scored on half as many runs a kind, twins too
-PEER_RUNS = 40  # a kind; peers take a second a run
+PEER_RUNS = 20  # a kind; peers take a second a run
 TIMED_RUNS = 6
 
 
