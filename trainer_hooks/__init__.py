@@ -1,17 +1,18 @@
 """What runs inside a training process: signals, delivery, callbacks, losses and the reference trainer.
 
-Importing this package loads numpy and msgspec, no more: frameworks are reached through `trainer_hooks.callbacks`.
+Importing this package loads the standard library's basics alone. Each public name is loaded when it is first asked for,
+so that a script which never connects pays nothing; frameworks are reached through `trainer_hooks.callbacks`.
 """
 
-from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from trainer_hooks.errors import ConfigurationError, RolloutsError, VitalsError
-from trainer_hooks.monitor import Monitor, NullMonitor
-from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.wire import AlertNotice
+if TYPE_CHECKING:
+    from trainer_hooks.connection import connect
+    from trainer_hooks.errors import ConfigurationError, RolloutsError, VitalsError
+    from trainer_hooks.monitor import Monitor, NullMonitor
+    from trainer_hooks.rollouts import Rollouts
+    from trainer_hooks.wire import AlertNotice
 
 __all__ = [
     "AlertNotice",
@@ -24,65 +25,26 @@ __all__ = [
     "connect",
 ]
 
+_HOMES = {
+    "AlertNotice": "wire",
+    "ConfigurationError": "errors",
+    "Monitor": "monitor",
+    "NullMonitor": "monitor",
+    "Rollouts": "rollouts",
+    "RolloutsError": "errors",
+    "VitalsError": "errors",
+    "connect": "connection",
+}
 
-def connect(
-    url: str | None = None,
-    project: str = "default",
-    run: str | None = None,
-    config: Mapping[str, object] | None = None,
-    *,
-    api_key: str | None = None,
-    rank: int | None = None,
-    world_size: int | None = None,
-    on_alert: Callable[[AlertNotice], object] | None = None,
-    actions: Mapping[str, str] | None = None,
-    source: str = "loop",
-) -> Monitor:
-    """Start streaming a run to a collector; nothing raises after this has returned.
+if not TYPE_CHECKING:  # else every misspelt name would pass the type checker
 
-    Without an address, here or in `RLVITALS_URL`, the monitor given takes everything and does nothing.
-
-    Args:
-        url: Address of the collector, such as ``http://127.0.0.1:8600``; else `RLVITALS_URL`.
-        project: Project that the run belongs to; else `RLVITALS_PROJECT`.
-        run: Name of the run, the same at every restart; else `RLVITALS_RUN`; else a single process makes one up.
-        config: The run's configuration; what JSON cannot hold becomes text.
-        api_key: Key with the scope ingest; else `RLVITALS_API_KEY`.
-        rank: This process's rank; else `RANK`; else 0.
-        world_size: Number of processes; else `WORLD_SIZE`; else 1.
-        on_alert: Called with each alert that fires, once, in a background thread; its errors are logged.
-        actions: What to do about alerts; there is no action yet, so it must be left out.
-        source: What produces the records, shown with the run.
-
-    Raises:
-        ConfigurationError: If a setting cannot work.
-    """
-    if actions:
-        raise ConfigurationError(f"actions are not available yet, got {dict(actions)}; use on_alert")
-    settings = ConnectionSettings.resolve(
-        url=url, project=project, run=run, api_key=api_key, rank=rank, world_size=world_size
-    )
-    if settings is None:
-        return NullMonitor()
-    # urllib3 costs as much to import as all the rest, and a monitor without an address needs none of it.
-    from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415
-
-    monitor = Monitor(
-        settings,
-        HttpTransport(settings.url, api_key=settings.api_key),
-        config=_plain(config),
-        source=source,
-        on_alert=on_alert,
-    )
-    monitor.start()
-    return monitor
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
-def _plain(config: Mapping[str, object] | None) -> dict[str, object] | None:
-    if config is None:
-        return None
-    try:
-        plain: dict[str, object] = msgspec.to_builtins(dict(config), str_keys=True, enc_hook=str)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise ConfigurationError(f"config must be a mapping of plain values: {error}") from error
-    return plain
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,6 +2,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+import trainer_hooks
+
 HEAVY = ("torch", "transformers", "trl", "fastapi", "pydantic", "sqlalchemy", "dash", "plotly", "monitor_server")
 
 
@@ -26,17 +30,39 @@ print(json.dumps(summarise(rollouts)["likelihood/correct"].value()))
     assert run(code) == -2.0
 
 
-def test_importing_the_sdk_loads_numpy_and_msgspec_alone():
-    """Nothing else is loaded but the standard library, not even urllib3, which would be half of the time."""
+def test_importing_the_sdk_loads_the_standard_library_alone():
+    """Not even numpy, msgspec and urllib3, which are nearly all of what the import would take."""
+    code = """
+import json, sys
+before = set(sys.modules)
+import trainer_hooks
+loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(json.dumps(sorted(loaded - set(sys.stdlib_module_names))))
+"""
+    assert run(code) == ["trainer_hooks"]
+
+
+def test_connecting_loads_what_the_base_install_has_and_no_more():
+    """A monitor with an address needs numpy, msgspec and urllib3."""
     code = """
 import json, sys
 import trainer_hooks
+trainer_hooks.connect("http://127.0.0.1:9", run="r").close()
 loaded = {name.partition(".")[0] for name in sys.modules}
 print(json.dumps(sorted(loaded - set(sys.stdlib_module_names))))
 """
-    # msgspec loads typing_extensions where it is installed.
-    allowed = {"msgspec", "numpy", "trainer_hooks", "typing_extensions"}
-    assert {name for name in run(code) if not name.startswith("_")} <= allowed | {"sitecustomize"}
+    # msgspec loads typing_extensions where it is installed; the others are how an interpreter was set up.
+    allowed = {"msgspec", "numpy", "trainer_hooks", "urllib3", "typing_extensions", "sitecustomize"}
+    assert {name for name in run(code) if not name.startswith("_")} <= allowed
+
+
+def test_every_public_name_is_found_where_it_is_said_to_be():
+    """Names that are loaded late are all there, listed, and no other name is made up."""
+    for name in trainer_hooks.__all__:
+        assert getattr(trainer_hooks, name).__name__ == name
+    assert set(trainer_hooks.__all__) == set(trainer_hooks._HOMES) <= set(dir(trainer_hooks))
+    with pytest.raises(AttributeError, match="has no attribute 'Monitr'"):
+        _ = trainer_hooks.Monitr
 
 
 def test_a_monitor_without_an_address_starts_no_thread_and_loads_no_network():

@@ -1,0 +1,75 @@
+"""`connect`: completes the settings, builds a monitor and starts it. What a monitor does is elsewhere."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.monitor import Monitor, NullMonitor
+from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.wire import AlertNotice
+
+__all__ = ["connect"]
+
+
+def connect(
+    url: str | None = None,
+    project: str = "default",
+    run: str | None = None,
+    config: Mapping[str, object] | None = None,
+    *,
+    api_key: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    on_alert: Callable[[AlertNotice], object] | None = None,
+    actions: Mapping[str, str] | None = None,
+    source: str = "loop",
+) -> Monitor:
+    """Start streaming a run to a collector; nothing raises after this has returned.
+
+    Without an address, here or in `RLVITALS_URL`, the monitor given takes everything and does nothing.
+
+    Args:
+        url: Address of the collector, such as ``http://127.0.0.1:8600``; else `RLVITALS_URL`.
+        project: Project that the run belongs to; else `RLVITALS_PROJECT`.
+        run: Name of the run, the same at every restart; else `RLVITALS_RUN`; else a single process makes one up.
+        config: The run's configuration; what JSON cannot hold becomes text.
+        api_key: Key with the scope ingest; else `RLVITALS_API_KEY`.
+        rank: This process's rank; else `RANK`; else 0.
+        world_size: Number of processes; else `WORLD_SIZE`; else 1.
+        on_alert: Called with each alert that fires, once, in a background thread; its errors are logged.
+        actions: What to do about alerts; there is no action yet, so it must be left out.
+        source: What produces the records, shown with the run.
+
+    Raises:
+        ConfigurationError: If a setting cannot work.
+    """
+    if actions:
+        raise ConfigurationError(f"actions are not available yet, got {dict(actions)}; use on_alert")
+    settings = ConnectionSettings.resolve(
+        url=url, project=project, run=run, api_key=api_key, rank=rank, world_size=world_size
+    )
+    if settings is None:
+        return NullMonitor()
+    # urllib3 costs as much to import as all the rest, and a monitor without an address needs none of it.
+    from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415
+
+    monitor = Monitor(
+        settings,
+        HttpTransport(settings.url, api_key=settings.api_key),
+        config=_plain(config),
+        source=source,
+        on_alert=on_alert,
+    )
+    monitor.start()
+    return monitor
+
+
+def _plain(config: Mapping[str, object] | None) -> dict[str, object] | None:
+    if config is None:
+        return None
+    try:
+        plain: dict[str, object] = msgspec.to_builtins(dict(config), str_keys=True, enc_hook=str)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise ConfigurationError(f"config must be a mapping of plain values: {error}") from error
+    return plain
