@@ -51,6 +51,7 @@ def grpo_loss(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     normaliser: Tensor | float | None = None,
+    token_scales: Tensor | None = None,
 ) -> Tensor:
     """Give −J of tool-integrated GRPO (eq. 1), to be minimised.
 
@@ -68,6 +69,7 @@ def grpo_loss(
         clip_low: ε below one, in [0, 1].
         clip_high: ε above one, at least 0.
         normaliser: N, to share one over minibatches or ranks; default: the action tokens of this mask.
+        token_scales: Factors of the advantage at each token, shape ``(B, T)``, such as those of `nthr_scales`.
 
     Returns:
         The loss, a scalar; 0 where there is no action token.
@@ -75,10 +77,12 @@ def grpo_loss(
     Raises:
         ValueError: If shapes do not belong together.
     """
-    require_shapes(logprobs, advantages, old_logprobs=old_logprobs, mask=mask)
+    require_shapes(logprobs, advantages, old_logprobs=old_logprobs, mask=mask, token_scales=token_scales)
     log_ratio = torch.where(mask, lifted(logprobs) - lifted(old_logprobs).detach(), 0.0)
     ratio = log_ratio.exp()
     weight = advantages.to(ratio.dtype)[:, None]
+    if token_scales is not None:
+        weight = weight * token_scales
     surrogate = torch.minimum(ratio * weight, ratio.clamp(1 - clip_low, 1 + clip_high) * weight)
     count = mask.sum().clamp(min=1) if normaliser is None else normaliser
     return -(surrogate * mask).sum() / count

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
-from trainer_hooks.losses import group_advantages
+from trainer_hooks.losses import group_advantages, nthr_scales
 from trainer_hooks.reference.episode import Episode
 from trainer_hooks.reference.model import PolicyModel, token_statistics
 from trainer_hooks.reference.rollout import Rollout
@@ -19,7 +20,7 @@ class TrainingBatch:
     """A rollout batch ready to be trained on; B responses, T tokens.
 
     ``logprobs`` is written by the training passes: the log-probabilities that the newest pass saw, each under the
-    weights just before its own minibatch's update.
+    weights just before its own minibatch's update. ``token_scales`` are NTHR's factors, where asked for.
     """
 
     tokens: Tensor
@@ -31,6 +32,7 @@ class TrainingBatch:
     old_logprobs: Tensor
     entropies: Tensor
     logprobs: Tensor
+    token_scales: Tensor | None
     episodes: list[Episode]
     truncated: Tensor
     minibatches: list[Tensor]
@@ -43,7 +45,13 @@ class TrainingBatch:
 
 @torch.no_grad()
 def prepare(
-    model: PolicyModel, rollout: Rollout, *, group_size: int, minibatches: int, generator: torch.Generator
+    model: PolicyModel,
+    rollout: Rollout,
+    *,
+    group_size: int,
+    minibatches: int,
+    generator: torch.Generator,
+    nthr: bool = False,
 ) -> TrainingBatch:
     """Score a rollout under the policy that sampled it and cut it into minibatches of whole groups.
 
@@ -67,10 +75,23 @@ def prepare(
         old_logprobs=old_logprobs,
         entropies=entropies,
         logprobs=old_logprobs.clone(),
+        token_scales=_token_scales(model, rollout, group_ids) if nthr else None,
         episodes=rollout.episodes,
         truncated=rollout.truncated,
         minibatches=rows,
     )
+
+
+def _token_scales(model: PolicyModel, rollout: Rollout, group_ids: Tensor) -> Tensor:
+    """Give NTHR's factors, group by group: a group's logits at a time is all the memory that it takes."""
+    scales = torch.ones(rollout.mask.shape)
+    for group in range(int(group_ids.max()) + 1):
+        rows = group_ids == group
+        tokens = rollout.tokens[rows]
+        before = F.pad(model.hidden(tokens)[:, :-1], (0, 0, 1, 0))
+        logits = model.logits(before)
+        scales[rows] = nthr_scales(before, logits, tokens, rollout.mask[rows], rollout.rewards[rows] > 0)
+    return scales
 
 
 def answer_tokens(rollout: Rollout) -> Tensor:

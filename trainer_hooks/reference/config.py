@@ -35,6 +35,7 @@ class Config:
     lambda_: float = _option(0.0, "weight of LLDS (eq. 7); 0 is vanilla GRPO, the paper uses 0.1")
     gate: Gate = _option("response", "gate of LLDS: response (eq. 5), action (v2) or none (eq. 4)")
     mask_answer: bool = _option(False, "leave answer tokens out of LLDS (LLDS-MA, eq. 6)")
+    nthr: bool = _option(False, "soften the negative advantage of the tokens that hurt correct responses (NTHR)")
     kl: float = _option(0.0, "weight of the KL divergence to the warm start (k3 estimator)")
     clip: float = _option(0.2, "ε of the clipped ratio")
     max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm; 0 leaves them alone")

@@ -30,6 +30,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "llds-0.1-action": {"lambda_": 0.1, "gate": "action"},
     "lld-0.1": {"lambda_": 0.1, "gate": "none"},
     "llds-ma-0.1": {"lambda_": 0.1, "mask_answer": True},
+    "nthr": {"nthr": True},
     "kl-0.01": {"kl": 0.01},
     "no-retry": {"retry": False},
     "low-lr": {"lr": 3e-4, "lr_warmup": 50},

@@ -64,7 +64,12 @@ class Trainer:
         self._set_learning_rate()
         training, held_out = self._sample()
         batch = prepare(
-            self.model, training, group_size=config.group_size, minibatches=config.minibatches, generator=self.generator
+            self.model,
+            training,
+            group_size=config.group_size,
+            minibatches=config.minibatches,
+            generator=self.generator,
+            nthr=config.nthr,
         )
         probe = HeldOut.before(self.model, held_out) if held_out.episodes else None
         updates = [self._update(batch, rows) for _ in range(config.epochs) for rows in batch.shuffled(self.generator)]
@@ -123,12 +128,16 @@ class Trainer:
         return Episode(self.world, question, config.max_actions, config.max_action_tokens, config.retry)
 
     def _update(self, batch: TrainingBatch, rows: Tensor) -> dict[str, float]:
-        """Take one optimiser step on a minibatch; give its losses and the norm of its gradient before clipping."""
+        """Take one optimiser step on a minibatch; give its losses and the norm of its gradient before clipping.
+
+        Where the norm is NaN or Inf the weights stay as they are.
+        """
         config = self.config
         logprobs, _ = token_statistics(self.model, batch.tokens[rows], batch.mask[rows])
         batch.logprobs[rows] = logprobs.detach()
         shared = (logprobs, batch.old_logprobs[rows], batch.mask[rows], batch.advantages[rows])
-        policy = grpo_loss(*shared, clip_low=config.clip, clip_high=config.clip)
+        scales = None if batch.token_scales is None else batch.token_scales[rows]
+        policy = grpo_loss(*shared, clip_low=config.clip, clip_high=config.clip, token_scales=scales)
         llds = llds_loss(
             *shared,
             gate=config.gate,
@@ -143,7 +152,9 @@ class Trainer:
         torch.autograd.backward(total)
         limit = config.max_grad_norm or torch.inf
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)
-        self.optimiser.step()
+        # A gradient that is not finite would poison every weight; its norm is told as it is, so the failure is seen.
+        if norm.isfinite():
+            self.optimiser.step()
         return {name: loss.item() for name, loss in losses.items()} | {"grad/norm": norm.item()}
 
 

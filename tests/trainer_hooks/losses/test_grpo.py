@@ -70,6 +70,15 @@ def test_minibatches_of_a_shared_normaliser_add_up():
     assert sum(parts).item() == pytest.approx(grpo_loss(new, old, mask, advantages).item(), rel=1e-12)
 
 
+def test_token_scales_soften_the_advantage_where_they_stand():
+    """Ratios 1.1 at A = −1, the second token at a tenth: J = −(1.1 + 0.11) / 2."""
+    new = torch.tensor([[1.1, 1.1]]).log()
+    every = torch.ones(1, 2, dtype=torch.bool)
+    scales = torch.tensor([[1.0, 0.1]])
+    loss = grpo_loss(new, torch.zeros(1, 2), every, -torch.ones(1), token_scales=scales)
+    assert loss.item() == pytest.approx(1.21 / 2)
+
+
 def test_no_action_token_gives_zero():
     """An empty batch of actions is a loss of 0, not 0/0."""
     nothing = torch.zeros(2, 3, dtype=torch.bool)

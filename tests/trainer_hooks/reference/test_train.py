@@ -1,6 +1,7 @@
 """The trainer: what a step does, what it leaves alone, and that it can be repeated to the last bit."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -57,6 +58,18 @@ def test_llds_acts_from_the_second_update(tiny):
     assert not torch.equal(vanilla, llds)
 
 
+def test_nthr_softens_tokens_of_wrong_responses_only(tiny):
+    """Scales below 1 stand in incorrect responses of mixed groups, and the run is another one."""
+    softened, with_nthr = train(replace(tiny, nthr=True), 2)
+    _, without = train(tiny, 2)
+    batch = softened[-1].batch
+    is_soft = batch.token_scales < 1
+    assert is_soft.any()
+    assert (batch.advantages[is_soft.any(dim=1)] < 0).all()
+    assert not (is_soft & ~batch.mask).any()
+    assert not torch.equal(with_nthr, without)
+
+
 def test_kl_to_the_warm_start_is_zero_at_first_and_acts_later(tiny):
     """The k3 estimate is 0 at the warm start, and its weight holds the policy back."""
     with_kl, weights = train(replace(tiny, kl=5.0, lr=5e-3, minibatches=1, epochs=1), 1)
@@ -91,6 +104,38 @@ def test_the_gradient_norm_is_that_before_clipping(tiny):
     free, _ = train(replace(once, max_grad_norm=0.0), 1)
     clipped, _ = train(replace(once, max_grad_norm=1e-4), 1)
     assert free[0].grad_norm == clipped[0].grad_norm > 1e-4
+
+
+def test_a_gradient_that_is_not_finite_is_told_and_not_applied(tiny):
+    """NaN in the old log-probabilities gives NaN as loss and norm; no weight moves."""
+    trainer = Trainer(tiny, warm_start(tiny))
+    batch = trainer.step().batch
+    before = [weight.detach().clone() for weight in trainer.model.parameters()]
+    rows = batch.minibatches[0]
+    batch.advantages[rows] = 1.0
+    batch.old_logprobs[rows] = torch.nan
+    update = trainer._update(batch, rows)
+    assert math.isnan(update["grad/norm"])
+    assert math.isnan(update["loss/policy"])
+    assert all(torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True))
+
+
+def test_a_batch_without_a_correct_response_is_trained_and_told(tiny):
+    """All wrong: no advantage, no gradient, no likelihood of correct responses; the line says nan, not 0."""
+    trainer = Trainer(tiny, warm_start(tiny))
+    torch.nn.init.zeros_(trainer.model.embed.weight)
+    result = trainer.step()
+    assert not result.batch.rewards.any()
+    assert result.grad_norm == 0.0
+    assert "ln p(correct) +nan" in line(result, "unknown")
+    assert "likelihood/correct" not in numbers(result, clip=0.2)
+
+
+def test_groups_of_one_give_no_signal_and_no_error(tiny):
+    """With one response a group every advantage, and so every gradient, is zero."""
+    results, _ = train(replace(tiny, group_size=1), 1)
+    assert not results[0].batch.advantages.any()
+    assert results[0].grad_norm == 0.0
 
 
 def test_current_log_probabilities_are_those_of_the_last_pass(tiny):
