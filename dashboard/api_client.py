@@ -126,13 +126,14 @@ class ApiClient:
             ) from error
         except ValueError as error:
             raise ApiError(f"{self.base_url} answered with something other than JSON; is it a collector?") from error
+        if not isinstance(answer, dict):
+            raise ApiError(f"{self.base_url} answered {response.status_code} with no JSON object; is it a collector?")
+        detail = answer.get("detail", response.reason_phrase)
         if response.status_code == httpx2.codes.NOT_FOUND:
-            raise NotFoundError(str(answer.get("detail", "not found")))
+            raise NotFoundError(str(detail))
         if response.is_error:
-            raise ApiError(
-                f"The collector answered {response.status_code}: {answer.get('detail', response.reason_phrase)}"
-            )
-        return cast("dict[str, object]", answer)
+            raise ApiError(f"The collector answered {response.status_code}: {detail}")
+        return answer
 
 
 def to_floats(value: object) -> object:

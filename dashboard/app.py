@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from dashboard import ids
 from dashboard.api_client import ApiClient
 from dashboard.components.shell import message, shell
+from dashboard.compression import CompressedScripts
 from dashboard.pages import fleet, run
 from dashboard.theme import style_sheet
 
@@ -50,6 +51,8 @@ class _DashboardMount(Mount):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if scope["type"] != "http" or not OWN.fullmatch(scope["path"]):
             return Match.NONE, {}
+        if scope["method"] != "GET" and not scope["path"].startswith("/_dash-"):
+            return Match.NONE, {}
         return super().matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,7 +69,9 @@ def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:
         api_url: Where the dashboard reaches the collector's HTTP API.
         connect_url: The address that trainers should use; empty if it is the one in the browser's address bar.
     """
-    app.router.routes.append(_DashboardMount("/", app=_dash_server(api_url, connect_url), name="dashboard"))
+    app.router.routes.append(
+        _DashboardMount("/", app=CompressedScripts(_dash_server(api_url, connect_url)), name="dashboard")
+    )
 
 
 def create_app(*, api_url: str, connect_url: str = "") -> FastAPI:

@@ -17,6 +17,7 @@ __all__ = [
     "SECONDARY",
     "SEVERITIES",
     "STATUSES",
+    "label_colour",
     "phase_colour",
     "style_sheet",
 ]
@@ -30,7 +31,7 @@ PHASES: Final[Mapping[str, str]] = {
     "stagnation": "#e9bf3c",
     "decay": "#ee8432",
     "acceleration": "#cf2f45",
-    "collapsed": "#55267f",
+    "collapsed": "#7440ad",
     "unknown": "#b4bcc8",
 }
 SEVERITIES: Final[Mapping[str, str]] = {"info": "#5b7aa8", "warning": "#c9680e", "critical": "#cf2f45"}
@@ -41,9 +42,9 @@ STATUSES: Final[Mapping[str, str]] = {
     "stalled": "#c9680e",
     "lost": "#cf2f45",
 }
-PRIMARY: Final = "#2c6bd6"
-SECONDARY: Final = "#b5541c"
 BAND_OPACITY: Final = 0.13
+FIGURE_COLOURS: Final = ("ink", "muted", "faint", "grid", "surface", "line", "primary", "secondary")
+PALE_PHASES: Final = frozenset({"warmup", "stagnation", "decay", "unknown"})
 
 LIGHT: Final[Mapping[str, str]] = {
     "canvas": "#f5f6f8",
@@ -55,6 +56,8 @@ LIGHT: Final[Mapping[str, str]] = {
     "line": "#e1e5eb",
     "grid": "#e6e9ee",
     "accent": "#2457c5",
+    "primary": "#2c6bd6",
+    "secondary": "#b5541c",
     "shadow": "0 1px 2px rgb(20 30 50 / 6%), 0 4px 16px rgb(20 30 50 / 4%)",
 }
 DARK: Final[Mapping[str, str]] = {
@@ -67,8 +70,13 @@ DARK: Final[Mapping[str, str]] = {
     "line": "#273140",
     "grid": "#26303e",
     "accent": "#7aa5ff",
+    "primary": "#5d96f7",
+    "secondary": "#e38d4f",
     "shadow": "0 1px 2px rgb(0 0 0 / 40%)",
 }
+
+PRIMARY: Final = LIGHT["primary"]
+SECONDARY: Final = LIGHT["secondary"]
 
 
 def phase_colour(phase: str) -> str:
@@ -76,13 +84,16 @@ def phase_colour(phase: str) -> str:
     return PHASES.get(phase, PHASES["unknown"])
 
 
+def label_colour(phase: str) -> str:
+    """Give the colour of text that stands on a phase's colour."""
+    return "#1a1208" if phase in PALE_PHASES or phase not in PHASES else "#fefdfb"
+
+
 def style_sheet() -> str:
     """Give the colours and fonts as CSS custom properties, light and dark, for assets/*.css to use."""
     fixed = {
         "font": FONT,
         "monospace": MONOSPACE,
-        "primary": PRIMARY,
-        "secondary": SECONDARY,
         **{f"severity-{name}": colour for name, colour in SEVERITIES.items()},
         **{f"status-{name}": colour for name, colour in STATUSES.items()},
         **{f"phase-{name}": colour for name, colour in PHASES.items()},
@@ -97,8 +108,19 @@ def style_sheet() -> str:
             f":root{{color-scheme:light dark;{_properties(fixed | dict(LIGHT))}}}",
             f"@media (prefers-color-scheme: dark){{:root{{{_properties(DARK)}}}}}",
             *tints,
+            *_figure_rules(),
         ]
     )
+
+
+def _figure_rules() -> list[str]:
+    """Let figures follow the colour scheme: Plotly writes the light colours in line; only `!important` outdoes that."""
+    channels = {name: ", ".join(str(int(LIGHT[name][at : at + 2], 16)) for at in (1, 3, 5)) for name in FIGURE_COLOURS}
+    return [
+        f'.js-plotly-plot [style*="{part}: rgb({rgb})"]{{{part}:var(--{name}) !important}}'
+        for name, rgb in channels.items()
+        for part in ("fill", "stroke")
+    ]
 
 
 def _properties(values: Mapping[str, str]) -> str:

@@ -35,6 +35,15 @@ def connect_card(address: str) -> Component:
                     ),
                 ],
             ),
-            html.P(["No trainer at hand? ", html.Code("rlvitals demo"), " trains one that dies."], className="aside"),
+            html.P(
+                [
+                    "With TRL it is one: ",
+                    html.Code("GRPOTrainer(..., callbacks=[VitalsCallback()])"),
+                    ". No trainer at hand? ",
+                    html.Code("rlvitals demo"),
+                    " trains one that dies.",
+                ],
+                className="aside",
+            ),
         ],
     )

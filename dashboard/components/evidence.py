@@ -20,37 +20,45 @@ ORDER: Final = (
     "missing",
     "calibration",
 )
-NAMES: Final = {"agreeing": "also agrees", "missing": "not observed", "onset": "began between steps"}
+FORMULA: Final = "arithmetic"
+NAMES: Final = {"agreeing": "also agrees", "missing": "not observed", "onset": "began at step"}
 
 
 def evidence_table(evidence: Mapping[str, object]) -> Component:
     """Give every entry of the evidence, the known ones first and in the order in which one reasons."""
     known = [name for name in ORDER if name in evidence]
-    rest = [name for name in evidence if name not in ORDER]
+    rest = [name for name in evidence if name not in ORDER and name != FORMULA]
     rows = [
         html.Div([html.Dt(NAMES.get(name, name.replace("_", " "))), html.Dd(plain(evidence[name]))])
         for name in known + rest
     ]
-    return html.Dl([_comparison(evidence), *rows], className="evidence")
+    return html.Dl([_comparison(evidence), _formula(evidence), *rows], className="evidence")
 
 
 def plain(value: object) -> str:
     """Write a JSON value for readers: short numbers, ranges of two, lists with commas, nested names with values."""
     if value is None or value in ([], {}):
         return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else _short(value)
     if isinstance(value, Mapping):
         return ", ".join(f"{str(name).replace('_', ' ')} {plain(held)}" for name, held in value.items())
     if isinstance(value, list):
-        is_range = len(value) == len(("from", "to")) and all(isinstance(item, int) for item in value)
-        return f"{value[0]} to {value[1]}" if is_range else ", ".join(plain(item) for item in value)
-    return str(value)
+        return _range(value) or ", ".join(plain(item) for item in value)
+    return _number(value) if isinstance(value, int | float) else str(value)
 
 
-def _short(value: float) -> str:
+def _range(values: list[object]) -> str | None:
+    """Write two steps as a range, one if they are the same; None for any other list."""
+    match values:
+        case [int(first), int(last)]:
+            return str(first) if first == last else f"{first} to {last}"
+    return None
+
+
+def _number(value: float) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
     return f"{value:.4g}".replace("-", "−")
@@ -65,3 +73,8 @@ def _comparison(evidence: Mapping[str, object]) -> Component | None:
     return html.Div(
         [html.Strong(plain(statistic)), html.Span(f" {sign} "), html.Strong(plain(threshold))], className="comparison"
     )
+
+
+def _formula(evidence: Mapping[str, object]) -> Component | None:
+    """Give the rule in the detector's own notation."""
+    return html.Code(str(evidence[FORMULA]), className="arithmetic") if FORMULA in evidence else None

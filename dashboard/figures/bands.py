@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.answers import PhaseSpan
-from dashboard.theme import BAND_OPACITY, phase_colour
+from dashboard.theme import BAND_OPACITY, label_colour, phase_colour
 
 __all__ = ["Band", "band_shapes", "bands_of", "strip_labels"]
 
@@ -72,10 +72,7 @@ def strip_labels(bands: Sequence[Band], strip: tuple[float, float]) -> list[Figu
             "yanchor": "middle",
             "showarrow": False,
             "visible": False,
-            "font": {
-                "size": 11,
-                "color": "#182130" if band.phase in {"stagnation", "decay", "unknown", "warmup"} else "#fff",
-            },
+            "font": {"size": 11, "color": label_colour(band.phase)},
         }
         for band in bands
     ]

@@ -106,7 +106,7 @@ def _frame(height: int) -> Figure:
         "hovermode": "x unified",
         "hoversubplots": "axis",
         "hoverlabel": {
-            "font": {"size": 11.5},
+            "font": {"size": 11.5, "color": LIGHT["ink"]},
             "namelength": -1,
             "bgcolor": LIGHT["surface"],
             "bordercolor": LIGHT["line"],

@@ -20,14 +20,6 @@ def tree(component):
     return json.loads(json.dumps(component, default=lambda held: held.to_plotly_json()))
 
 
-def texts(component):
-    """Give every text in a component, in order."""
-    if isinstance(component, str):
-        return [component]
-    children = component if isinstance(component, list | tuple) else getattr(component, "children", None)
-    return [text for child in ([children] if isinstance(children, str) else children or []) for text in texts(child)]
-
-
 def run(name, **given):
     return {
         "id": name,
@@ -105,7 +97,7 @@ def test_one_run_needs_no_filters():
     assert not fleet_filters([run("a"), run("b")]).hidden
 
 
-def test_a_row_counts_its_alerts_by_severity():
+def test_a_row_counts_its_alerts_by_severity(texts):
     """Two warnings and one critical, the critical first, and their summaries on hover."""
     alerts = [alert("a"), alert("a", id="other"), alert("a", "critical")]
     row = fleet_list([run("a")], alerts)[1].children[1]
@@ -129,7 +121,7 @@ def test_a_badge_is_its_name_in_its_colour():
     assert tree(badge("phase", "decay")) == tree(html.Span("decay", className="badge phase", **{"data-phase": "decay"}))
 
 
-def test_evidence_begins_with_the_comparison():
+def test_evidence_begins_with_the_comparison(texts):
     """5.31 > 4 stands before everything else."""
     assert texts(evidence_table({"threshold": 4.0, "statistic": 5.31}))[:3] == ["5.31", " > ", "4"]
 
@@ -152,12 +144,12 @@ def test_evidence_is_written_for_readers(value, expected):
     assert plain(value) == expected
 
 
-def test_evidence_that_we_do_not_know_is_shown_all_the_same():
+def test_evidence_that_we_do_not_know_is_shown_all_the_same(texts):
     """A new detector may state new things."""
     assert texts(evidence_table({"drift_per_step": 0.25})) == ["drift per step", "0.25"]
 
 
-def test_firing_alerts_stand_open_and_resolved_ones_folded():
+def test_firing_alerts_stand_open_and_resolved_ones_folded(texts):
     """Gravest first; resolved below; pending not at all."""
     alerts = [
         alert("a"),
@@ -174,12 +166,12 @@ def test_firing_alerts_stand_open_and_resolved_ones_folded():
     assert texts(parts[-1])[0] == "1 resolved"
 
 
-def test_a_run_without_alerts_says_so():
+def test_a_run_without_alerts_says_so(texts):
     """Silence is stated."""
     assert texts(alert_list([])) == ["Alerts", "Nothing fires."]
 
 
-def test_the_header_shows_values_that_were_observed_and_dashes_for_the_rest():
+def test_the_header_shows_values_that_were_observed_and_dashes_for_the_rest(texts):
     """An absent signal is not zero."""
     phases = [{"phase": "warmup", "from_step": 0, "to_step": 4}, {"phase": "healthy", "from_step": 5, "to_step": None}]
     series = {"reward/mean": {"signal": "reward/mean", "steps": [1, 2], "values": [0.1, 0.25]}}

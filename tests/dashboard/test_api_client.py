@@ -1,0 +1,103 @@
+"""The API client against a real collector, and against answers that no collector should give."""
+
+import asyncio
+import contextlib
+import math
+import socket
+import threading
+
+import pytest
+import uvicorn
+from fastapi import FastAPI, Response
+
+from dashboard.api_client import ApiClient, ApiError, NotFoundError, UnreachableError, to_floats
+
+
+def ask(url, call):
+    async def asking():
+        async with ApiClient(url) as api:
+            return await call(api)
+
+    return asyncio.run(asking())
+
+
+def test_values_come_back_to_the_last_bit(collector, run_name):
+    """Non-finite ones as floats, not as strings."""
+    values = [0.1, 1e-300, "NaN", "Infinity", "-Infinity"]
+    run_id = collector.run(
+        run=run_name, records=[{"step": step, "scalars": {"reward/mean": value}} for step, value in enumerate(values)]
+    )
+    series = ask(collector.url, lambda api: api.series(run_id, ["reward/mean", "entropy/mean"]))
+    assert series.keys() == {"reward/mean"}
+    assert series["reward/mean"]["steps"] == [0, 1, 2, 3, 4]
+    assert series["reward/mean"]["values"][:2] == [0.1, 1e-300]
+    assert math.isnan(series["reward/mean"]["values"][2])
+    assert series["reward/mean"]["values"][3:] == [math.inf, -math.inf]
+
+
+def test_every_page_of_a_list_is_followed(start_collector):
+    """205 runs are more than the 200 of one answer."""
+    live = start_collector()
+    for index in range(205):
+        live.run(run=f"run-{index}", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    runs = ask(live.url, lambda api: api.runs())
+    assert len({run["id"] for run in runs}) == 205
+
+
+def test_a_run_that_is_called_nan_keeps_its_name(collector):
+    """Only numbers are restored, never names."""
+    run_id = collector.run(run="NaN", records=[{"step": 0, "scalars": {"reward/mean": "NaN"}}])
+    run = ask(collector.url, lambda api: api.run(run_id))
+    assert run["name"] == "NaN"
+    assert math.isnan(run["sparkline"]["values"][0])
+
+
+def test_an_unknown_run_is_not_found(collector):
+    """With the collector's own words."""
+    with pytest.raises(NotFoundError, match="no run has the id"):
+        ask(collector.url, lambda api: api.run("0000"))
+
+
+def test_no_listener_is_unreachable():
+    """The message names the address."""
+    with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9 gives no answer"):
+        ask("http://127.0.0.1:9", lambda api: api.runs())
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (Response("<html>", media_type="text/html"), "something other than JSON"),
+        (Response('{"error": "Busy", "detail": "try later"}', 503), "503: try later"),
+        (Response("[]", 500), "500"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_explained(answer, message, serve):
+    """A proxy's page, an overloaded collector, something else altogether."""
+    app = FastAPI()
+    app.add_api_route("/api/v1/runs", lambda: answer)
+    with pytest.raises(ApiError, match=message):
+        ask(serve(app), lambda api: api.runs())
+
+
+def test_numbers_are_restored_wherever_they_stand():
+    """In lists and nested objects; other strings stay."""
+    restored = to_floats({"a": ["Infinity", {"b": "-Infinity"}], "c": "text", "d": 1})
+    assert restored == {"a": [math.inf, {"b": -math.inf}], "c": "text", "d": 1}
+
+
+@pytest.fixture
+def serve():
+    """Serve an application in a thread until the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def start(app):
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(setattr, server, "should_exit", True)
+            return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+        yield start

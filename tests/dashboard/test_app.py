@@ -1,0 +1,162 @@
+"""The dashboard mounted on a real collector: what it answers, what it leaves to its host, and what its pages say."""
+
+import asyncio
+import gzip
+import re
+
+import pytest
+from dash.development.base_component import Component
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from dashboard import ids
+from dashboard.app import attach, create_app
+from dashboard.pages.fleet import fleet_page
+from dashboard.pages.run import run_page
+from dashboard.settings import Settings
+
+
+@pytest.fixture
+def mounted(start_collector):
+    """A collector with its dashboard."""
+    return start_collector(dashboard="dashboard.app:attach")
+
+
+def found(component, wanted):
+    """Give the component with an id, or None."""
+    if isinstance(component, list | tuple):
+        return next((held for child in component if (held := found(child, wanted)) is not None), None)
+    if not isinstance(component, Component):
+        return None
+    if getattr(component, "id", None) == wanted:
+        return component
+    return found(getattr(component, "children", None), wanted)
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/9fb8fbff657cd163", "/runs/9fb8fbff657cd163/"])
+def test_a_page_asked_for_first_comes_with_its_style(mounted, path):
+    """A deep link works as the first request that the server ever sees."""
+    answer = mounted.pool.request("GET", mounted.url + path)
+    assert answer.status == 200
+    assert "/assets/style.css" in answer.data.decode()
+    assert "--canvas" in answer.data.decode()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/v1/nonsense", 404),
+        ("GET", "/api/v1/ingest", 405),
+        ("GET", "/nonsense", 404),
+        ("GET", "/runs", 404),
+        ("GET", "/runs/a/b", 404),
+        ("POST", "/", 404),
+    ],
+)
+def test_other_paths_stay_the_hosts_own(mounted, method, path, status):
+    """A path that is no page is an error in the collector's shape, never a page with status 200."""
+    answer = mounted.pool.request(method, mounted.url + path)
+    assert answer.status in {status, 405}
+    assert answer.json().keys() == {"error", "detail"}
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"])
+def test_the_hosts_pages_are_not_swallowed(mounted, path):
+    """They were there first."""
+    answer = mounted.pool.request("GET", mounted.url + path)
+    assert answer.status == 200
+    assert b"react-entry-point" not in answer.data
+
+
+def test_dash_adds_nothing_to_the_hosts_reference(mounted):
+    """OpenAPI describes the collector alone."""
+    paths = mounted.pool.request("GET", f"{mounted.url}/openapi.json").json()["paths"]
+    assert not [path for path in paths if "dash" in path or path.startswith("/runs")]
+
+
+def test_nothing_is_loaded_from_elsewhere(mounted):
+    """No content delivery network, no web font."""
+    html = mounted.pool.request("GET", f"{mounted.url}/").data.decode()
+    assert not re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", html)
+
+
+def test_scripts_are_compressed_once_and_the_same(mounted):
+    """The same bytes with and without compression, the second time from memory."""
+    html = mounted.pool.request("GET", f"{mounted.url}/").data.decode()
+    path = re.search(r'src="(/_dash-component-suites/[^"]*dash_renderer[^"]*)"', html)[1]
+    plain = mounted.pool.request("GET", mounted.url + path, headers={"Accept-Encoding": "identity"}).data
+    for _ in range(2):
+        answer = mounted.pool.request(
+            "GET", mounted.url + path, headers={"Accept-Encoding": "gzip"}, decode_content=False
+        )
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert gzip.decompress(answer.data) == plain
+        assert len(answer.data) < 0.5 * len(plain)
+
+
+def test_an_unknown_script_stays_an_error(mounted):
+    """Only what exists is kept."""
+    answer = mounted.pool.request("GET", f"{mounted.url}/_dash-component-suites/dash/nonsense.js")
+    assert answer.status >= 400
+
+
+def test_two_dashboards_live_in_one_process(collector):
+    """No global state: each keeps its own callbacks."""
+    for _ in range(2):
+        app = FastAPI()
+        attach(app, api_url=collector.url)
+        with TestClient(app) as client:
+            assert len(client.get("/_dash-dependencies").json()) == 5
+
+
+def test_the_fleet_page_of_no_runs_tells_how_to_connect(mounted, texts):
+    """With the address it was given."""
+    page = asyncio.run(fleet_page(mounted.url, "http://here:8600"))
+    assert 'trainer_hooks.connect("http://here:8600", run="my-run")' in " ".join(texts(page))
+
+
+def test_the_fleet_page_shows_every_run(mounted, texts):
+    """More than one page of the API's lists."""
+    for index in range(3):
+        mounted.run(run=f"run-{index}", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    page = asyncio.run(fleet_page(mounted.url, ""))
+    assert {f"run-{index}" for index in range(3)} <= set(texts(page))
+
+
+def test_the_run_page_draws_what_the_collector_holds(mounted, run_name):
+    """The figure's points are the values that were sent, NaN as a gap and a mark."""
+    values = [0.25, 0.5, "NaN", 1.0]
+    run_id = mounted.run(
+        run=run_name, records=[{"step": step, "scalars": {"grad/norm": value}} for step, value in enumerate(values)]
+    )
+    page = asyncio.run(run_page(mounted.url, run_id))
+    traces = {(t["meta"]["role"], t["meta"].get("signal")): t for t in found(page, ids.FIGURE).figure["data"]}
+    assert traces["line", "grad/norm"]["y"] == [0.25, 0.5, None, 1.0]
+    assert traces["marks", "grad/norm"]["x"] == [2]
+    assert found(page, ids.LIVE).data["run"] == run_id
+
+
+def test_an_unknown_run_is_named(mounted, texts):
+    """Not a traceback."""
+    assert "No run has the id 0000" in " ".join(texts(asyncio.run(run_page(mounted.url, "0000"))))
+
+
+@pytest.mark.parametrize("page", [fleet_page("http://127.0.0.1:9", ""), run_page("http://127.0.0.1:9", "0000")])
+def test_a_collector_that_is_down_is_said_plainly(page, texts):
+    """Port 9 (discard) has no listener here."""
+    assert "The collector at http://127.0.0.1:9 gives no answer" in " ".join(texts(asyncio.run(page)))
+
+
+def test_on_its_own_it_serves_pages_and_health(collector):
+    """And nothing of the API but the stream."""
+    with TestClient(create_app(api_url=collector.url)) as client:
+        assert client.get("/healthz").json() == {"status": "ok"}
+        assert client.get("/").status_code == 200
+        assert client.get("/api/v1/runs").status_code == 404
+
+
+def test_settings_are_read_from_the_environment(monkeypatch):
+    """RLVITALS_API_URL is shared with whatever else asks the collector; the rest carries the dashboard's prefix."""
+    monkeypatch.setenv("RLVITALS_API_URL", "http://collector:8600")
+    monkeypatch.setenv("RLVITALS_DASHBOARD_PORT", "9000")
+    assert (Settings().api_url, Settings().port) == ("http://collector:8600", 9000)
