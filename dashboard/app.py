@@ -4,6 +4,7 @@ Dash runs on a FastAPI app of its own, reached only for the paths that are the d
 sees an ingest request, and the host keeps its own answer to every other path: an unknown ``/api`` path stays a 404.
 """
 
+import logging
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -59,6 +60,10 @@ class _DashboardMount(Mount):
         if PAGES.fullmatch(scope["path"]):
             scope = {**scope, "path": "/", "raw_path": b"/"}  # one page shell; the browser knows the address
         await super().handle(scope, receive, send)
+
+
+# Each page asks five questions; a line of log for each would drown what the host has to say.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:

@@ -117,9 +117,10 @@ def _figure_rules() -> list[str]:
     """Let figures follow the colour scheme: Plotly writes the light colours in line; only `!important` outdoes that."""
     channels = {name: ", ".join(str(int(LIGHT[name][at : at + 2], 16)) for at in (1, 3, 5)) for name in FIGURE_COLOURS}
     return [
-        f'.js-plotly-plot [style*="{part}: rgb({rgb})"]{{{part}:var(--{name}) !important}}'
+        f'.js-plotly-plot [style*="{part}{written}"]{{{part}:var(--{name}) !important}}'
         for name, rgb in channels.items()
         for part in ("fill", "stroke")
+        for written in (f": rgb({rgb})", f":{LIGHT[name]}")
     ]
 
 

@@ -113,6 +113,8 @@
     const shapes = grownShapes(graph, last);
     const annotations = placedLabels(graph, shapes);
     const layout = { shapes, annotations, dragmode: DRAG_MODE, "xaxis.autorangeoptions.clipmax": last };
+    const [from, to] = stepsInView(graph);
+    layout["xaxis.dtick"] = to - from < 10 ? 1 : null; // steps are whole
     if (graph.rlvitalsZoom) layout["xaxis.range"] = graph.rlvitalsZoom;
     return Object.assign(layout, fittedAxes(graph));
   }
@@ -120,6 +122,7 @@
   function isTrimmed(graph, wanted) {
     return (
       graph.layout.dragmode === wanted.dragmode &&
+      (graph.layout.xaxis.dtick ?? null) === wanted["xaxis.dtick"] &&
       Boolean(graph.rlvitalsZoom) === !graph._fullLayout.xaxis.autorange &&
       isFitted(graph, wanted) &&
       wanted.shapes.every((shape, index) => shape.x1 === graph.layout.shapes[index].x1) &&
@@ -171,13 +174,12 @@
   function needsServer(graph, steps, live) {
     const current = graph.layout.shapes.find((shape) => shape.name === "current-band");
     const phase = graph.layout.annotations.filter((note) => note.name === "band-label").pop();
-    const drawn = new Set(graph.data.map((trace) => trace.meta.signal));
     const last = lastStep(graph);
     return steps.some(
       (step) =>
         step.attempt > live.attempt ||
         (step.step > last && (!current || (phase && phase.text !== step.phase))) ||
-        live.missing.some((signal) => signal in step.signals && !drawn.has(signal)),
+        live.missing.some((signal) => signal in step.signals),
     );
   }
 

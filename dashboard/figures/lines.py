@@ -16,13 +16,12 @@ GLYPHS: Final = {"NaN": "✕", "∞": "▲", "-∞": "▼"}
 Figure = dict[str, object]
 
 
-def signal_traces(line: Line, series: Series | None, *, axis: str, is_log: bool) -> list[Figure]:
+def signal_traces(line: Line, series: Series, *, axis: str, is_log: bool) -> list[Figure]:
     """Give the two traces of a signal: its line with gaps, and the marks in the gaps.
 
     Plain lists, not numpy arrays: the browser appends new steps to them.
     """
-    steps = series["steps"] if series else []
-    values = series["values"] if series else []
+    steps, values = series["steps"], series["values"]
     is_drawn = [math.isfinite(value) and (value > 0 or not is_log) for value in values]
     common: Figure = {"type": "scatter", "xaxis": "x", "yaxis": axis, "showlegend": False}
     drawn = {

@@ -60,7 +60,8 @@ def run_figure(
         trace
         for row in observed
         for line in row.panel.lines
-        for trace in signal_traces(line, series.get(line.signal), axis=str(row.axis), is_log=row.panel.is_log)
+        if line.signal in series
+        for trace in signal_traces(line, series[line.signal], axis=str(row.axis), is_log=row.panel.is_log)
     ]
     return {
         "data": [alert_trace(opened, axis="y"), *traces],
@@ -74,7 +75,7 @@ def run_figure(
                 *alert_lines(opened),
                 *(_missing_box(r) for r in rows if not r.axis),
             ],
-            "annotations": [*strip_labels(bands, strip), *(note for row in rows for note in _notes(row))],
+            "annotations": [*strip_labels(bands, strip), *(note for row in rows for note in _notes(row, series))],
         },
     }
 
@@ -154,10 +155,11 @@ def _value_axis(row: Row) -> Figure:
     }
 
 
-def _notes(row: Row) -> list[Figure]:
+def _notes(row: Row, series: Mapping[str, Series]) -> list[Figure]:
     """Give the panel's title, which is also its legend, and for an unobserved panel what it needs."""
     faint = LIGHT["faint"]
-    legend = [f'<span style="color:{line.colour}">━ {line.label}</span>' for line in row.panel.lines]
+    seen = [line for line in row.panel.lines if line.signal in series]
+    legend = [f'<span style="color:{line.colour}">━ {line.label}</span>' for line in seen]
     unit = [f'<span style="color:{faint}">{row.panel.unit}</span>'] if row.panel.unit else []
     parts = [f"<b>{row.panel.title}</b>", *(legend + unit if row.axis else [])]
     place: Figure = {"xref": "paper", "yref": "paper", "showarrow": False}
@@ -180,6 +182,8 @@ def _notes(row: Row) -> list[Figure]:
         "text": f"not observed - needs {row.panel.level}:<br>{row.panel.needs}",
         "x": 0.5,
         "y": (row.bottom + row.top) / 2,
+        "xanchor": "center",
+        "yanchor": "middle",
         "font": {"size": 11.5, "color": LIGHT["muted"]},
     }
     return [title, missing]
