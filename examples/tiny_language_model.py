@@ -15,7 +15,12 @@ def model_and_tokenizer() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     padding, end, unknown = WORDS[:3]
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token=padding, eos_token=end, unk_token=unknown, padding_side="left"
+        tokenizer_object=core,
+        pad_token=padding,
+        eos_token=end,
+        unk_token=unknown,
+        padding_side="left",
+        model_input_names=["input_ids", "attention_mask"],
     )
     config = Qwen2Config(
         vocab_size=len(WORDS),

@@ -26,7 +26,7 @@ def environment(name: str, packages: list[str]) -> Path:
         venv.create(folder, with_pip=True, clear=True)
         site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
         (site / "rest.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", *packages], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
         (folder / ".installed").touch()
     return python
 

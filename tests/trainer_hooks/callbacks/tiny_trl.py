@@ -20,7 +20,12 @@ def tokenizer() -> PreTrainedTokenizerFast:
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     padding, end, unknown = WORDS[:3]
     return PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token=padding, eos_token=end, unk_token=unknown, padding_side="left"
+        tokenizer_object=core,
+        pad_token=padding,
+        eos_token=end,
+        unk_token=unknown,
+        padding_side="left",
+        model_input_names=["input_ids", "attention_mask"],
     )
 
 
@@ -49,7 +54,16 @@ def share_of_vowels(completions, **_):
     return [sum(word in "aeiou" for word in text.split()) / 12 - 0.1 for text in completions]
 
 
-def trainer(folder: Path, callbacks=(), *, kind=GRPOTrainer, reward=share_of_vowels, rollout_func=None, **options):
+def trainer(
+    folder: Path,
+    callbacks=(),
+    *,
+    kind=GRPOTrainer,
+    reward=share_of_vowels,
+    config_of=None,
+    rollout_func=None,
+    **options,
+):
     """A trainer of few small steps; options go to its config."""
     torch.set_num_threads(1)
     settings = {
@@ -67,7 +81,7 @@ def trainer(folder: Path, callbacks=(), *, kind=GRPOTrainer, reward=share_of_vow
         "disable_tqdm": True,
         "seed": 3,
     } | options
-    config_of = RLOOConfig if kind is RLOOTrainer else GRPOConfig
+    config_of = config_of or (RLOOConfig if kind is RLOOTrainer else GRPOConfig)
     set_seed(3)
     return kind(
         model=model(folder / "model"),

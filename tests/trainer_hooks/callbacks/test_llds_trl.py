@@ -1,0 +1,105 @@
+import pytest
+import tiny_trl
+import torch
+
+import trainer_hooks
+from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.losses import llds_loss
+from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer, answer_mask
+
+ONE_MICROBATCH = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+
+
+class Recording(trainer_hooks.Monitor):
+    """A monitor that is never started and keeps what it is given."""
+
+    def __init__(self):
+        self.steps = []
+
+    def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, **_):  # noqa: ARG002 - Monitor's signature
+        """Keep a step."""
+        self.steps.append((scalars, rollouts))
+
+
+def train(tmp_path, **options):
+    """Train with LLDS, two passes; give the trainer and what was recorded."""
+    recording = Recording()
+    options = {"kind": LLDSGRPOTrainer, "config_of": LLDSConfig, "num_iterations": 2, "max_steps": 2} | options
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(recording)], **options)
+    trainer.train()
+    return trainer, recording.steps
+
+
+@pytest.mark.parametrize("gate", ["response", "action", "none"])
+def test_the_penalty_is_the_one_of_our_losses(gate, tmp_path):
+    """What TRL logs at the second pass is `llds_loss` of the very tokens of that step."""
+    trainer, ((first, _), (second, tokens)) = train(tmp_path, llds_gate=gate, **ONE_MICROBATCH)
+    expected = llds_loss(
+        tokens["logprobs"], tokens["old_logprobs"], tokens["mask"].bool(), tokens["advantages"], gate=gate
+    )
+    assert expected > 0
+    assert second["loss/llds"] == pytest.approx(expected.item(), rel=1e-5)
+    # At the first pass the policy is still the one that sampled.
+    assert first["loss/llds"] == pytest.approx(0, abs=1e-6)
+    assert trainer.state.log_history[1]["llds_loss"] == second["loss/llds"]
+
+
+def test_the_loss_is_the_one_of_trl_plus_lambda_times_the_penalty(tmp_path):
+    """Up to the second step both trainers are the same, and there they differ by λ times the penalty."""
+    _, plain = train(tmp_path, llds_coef=0.0, **ONE_MICROBATCH)
+    _, cured = train(tmp_path, llds_coef=0.5, **ONE_MICROBATCH)
+    difference = cured[1][0]["loss/policy"] - plain[1][0]["loss/policy"]
+    assert difference == pytest.approx(0.5 * cured[1][0]["loss/llds"], rel=1e-4)
+
+
+def test_with_lambda_0_it_is_trls_own_trainer(tmp_path):
+    """Final weights are the same to the last bit."""
+    ours, _ = train(tmp_path, llds_coef=0.0, max_steps=4)
+    theirs = tiny_trl.trainer(tmp_path, num_iterations=2)
+    theirs.train()
+    assert tiny_trl.weights(ours) == tiny_trl.weights(theirs)
+
+
+def test_it_changes_what_is_learnt(tmp_path):
+    """With λ > 0 the weights go elsewhere."""
+    ours, _ = train(tmp_path, llds_coef=1.0, max_steps=4)
+    theirs = tiny_trl.trainer(tmp_path, num_iterations=2)
+    theirs.train()
+    assert tiny_trl.weights(ours) != tiny_trl.weights(theirs)
+
+
+def test_it_says_when_it_does_nothing(tmp_path):
+    """One update a rollout leaves the likelihoods where they were."""
+    with pytest.warns(UserWarning, match="one update a rollout"):
+        tiny_trl.trainer(tmp_path, kind=LLDSGRPOTrainer, config_of=LLDSConfig)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"llds_coef": -1.0}, {"llds_gate": "token"}, {"llds_answer_begin": "<answer>"}], ids=str
+)
+def test_settings_that_cannot_work_are_refused(wrong, tmp_path):
+    """A negative weight, an unknown gate, an answer with one end."""
+    with pytest.raises(ValueError, match="llds"):
+        LLDSConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, **wrong)
+
+
+def test_the_answer_is_found_however_it_is_cut():
+    """The last answer with its marks, also where a token holds a mark's end and text; open ones reach the end."""
+    vocabulary = ["so ", "<ans", "wer>4", "2</", "answer> ", "ok"]
+    rows = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 0, 1, 2, 5], [0, 0, 0, 5, 5, 5]])
+    found = answer_mask(rows, vocabulary.__getitem__, "<answer>", "</answer>")
+    assert found.tolist() == [
+        [False, True, True, True, True, False],
+        [False, False, False, True, True, True],
+        [False] * 6,
+    ]
+
+
+def test_answer_tokens_are_left_free(tmp_path):
+    """With marks given, the penalty is `llds_loss` with the mask of the answers."""
+    _, (_, (scalars, tokens)) = train(tmp_path, llds_answer_begin="d", llds_answer_end="never", **ONE_MICROBATCH)
+    free = answer_mask(tokens["token_ids"], lambda token: tiny_trl.WORDS[token], "d", "never")
+    arrays = tokens["logprobs"], tokens["old_logprobs"], tokens["mask"].bool(), tokens["advantages"]
+    expected = llds_loss(*arrays, gate="action", answer_mask=free & arrays[2])
+    assert scalars["loss/llds"] == pytest.approx(expected.item(), rel=1e-5)
+    assert expected < llds_loss(*arrays, gate="action")

@@ -1,0 +1,158 @@
+"""The cure inside TRL: GRPOTrainer with a likelihood-preserving regulariser in its loss; everything else is TRL's.
+
+trainer = LLDSGRPOTrainer(..., args=LLDSConfig(..., num_iterations=2))
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl import GRPOConfig, GRPOTrainer
+
+from trainer_hooks.losses.llds import Gate, llds_loss
+
+__all__ = ["LLDSConfig", "LLDSGRPOTrainer", "answer_mask"]
+
+
+@dataclass
+class LLDSConfig(GRPOConfig):  # type: ignore[misc]
+    """TRL's GRPOConfig and four settings more.
+
+    Args:
+        llds_coef: λ of eq. 7, ≥ 0; 0.1 in the paper, where 0.01 delayed the collapse and 0 did nothing against it.
+        llds_gate: What has to lose likelihood for its tokens to be penalised: ``"response"``, ``"action"`` (v2 of the
+            paper, reported as the better one) or ``"none"``.
+        llds_answer_begin: Text that opens the final answer, such as ``<answer>``. With it and the end given, the
+            answer's tokens are left free (LLDS-MA, eq. 6), to encourage more tool use.
+        llds_answer_end: Text that closes it, such as ``</answer>``.
+    """
+
+    llds_coef: float = field(default=0.1, metadata={"help": "Weight λ of the LLDS regulariser."})
+    llds_gate: str = field(default="action", metadata={"help": "Gate of LLDS: response, action or none."})
+    llds_answer_begin: str | None = field(default=None, metadata={"help": "Text that opens the final answer."})
+    llds_answer_end: str | None = field(default=None, metadata={"help": "Text that closes the final answer."})
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work.
+
+        Raises:
+            ValueError: If λ is negative, the gate unknown, or only one end of the answer given.
+        """
+        super().__post_init__()
+        if not self.llds_coef >= 0:
+            raise ValueError(f"llds_coef must be at least 0, got {self.llds_coef}")
+        if self.llds_gate not in ("response", "action", "none"):
+            raise ValueError(f'llds_gate must be "response", "action" or "none", got {self.llds_gate!r}')
+        if (self.llds_answer_begin is None) != (self.llds_answer_end is None):
+            raise ValueError("llds_answer_begin and llds_answer_end must be given together, or neither")
+
+
+class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+    """GRPOTrainer whose loss is L_GRPO + λ L_LLDS (eq. 7 of arXiv 2512.04220).
+
+    The penalty is that of `trainer_hooks.losses.llds_loss` on each microbatch, averaged over microbatches and ranks;
+    TRL logs it as ``llds_loss``. ``trainer.llds_coef`` may be changed while training.
+
+    Note:
+        It acts from the second update on a rollout. With one update a rollout it does nothing, and says so: set
+        ``num_iterations=2``, or ``steps_per_generation`` above ``gradient_accumulation_steps``.
+    """
+
+    _tag_names = ("trl", "grpo", "llds")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - TRL's arguments, whatever they are
+        super().__init__(*args, **kwargs)
+        self.llds_coef: float = self.args.llds_coef
+        self._gate: Gate = self.args.llds_gate
+        self._is_in_loss = False
+        self._scores: Tensor | None = None
+        self._pieces: dict[int, str] = {}
+        updates = self.args.steps_per_generation * self.num_iterations / self.args.gradient_accumulation_steps
+        if self.llds_coef and updates <= 1:
+            warnings.warn(
+                "LLDS does nothing with one update a rollout, because likelihoods have not moved yet; set "
+                "num_iterations=2, or steps_per_generation above gradient_accumulation_steps",
+                stacklevel=2,
+            )
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - TRL's own
+        result = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self._is_in_loss:
+            self._scores = result[0]
+        return result
+
+    def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any]) -> Tensor:
+        self._is_in_loss, self._scores = True, None
+        try:
+            loss: Tensor = super()._compute_loss(model, inputs)
+        finally:
+            self._is_in_loss = False
+        logprobs = self._take_scores()
+        old = inputs.get("old_per_token_logps")
+        if not self.model.training or old is None or not self.llds_coef:
+            return loss
+        if logprobs is None:
+            raise RuntimeError("LLDS needs the token log-probabilities of the loss; turn the fused (Liger) loss off")
+        penalty = self._penalty(logprobs, old, inputs)
+        self._metrics["train"]["llds_loss"].append(self.accelerator.gather(penalty.detach()).nanmean().item())
+        total: Tensor = loss + self.llds_coef * penalty / self.current_gradient_accumulation_steps
+        return total
+
+    def _take_scores(self) -> Tensor | None:
+        scores, self._scores = self._scores, None
+        return scores
+
+    def _penalty(self, logprobs: Tensor, old: Tensor, inputs: dict[str, Any]) -> Tensor:
+        mask = inputs["completion_mask"].bool()
+        if "tool_mask" in inputs:
+            # TRL pads it with 1.
+            mask = mask & inputs["tool_mask"].bool()
+        advantages = inputs["advantages"]
+        if advantages.ndim > 1:
+            advantages = (advantages * mask).sum(dim=1)
+        answer = None
+        if self.args.llds_answer_begin is not None:
+            marks = (self.args.llds_answer_begin, self.args.llds_answer_end)
+            answer = answer_mask(inputs["completion_ids"], self._piece, *marks) & mask
+        return llds_loss(logprobs, old, mask, advantages, gate=self._gate, answer_mask=answer)
+
+    def _piece(self, token_id: int) -> str:
+        if token_id not in self._pieces:
+            self._pieces[token_id] = self.processing_class.decode([token_id])
+        return self._pieces[token_id]
+
+
+def answer_mask(token_ids: Tensor, decode: Callable[[int], str], begin: str, end: str) -> Tensor:
+    """Find the tokens of the last answer in each row, its marks included.
+
+    Marks are looked for in the text of the tokens laid end to end, so it does not matter how a tokenizer cuts them;
+    a token that holds part of a mark counts. An answer that is not closed reaches to the end of the row.
+
+    Args:
+        token_ids: Shape ``(B, T)``.
+        decode: Gives the text of one token.
+        begin: Text that opens the answer.
+        end: Text that closes it.
+
+    Returns:
+        True on tokens of the answer, shape ``(B, T)``, bool.
+    """
+    rows = [_answer_row([decode(token) for token in row], begin, end) for row in token_ids.tolist()]
+    return torch.tensor(rows, dtype=torch.bool, device=token_ids.device)
+
+
+def _answer_row(pieces: Sequence[str], begin: str, end: str) -> list[bool]:
+    text = "".join(pieces)
+    first = text.rfind(begin)
+    if first < 0:
+        return [False] * len(pieces)
+    closing = text.find(end, first + len(begin))
+    last = len(text) if closing < 0 else closing + len(end)
+    marked, place = [], 0
+    for piece in pieces:
+        marked.append(place < last and place + len(piece) > first)
+        place += len(piece)
+    return marked
