@@ -46,6 +46,7 @@ class Config:
     epochs: int = _option(2, "passes over a rollout batch")
     temperature: float = _option(1.0, "sampling temperature")
     held_out: int = _option(16, "fresh responses a step that are measured and never trained on")
+    probe_every: int = _option(0, "steps between probes of each question's own update (eq. 3, eq. 9); 0 is never")
     # The world.
     world_seed: int = _option(12345, "seed of the facts")
     entities: int = _option(96, "entities in the world")
@@ -134,7 +135,7 @@ def _add(parser: argparse.ArgumentParser, name: str, kind: Any, text: str) -> No
 
 PRESETS: dict[str, dict[str, Any]] = {
     # A learning rate that climbs too high, wrong responses that are longer than right ones: rises, drifts, dies.
-    "demo": {"lr": 12e-4, "lr_warmup": 200, "held_out": 32, "steps": 180},
+    "demo": {"lr": 12e-4, "lr_warmup": 200, "held_out": 32, "steps": 150},
     "tiny": {
         "questions_per_step": 4,
         "group_size": 4,

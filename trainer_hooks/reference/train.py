@@ -17,6 +17,7 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.episode import Episode
 from trainer_hooks.reference.held_out import HeldOut
 from trainer_hooks.reference.model import PolicyModel, token_statistics
+from trainer_hooks.reference.probe import displacement_by_question, gwhes_by_question
 from trainer_hooks.reference.rollout import Rollout, sample
 from trainer_hooks.reference.warm_start import vocabulary_of
 from trainer_hooks.reference.world import Question, World
@@ -72,10 +73,12 @@ class Trainer:
             nthr=config.nthr,
         )
         probe = HeldOut.before(self.model, held_out) if held_out.episodes else None
+        probed = self._probe(batch) if config.probe_every and self.step_number % config.probe_every == 0 else {}
         updates = [self._update(batch, rows) for _ in range(config.epochs) for rows in batch.shuffled(self.generator)]
         self.step_number += 1
         scalars = {name: sum(update[name] for update in updates) / len(updates) for name in updates[0]}
         grad_norm = scalars.pop("grad/norm")
+        scalars |= probed
         scalars["lr"] = self.optimiser.param_groups[0]["lr"]
         if probe is not None:
             scalars |= probe.after(self.model) | {"eval/reward": held_out.rewards.mean().item()}
@@ -126,6 +129,18 @@ class Trainer:
     def _episode(self, question: Question) -> Episode:
         config = self.config
         return Episode(self.world, question, config.max_actions, config.max_action_tokens, config.retry)
+
+    def _probe(self, batch: TrainingBatch) -> dict[str, float]:
+        """Ask of each mixed question what its own update would do to it (eq. 3), and what GWHES says of it (eq. 9)."""
+        moved = displacement_by_question(self.model, self.optimiser, batch, lambda rows: self._update(batch, rows))
+        if not moved:
+            return {}
+        weight = gwhes_by_question(self.model, batch)
+        return {
+            "probe/displacement_mean": sum(moved.values()) / len(moved),
+            "probe/fell_frac": sum(change < 0 for change in moved.values()) / len(moved),
+            "similarity/gwhes": sum(weight.values()) / len(weight),
+        }
 
     def _update(self, batch: TrainingBatch, rows: Tensor) -> dict[str, float]:
         """Take one optimiser step on a minibatch; give its losses and the norm of its gradient before clipping.
