@@ -2,11 +2,22 @@
 
 Each takes token log-probabilities, a mask that is True on action tokens, and advantages; none knows of a trainer, a
 model or a monitor. Equation numbers are those of arXiv 2512.04220, "On GRPO Collapse in Search-R1: The Lazy
-Likelihood-Displacement Death Spiral".
+Likelihood-Displacement Death Spiral", where no other source is named.
 """
 
 from trainer_hooks.losses.grpo import group_advantages, grpo_loss
+from trainer_hooks.losses.gspo import gspo_loss, sequence_log_ratio
 from trainer_hooks.losses.llds import lld_loss, llds_loss, llds_ma_loss
 from trainer_hooks.losses.nthr import gwhes, nthr_scales
 
-__all__ = ["group_advantages", "grpo_loss", "gwhes", "lld_loss", "llds_loss", "llds_ma_loss", "nthr_scales"]
+__all__ = [
+    "group_advantages",
+    "grpo_loss",
+    "gspo_loss",
+    "gwhes",
+    "lld_loss",
+    "llds_loss",
+    "llds_ma_loss",
+    "nthr_scales",
+    "sequence_log_ratio",
+]

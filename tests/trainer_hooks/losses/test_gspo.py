@@ -1,0 +1,35 @@
+"""The sequence-level objective of GSPO."""
+
+import math
+
+import pytest
+import torch
+
+from trainer_hooks.losses import gspo_loss, sequence_log_ratio
+
+
+def test_the_ratio_is_the_geometric_mean_over_action_tokens():
+    """The masked token does not count, an empty response gives 0."""
+    # ln s = (0.2 − 0.1) / 2 = 0.05
+    new = torch.tensor([[0.2, math.nan, -0.1], [math.inf, 0.0, 0.0]])
+    mask = torch.tensor([[True, False, True], [False, False, False]])
+    assert torch.allclose(sequence_log_ratio(new, torch.zeros(2, 3), mask), torch.tensor([0.05, 0.0]))
+
+
+def test_hand_worked_loss():
+    """Clipped where it is right, kept where it is wrong, and an empty response is left out."""
+    # s = e^0.05 for both: at A = 1 clipped to 1.01, at A = −1 kept: J = (1.01 − e^0.05) / 2
+    new = torch.tensor([[0.2, -0.1], [0.05, 0.05], [9.0, 9.0]])
+    mask = torch.tensor([[True, True], [True, True], [False, False]])
+    loss = gspo_loss(new, torch.zeros(3, 2), mask, torch.tensor([1.0, -1.0, 5.0]), clip_low=0.01, clip_high=0.01)
+    assert loss.item() == pytest.approx((math.exp(0.05) - 1.01) / 2)
+
+
+def test_gradients_match_finite_differences():
+    """The gradient is that of the equation, away from the kinks."""
+    draw = torch.Generator().manual_seed(1)
+    new = torch.randn(3, 5, generator=draw, dtype=torch.float64, requires_grad=True)
+    old = torch.randn(3, 5, generator=draw, dtype=torch.float64)
+    mask = torch.rand(3, 5, generator=draw) < 0.7
+    advantages = torch.tensor([1.0, -1.0, 0.5], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda x: gspo_loss(x, old, mask, advantages, clip_low=0.2), (new,))
