@@ -135,7 +135,7 @@ def _add(parser: argparse.ArgumentParser, name: str, kind: Any, text: str) -> No
 
 PRESETS: dict[str, dict[str, Any]] = {
     # A learning rate that climbs too high, wrong responses that are longer than right ones: rises, drifts, dies.
-    "demo": {"lr": 12e-4, "lr_warmup": 200, "held_out": 32, "steps": 150},
+    "demo": {"lr": 6e-4, "lr_warmup": 100, "held_out": 32, "steps": 150},
     "tiny": {
         "questions_per_step": 4,
         "group_size": 4,
