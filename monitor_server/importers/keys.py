@@ -43,7 +43,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
         "policy_policy_kl", "loss_avg_kl", "critic_kl", "objective_kl", "kl_term", "kl_ref", "ref_kl",
     ),
     "mismatch/ratio": (
-        "sampling_importance_sampling_ratio_mean", "rollout_corr_rollout_is_mean", "ois",
+        "sampling_importance_sampling_ratio_mean", "rollout_corr_rollout_is_mean", "train_ois",
     ),
     "mismatch/logprob_abs": (
         "sampling_sampling_logp_difference_mean", "policy_rollout_train_logprobs_abs_diff_mean",
