@@ -48,11 +48,11 @@ class DeathSpiral(StreamDetector):
         self.paired = PairedDrift()
         self.level = LikelihoodDrift()
         self.channels = {
-            "entropy": _Surge(slack=0.6, floor=0.002),
-            "unlikelihood": _Surge(slack=0.6, floor=0.002),
-            "paired": _Surge(slack=0.6, floor=1e-5, trend=False),
-            "gradient": _Surge(slack=0.8, floor=0.05, length=60, lag=8, trend=False, least_rise=math.log(1.5)),
-            "ratio": _Surge(slack=0.8, floor=0.02, length=60, lag=8, trend=False, least_rise=math.log(1.22)),
+            "entropy": _Surge(turn=3, slack=0.6, floor=0.002),
+            "unlikelihood": _Surge(turn=4, slack=0.6, floor=0.002),
+            "paired": _Surge(turn=5, slack=0.6, floor=1e-5, trend=False),
+            "gradient": _Surge(turn=6, slack=0.8, floor=0.05, length=60, lag=8, trend=False, least_rise=math.log(1.5)),
+            "ratio": _Surge(turn=7, slack=0.8, floor=0.02, length=60, lag=8, trend=False, least_rise=math.log(1.22)),
         }
         self.drifted = False
         self.onset: int | None = None
@@ -160,10 +160,11 @@ class _Surge(Stateful):
         lag: int = 5,
         trend: bool = True,
         least_rise: float = -math.inf,
+        turn: int,
     ) -> None:
         self.trend = trend
         self.least_rise = least_rise
-        self.history = History(length=length, lag=lag, floor=floor)
+        self.history = History(length=length, lag=lag, floor=floor, turn=turn)
         self.cusum = Cusum(slack=slack, cap=3.0)
 
     def update(self, x: float, step: int) -> None:

@@ -71,12 +71,11 @@ class Departure(Stateful):
         """Take one finite value and tell whether the signal has departed."""
         self.values.append(x)
         self.floor = min(self.floor, x)
-        rows = self._size.rows
-        values = list(self.values)
-        before = values[: -(rows + 1)]
         self.departs = False
-        if len(before) >= LEAST:
-            self.level, self.baseline = median(values[-rows:]), median(before)
+        if len(self.values) > LEAST + self._size.rows:
+            values = list(self.values)
+            before = values[: -(self._size.rows + 1)]
+            self.level, self.baseline = median(values[-self._size.rows :]), median(before)
             self.departs = self._is_large() and self._is_beyond_noise(before)
         return self.departs
 

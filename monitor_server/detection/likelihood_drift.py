@@ -46,8 +46,8 @@ class LikelihoodDrift(StreamDetector):
         self.least_rise = least_rise
         self.relative_rise = relative_rise
         self.errors = errors
-        self.entropy = _Channel()
-        self.unlikelihood = _Channel()
+        self.entropy = _Channel(turn=1)
+        self.unlikelihood = _Channel(turn=2)
         self.reward = Ema(0.1)
         self.reward_history = History(length=40, lag=0)
         self.reward_at_onset: float | None = None
@@ -128,9 +128,9 @@ _AVERAGED = math.sqrt(0.1 / 1.9)
 class _Channel(DrawUp):
     """A draw-up with the standard error of its average."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, turn: int) -> None:
         super().__init__(alpha=0.1, settle=8)
-        self.history = History(length=60, lag=0, floor=1e-4)
+        self.history = History(length=60, lag=0, floor=1e-4, turn=turn)
 
     def update(self, x: float, step: int) -> float:
         self.history.append(x)

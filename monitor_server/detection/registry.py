@@ -1,19 +1,32 @@
 """Which detectors run, by name. One detector a file; to add one, add it here and give it a page in docs/detectors."""
 
+from monitor_server.detection.attention_collapse import AttentionCollapse
 from monitor_server.detection.base import StreamDetector
 from monitor_server.detection.clip_surge import ClipSurge
+from monitor_server.detection.control_tokens import ControlTokens
 from monitor_server.detection.death_spiral import DeathSpiral
 from monitor_server.detection.entropy_collapse import EntropyCollapse
 from monitor_server.detection.entropy_explosion import EntropyExplosion
+from monitor_server.detection.gradient_explosion import GradientExplosion
 from monitor_server.detection.joint_departure import JointDeparture
+from monitor_server.detection.kl_runaway import KlRunaway
+from monitor_server.detection.length_fall import LengthFall
+from monitor_server.detection.length_rise import LengthRise
 from monitor_server.detection.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.loss_explosion import LossExplosion
+from monitor_server.detection.mismatch_growth import MismatchGrowth
 from monitor_server.detection.non_finite import NonFinite
+from monitor_server.detection.off_policy import OffPolicy
 from monitor_server.detection.paired_drift import PairedDrift
+from monitor_server.detection.repetition import Repetition
 from monitor_server.detection.reward_fall import RewardFall
+from monitor_server.detection.reward_hacking import RewardHacking
+from monitor_server.detection.router_collapse import RouterCollapse
 from monitor_server.detection.run_collapsed import RunCollapsed
 from monitor_server.detection.sampler_mismatch import SamplerMismatch
+from monitor_server.detection.silent_groups import SilentGroups
 from monitor_server.detection.stagnation import Stagnation
+from monitor_server.detection.tool_use_collapse import ToolUseCollapse
 
 __all__ = ["DETECTORS"]
 
@@ -31,4 +44,17 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "loss_explosion": LossExplosion,
     "reward_fall": RewardFall,
     "sampler_mismatch": SamplerMismatch,
+    "tool_use_collapse": ToolUseCollapse,
+    "control_tokens": ControlTokens,
+    "repetition": Repetition,
+    "kl_runaway": KlRunaway,
+    "mismatch_growth": MismatchGrowth,
+    "length_rise": LengthRise,
+    "length_fall": LengthFall,
+    "silent_groups": SilentGroups,
+    "router_collapse": RouterCollapse,
+    "attention_collapse": AttentionCollapse,
+    "gradient_explosion": GradientExplosion,
+    "off_policy": OffPolicy,
+    "reward_hacking": RewardHacking,
 }

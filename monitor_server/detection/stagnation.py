@@ -31,7 +31,9 @@ class Stagnation(StreamDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.histories = {name: History(length=40, lag=0, least=20, floor=1e-4) for name in self.reads}
+        self.histories = {
+            name: History(length=40, lag=0, least=20, floor=1e-4, turn=turn) for turn, name in enumerate(self.reads)
+        }
         self.lasting = 0
         self.since: int | None = None
 

@@ -8,7 +8,7 @@ it moves with the run, because a baseline frozen at the start raises alarms on h
 import math
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
+from operator import mul, sub
 
 from monitor_server.detection.stateful import Stateful
 
@@ -107,10 +107,12 @@ class History(Stateful):
         lag: Newest values that the baseline leaves out.
         least: Values that a baseline needs.
         floor: Smallest noise scale, in the signal's unit: what is too small to matter.
+        turn: Which row of eight estimates the scale anew, so that a detector's histories do not all do it at once.
     """
 
-    def __init__(self, length: int = 60, lag: int = 5, least: int = 8, floor: float = 1e-9) -> None:
+    def __init__(self, length: int = 60, lag: int = 5, least: int = 8, floor: float = 1e-9, turn: int = 0) -> None:
         self.lag = lag
+        self.turn = turn
         self.least = least
         self.floor = floor
         self.values: deque[float] = deque(maxlen=length)
@@ -121,8 +123,8 @@ class History(Stateful):
         """Take one value."""
         self.values.append(x)
         self.seen += 1
-        # The scale moves slowly: every 4th row is enough once there are 20, and keeps a step far below a millisecond.
-        if len(self.values) >= self.least and (self.seen <= 20 or self.seen % 4 == 0):  # noqa: PLR2004 - see above
+        # The scale moves slowly: every 8th row is enough once there are 20, and keeps a step below a millisecond.
+        if len(self.values) >= self.least and (self.seen <= 20 or self.seen % 8 == self.turn):  # noqa: PLR2004 - see above
             values = list(self.values)
             small_sample = 1.0 + 4.0 / len(values)
             self.scale = max(self.floor, noise_scale(values) * long_run_factor(values) * small_sample)
@@ -173,9 +175,10 @@ def median(values: Sequence[float]) -> float:
 def line(values: Sequence[float]) -> tuple[float, float]:
     """Give the mean and the least-squares slope per row of at least two values."""
     n = len(values)
-    middle = (n - 1) / 2
-    slope = sum((i - middle) * v for i, v in enumerate(values)) / (n * (n * n - 1) / 12)
-    return sum(values) / n, slope
+    mean = sum(values) / n
+    # Σ (i − ī) v = Σ i v − n ī v̄
+    slope = (sum(map(mul, range(n), values)) - n * (n - 1) / 2 * mean) / (n * (n * n - 1) / 12)
+    return mean, slope
 
 
 def noise_scale(values: Sequence[float]) -> float:
@@ -183,7 +186,7 @@ def noise_scale(values: Sequence[float]) -> float:
 
     σ = 1.4826 · median |xₜ − xₜ₋₁| / √2: successive differences cancel the level, the median ignores spikes.
     """
-    differences = [abs(b - a) for a, b in pairwise(values)]
+    differences = list(map(abs, map(sub, values[1:], values)))
     return MAD_TO_SIGMA * median(differences) / math.sqrt(2) if differences else 0.0
 
 
@@ -198,10 +201,11 @@ def long_run_factor(values: Sequence[float]) -> float:
     if n < 8:  # noqa: PLR2004 - fewer say nothing about a correlation
         return 1.0
     middle, (mean, slope) = (n - 1) / 2, line(values)
-    rest = [v - mean - slope * (i - middle) for i, v in enumerate(values)]
-    power = sum(r * r for r in rest)
+    start = mean - slope * middle
+    rest = [v - start - slope * i for i, v in enumerate(values)]
+    power = sum(map(mul, rest, rest))
     if power <= 0.0:
         return 1.0
-    rho = sum(a * b for a, b in pairwise(rest)) / power + 4.0 / n  # bias of a detrended estimate
+    rho = sum(map(mul, rest, rest[1:])) / power + 4.0 / n  # bias of a detrended estimate
     rho = max(0.0, min(0.75, rho))
     return math.sqrt(1.0 + rho) / (1.0 - rho)

@@ -1,0 +1,24 @@
+"""Groups without reward variance: there is nothing left to learn from."""
+
+from monitor_server.detection.departure import Size
+from monitor_server.detection.protocol import Severity
+from monitor_server.detection.shift import ShiftDetector
+
+__all__ = ["SilentGroups"]
+
+
+class SilentGroups(ShiftDetector):
+    """Says when the share of groups whose rewards are all equal has risen by half of all groups, over 10 rows.
+
+    All right or all wrong, their advantages are zero. Information, because easy data does it too: of 109 real healthy
+    logs that hold the share it happens in one of seven. `RunCollapsed` takes it as a witness.
+
+    Reference:
+        arXiv 2605.21125, advantage collapse rate.
+    """
+
+    kind = "reward_signal_dead"
+    severity = Severity.INFO
+    reads = ("reward/zero_std_frac",)
+    size = Size(least=0.5, errors=4.0, rows=10)
+    what = "The share of groups without reward variance"
