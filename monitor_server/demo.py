@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rlvitals demo`."""
     parser.add_argument("--port", type=int, default=8600, help="port of collector and dashboard (8600)")
     parser.add_argument("--directory", type=Path, default=Path(".demo"), help="where database and checkpoints go")
+    parser.add_argument("--preset", default="demo", help="settings of the reference trainer (demo)")
     parser.add_argument("--steps", type=int, default=None, help="stop the trainer after this many steps")
     parser.add_argument("--seed", type=int, default=None, help="seed of the run")
     parser.add_argument("--exit", action="store_true", help="end when the trainer has ended")
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo and give the exit code: 0 also when ended by Ctrl-C."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
     arguments.directory.mkdir(parents=True, exist_ok=True)
     url = f"http://127.0.0.1:{arguments.port}"
@@ -78,7 +79,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _trainer_command(arguments: argparse.Namespace, url: str, name: str) -> list[str]:
-    command = ["-m", "trainer_hooks.reference", "--preset", "demo", "--url", url, "--project", PROJECT, "--run", name]
+    command = [
+        "-m",
+        "trainer_hooks.reference",
+        "--preset",
+        arguments.preset,
+        "--url",
+        url,
+        "--project",
+        PROJECT,
+        "--run",
+        name,
+    ]
     command += ["--cache", str(arguments.directory)]
     for option in ("steps", "seed"):
         value = getattr(arguments, option)

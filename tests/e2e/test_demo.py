@@ -1,0 +1,81 @@
+"""`rlvitals demo`: everything starts from one command and ends with one Ctrl-C."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import urllib3
+
+pytestmark = pytest.mark.slow
+
+
+@contextlib.contextmanager
+def demo(directory, port, *options):
+    """The demo as a process of its own, with the lines that it prints."""
+    command = ["-m", "monitor_server.cli", "demo", "--port", str(port), "--directory", str(directory), *options]
+    process = subprocess.Popen(
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    watchdog = threading.Timer(240, os.killpg, (process.pid, signal.SIGKILL))
+    watchdog.start()
+    try:
+        yield process
+    finally:
+        watchdog.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def read_until(process, text):
+    """Read lines up to the first that holds the text, and give them."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if text in line:
+            return lines
+    raise AssertionError("".join(lines))
+
+
+def is_served(port):
+    """Whether anything answers on the port."""
+    try:
+        return urllib3.request("GET", f"http://127.0.0.1:{port}/healthz", retries=False, timeout=5).status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
+def test_one_signal_ends_collector_and_trainer_and_keeps_the_run(tmp_path, unused_port, number):
+    """All processes end with exit code 0; the database stays."""
+    with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "100000") as process:
+        lines = "".join(read_until(process, "step    2"))
+        assert f"http://127.0.0.1:{unused_port}/runs/" in lines
+        page = urllib3.request("GET", f"http://127.0.0.1:{unused_port}/", retries=False, timeout=10)
+        assert (page.status, b"rlvitals" in page.data) == (200, True)
+        process.send_signal(number)
+        assert process.wait(60) == 0
+    assert not is_served(unused_port)
+    assert (tmp_path / "rlvitals.db").stat().st_size > 0
+
+
+def test_a_run_that_ends_is_summed_up_and_the_exit_code_is_the_trainers(tmp_path, unused_port):
+    """With --exit the demo ends when its trainer has."""
+    with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "2", "--exit") as process:
+        output, _ = process.communicate(timeout=200)
+        assert "The run" in output
+        assert process.returncode == 0
+
+
+def test_a_port_that_is_taken_is_one_line_and_a_failure(tmp_path, collector):
+    """The collector's own message stands in the terminal, and nothing is left running."""
+    port = int(collector.url.rsplit(":", 1)[1])
+    with demo(tmp_path, port, "--preset", "tiny", "--exit") as process:
+        output, _ = process.communicate(timeout=100)
+        assert process.returncode != 0
+        assert str(port) in output
+        assert "Traceback" not in output
