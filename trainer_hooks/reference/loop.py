@@ -43,11 +43,18 @@ class Loop:
         self._healthy: Path | None = None
         self._is_armed = True
 
-    def run(self) -> int:
-        """Train; give how many times the run was rolled back."""
+    def resume(self) -> None:
+        """Go on from the newest checkpoint, where the settings ask for it and there is one.
+
+        Raises:
+            ValueError: If the checkpoint comes from another configuration.
+        """
         if self.config.resume and (newest := self.checkpoints.newest()) is not None:
             self.checkpoints.load(self.trainer, newest)
             self.report(f"resumed from {newest}")
+
+    def run(self) -> int:
+        """Train; give how many times the run was rolled back."""
         while self.trainer.step_number < self.config.steps:
             self._step()
             if self._is_dying() and not self._act():

@@ -1,0 +1,36 @@
+"""`python -m trainer_hooks.reference`, from its options to its exit code."""
+
+import pytest
+
+from trainer_hooks.reference.__main__ import main
+
+
+@pytest.fixture
+def options(tiny_cache, tmp_path):
+    """The tiny preset, its kept warm start, and a folder for checkpoints."""
+    return ["--preset", "tiny", "--cache", str(tiny_cache), "--checkpoints", str(tmp_path), "--steps", "2"]
+
+
+def test_a_run_shows_progress_and_streams(options, collector, capsys):
+    """Two steps: lines in the terminal, two records and the run's settings at the collector."""
+    assert main([*options, "--url", collector.url, "--run", "r1", "--project", "p"]) == 0
+    assert "step    2  reward" in capsys.readouterr().out
+    assert [record.step for record in collector.records] == [1, 2]
+    first = collector.batches[0]
+    assert (first.run, first.project, first.source, first.config["lr"]) == ("r1", "p", "reference", 6e-4)
+    assert collector.batches[-1].end == "finished"
+
+
+def test_inert_llds_is_warned_of(options, capsys):
+    """One update a rollout batch and λ above 0: the first line says that it does nothing."""
+    main([*options, "--steps", "1", "--minibatches", "1", "--epochs", "1", "--lambda", "0.1"])
+    assert capsys.readouterr().out.startswith("warning: LLDS is on and does nothing")
+
+
+def test_a_run_is_resumed_or_refused_in_one_line(options, capsys):
+    """Steps 1 and 2, then 3 from the checkpoint; under another learning rate exit code 2 and the reason."""
+    assert main([*options, "--checkpoint-every", "1"]) == 0
+    assert main([*options, "--resume", "--steps", "3"]) == 0
+    assert "resumed from" in capsys.readouterr().out
+    assert main([*options, "--resume", "--lr", "0.1"]) == 2
+    assert "error: checkpoint" in capsys.readouterr().err
