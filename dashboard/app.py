@@ -36,6 +36,13 @@ INDEX: Final = """<!DOCTYPE html>
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <title>{%title%}</title>
     {%favicon%}
+    <script>
+      document.head.append(Object.assign(document.createElement("link"), {
+        rel: location.pathname === "/" ? "prefetch" : "preload",
+        as: "script",
+        href: "/_dash-component-suites/plotly/package_data/plotly.min.js",
+      })); // the largest script by far, else asked for only when the first figure is there
+    </script>
     <style>STYLE</style>
     {%css%}
   </head>

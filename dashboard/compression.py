@@ -29,7 +29,9 @@ class CompressedScripts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a script compressed if the browser understands it, anything else as it is."""
         path = scope.get("path", "")
-        if not path.startswith(SCRIPTS) or b"gzip" not in dict(scope["headers"]).get(b"accept-encoding", b""):
+        headers = dict(scope.get("headers", ()))
+        is_revalidation = b"if-none-match" in headers  # most likely a 304 without a body
+        if not path.startswith(SCRIPTS) or is_revalidation or b"gzip" not in headers.get(b"accept-encoding", b""):
             await self._app(scope, receive, send)
             return
         if path not in self._kept:

@@ -3,7 +3,7 @@
   "use strict";
 
   const KEPT_STEPS = 400; // steps remembered, for a figure that arrives while newer steps did
-  const QUICK_MS = 250; // at most four redraws a second
+  const QUICK_MS = 250; // at most four redraws a second, and at most a third of the browser's time
   const REFRESH_MS = 2000; // the server draws a page anew at most this often
   const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
 
@@ -14,6 +14,7 @@
   let refreshTimer = null;
   let lastRefresh = 0;
   let drawMs = 0;
+  let lastFlush = 0;
   let hiddenTimer = null;
   let wasLost = false;
 
@@ -35,11 +36,13 @@
   }
 
   function scheduleFlush() {
-    if (!flushTimer) flushTimer = setTimeout(flush, Math.max(QUICK_MS, 3 * drawMs));
+    const due = lastFlush + Math.max(QUICK_MS, 3 * drawMs);
+    if (!flushTimer) flushTimer = setTimeout(flush, Math.max(0, due - performance.now()));
   }
 
   function flush() {
     flushTimer = null;
+    lastFlush = performance.now();
     if (!live || live.page !== "run" || document.hidden) return;
     const graph = window.rlvitals.figure.find();
     if (!graph) {

@@ -57,8 +57,10 @@
     };
   }
 
-  function stepsInView(graph) {
-    return graph.rlvitalsZoom || graph._fullLayout.xaxis.range;
+  /* The zoom, or from the first step to the last: what Plotly will show once it has drawn. */
+  function stepsInView(graph, last) {
+    const first = graph.layout.xaxis.autorangeoptions.clipmin;
+    return graph.rlvitalsZoom || [first, Math.max(last, first + 1)];
   }
 
   function grownShapes(graph, last) {
@@ -66,8 +68,8 @@
   }
 
   /* Puts each band's name in the middle of what is visible of the band, and hides it where it does not fit. */
-  function placedLabels(graph, shapes) {
-    const [first, final] = stepsInView(graph);
+  function placedLabels(graph, shapes, last) {
+    const [first, final] = stepsInView(graph, last);
     const pixelsPerStep = graph._fullLayout.xaxis._length / (final - first);
     const bands = shapes.filter((shape) => /band$/.test(shape.name) && shape.opacity === 1);
     let place = 0;
@@ -82,9 +84,9 @@
   }
 
   /* While the steps are zoomed, each panel's values are fitted to the steps in view. */
-  function fittedAxes(graph) {
+  function fittedAxes(graph, last) {
     const layout = {};
-    const [from, to] = stepsInView(graph);
+    const [from, to] = stepsInView(graph, last);
     for (const name of Object.keys(graph.layout).filter((key) => /^yaxis\d+$/.test(key))) {
       const axis = graph._fullLayout[name];
       const seen = graph.data
@@ -111,12 +113,13 @@
   /* The parts of the layout that follow the last step and the zoom. */
   function trimmings(graph, last) {
     const shapes = grownShapes(graph, last);
-    const annotations = placedLabels(graph, shapes);
-    const layout = { shapes, annotations, dragmode: DRAG_MODE, "xaxis.autorangeoptions.clipmax": last };
-    const [from, to] = stepsInView(graph);
+    const annotations = placedLabels(graph, shapes, last);
+    const [from, to] = stepsInView(graph, last);
+    const layout = { shapes, annotations, dragmode: DRAG_MODE };
+    layout["xaxis.autorangeoptions.clipmax"] = Math.max(last, graph.layout.xaxis.autorangeoptions.clipmin + 1);
     layout["xaxis.dtick"] = to - from < 10 ? 1 : null; // steps are whole
     if (graph.rlvitalsZoom) layout["xaxis.range"] = graph.rlvitalsZoom;
-    return Object.assign(layout, fittedAxes(graph));
+    return Object.assign(layout, fittedAxes(graph, last));
   }
 
   function isTrimmed(graph, wanted) {
