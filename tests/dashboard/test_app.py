@@ -165,7 +165,7 @@ def test_settings_are_read_from_the_environment(monkeypatch):
 
 def test_every_setting_is_documented():
     """With its name in the environment and its default."""
-    text = Path("docs/dashboard.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/dashboard.md").read_text()
     for name, field in Settings.model_fields.items():
         variable = field.validation_alias.choices[0] if field.validation_alias else f"RLVITALS_DASHBOARD_{name.upper()}"
         row = next(line for line in text.splitlines() if line.startswith(f"| `{variable}`"))
