@@ -35,7 +35,7 @@ INDEX: Final = """<!DOCTYPE html>
     {%metas%}
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <title>{%title%}</title>
-    {%favicon%}
+    <link rel="icon" href="/assets/favicon.svg" type="image/svg+xml">
     <script>
       document.head.append(Object.assign(document.createElement("link"), {
         rel: location.pathname === "/" ? "prefetch" : "preload",

@@ -82,7 +82,9 @@
       return;
     }
     if (step.run_id !== live.run) return;
-    steps = steps.filter((held) => held.attempt >= step.attempt); // a rewind takes steps back
+    const graph = window.rlvitals.figure.find();
+    if (graph && step.step <= window.rlvitals.figure.lastStep(graph)) refresh(); // a rewind writes old steps anew
+    steps = steps.filter((held) => held.attempt >= step.attempt);
     steps.push(step);
     if (steps.length > KEPT_STEPS) steps = steps.slice(-KEPT_STEPS);
     showNumbers(step);
@@ -119,6 +121,7 @@
     if (!next) return "";
     const isSamePage = live && live.page === next.page && live.run === next.run;
     live = next;
+    document.title = `${live.title} · rlvitals`;
     if (!isSamePage) {
       steps = [];
       open();

@@ -25,7 +25,7 @@ async def fleet_page(api_url: str, connect_url: str) -> Component:
     return html.Div(
         className="fleet-page",
         children=[
-            dcc.Store(id=ids.LIVE, data={"page": "fleet", "runs": len(runs)}),
+            dcc.Store(id=ids.LIVE, data={"page": "fleet", "title": "Fleet"}),
             dcc.Store(id=ids.FLEET_REFRESH),
             dcc.Store(id=ids.FLEET_INDEX, data=fleet_index(runs, alerts)),
             fleet_filters(runs),

@@ -49,6 +49,7 @@ class _Read:
         """Tell the browser what it holds: it appends steps to that, and asks again once it has doubled."""
         return {
             "page": "run",
+            "title": self.run["name"],
             "run": self.run["id"],
             "attempt": self.run["attempt"],
             "max_points": MAX_POINTS,

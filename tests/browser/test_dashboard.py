@@ -61,6 +61,7 @@ def test_a_run_is_found_opened_and_watched(visit, collector):
     expect(visit.page.locator("#run-header [data-signal='step']")).to_have_text("20")
     expect(visit.page.locator("#run-header [data-signal='reward/mean']")).to_have_text("0.875")
     assert visit.page.evaluate("window.wasNotReloaded")
+    assert visit.page.title() == "watched · rlvitals"
 
 
 def test_an_open_page_asks_the_server_for_no_old_point_again(visit, collector):
@@ -115,6 +116,23 @@ def test_non_finite_steps_are_marked_alerted_and_named(visit, collector):
     )
     visit.page.get_by_text("Evidence").first.click()
     expect(visit.page.locator(".evidence").first).to_be_visible()
+
+
+def test_a_rewind_writes_old_steps_anew(visit, collector):
+    """A second attempt goes back to step 20 of 40: its value replaces the old one in the open figure."""
+    run_id = collector.run(run="rewound", records=steps(0, 40))
+    open_run(visit, collector, run_id, 39)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    for step in (20, 21):
+        collector.run(run="rewound", attempt=2, records=steps(step, step + 1, **{"reward/mean": 0.9}))
+    value_at = """(step) => {
+        const line = document.querySelector('#run-figure .js-plotly-plot').data.find(
+            (trace) => trace.meta.role === 'line' && trace.meta.signal === 'reward/mean');
+        return line.y[line.x.indexOf(step)] === 0.9;
+    }"""
+    for step in (20, 21):
+        visit.page.wait_for_function(value_at, arg=step)
+    expect(visit.page.locator(".facts")).to_contain_text("attempt2")
 
 
 def test_what_was_not_observed_says_what_it_needs(visit, collector):
