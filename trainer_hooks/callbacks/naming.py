@@ -5,6 +5,7 @@ A name that a trainer uses for something else than its look suggests is left out
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 
 from trainer_hooks.signals import NAMES
 
@@ -75,7 +76,7 @@ def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix
     """
     numbers: dict[str, float] = {}
     for name, value in metrics.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, Real):
             continue
         known = names.get(name, name)
         if known in SIGNALS:

@@ -85,7 +85,7 @@ def test_settings_that_cannot_work_are_refused(wrong, tmp_path):
 
 def test_the_answer_is_found_however_it_is_cut():
     """The last answer with its marks, also where a token holds a mark's end and text; open ones reach the end."""
-    vocabulary = ["so ", "<ans", "wer>4", "2</", "answer> ", "ok"]
+    vocabulary = ["so ", "<answ", "er>4", "2</", "answer> ", "ok"]
     rows = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 0, 1, 2, 5], [0, 0, 0, 5, 5, 5]])
     found = answer_mask(rows, vocabulary.__getitem__, "<answer>", "</answer>")
     assert found.tolist() == [

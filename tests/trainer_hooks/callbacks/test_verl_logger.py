@@ -1,0 +1,116 @@
+import importlib
+import math
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import trainer_hooks
+from trainer_hooks.callbacks import verl
+from trainer_hooks.losses.verl import with_sums
+
+METRICS = {
+    "critic/score/mean": np.float32(0.25),
+    "actor/entropy": 1.5,
+    "actor/grad_norm": math.nan,
+    "actor/ppo_kl": 0.01,
+    "actor/pg_clipfrac": 0.02,
+    "perf/throughput": 7.0,
+    "text": "no number",
+}
+
+
+@pytest.fixture
+def log(connect, collector):
+    """Log a step through verl's logger and give the record that arrived."""
+
+    def log(data, config=None, **noted):
+        monitor = connect()
+        logger = verl.VitalsLogger("project", "run", config, monitor=monitor)
+        if noted:
+            logger.note(noted)
+        logger.log(data=data, step=3)
+        logger.finish()
+        return collector.records[-1]
+
+    return log
+
+
+def test_verl_finds_us_by_its_entry_point():
+    """The entry point that the package declares leads to this module."""
+    pyproject = tomllib.loads((Path(trainer_hooks.__file__).parents[1] / "pyproject.toml").read_text())
+    (name,) = pyproject["project"]["entry-points"]["verl.plugins"].values()
+    assert importlib.import_module(name) is verl
+
+
+def test_verls_names_become_signals(log):
+    """Known names are canonical, NaN included; others keep theirs under verl/; what is no number is left out."""
+    record = log(METRICS)
+    assert record.step == 3
+    assert math.isnan(record.scalars.pop("grad/norm"))
+    assert record.scalars == {
+        "reward/mean": 0.25,
+        "entropy/mean": 1.5,
+        "kl/old": 0.01,
+        "ratio/clip_frac": 0.02,
+        "verl/perf/throughput": 7.0,
+    }
+
+
+def test_with_one_update_a_rollout_ratios_are_left_out(log):
+    """Then they are 1 by construction."""
+    config = {"actor_rollout_ref": {"actor": {"ppo_epochs": 1, "ppo_mini_batch_size": 8}}, "data": {}}
+    config["data"]["train_batch_size"] = 8
+    assert not {"kl/old", "ratio/clip_frac"} & log(METRICS, config).scalars.keys()
+    config["data"]["train_batch_size"] = 16
+    assert {"kl/old", "ratio/clip_frac"} <= log(METRICS, config).scalars.keys()
+
+
+def test_tokens_noted_before_the_log_go_with_it(log):
+    """Arrays become signals of that step, at level L2."""
+    record = log({}, logprobs=[[-1.0, -3.0]], mask=[[1, 1]], rewards=[1.0])
+    assert record.summaries["likelihood/correct"].value() == -2
+
+
+def test_sums_over_the_tokens_of_the_loss_become_signals(log):
+    """Averages of sums and counts over two microbatches give the shares of both together."""
+
+    def loss(old_log_prob, log_prob, advantages, response_mask, **_):  # noqa: ARG001 - verl's signature
+        return torch.tensor(1.0), {"actor/pg_clipfrac": 0.5}
+
+    wrapped = with_sums(loss, verl.SUMS, verl.guard)
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
+    old = torch.full((2, 3), -1.0)
+    # Two kept responses of 3 and 2 tokens: changes −1, +2, −0.5 (sum above 0: not lost) and −1, −1 (lost).
+    first = torch.tensor([[-1.0, 2.0, -0.5], [-1.0, -1.0, 9.0]])
+    # One of two is kept, and nothing of it is lost.
+    second = torch.tensor([[0.5, 0.5, 0.5], [-3.0, -3.0, 9.0]])
+    results = [
+        wrapped(old_log_prob=old, log_prob=old + first, advantages=torch.ones(2, 3), response_mask=mask),
+        wrapped(old, old + second, torch.tensor([[1.0] * 3, [-1.0] * 3]), mask),
+    ]
+    assert [loss for loss, _ in results] == [1, 1]
+    assert results[0][1]["actor/pg_clipfrac"] == 0.5
+    means = {name: (value + results[1][1][name]) / 2 for name, value in results[0][1].items()}
+    scalars = log(means).scalars
+    changes = torch.tensor([-1.0, 2.0, -0.5, -1.0, -1.0, 0.5, 0.5, 0.5, -3.0, -3.0])
+    # Kept tokens: 5 + 3 = 8, of them lost: 4. Kept responses: 2 + 1 = 3, of them lost: 1.
+    assert scalars["lld/penalty_tokens_frac"] == pytest.approx(4 / 8)
+    assert scalars["lld/gated_responses_frac"] == pytest.approx(1 / 3)
+    assert scalars["ratio/log_var"] == pytest.approx(changes.var(correction=0).item(), rel=1e-5)
+    ratios = changes.exp()
+    assert scalars["ratio/ess_frac"] == pytest.approx(
+        (ratios.sum() ** 2 / (10 * ratios.square().sum())).item(), rel=1e-5
+    )
+
+
+def test_an_error_in_the_sums_leaves_the_loss_alone(swallowed):
+    """Every key is still there, or verl could not aggregate over ranks."""
+    wrapped = with_sums(lambda *_, **__: (torch.tensor(2.0), {}), verl.SUMS, verl.guard)
+    loss, metrics = wrapped(old_log_prob=None, log_prob=None, advantages=None, response_mask=None)
+    assert loss == 2
+    assert set(metrics.values()) == {0.0}
+    assert swallowed
+    swallowed.clear()

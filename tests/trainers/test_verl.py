@@ -1,0 +1,164 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from trainer_hooks.callbacks import verl as adapter
+from trainer_hooks.losses import llds_loss
+from trainer_hooks.losses.verl import _SUMS, with_sums
+
+pytest.importorskip("verl", reason="verl has an environment of its own: make test-trainers")
+
+from tensordict import TensorDict
+from verl import DataProto
+from verl.trainer.ppo import ray_trainer
+from verl.trainer.ppo.core_algos import get_policy_loss_fn
+from verl.trainer.ppo.v1 import trainer_base
+from verl.utils.tracking import Tracking
+from verl.workers.config import FSDPActorConfig
+
+
+@pytest.fixture(autouse=True)
+def no_logger_left(monkeypatch):
+    """Each test has its own logger."""
+    monkeypatch.setattr(adapter.VitalsLogger, "current", None)
+
+
+@pytest.fixture
+def tokens():
+    """Four responses of at most three tokens, two prompts, one feedback token."""
+    generator = torch.Generator().manual_seed(1)
+    return {
+        "old_log_prob": -torch.rand(4, 3, generator=generator),
+        "log_prob": -torch.rand(4, 3, generator=generator),
+        "advantages": torch.tensor([1.0, -1.0, 0.0, 1.0])[:, None].expand(4, 3),
+        "response_mask": torch.tensor([[1, 1, 1], [1, 0, 1], [1, 1, 0], [1, 1, 1]]),
+    }
+
+
+@pytest.fixture
+def config():
+    """Make verl's own actor configuration."""
+    return FSDPActorConfig(
+        strategy="fsdp", rollout_n=2, ppo_mini_batch_size=4, ppo_micro_batch_size_per_gpu=4, use_dynamic_bsz=True
+    )
+
+
+def test_the_logger_is_one_of_verls(collector, monkeypatch):
+    """`trainer.logger=["console","rlvitals"]` passes verl's own check, and steps arrive."""
+    assert "rlvitals" in Tracking.supported_backend
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    tracking = Tracking("project", "experiment", ["console", "rlvitals"], config={"seed": 1})
+    tracking.log(data={"actor/entropy": 0.5}, step=4)
+    tracking.finish()
+    assert collector.records[0].scalars == {"entropy/mean": 0.5}
+    assert {batch.run for batch in collector.batches} == {"experiment"}
+    assert collector.batches[-1].end == "finished"
+
+
+def test_another_logger_alone_is_left_alone():
+    """Without us in the list nothing of ours is made."""
+    assert list(Tracking("project", "experiment", "console").logger) == ["console"]
+    assert adapter.VitalsLogger.current is None
+
+
+@pytest.mark.parametrize("base", ["vanilla", "gspo", "clip_cov"])
+def test_sums_leave_a_policy_loss_as_it_is(base, tokens, config):
+    """Losses of verl's own give the same value and gradient, and nine more numbers."""
+    original = get_policy_loss_fn(base)
+    arguments = tokens | {"loss_agg_mode": "token-mean", "config": config}
+    torch.manual_seed(0)
+    loss, metrics = original(**arguments)
+    torch.manual_seed(0)
+    watched, more = with_sums(original, adapter.SUMS, adapter.guard)(**arguments)
+    assert torch.equal(loss, watched)
+    assert more.keys() - metrics.keys() == {adapter.SUMS + name for name in _SUMS}
+    assert more[adapter.SUMS + "tokens"] == 10
+
+
+def test_llds_is_vanilla_plus_lambda_times_our_penalty(tokens, config):
+    """The registered loss equals verl's own plus 0.1 of `llds_loss`, also when a microbatch is a part of more."""
+    arguments = tokens | {"loss_agg_mode": "token-mean", "config": config}
+    penalty = llds_loss(
+        tokens["log_prob"],
+        tokens["old_log_prob"],
+        tokens["response_mask"].bool(),
+        tokens["advantages"][:, 0],
+        gate="action",
+    )
+    assert penalty > 0
+    expected = 0.1 * penalty.item()
+    loss, metrics = get_policy_loss_fn("llds")(**arguments)
+    assert (loss - get_policy_loss_fn("vanilla")(**arguments)[0]).item() == pytest.approx(expected, rel=1e-4)
+    assert metrics["actor/llds_loss"] == pytest.approx(penalty.item())
+    # 10 of the 40 tokens of the minibatch, over 2 ranks.
+    config.global_batch_info.update(dp_size=2, batch_num_tokens=40)
+    part = get_policy_loss_fn("llds")(**arguments)[0] - get_policy_loss_fn("vanilla")(**arguments)[0]
+    assert part.item() == pytest.approx(expected * 2 * 10 / 40, rel=1e-4)
+
+
+def test_the_trainers_tokens_reach_the_logger(connect, collector, monkeypatch):
+    """The new PPOTrainer: the wrapped method reads the queue, leaves padding rows out, and calls the original."""
+    held = TensorDict(
+        {
+            "responses": torch.tensor([[5, 6], [7, 8], [0, 0]]),
+            "response_mask": torch.tensor([[1, 1], [1, 0], [1, 1]]),
+            "old_log_probs": torch.tensor([[-1.0, -3.0], [-4.0, 0.0], [-9.0, -9.0]]),
+            "advantages": torch.tensor([[1.0, 1.0], [-1.0, -1.0], [0.0, 0.0]]),
+            "rm_scores": torch.tensor([[0.0, 1.0], [0.0, 0.0], [9.0, 9.0]]),
+        },
+        batch_size=3,
+    )
+    held.to_padded_tensor = lambda: held
+
+    def kv_batch_get(*, keys, partition_id, select_fields):
+        """Refuse what is not held, as the queue does."""
+        assert (len(keys), partition_id) == (3, "train")
+        missing = set(select_fields) - set(held.keys())
+        if missing:
+            raise KeyError(missing)
+        return held
+
+    batch = SimpleNamespace(
+        keys=["q_0_0", "q_1_0", "pad_0_0"], partition_id="train", tags=[{}, {}, {"is_padding": True}]
+    )
+    monkeypatch.setattr(trainer_base.tq, "kv_batch_get", kv_batch_get)
+    monitor = connect()
+    logger = adapter.VitalsLogger("project", "run", monitor=monitor)
+    with pytest.raises(AttributeError):  # the original goes on and finds no configuration
+        trainer_base.PPOTrainer._compute_metrics(SimpleNamespace(), batch, {}, {}, 1, 0)
+    logger.log(data={}, step=1)
+    assert monitor.flush()
+    summaries = collector.records[0].summaries
+    assert summaries["reward/mean"].value() == 0.5
+    assert summaries["likelihood/correct"].value() == -2
+    assert summaries["likelihood/incorrect"].value() == -4
+    assert summaries["length/mean"].value() == 1.5
+
+
+def test_the_legacy_trainers_tokens_reach_the_logger(connect, collector):
+    """RayPPOTrainer: the function that sums a batch up is wrapped where the trainer looks for it."""
+    batch = DataProto.from_dict(
+        tensors={
+            "prompts": torch.ones(2, 1, dtype=torch.long),
+            "responses": torch.tensor([[5, 6], [7, 8]]),
+            "attention_mask": torch.ones(2, 3, dtype=torch.long),
+            "response_mask": torch.tensor([[1, 1], [1, 0]]),
+            "old_log_probs": torch.tensor([[-1.0, -3.0], [-4.0, 0.0]]),
+            "advantages": torch.tensor([[1.0, 1.0], [-1.0, -1.0]]),
+            "returns": torch.zeros(2, 2),
+            "token_level_scores": torch.tensor([[0.0, 1.0], [0.0, 0.0]]),
+            "token_level_rewards": torch.tensor([[0.0, 1.0], [0.0, 0.0]]),
+        },
+        non_tensors={"uid": np.array(["q", "q"], dtype=object)},
+    )
+    monitor = connect()
+    logger = adapter.VitalsLogger("project", "run", monitor=monitor)
+    metrics = ray_trainer.compute_data_metrics(batch=batch, use_critic=False)
+    assert metrics["critic/score/mean"] == 0.5
+    logger.log(data=metrics, step=1)
+    assert monitor.flush()
+    summaries = collector.records[0].summaries
+    assert summaries["reward/zero_std_frac"].value() == 0
+    assert summaries["likelihood/correct"].value() == -2

@@ -1,0 +1,221 @@
+"""Watches verl: ``trainer.logger=["console","rlvitals"]``, nothing else changes.
+
+verl 0.9 and newer loads this module by its entry point ``verl.plugins`` in every process; 0.6 to 0.8 load it by
+``VERL_USE_EXTERNAL_MODULES=trainer_hooks.callbacks.verl``. It waits for verl's own modules and wraps four functions
+of theirs: the logger (driver), the metrics of a step (driver, tokens of the rollout), and the policy losses (workers,
+sums of the loss tokens, only where `RLVITALS_URL` is set). Ray pickles decorated classes by value, so only plain
+functions and classes are wrapped.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import trainer_hooks
+from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.callbacks.naming import VERL, canonical
+from trainer_hooks.callbacks.post_import import after_import
+from trainer_hooks.settings import ConnectionSettings
+
+__all__ = ["VitalsLogger"]
+
+NAME = "rlvitals"
+SUMS = "actor/rlvitals_"
+# Where there is one update a rollout these are 1 and 0 by construction.
+OFF_POLICY_ONLY = ("ratio/", "lld/", "kl/old")
+Function = Callable[..., Any]
+
+guard = Guard()
+
+
+class VitalsLogger:
+    """One of verl's loggers: has ``log(data, step)``, and what the driver saw of the step's tokens since the last.
+
+    Args:
+        project: verl's ``trainer.project_name``.
+        run: verl's ``trainer.experiment_name``.
+        config: verl's configuration.
+        monitor: A monitor of your own.
+    """
+
+    current: "VitalsLogger | None" = None
+
+    def __init__(
+        self,
+        project: str,
+        run: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        monitor: "trainer_hooks.Monitor | None" = None,
+    ) -> None:
+        # The driver speaks for all workers.
+        self._monitor = monitor or trainer_hooks.connect(
+            project=project, run=run, config=config, rank=0, world_size=1, source="verl"
+        )
+        self._is_on_policy = _has_one_update(config or {})
+        self._rollouts: dict[str, Any] | None = None
+        VitalsLogger.current = self
+
+    def note(self, rollouts: dict[str, Any]) -> None:
+        """Take the step's token arrays, before verl logs it."""
+        self._rollouts = rollouts
+
+    def log(self, data: Mapping[str, Any], step: int) -> None:
+        """Hand a step over; verl also logs validations, under the same step."""
+        with guard:
+            rollouts, self._rollouts = self._rollouts, None
+            sums = {name: float(value) for name, value in data.items() if name.startswith(SUMS)}
+            metrics = {name: value for name, value in data.items() if name not in sums}
+            scalars = canonical(metrics, VERL, prefix="verl") | _loss_signals(sums)
+            if self._is_on_policy:
+                scalars = {name: value for name, value in scalars.items() if not name.startswith(OFF_POLICY_ONLY)}
+            self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)
+
+    def finish(self) -> None:
+        """Deliver what is left; verl also calls this while an exception takes the trainer down."""
+        self._monitor.close("finished" if sys.exc_info()[0] is None else "stopped")
+
+
+def _has_one_update(config: Mapping[str, Any]) -> bool:
+    """Say whether the configuration makes one optimiser step a rollout batch."""
+    try:
+        actor = config["actor_rollout_ref"]["actor"]
+        return bool(actor["ppo_epochs"] == 1 and actor["ppo_mini_batch_size"] >= config["data"]["train_batch_size"])
+    except (KeyError, TypeError):
+        return False
+
+
+def _loss_signals(sums: Mapping[str, float]) -> dict[str, float]:
+    """Turn the workers' sums into signals; as all are averaged alike over microbatches, their ratios are exact."""
+    found = {name.removeprefix(SUMS): value for name, value in sums.items()}
+    tokens = found.get("tokens", 0.0)
+    if not tokens > 0:
+        return {}
+    mean = found["log_ratio"] / tokens
+    signals = {
+        "ratio/log_var": found["log_ratio_squares"] / tokens - mean**2,
+        "ratio/ess_frac": found["ratio"] ** 2 / (tokens * found["ratio_squares"]),
+    }
+    for signal, part, whole in (
+        ("lld/penalty_tokens_frac", "lost_tokens", "kept_tokens"),
+        ("lld/gated_responses_frac", "lost_responses", "kept_responses"),
+    ):
+        if found[whole] > 0:
+            signals[signal] = found[part] / found[whole]
+    return signals
+
+
+def _watch_tracking(module: ModuleType) -> None:
+    """Make ``rlvitals`` one of verl's loggers."""
+    tracking = module.Tracking
+    original = tracking.__init__
+
+    @functools.wraps(original)
+    def __init__(  # noqa: N807 - it takes the place of one
+        self: Any, project_name: str, experiment_name: str, default_backend: Any = "console", config: Any = None
+    ) -> None:
+        original(self, project_name, experiment_name, default_backend, config)
+        if NAME in ([default_backend] if isinstance(default_backend, str) else default_backend):
+            self.logger[NAME] = VitalsLogger(project_name, experiment_name, config)
+
+    tracking.supported_backend = [*tracking.supported_backend, NAME]
+    tracking.__init__ = __init__
+    if hasattr(tracking, "finish"):
+        tracking.finish = _closing(tracking.finish)
+
+
+def _closing(original: Function) -> Function:
+    @functools.wraps(original)
+    def finish(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with guard:
+            if NAME in self.logger:
+                self.logger[NAME].finish()
+        return original(self, *args, **kwargs)
+
+    return finish
+
+
+def _watch_trainer(module: ModuleType) -> None:
+    """Read the step's tokens from the transfer queue before verl clears it (verl 0.9's trainer)."""
+    trainer = module.PPOTrainer
+    original = trainer._compute_metrics  # noqa: SLF001 - verl has no other place to stand
+
+    @functools.wraps(original)
+    def _compute_metrics(self: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        with guard:
+            if VitalsLogger.current is not None:
+                VitalsLogger.current.note(_queued(module.tq, batch))
+        return original(self, batch, *args, **kwargs)
+
+    trainer._compute_metrics = _compute_metrics  # noqa: SLF001
+
+
+def _watch_legacy_trainer(module: ModuleType) -> None:
+    """Read the step's tokens where verl sums them up (RayPPOTrainer: up to 0.8, and ``use_v1=False``)."""
+    original = module.compute_data_metrics
+
+    @functools.wraps(original)
+    def compute_data_metrics(batch: Any, *args: Any, **kwargs: Any) -> Any:
+        with guard:
+            if VitalsLogger.current is not None:
+                uids = batch.non_tensor_batch.get("uid")
+                VitalsLogger.current.note(_rollouts(batch.batch, None if uids is None else list(uids)))
+        return original(batch, *args, **kwargs)
+
+    module.compute_data_metrics = compute_data_metrics  # type: ignore[attr-defined]
+
+
+def _queued(queue: Any, batch: Any) -> dict[str, Any]:
+    needed = ["responses", "response_mask", "old_log_probs", "advantages", "rm_scores"]
+    get = functools.partial(queue.kv_batch_get, keys=batch.keys, partition_id=batch.partition_id)
+    held = None
+    for optional in (["entropy", "rollout_log_probs"], ["entropy"], ["rollout_log_probs"]):
+        try:
+            held = get(select_fields=[*needed, *optional])
+            break
+        except Exception:  # noqa: BLE001, S112 - the queue has no way to ask what it holds
+            continue
+    tensors = (held if held is not None else get(select_fields=needed)).to_padded_tensor()
+    real = [index for index, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
+    # Keys are {uid}_{session}_{index}; responses to one prompt share the uid.
+    uids = [batch.keys[index].rsplit("_", 2)[0] for index in real]
+    return _rollouts({name: tensors[name][real] for name in tensors.keys()}, uids)  # noqa: SIM118 - a TensorDict
+
+
+def _rollouts(tensors: Mapping[str, Any], uids: list[Any] | None) -> dict[str, Any]:
+    """Give the arguments of Rollouts: the policy before this step's updates, which is the one that sampled."""
+    mask = tensors["response_mask"]
+    scores = next(tensors[name] for name in ("token_level_scores", "rm_scores") if name in tensors)
+    groups = None if uids is None else np.unique(np.array(uids, dtype=str), return_inverse=True)[1]
+    return {
+        "logprobs": tensors["old_log_probs"],
+        "mask": mask,
+        "rewards": scores.sum(dim=-1),
+        "advantages": tensors["advantages"],
+        "token_ids": tensors["responses"],
+        "entropies": tensors.get("entropy"),
+        "sampler_logprobs": tensors.get("rollout_log_probs"),
+        "ref_logprobs": tensors.get("ref_log_prob"),
+        "group_ids": groups,
+    }
+
+
+def _watch_losses(module: ModuleType) -> None:
+    """Let every registered policy loss return sums of its tokens beside its metrics, and register LLDS."""
+    from trainer_hooks.losses.verl import register_llds, with_sums  # noqa: PLC0415 - torch is there by now
+
+    with guard:
+        register_llds()
+        registry = module.POLICY_LOSS_REGISTRY
+        if ConnectionSettings.resolve(rank=0, world_size=1) is not None:
+            registry.update({name: with_sums(loss, SUMS, guard) for name, loss in registry.items()})
+
+
+after_import("verl.utils.tracking", _watch_tracking)
+after_import("verl.trainer.ppo.core_algos", _watch_losses)
+after_import("verl.trainer.ppo.v1.trainer_base", _watch_trainer)
+after_import("verl.trainer.ppo.ray_trainer", _watch_legacy_trainer)

@@ -1,0 +1,118 @@
+"""The cure inside verl: a policy loss for its registry, ``actor_rollout_ref.actor.policy_loss.loss_mode=llds``."""
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainer_hooks.losses.llds import Gate, llds_loss
+
+__all__ = ["register_llds", "with_sums"]
+
+PolicyLoss = Callable[..., tuple[Tensor, dict[str, Any]]]
+
+
+def register_llds(name: str = "llds", *, coef: float = 0.1, gate: Gate = "action", base: str = "vanilla") -> None:
+    """Register L_base + λ L_LLDS (eq. 7 of arXiv 2512.04220) as one of verl's policy losses.
+
+    Call it in a module that the workers import (``VERL_USE_EXTERNAL_MODULES``) for another λ, gate or base; the
+    plugin has registered ``llds`` with the defaults. The penalty of each microbatch weighs as its share of the
+    minibatch's tokens. It acts from the second update on a rollout.
+
+    Args:
+        name: What to call it.
+        coef: λ, ≥ 0.
+        gate: As in `trainer_hooks.losses.llds_loss`.
+        base: The registered loss to add to.
+    """
+    from verl.trainer.ppo import core_algos  # noqa: PLC0415 - importing verl early would change what it finds
+
+    def policy_loss(  # noqa: PLR0917 - verl's signature
+        old_log_prob: Tensor,
+        log_prob: Tensor,
+        advantages: Tensor,
+        response_mask: Tensor,
+        loss_agg_mode: str = "token-mean",
+        config: Any = None,  # noqa: ANN401 - verl's ActorConfig
+        rollout_is_weights: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        loss, metrics = core_algos.get_policy_loss_fn(base)(
+            old_log_prob=old_log_prob,
+            log_prob=log_prob,
+            advantages=advantages,
+            response_mask=response_mask,
+            loss_agg_mode=loss_agg_mode,
+            config=config,
+            rollout_is_weights=rollout_is_weights,
+        )
+        mask = response_mask.bool()
+        penalty = llds_loss(log_prob, old_log_prob, mask, _of_responses(advantages, mask), gate=gate)
+        whole = getattr(config, "global_batch_info", None) or {}
+        total = whole.get("batch_num_tokens") or mask.sum().clamp(min=1)
+        share = mask.sum() / total * (whole.get("dp_size") or 1)
+        return loss + coef * share * penalty, metrics | {"actor/llds_loss": penalty.detach().item()}
+
+    core_algos.register_policy_loss(name)(policy_loss)
+
+
+def with_sums(loss: PolicyLoss, prefix: str, guard: AbstractContextManager[object]) -> PolicyLoss:
+    """Wrap a policy loss so that its metrics also hold sums over its tokens; the loss itself is untouched.
+
+    Sums and counts, not means: a microbatch without a kept response must still give every key, or verl's
+    aggregation over ranks fails.
+    """
+
+    @functools.wraps(loss)
+    def policy_loss(*args: Any, **kwargs: Any) -> tuple[Tensor, dict[str, Any]]:  # noqa: ANN401 - verl's signature
+        result, metrics = loss(*args, **kwargs)
+        names = ("old_log_prob", "log_prob", "advantages", "response_mask")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        sums = dict.fromkeys(_SUMS, 0.0)
+        with guard:
+            sums |= _sums(*(given[name].detach() for name in names))
+        return result, metrics | {f"{prefix}{name}": value for name, value in sums.items()}
+
+    return policy_loss
+
+
+_SUMS = (
+    "tokens",
+    "log_ratio",
+    "log_ratio_squares",
+    "ratio",
+    "ratio_squares",
+    "kept_tokens",
+    "lost_tokens",
+    "kept_responses",
+    "lost_responses",
+)
+
+
+def _sums(old_logprobs: Tensor, logprobs: Tensor, advantages: Tensor, response_mask: Tensor) -> dict[str, float]:
+    mask = response_mask.bool()
+    change = torch.where(mask, logprobs.float() - old_logprobs.float(), 0.0)
+    ratio = torch.where(mask, change.clamp(-20, 20).exp(), 0.0)
+    kept = mask & (_of_responses(advantages, mask) >= 0)[:, None]
+    lost = torch.where(kept, -change, 0.0)
+    found = (
+        mask.sum(),
+        change.sum(),
+        change.square().sum(),
+        ratio.sum(),
+        ratio.square().sum(),
+        kept.sum(),
+        (lost > 0).sum(),
+        kept.any(dim=1).sum(),
+        (lost.sum(dim=1) > 0).sum(),
+    )
+    # One copy off the device for all of them.
+    values = torch.stack([value.float() for value in found]).tolist()
+    return dict(zip(_SUMS, values, strict=True))
+
+
+def _of_responses(advantages: Tensor, mask: Tensor) -> Tensor:
+    """Give one advantage a response from verl's one a token: their mean over action tokens."""
+    return (advantages * mask).sum(dim=-1) / mask.sum(dim=-1).clamp(min=1)
