@@ -45,3 +45,9 @@ def unused_port() -> int:
     """A port that was free a moment ago, for a process that cannot take port 0."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
+
+
+@pytest.fixture(autouse=True)
+def own_spool(tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what trainers of a test leave on disk out of the user's cache, and out of other tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))

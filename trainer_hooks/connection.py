@@ -27,7 +27,8 @@ def connect(
 ) -> Monitor:
     """Start streaming a run to a collector; nothing raises after this has returned.
 
-    Without an address, here or in `RLVITALS_URL`, the monitor given takes everything and does nothing.
+    Without an address, here or in `RLVITALS_URL`, the monitor given takes everything and does nothing; with
+    `RLVITALS_SPOOL_DIR` set it writes to disk alone, and ``python -m trainer_hooks.sync`` sends it later.
 
     Args:
         url: Address of the collector, such as ``http://127.0.0.1:8600``; else `RLVITALS_URL`.
@@ -56,7 +57,7 @@ def connect(
 
     monitor = Monitor(
         settings,
-        HttpTransport(settings.url, api_key=settings.api_key),
+        HttpTransport(settings.url, api_key=settings.api_key) if settings.url else None,
         config=_plain(config),
         source=source,
         on_alert=on_alert,

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
-from trainer_hooks.delivery import BackingOff, Courier, MemoryOutbox, Tally, Transport
+from trainer_hooks.delivery import BackingOff, Courier, Outbox, Spool, Tally, Transport
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.shipper import Measurement, RecordShipper
-from trainer_hooks.wire import AlertNotice, RunEnd
+from trainer_hooks.wire import AlertNotice, RunEnd, run_id
 
 __all__ = ["Monitor", "NullMonitor"]
 
@@ -30,7 +30,7 @@ class Monitor:
 
     Args:
         settings: Where records go and whose they are.
-        transport: Carries batches.
+        transport: Carries batches; without one they stay in the spool, for `trainer_hooks.sync`.
         config: The run's configuration, JSON values.
         source: What produces the records, such as ``"trl 1.16.0"``.
         on_alert: Called once for each alert that fires on the run, in a background thread.
@@ -41,7 +41,7 @@ class Monitor:
     def __init__(
         self,
         settings: ConnectionSettings,
-        transport: Transport,
+        transport: Transport | None,
         *,
         config: dict[str, object] | None = None,
         source: str = "",
@@ -53,11 +53,17 @@ class Monitor:
         self._clock = clock
         self._close_timeout_seconds = close_timeout_seconds
         self._tally = Tally()
-        self._shipper = RecordShipper(settings, self._tally, config=config, source=source, on_alert=on_alert)
-        self._transport = BackingOff(transport)
-        self._courier: Courier[Measurement] = Courier(
-            self._shipper, self._transport, MemoryOutbox(self._tally), self._tally
+        outbox = Outbox(self._tally, spool=_spool(settings))
+        self._shipper = RecordShipper(
+            settings,
+            self._tally,
+            config=config,
+            source=source,
+            on_alert=on_alert,
+            spool_bytes=lambda: outbox.spool_bytes,
         )
+        self._transport = BackingOff(transport) if transport else None
+        self._courier: Courier[Measurement] = Courier(self._shipper, self._transport, outbox, self._tally)
         self._attempt = settings.attempt
         self._seq = 0
         self._step = 0
@@ -135,7 +141,11 @@ class Monitor:
             self._tally.swallow(error)
 
     def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:
-        """Wait until the collector has answered for all that was logged; say whether it did in time."""
+        """Wait until the collector has answered for all that was logged (offline: until it is on disk).
+
+        Returns:
+            Whether it was in time.
+        """
         return self._is_silent or self._courier.flush(timeout_seconds)
 
     def close(self, end: RunEnd = "finished") -> None:
@@ -146,7 +156,8 @@ class Monitor:
         atexit.unregister(self._close_at_exit)
         try:
             self._shipper.end = end
-            self._transport.try_now()
+            if self._transport:
+                self._transport.try_now()
             self._courier.close(self._close_timeout_seconds)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self._tally.swallow(error)
@@ -196,6 +207,7 @@ class Monitor:
 
     def _silence(self) -> None:
         self._is_silent = True
+        self._courier.disown()
 
 
 class NullMonitor(Monitor):
@@ -235,6 +247,17 @@ class NullMonitor(Monitor):
 
     def close(self, end: RunEnd = "finished") -> None:
         """Close nothing."""
+
+
+def _spool(settings: ConnectionSettings) -> Spool | None:
+    if settings.spool_dir is None:
+        return None
+    return Spool(
+        settings.spool_dir / run_id(settings.project, settings.run),
+        # Attempts of 15 digits last for 30,000 years of milliseconds.
+        name=f"{settings.attempt:015d}-{settings.rank:05d}",
+        capacity_bytes=settings.spool_bytes,
+    )
 
 
 _live: weakref.WeakSet[Monitor] = weakref.WeakSet()

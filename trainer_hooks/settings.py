@@ -13,10 +13,13 @@ from urllib.parse import urlsplit
 
 from trainer_hooks.errors import ConfigurationError
 
-__all__ = ["ConnectionSettings"]
+__all__ = ["ConnectionSettings", "spool_dir"]
 
 # Rewinds inside a process count attempts up by one; restarts leave room for this many between them.
 REWINDS_PER_RESTART = 1000
+
+# At 5 KB a record, a month of steps of a minute.
+SPOOL_BYTES = 256 << 20
 
 ADJECTIVES = "amber brisk calm clear fair gentle green keen lucid mellow quiet rapid silver steady sunny warm"
 NOUNS = "alder brook cedar comet delta ember falcon glade harbor island lark maple otter pine river wren"
@@ -24,7 +27,10 @@ NOUNS = "alder brook cedar comet delta ember falcon glade harbor island lark map
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """Where records go and whose they are; resolved once, before training starts."""
+    """Where records go and whose they are; resolved once, before training starts.
+
+    ``url`` is empty where nothing is sent, and ``spool_dir`` None where nothing is kept on disk.
+    """
 
     url: str
     project: str
@@ -33,6 +39,8 @@ class ConnectionSettings:
     rank: int = 0
     world_size: int = 1
     api_key: str = ""
+    spool_dir: Path | None = None
+    spool_bytes: int = SPOOL_BYTES
 
     @classmethod
     def resolve(
@@ -60,15 +68,18 @@ class ConnectionSettings:
             clock: Seconds since the epoch.
 
         Returns:
-            The settings, or None where no address is given: nothing is to be sent.
+            The settings, or None where neither an address nor a spool is given: nothing is to be done.
 
         Raises:
             ConfigurationError: If the settings cannot work.
         """
         environ = os.environ if environ is None else environ
-        url = url or environ.get("RLVITALS_URL")
-        if not url:
+        url = url or environ.get("RLVITALS_URL") or ""
+        spool_bytes = _integer(environ, "RLVITALS_SPOOL_BYTES", SPOOL_BYTES)
+        if not url and not (environ.get("RLVITALS_SPOOL_DIR") and spool_bytes):
             return None
+        if spool_bytes < 0:
+            raise ConfigurationError(f"RLVITALS_SPOOL_BYTES must be at least 0 (no spool), got {spool_bytes}")
         rank = _integer(environ, "RANK", 0) if rank is None else rank
         world_size = _integer(environ, "WORLD_SIZE", 1) if world_size is None else world_size
         if not 0 <= rank < world_size:
@@ -76,14 +87,35 @@ class ConnectionSettings:
                 f"rank must be at least 0 and less than world_size, got rank {rank} of {world_size}"
             )
         return cls(
-            url=_checked_url(url),
+            url=_checked_url(url) if url else "",
             project=project if project != "default" else environ.get("RLVITALS_PROJECT") or project,
             run=run or environ.get("RLVITALS_RUN") or _readable_name(world_size, clock),
             attempt=_attempt(environ, world_size, clock),
             rank=rank,
             world_size=world_size,
             api_key=api_key or environ.get("RLVITALS_API_KEY", ""),
+            spool_dir=spool_dir(environ) if spool_bytes else None,
+            spool_bytes=spool_bytes,
         )
+
+
+def spool_dir(environ: Mapping[str, str] | None = None) -> Path | None:
+    """Give the folder that keeps what is not sent yet: `RLVITALS_SPOOL_DIR`, else one in the user's cache.
+
+    Args:
+        environ: The environment to read; the process's own unless given.
+
+    Returns:
+        The folder, which need not exist; None for a user without a home.
+    """
+    environ = os.environ if environ is None else environ
+    if environ.get("RLVITALS_SPOOL_DIR"):
+        return Path(environ["RLVITALS_SPOOL_DIR"]).absolute()  # the script may change its directory
+    try:
+        cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        return None
+    return cache / "rlvitals" / "spool"
 
 
 def _checked_url(url: str) -> str:

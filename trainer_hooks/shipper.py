@@ -1,4 +1,4 @@
-"""Turns measurements into wire records and batches, and reads receipts; runs in the courier's thread.
+"""Turns measurements into wire records and batches, and reads receipts; runs in the threads of `delivery`.
 
 Reduction of token arrays happens here and not in the training thread, which only pays for a copy.
 """
@@ -31,7 +31,11 @@ from trainer_hooks.wire import (
 __all__ = ["Measurement", "RecordShipper"]
 
 SCALAR_BYTES = 100
-REPORTED_REASONS: dict[Reason, str] = {"rollouts": "hooks/rejected_rollouts", "scalars": "hooks/rejected_scalars"}
+REPORTED_REASONS: dict[Reason, str] = {
+    "rollouts": "hooks/rejected_rollouts",
+    "scalars": "hooks/rejected_scalars",
+    "unspooled": "hooks/unspooled_records",
+}
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +66,10 @@ class RecordShipper:
     Args:
         settings: Whose records these are.
         tally: Losses, which are signals themselves.
-        config: The run's configuration; rank 0 sends it until the collector has it.
+        config: The run's configuration; rank 0 sends it.
         source: What produced the records, such as ``"trl 1.16.0"``.
-        on_alert: Called once for each alert and severity, in the courier's thread.
+        on_alert: Called once for each alert and severity, in the sender's thread.
+        spool_bytes: Gives the bytes on disk that wait for the collector, None without a spool.
     """
 
     def __init__(
@@ -75,14 +80,17 @@ class RecordShipper:
         config: dict[str, object] | None = None,
         source: str = "",
         on_alert: Callable[[AlertNotice], object] | None = None,
+        spool_bytes: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.phase = "unknown"
         self.end: RunEnd = "finished"
         self._settings = settings
         self._tally = tally
         self._config = config if settings.rank == 0 else None
+        self._has_sealed = False
         self._source = source
         self._on_alert = on_alert
+        self._spool_bytes = spool_bytes
         self._attempt = settings.attempt
         self._capability: Capability = "L1"
         self._told: set[tuple[str, str]] = set()
@@ -115,10 +123,21 @@ class RecordShipper:
         )
         return Packed(item.attempt, encode(record))
 
-    def seal(self, records: Sequence[Packed], *, last: bool) -> bytes:
-        """Encode a batch; without records it is a sign of life."""
+    def seal(self, records: Sequence[Packed], *, last: bool = False) -> bytes:
+        """Encode a batch that may wait on disk; the first has the configuration, in case another process sends it."""
         if records:
             self._attempt = records[0].attempt
+        config = None if self._has_sealed else self._config
+        self._has_sealed = True
+        return self._batch(records, config=config, end=self.end if last else None)
+
+    def sign_of_life(self, *, is_first: bool) -> bytes:
+        """Encode a batch without records; the first one has the configuration."""
+        return self._batch([], config=self._config if is_first else None)
+
+    def _batch(
+        self, records: Sequence[Packed], *, config: dict[str, object] | None, end: RunEnd | None = None
+    ) -> bytes:
         settings = self._settings
         return encode(
             Batch(
@@ -130,15 +149,14 @@ class RecordShipper:
                 world_size=settings.world_size,
                 capability=self._capability,
                 source=self._source,
-                config=self._config,
-                end=self.end if last else None,
+                config=config,
+                end=end,
                 records=[msgspec.Raw(record.body) for record in records],
             )
         )
 
     def receive(self, receipt: Receipt) -> None:
         """Note the phase, and tell the user of alerts not told before."""
-        self._config = None
         self.phase = receipt.phase
         for alert in receipt.alerts:
             if self._on_alert is None or (alert.id, alert.severity) in self._told:
@@ -155,6 +173,9 @@ class RecordShipper:
         summaries: dict[str, Summary] = {"hooks/dropped_records": lost}
         if item.blocking_seconds is not None:
             summaries["hooks/blocking_seconds"] = Extreme(extreme=item.blocking_seconds)
+        spooled = self._spool_bytes()
+        if spooled is not None:
+            summaries["hooks/spool_bytes"] = Moments(count=1, sum=float(spooled), statistic="sum")
         for reason, name in REPORTED_REASONS.items():
             if self._tally[reason]:
                 summaries[name] = Moments(count=1, sum=float(self._tally[reason]), statistic="sum")

@@ -5,7 +5,14 @@ from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import NAMES
 
 DOCS = Path(__file__).parents[2] / "docs"
-OWN = {"hooks/blocking_seconds", "hooks/dropped_records", "hooks/rejected_rollouts", "hooks/rejected_scalars"}
+OWN = {
+    "hooks/blocking_seconds",
+    "hooks/dropped_records",
+    "hooks/rejected_rollouts",
+    "hooks/rejected_scalars",
+    "hooks/spool_bytes",
+    "hooks/unspooled_records",
+}
 
 
 def documented(title):

@@ -116,5 +116,5 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the environment's own ranks and settings."""
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("URL", "API_KEY", "PROJECT", "RUN", "ATTEMPT"):
+    for name in ("URL", "API_KEY", "PROJECT", "RUN", "ATTEMPT", "SPOOL_DIR", "SPOOL_BYTES"):
         monkeypatch.delenv(f"RLVITALS_{name}", raising=False)

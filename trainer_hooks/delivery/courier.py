@@ -1,31 +1,39 @@
-"""The daemon thread: takes what was handed over, packs it, sends it, and tells what came back.
+"""The thread that takes what was handed over, packs it, seals it in batches and puts them in the outbox.
 
 The training thread only appends to a bounded buffer and never wakes this thread, which looks every 0.25 s: a
-consumer woken on every put costs the producer its tail latency. What packing and sealing mean is the caller's.
+consumer woken on every put costs the producer its tail latency. Sending is the `Sender`'s, in a thread of its own, so
+that a slow collector does not keep records from reaching the disk. What packing and sealing mean is the caller's.
 """
 
-import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from trainer_hooks.delivery.outbox import Outbox, Packed
+from trainer_hooks.delivery.outbox import Outbox
+from trainer_hooks.delivery.sender import Correspondent, Sender
 from trainer_hooks.delivery.tally import Tally
-from trainer_hooks.delivery.transport import RefusedError, Transport, UnavailableError
-from trainer_hooks.wire import Receipt
+from trainer_hooks.delivery.transport import Transport
 
-__all__ = ["Courier", "Parcel", "Shipper"]
+__all__ = ["Courier", "Packed", "Parcel", "Shipper"]
 
+# Half of the second that a kill may cost is left for packing and writing.
 DRAIN_INTERVAL_SECONDS = 0.25
-# A collector that hears nothing for longer can tell a lost trainer from a slow step.
-HEARTBEAT_SECONDS = 15.0
 BUFFER_RECORDS = 4096
-# What a trainer may lose sight of while the thread waits for a slow collector: 120 steps of 64 × 512 × 4 tokens.
+# What may wait while the thread packs: 120 steps of 64 × 512 × 4 tokens.
 BUFFER_BYTES = 64 << 20
 BATCH_RECORDS = 200
 BATCH_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """One encoded record, and the attempt that it belongs to."""
+
+    attempt: int
+    body: bytes
 
 
 class Parcel(Protocol):
@@ -40,47 +48,41 @@ Item = TypeVar("Item", bound=Parcel)
 Packable_contra = TypeVar("Packable_contra", bound=Parcel, contravariant=True)
 
 
-class Shipper(Protocol[Packable_contra]):
-    """What the courier asks of its owner; called in the courier's thread only."""
+class Shipper(Correspondent, Protocol[Packable_contra]):
+    """What the courier asks of its owner; these two are called in the courier's thread, the others in the sender's."""
 
     def pack(self, item: Packable_contra) -> Packed:
         """Encode one item as a record."""
 
-    def seal(self, records: Sequence[Packed], *, last: bool) -> bytes:
-        """Put records of one attempt, or none, into an encoded batch."""
-
-    def receive(self, receipt: Receipt) -> None:
-        """Take note of the collector's answer."""
+    def seal(self, records: Sequence[Packed], *, last: bool = False) -> bytes:
+        """Put records of one attempt into an encoded batch; the last has none, and says how the run ended."""
 
 
 class Courier(Generic[Item]):
-    """Delivers what it is handed, at least once, as long as the process lives.
+    """Delivers what it is handed, at least once.
 
     Args:
         shipper: Packs, seals and receives.
-        transport: Carries batches; does not sleep.
-        outbox: Keeps packed records until they are answered for.
+        transport: Carries batches; without one they stay in the outbox's spool.
+        outbox: Keeps batches until they are answered for.
         tally: Counts what is lost.
-        interval_seconds: Time between two looks at the buffer.
         clock: Monotonic seconds.
     """
 
     def __init__(
         self,
         shipper: Shipper[Item],
-        transport: Transport,
+        transport: Transport | None,
         outbox: Outbox,
         tally: Tally,
         *,
-        interval_seconds: float = DRAIN_INTERVAL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._shipper = shipper
-        self._transport = transport
         self._outbox = outbox
         self._tally = tally
-        self._interval_seconds = interval_seconds
         self._clock = clock
+        self._sender = Sender(shipper, transport, outbox, tally, clock=clock) if transport else None
         self._buffer: deque[Item] = deque()
         # One side writes the first, the other the second, so that neither needs a lock.
         self._bytes_in = 0
@@ -88,12 +90,10 @@ class Courier(Generic[Item]):
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._flushes: deque[threading.Event] = deque()
-        self._heard = -math.inf
-        self._deadline = math.inf
         self._thread = threading.Thread(target=self._run, name="rlvitals-courier", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, which says hello to the collector at once."""
+        """Start the threads."""
         self._thread.start()
 
     def hand_over(self, item: Item) -> None:
@@ -107,89 +107,104 @@ class Courier(Generic[Item]):
             self._buffer.append(item)
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until everything handed over so far has been answered for, and say whether it was in time."""
-        if not self._thread.is_alive():
-            return not self._buffer and not self._outbox
-        done = threading.Event()
-        self._flushes.append(done)
-        self._wake.set()
-        return done.wait(timeout_seconds)
+        """Wait until everything handed over so far has been answered for, or spooled where nothing is sent.
+
+        Returns:
+            Whether it was in time.
+        """
+        if not self._closing.is_set():
+            done = threading.Event()
+            self._flushes.append(done)
+            self._wake.set()
+            if not done.wait(timeout_seconds):
+                return False
+            if self._sender:
+                return True
+        return not self._buffer and not (self._outbox.oldest() if self._sender else self._outbox.records_in_memory)
 
     def close(self, timeout_seconds: float) -> None:
-        """Deliver what is left, for at most this long, and end the thread."""
+        """Deliver what is left, for at most this long, and end the threads."""
         if self._closing.is_set():
             return
-        self._deadline = self._clock() + timeout_seconds
+        deadline = self._clock() + timeout_seconds
+        if self._sender:
+            self._sender.expect(deadline)
         self._closing.set()
         self._wake.set()
-        if self._thread is threading.current_thread():
-            return  # on_alert has closed the monitor: this thread goes on to deliver what is left
         if self._thread.is_alive():
             self._thread.join(timeout_seconds)
-        left = len(self._outbox) + len(self._buffer)
-        if left:
-            self._tally.count("unsent", "the collector did not answer in time before the process ended", by=left)
+        if self._sender:
+            if self._sender.is_current:
+                return  # on_alert has closed the monitor: this thread goes on to deliver what is left
+            self._sender.join(max(0.0, deadline - self._clock()))
+        self._account_for_what_is_left()
+
+    def disown(self) -> None:
+        """Forget the spool in a forked child."""
+        self._outbox.disown()
+
+    def _account_for_what_is_left(self) -> None:
+        lost = self._outbox.records_in_memory + len(self._buffer)
+        if lost:
+            self._tally.count("unsent", "the collector did not answer in time before the process ended", by=lost)
+        if self._sender and self._outbox.records_on_disk:
+            self._tally.note(
+                "spooled",
+                f"{self._outbox.records_on_disk} records wait on disk; the next start of this run sends them, "
+                "and so does `python -m trainer_hooks.sync`",
+            )
 
     def _run(self) -> None:
+        if self._sender:
+            self._outbox.open()
+            self._sender.start()
         while not self._closing.is_set():
-            self._work(last=False)
-            self._wake.wait(self._interval_seconds)
+            self._work()
+            self._wake.wait(DRAIN_INTERVAL_SECONDS)
             self._wake.clear()
-        while not self._work(last=True) and self._clock() < self._deadline:
-            self._wake.wait(self._interval_seconds)
-            self._wake.clear()
+        self._work()
+        self._store([], last=True)
+        if self._sender:
+            self._sender.finish()
+        else:
+            self._outbox.close()
 
-    def _work(self, *, last: bool) -> bool:
-        """Pack and send until nothing is left or the collector is away; say whether nothing is left."""
+    def _work(self) -> None:
+        """Pack all that was handed over, and pass on who waits for it."""
         flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
-        try:
-            self._pack()
-            while self._outbox:
-                self._send(self._outbox.head(BATCH_RECORDS, BATCH_BYTES))
-                self._pack()
-            if last or self._clock() - self._heard >= HEARTBEAT_SECONDS:
-                self._send([], last=last)
-        except UnavailableError:
-            self._flushes.extendleft(flushes)
-            return False
-        except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
-            self._tally.swallow(error)
-        for flush in flushes:
-            flush.set()
-        return True
+        self._pack()
+        if self._sender:
+            self._sender.nudge(*flushes)
+        else:
+            for flush in flushes:
+                flush.set()
 
     def _pack(self) -> None:
+        batch: list[Packed] = []
+        size = 0
+        began = self._clock()
         while self._buffer:
             item = self._buffer.popleft()
             self._bytes_out += item.nbytes
-            self._outbox.append(self._shipper.pack(item))
+            try:
+                record = self._shipper.pack(item)
+            except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
+                self._tally.swallow(error)
+                continue
+            size += len(record.body)
+            is_full = len(batch) == BATCH_RECORDS or size > BATCH_BYTES
+            # Packing token arrays takes a while; what is ready goes to the disk meanwhile.
+            is_old = self._clock() - began >= DRAIN_INTERVAL_SECONDS
+            if batch and (is_full or is_old or record.attempt != batch[0].attempt):
+                self._store(batch)
+                batch, size, began = [], len(record.body), self._clock()
+            batch.append(record)
+        if batch:
+            self._store(batch)
 
-    def _send(self, records: Sequence[Packed], *, last: bool = False) -> None:
-        """Send one batch, and take its records out of the outbox unless the collector is away.
-
-        Raises:
-            UnavailableError: If the batch should be sent again later.
-        """
+    def _store(self, records: Sequence[Packed], *, last: bool = False) -> None:
         try:
-            receipt = self._transport.send(self._shipper.seal(records, last=last))
-        except UnavailableError as error:
-            if not error.is_deferred:
-                self._tally.note("unavailable", str(error))
-            raise
-        except RefusedError as error:
-            self._tally.count("refused", str(error), by=len(records))
-            receipt = None
-        except Exception:
-            # A batch that cannot be sealed would stand in the way of all later ones.
-            self._outbox.discard(len(records))
+            self._outbox.append(self._shipper.seal(records, last=last), len(records))
+        except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
             self._tally.count("refused", "a batch could not be encoded", by=len(records))
-            raise
-        self._outbox.discard(len(records))
-        self._heard = self._clock()
-        if receipt is not None:
-            self._note_rejections(receipt)
-            self._shipper.receive(receipt)
-
-    def _note_rejections(self, receipt: Receipt) -> None:
-        for rejection in receipt.rejected:
-            self._tally.count("rejected", f"the collector refused a record: {rejection.error}: {rejection.detail}")
+            self._tally.swallow(error)

@@ -16,12 +16,14 @@ Reason = Literal[
     "outbox_full",  # the collector was away for longer than the outbox holds
     "refused",  # the collector answered 4xx for the whole batch
     "rejected",  # the collector refused this record
-    "unsent",  # still undelivered when the process ended
+    "unreadable",  # somebody took it from the spool
+    "unsent",  # still undelivered in memory when the process ended
+    "unspooled",  # could not be written to disk, and is kept in memory only; no loss yet
     "rollouts",  # rollout arrays contradicted each other
     "scalars",  # a scalar was no number
     "internal_errors",  # an error of ours, or of on_alert
 ]
-LOST_RECORDS: tuple[Reason, ...] = ("buffer_full", "outbox_full", "refused", "rejected", "unsent")
+LOST_RECORDS: tuple[Reason, ...] = ("buffer_full", "outbox_full", "refused", "rejected", "unreadable", "unsent")
 LOG_INTERVAL_SECONDS = 60.0
 
 

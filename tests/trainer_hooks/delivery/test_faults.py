@@ -14,6 +14,7 @@ import pytest
 
 import trainer_hooks
 from trainer_hooks.delivery import courier as courier_module
+from trainer_hooks.delivery import sender as sender_module
 from trainer_hooks.wire import Receipt, Rejection, encode
 
 
@@ -26,6 +27,12 @@ def quick_retries(monkeypatch):
 def losses(monitor):
     """Give the records that will never arrive."""
     return monitor._tally.lost_records
+
+
+@pytest.fixture
+def no_spool(monkeypatch):
+    """Keep everything in memory."""
+    monkeypatch.setenv("RLVITALS_SPOOL_BYTES", "0")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +89,7 @@ def test_a_rejected_record_is_counted(collector, connect):
     assert losses(monitor) == 1
 
 
+@pytest.mark.usefixtures("no_spool")
 def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
     """Nothing listens: every step returns, close returns, and the loss is counted."""
     with socket.socket() as unused:
@@ -96,6 +104,7 @@ def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
     assert losses(monitor) == 101
 
 
+@pytest.mark.usefixtures("no_spool")
 def test_a_silent_collector_holds_nobody_up():
     """A collector that accepts and never answers: steps return meanwhile, and close ends its wait in time."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -256,7 +265,7 @@ def test_the_key_goes_with_every_batch(collector, connect):
 
 def test_an_idle_trainer_shows_that_it_lives(collector, connect, monkeypatch):
     """Without steps an empty batch goes out now and then, which tells a slow trainer from a lost one."""
-    monkeypatch.setattr(courier_module, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(sender_module, "HEARTBEAT_SECONDS", 0.0)
     connect()
     collector.wait_for(lambda seen: len(seen.batches) >= 3)
     assert collector.records == []

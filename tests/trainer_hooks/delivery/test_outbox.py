@@ -1,36 +1,138 @@
-from hypothesis import given
-from hypothesis import strategies as st
+import stat
 
-from trainer_hooks.delivery import MemoryOutbox, Packed, Tally
+import pytest
+
+from trainer_hooks.delivery import Outbox, Spool, Tally
+from trainer_hooks.delivery.outbox import InMemory
+from trainer_hooks.delivery.spool import BLOCK_BYTES, Folder
 
 
-def test_a_full_outbox_loses_the_oldest_and_counts_it():
-    """Three records of 4 bytes in 10: the first gives way."""
+def spool(folder, name="1", capacity_bytes=1 << 30):
+    """A spool in a run's folder."""
+    return Spool(folder / "run", name=name, capacity_bytes=capacity_bytes)
+
+
+def drained(outbox):
+    """Take everything out, oldest first."""
+    bodies = []
+    while (batch := outbox.oldest()) is not None:
+        bodies.append(batch.read())
+        assert outbox.discard(batch)
+    return bodies
+
+
+def files(folder):
+    """Every batch on disk."""
+    return sorted(path.name for path in folder.rglob("*.msgpack"))
+
+
+def test_memory_that_is_full_loses_the_oldest_and_counts_its_records():
+    """Three batches of 4 bytes in 10: the first, of 2 records, gives way."""
     tally = Tally()
-    outbox = MemoryOutbox(tally, capacity_bytes=10)
-    for name in (b"aaaa", b"bbbb", b"cccc"):
-        outbox.append(Packed(1, name))
-    assert [record.body for record in outbox.head(9, 99)] == [b"bbbb", b"cccc"]
-    assert tally["outbox_full"] == tally.lost_records == 1
+    outbox = Outbox(tally, memory_bytes=10)
+    for body, records in ((b"aaaa", 2), (b"bbbb", 1), (b"cccc", 1)):
+        outbox.append(body, records)
+    assert outbox.records_in_memory == 2
+    assert drained(outbox) == [b"bbbb", b"cccc"]
+    assert tally["outbox_full"] == tally.lost_records == 2
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9)), max_size=30),
-    st.integers(1, 5),
-    st.integers(1, 20),
-)
-def test_heads_are_of_one_attempt_and_bounded_and_lose_nothing(records, max_records, max_bytes):
-    """Taking heads until it is empty gives every record once, in order, in batches that keep the limits."""
-    outbox = MemoryOutbox(Tally())
-    given_records = [Packed(attempt, bytes(size)) for attempt, size in records]
-    for record in given_records:
-        outbox.append(record)
-    taken = []
-    while outbox:
-        head = outbox.head(max_records, max_bytes)
-        assert 1 <= len(head) <= max_records
-        assert len({record.attempt for record in head}) == 1
-        assert len(head) == 1 or sum(len(record.body) for record in head) <= max_bytes
-        outbox.discard(len(head))
-        taken += head
-    assert taken == given_records
+def test_a_disk_that_is_full_by_our_own_measure_loses_the_oldest(tmp_path):
+    """A batch takes a block at least: of three in two blocks the first gives way, its file too."""
+    tally = Tally()
+    outbox = Outbox(tally, spool=spool(tmp_path, capacity_bytes=2 * BLOCK_BYTES))
+    for body in (b"a", b"b", b"c"):
+        outbox.append(body, 1)
+    assert outbox.spool_bytes == 2 * BLOCK_BYTES
+    assert len(files(tmp_path)) == 2
+    assert drained(outbox) == [b"b", b"c"]
+    assert tally.lost_records == 1
+
+
+def test_what_the_disk_refuses_stays_in_memory_in_its_place_and_is_counted(tmp_path):
+    """The middle one of three cannot be written, because something else is where the folder should be."""
+    tally = Tally()
+    outbox = Outbox(tally, spool=spool(tmp_path))
+    outbox.append(b"a", 1)
+    (own,) = (tmp_path / "run").glob("*/")
+    own.rename(tmp_path / "away")
+    outbox.append(b"b", 3)
+    (tmp_path / "away").rename(own)
+    outbox.append(b"c", 1)
+    assert [type(batch) is InMemory for batch in outbox._waiting] == [False, True, False]
+    assert (tally["unspooled"], tally.lost_records) == (3, 0)
+    assert drained(outbox) == [b"a", b"b", b"c"]
+
+
+def test_a_spool_that_cannot_be_made_costs_only_its_shelter(tmp_path):
+    """A file lies where the spool should be: everything stays in memory, and opening raises nothing."""
+    (tmp_path / "run").write_text("in the way")
+    outbox = Outbox(Tally(), spool=spool(tmp_path))
+    outbox.open()
+    outbox.append(b"a", 1)
+    assert drained(outbox) == [b"a"]
+    outbox.close()
+
+
+def test_the_next_process_takes_over_what_a_dead_one_has_left(tmp_path):
+    """Oldest first and before its own; when all is delivered nothing is left on disk but the living one's folder."""
+    for name in ("1", "2"):
+        dead = Outbox(Tally(), spool=spool(tmp_path, name))
+        dead.append(f"{name}a".encode(), 1)
+        dead.append(f"{name}b".encode(), 1)
+        dead.close()  # lets go of the lock, as the kernel does
+    outbox = Outbox(Tally(), spool=spool(tmp_path, "3"))
+    outbox.open()
+    outbox.append(b"3a", 1)
+    assert outbox.records_on_disk == 5
+    assert drained(outbox) == [b"1a", b"1b", b"2a", b"2b", b"3a"]
+    outbox.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_living_process_keeps_what_it_has(tmp_path):
+    """Its folder is locked, so a second process on the same run finds nothing to claim."""
+    first, second = (Outbox(Tally(), spool=spool(tmp_path, name)) for name in ("1", "2"))
+    first.append(b"a", 1)
+    second.open()
+    assert second.oldest() is None
+    assert drained(first) == [b"a"]
+
+
+def test_a_claim_is_exclusive(tmp_path):
+    """Of two that want a dead process's folder, one gets it."""
+    Folder.create(tmp_path, "1").disown()
+    first, second = Folder.claim(tmp_path / "1"), Folder.claim(tmp_path / "1")
+    assert first is not None
+    assert second is None
+    first.release()
+
+
+def test_half_a_file_and_foreign_files_are_no_batches(tmp_path):
+    """What a kill left half written is removed with the folder; what is not ours stays."""
+    folder = Folder.create(tmp_path, "1")
+    folder.write(b"whole", 1)
+    (tmp_path / "1" / "0000000001-1.tmp").write_bytes(b"ha")
+    (tmp_path / "1" / "notes.msgpack").write_bytes(b"mine")
+    assert [batch.read() for batch in folder.batches()] == [b"whole"]
+    folder.release()
+    assert files(tmp_path) == ["0000000000-1.msgpack", "notes.msgpack"]
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_batch_that_somebody_took_away_is_discarded_once(tmp_path):
+    """Reading says that it is gone; discarding it twice is noticed."""
+    outbox = Outbox(Tally(), spool=spool(tmp_path))
+    outbox.append(b"a", 1)
+    batch = outbox.oldest()
+    next(tmp_path.rglob("*.msgpack")).unlink()
+    with pytest.raises(FileNotFoundError):
+        batch.read()
+    assert outbox.discard(batch)
+    assert not outbox.discard(batch)
+
+
+def test_only_the_user_can_look_into_the_spool(tmp_path):
+    """What a run measures is nobody else's business."""
+    Outbox(Tally(), spool=spool(tmp_path)).append(b"a", 1)
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
