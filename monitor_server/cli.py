@@ -4,6 +4,7 @@ import argparse
 import importlib
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -56,6 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     demo_parser = commands.add_parser("demo", help="watch a real run rise, degrade and die")
     demo.add_arguments(demo_parser)
     demo_parser.set_defaults(command=demo.run)
+    sync = commands.add_parser("sync", help="send what trainers have left on disk")
+    sync.add_argument("folder", nargs="?", help="spool (RLVITALS_SPOOL_DIR, else the one in your cache)")
+    sync.add_argument("--url", default="http://127.0.0.1:8600", help="address of the collector")
+    sync.set_defaults(command=_sync)
     backtest = importlib.import_module("monitor_server.backtest")
     backtest_parser = commands.add_parser("backtest", help="say what the detectors would have said about old runs")
     backtest.add_arguments(backtest_parser)
@@ -79,6 +84,12 @@ def _serve(arguments: argparse.Namespace) -> int:
         print(f"rlvitals is listening on {address} and writes to {settings.database_url}; Ctrl-C ends it", flush=True)
         Server(app, log_level="warning").run(sockets=[listening])
     return 0
+
+
+def _sync(arguments: argparse.Namespace) -> int:
+    # A process of its own, because the collector's package knows the SDK's wire schema and no more.
+    command = [sys.executable, "-m", "trainer_hooks.sync", "--url", arguments.url]
+    return subprocess.call([*command, *([arguments.folder] if arguments.folder else [])])  # noqa: S603 - our own module
 
 
 def _settings(given: Mapping[str, object]) -> Settings:

@@ -1,4 +1,4 @@
-"""``python -m trainer_hooks.sync [FOLDER]``: sends what trainers have left on disk; while they live they send it themselves.
+"""``python -m trainer_hooks.sync [FOLDER]``: sends what trainers that no longer live have left on disk.
 
 A folder whose trainer still lives is left alone, and so is one that another process is sending.
 """

@@ -1,0 +1,33 @@
+"""A trainer for others to kill: logs as many steps as it is granted on stdin, and says when it logged each.
+
+``python -m tests.faults.trainer [first step]``; run, rank and addresses come from the environment. A line of stdin is a
+number of steps; its end is the run's end.
+"""
+
+import sys
+import time
+
+import trainer_hooks
+from trainer_hooks.delivery import transport
+
+# Collectors come back within a second here; how the delays grow is tested elsewhere.
+transport.LONGEST_DELAY_SECONDS = 0.2
+
+
+def main() -> int:
+    """Train until stdin ends."""
+    step = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    with trainer_hooks.connect(config={"seed": 1}) as monitor:
+        print("ready", flush=True)  # noqa: T201 - told to the test
+        for grant in sys.stdin:
+            for _ in range(int(grant)):
+                monitor.log_step(step, {"x": step / 3})
+                print(step, time.time(), flush=True)  # noqa: T201 - told to the test
+                step += 1
+                time.sleep(0.002)
+    print("lost", monitor._tally.lost_records, flush=True)  # noqa: T201 - told to the test
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
