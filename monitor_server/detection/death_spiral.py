@@ -13,10 +13,16 @@ from monitor_server.detection.statistics import Cusum, History, median
 __all__ = ["DeathSpiral"]
 
 RATIOS = ("ratio/p999", "ratio/max")
-SOFT_DRIFT, HARD_DRIFT = 0.05, 0.10  # nats per token: draw-ups that open the gate, and that stand in for it
+SOFT_DRIFT, FAR_PAIRED, HARD_DRIFT = (
+    0.05,
+    0.08,
+    0.10,
+)  # nats per token: rises that open the gate, and that stand in for A
+SUDDEN_ACCELERATION, SUDDEN_SURGE = 12.0, 10.0
 MUTED_ROWS = 8  # an optimiser that has just been restored jumps
-RECENT = 5  # rows whose median must stand above the baseline, so that spikes do not count
+RECENT = 3  # rows whose median must stand above the baseline, so that spikes do not count
 RELEASE_ROWS = 50
+LASTING_ROWS = 5  # of paired drift, before a surge alone may page: decay comes before acceleration
 
 
 class DeathSpiral(StreamDetector):
@@ -26,12 +32,14 @@ class DeathSpiral(StreamDetector):
     c_l for −likelihood of correct responses, c_H for entropy, c_d for the paired entropy change (slack 0.6 each); c_g
     for the log gradient norm before clipping and c_r for the log ratio tail (slack 0.8).
     A = max(min(c_l, c_H), min(max(c_l, c_H), c_d)), or the one there is, which may then page the sudden kind only;
-    B = max(c_g if the median of 5 rows is 1.5 times the baseline, c_r if 1.22 times).
-    Pages if drift was ever seen and A > 4 and B > 4; or both draw-ups > 0.10 nat and B > 3; or A > 12 and B > 10,
-    a sudden blow-up. Holds until 50 rows with B = 0 and the draw-up halved, or a rewind to before the onset.
+    B = max(c_g if the median of 3 rows is 1.5 times the baseline, c_r if 1.22 times). Norms and ratios do not
+    accumulate, so their noise is taken as white.
+    Pages if drift was ever seen and A > 3 and B > 3; or both draw-ups > 0.10 nat, or a paired drift of 5 rows and
+    0.08 nat, and B > 5; or A > 12 and B > 10, a sudden blow-up. Holds until 50 rows with B = 0 and the draw-up
+    halved, or a rewind to before the onset.
 
-    At defaults, on authored benign runs of 300 steps: pages in 0.4 to 0.8 % of them, with a median of 14 to 16 steps
-    left. Blow-ups that take 3 to 8 steps leave 0 to 6 steps, whatever the method.
+    At defaults it pages in about one authored benign run of 200, with a median of 17 steps left
+    (docs/detection-results.md). Blow-ups that take 3 to 8 steps leave 0 to 6 steps, whatever the method.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase III) and Definition 5.1.
@@ -41,7 +49,7 @@ class DeathSpiral(StreamDetector):
     severity = Severity.CRITICAL
     reads = ("entropy/mean", "likelihood/correct", "entropy/paired_delta", "grad/norm", "ratio/p999")
 
-    def __init__(self, *, acceleration: float = 4.0, surge: float = 4.0) -> None:
+    def __init__(self, *, acceleration: float = 3.0, surge: float = 3.0) -> None:
         super().__init__()
         self.acceleration = acceleration
         self.surge = surge
@@ -51,10 +59,15 @@ class DeathSpiral(StreamDetector):
             "entropy": _Surge(turn=3, slack=0.6, floor=0.002),
             "unlikelihood": _Surge(turn=4, slack=0.6, floor=0.002),
             "paired": _Surge(turn=5, slack=0.6, floor=1e-5, trend=False),
-            "gradient": _Surge(turn=6, slack=0.8, floor=0.05, length=60, lag=8, trend=False, least_rise=math.log(1.5)),
-            "ratio": _Surge(turn=7, slack=0.8, floor=0.02, length=60, lag=8, trend=False, least_rise=math.log(1.22)),
+            "gradient": _Surge(
+                turn=6, slack=0.8, floor=0.05, momentum=False, length=60, lag=8, trend=False, least_rise=math.log(1.5)
+            ),
+            "ratio": _Surge(
+                turn=7, slack=0.8, floor=0.02, momentum=False, length=60, lag=8, trend=False, least_rise=math.log(1.22)
+            ),
         }
         self.drifted = False
+        self.paired_rows = 0
         self.onset: int | None = None
         self.peak = 0.0
         self.calm = 0
@@ -63,6 +76,7 @@ class DeathSpiral(StreamDetector):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         drifts = [*self.paired.update(observation), *self.level.update(observation)]
+        self.paired_rows = self.paired_rows + 1 if self.paired.active else 0
         self.muted = max(0, self.muted - 1)
         for name, value in _read(observation.signals).items():
             if not (self.muted and name in ("gradient", "ratio")):
@@ -91,9 +105,12 @@ class DeathSpiral(StreamDetector):
         if self.drifted and self._is_corroborated() and a > self.acceleration and b > self.surge:
             return "drift, acceleration and surge"
         far = self.level.has_likelihood and drift > max(HARD_DRIFT, self.level.measure()[1])
-        if far and b > 0.75 * self.surge:
+        if far and b > self.surge + 2.0:
             return "large drift and surge"
-        if a > 3 * self.acceleration and b > 2.5 * self.surge:
+        lasting = self.paired_rows > LASTING_ROWS and self.paired.rise > FAR_PAIRED
+        if lasting and b > self.surge + 2.0:
+            return "paired drift and surge"
+        if a > SUDDEN_ACCELERATION and b > SUDDEN_SURGE:
             return "sudden"
         return ""
 
@@ -133,7 +150,7 @@ class DeathSpiral(StreamDetector):
             rule=rule or "held",
             agreeing=[name for name, value in parts.items() if value > self.acceleration],
             onset=[self.onset, observation.step],
-            arithmetic="A = max(min(c_l, c_H), min(max(c_l, c_H), c_d)) > 4 and B = max(c_g, c_r) > 4",
+            arithmetic="A = max(min(c_l, c_H), min(max(c_l, c_H), c_d)) > 3 and B = max(c_g, c_r) > 3",
         )
 
     def _resume(self, step: int) -> None:
@@ -161,10 +178,11 @@ class _Surge(Stateful):
         trend: bool = True,
         least_rise: float = -math.inf,
         turn: int,
+        momentum: bool = True,
     ) -> None:
         self.trend = trend
         self.least_rise = least_rise
-        self.history = History(length=length, lag=lag, floor=floor, turn=turn)
+        self.history = History(length=length, lag=lag, floor=floor, turn=turn, momentum=momentum)
         self.cusum = Cusum(slack=slack, cap=3.0)
 
     def update(self, x: float, step: int) -> None:

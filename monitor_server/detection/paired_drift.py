@@ -16,12 +16,12 @@ class PairedDrift(StreamDetector):
 
     S ← max(0, S + clip(dH / σ, ±4) − 0.25), where dH is the mean over held-out contexts of entropy after the update
     minus before it, and σ its noise times the long-run factor √((1 + ρ) / (1 − ρ)), for an optimiser's momentum makes
-    neighbouring updates alike. A warning needs S > 12 and a rise of at least 0.03 nat since S left zero; it ends after
-    25 quiet rows (S < 4). Both models see the same contexts, so prompts, curriculum and length cancel.
+    neighbouring updates alike. A warning needs S > 7 and a rise of at least 0.06 nat since S left zero; it ends after
+    25 quiet rows (S < 7/3). Both models see the same contexts, so prompts, curriculum and length cancel.
 
-    At defaults, on authored benign runs of 300 steps: warns in 4.2 % of them, mostly where exploration truly rises and
-    then saturates; median lead 42 steps on slow failures (docs/detection.md). Without the paired channel use
-    `LikelihoodDrift`.
+    The two bounds divide the work: σ keeps noise out, the rise keeps out what is too small to matter. At defaults
+    it warns in about one authored benign run of thirty, mostly where exploration truly rises and then saturates, with a
+    median lead of 45 steps on slow failures (docs/detection-results.md). Without the channel: `LikelihoodDrift`.
 
     Args:
         threshold: S at which to warn, in σ.
@@ -35,7 +35,7 @@ class PairedDrift(StreamDetector):
     severity = Severity.WARNING
     reads = (SIGNAL,)
 
-    def __init__(self, *, threshold: float = 12.0, least_rise: float = 0.03) -> None:
+    def __init__(self, *, threshold: float = 7.0, least_rise: float = 0.06) -> None:
         super().__init__()
         self.threshold = threshold
         self.least_rise = least_rise

@@ -10,12 +10,14 @@ from monitor_server.detection.departure import Departure, Size
 from monitor_server.detection.joint_departure import JointDeparture
 from monitor_server.detection.mechanisms import Mechanisms
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.detection.statistics import median
+from monitor_server.detection.statistics import Ema, median
 
 __all__ = ["RunCollapsed"]
 
 REWARD = "reward/mean"
 GROUPS = "reward/zero_std_frac"
+SINCE_BEST = {"entropy": "entropy/mean", "length": "length/mean", "off-policy": "ratio/clip_frac"}
+CHANGED = 1.5  # times what it was when the reward was best
 FAST = Size(factor=0.5, least=0.02, errors=3.0, rows=2)
 
 
@@ -24,7 +26,8 @@ class RunCollapsed(StreamDetector):
 
     Slow: for 3 rows the median of the newest 5, 10 or 20 rewards lies under half of the best median of 20 (from 6 on),
     by more than five standard errors of such a median (1.25 σ / √n), and another mechanism departed meanwhile; a
-    gradient of exactly zero and groups without variance count. Fast: two rows of reward under half of the baseline by
+    gradient of exactly zero, groups without variance, and entropy, length or clip share at 1.5 times what it was at
+    the best reward count. Fast: two rows of reward under half of the baseline by
     three deviations, while two other mechanisms depart. Half is counted from the run's floor (0, or the lowest reward
     where rewards are negative). Medians, because rewards that are mostly zero have averages that peak by luck: with an
     average and no second mechanism, one healthy run in five is paged. It ends when the median is above three quarters.
@@ -44,6 +47,8 @@ class RunCollapsed(StreamDetector):
         self.fast = Departure(FAST)
         self.groups = Departure(Size(least=0.2))
         self.mechanisms = Mechanisms()
+        self.averages = {name: Ema(0.2) for name in SINCE_BEST}
+        self.at_best: dict[str, float] = {}
         self.best: float | None = None
         self.best_step: int | None = None
         self.level = 0.0
@@ -54,7 +59,9 @@ class RunCollapsed(StreamDetector):
         self.active = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        moved = self._moved(observation)
+        # The distance to the reference grows in healthy runs too.
+        departed = set(self.mechanisms.update(observation)) - {"reward", "reference"}
+        moved = departed | self._silenced(observation) | self._changed_since_best(observation)
         reward = finite(observation.signals, REWARD)
         if reward is None:
             return ()
@@ -67,20 +74,28 @@ class RunCollapsed(StreamDetector):
             plateau = median(values[-self.PLATEAU_ROWS :])
             if self.best is None or plateau > self.best:
                 self.best, self.best_step = plateau, observation.step
-        self._judge(moved, observation.step, fell=fell)
+                self.at_best = {name: e.value for name, e in self.averages.items() if e.value is not None}
+        self._judge(moved, observation.step, suddenly=fell and len(departed) > 1, fell=fell)
         return [self._dead(observation)] if self.active else ()
 
-    def _moved(self, observation: Observation) -> set[str]:
-        """Give the other mechanisms that departed; the distance to the reference grows in healthy runs too."""
-        moved = set(self.mechanisms.update(observation)) - {"reward", "reference"}
-        if finite(observation.signals, "grad/norm") == 0.0:
-            moved.add("gradient")
+    def _silenced(self, observation: Observation) -> set[str]:
+        """Give the signs that nothing is learned any more: a gradient of exactly zero, groups without variance."""
+        signs = {"gradient"} if finite(observation.signals, "grad/norm") == 0.0 else set()
         silent = finite(observation.signals, GROUPS)
-        if silent is not None and self.groups.update(silent):
-            moved.add("groups")
-        return moved
+        return signs | {"groups"} if silent is not None and self.groups.update(silent) else signs
 
-    def _judge(self, moved: set[str], step: int, *, fell: bool) -> None:
+    def _changed_since_best(self, observation: Observation) -> set[str]:
+        """Give the mechanisms far above what they were at the best reward: slow changes are their own baseline soon."""
+        changed = set()
+        for name, signal in SINCE_BEST.items():
+            value = finite(observation.signals, signal)
+            level = self.averages[name].value if value is None else self.averages[name].update(value)
+            before = self.at_best.get(name)
+            if level is not None and before is not None and level > CHANGED * before > 0.0:
+                changed.add(name)
+        return changed
+
+    def _judge(self, moved: set[str], step: int, *, suddenly: bool, fell: bool) -> None:
         low = self._is_low()
         self.below = self.below + 1 if low else 0
         if not (low or fell or self.active):
@@ -88,7 +103,6 @@ class RunCollapsed(StreamDetector):
             return
         self.since = step if self.since is None else self.since
         self.agreeing = sorted({*self.agreeing, *moved})
-        suddenly = fell and len(moved - {"gradient", "groups"}) > 1
         if suddenly or (self.below >= self.ROWS and self.agreeing):
             self.active = True
         elif self._share() > self.BACK:

@@ -108,10 +108,21 @@ class History(Stateful):
         least: Values that a baseline needs.
         floor: Smallest noise scale, in the signal's unit: what is too small to matter.
         turn: Which row of eight estimates the scale anew, so that a detector's histories do not all do it at once.
+        momentum: Whether the signal accumulates, so that its noise is judged by how far a sum of it wanders.
     """
 
-    def __init__(self, length: int = 60, lag: int = 5, least: int = 8, floor: float = 1e-9, turn: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        length: int = 60,
+        lag: int = 5,
+        least: int = 8,
+        floor: float = 1e-9,
+        turn: int = 0,
+        momentum: bool = True,
+    ) -> None:
         self.lag = lag
+        self.momentum = momentum
         self.turn = turn
         self.least = least
         self.floor = floor
@@ -127,7 +138,8 @@ class History(Stateful):
         if len(self.values) >= self.least and (self.seen <= 20 or self.seen % 8 == self.turn):  # noqa: PLR2004 - see above
             values = list(self.values)
             small_sample = 1.0 + 4.0 / len(values)
-            self.scale = max(self.floor, noise_scale(values) * long_run_factor(values) * small_sample)
+            long_run = long_run_factor(values) if self.momentum else 1.0
+            self.scale = max(self.floor, noise_scale(values) * long_run * small_sample)
 
     def clear(self) -> None:
         """Forget the values, keep the scale: the level changed its meaning, the noise did not."""
@@ -207,5 +219,5 @@ def long_run_factor(values: Sequence[float]) -> float:
     if power <= 0.0:
         return 1.0
     rho = sum(map(mul, rest, rest[1:])) / power + 4.0 / n  # bias of a detrended estimate
-    rho = max(0.0, min(0.75, rho))
+    rho = max(0.0, min(0.75, float(rho)))
     return math.sqrt(1.0 + rho) / (1.0 - rho)
