@@ -1,11 +1,12 @@
 """Watches a plain PyTorch loop: each ``optimizer.step()`` becomes a step. Knows no framework but torch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, SupportsFloat
 
 import torch
 
 import trainer_hooks
+from trainer_hooks.actions import ActionPolicy, Decision
 from trainer_hooks.callbacks.guard import Guard
 
 __all__ = ["LoopWatch"]
@@ -28,11 +29,20 @@ class LoopWatch:
         optimizer: Any torch optimiser.
         monitor: From `trainer_hooks.connect`; closed when the block ends.
         first_step: Number of the first step; the checkpoint's plus 1 when training resumes.
+        policy: What to do about alerts; its ``take`` has to be the monitor's ``on_alert``. The loop is yours: look
+            at ``decisions`` after each step and do what they say.
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, monitor: "trainer_hooks.Monitor", *, first_step: int = 1
+        self,
+        optimizer: torch.optim.Optimizer,
+        monitor: "trainer_hooks.Monitor",
+        *,
+        first_step: int = 1,
+        policy: ActionPolicy | None = None,
     ) -> None:
+        self.decisions: Sequence[Decision] = ()
+        self._policy = policy
         self._monitor = monitor
         self._guard = Guard()
         self._step = first_step
@@ -87,5 +97,8 @@ class LoopWatch:
     def _after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         scalars, rollouts = self._scalars, self._rollouts
         self._scalars, self._rollouts = {}, None
+        with self._guard:
+            self.decisions = self._policy.due() if self._policy else ()
+            scalars |= {f"action/{decision.action}": 1.0 for decision in self.decisions}
         self._monitor.log_step(self._step, scalars, rollouts=rollouts, policy_version=self._step - 1)
         self._step += 1

@@ -16,9 +16,11 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 import trainer_hooks
+from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
 from trainer_hooks.callbacks.step_capture import StepCapture
+from trainer_hooks.callbacks.trainer_actions import TrainerActions
 from trainer_hooks.callbacks.trl_capture import TokenCapture
 
 __all__ = ["VitalsCallback"]
@@ -39,6 +41,7 @@ class VitalsCallback(TrainerCallback):
             resumed training continue its run.
         api_key: Key with the scope ingest.
         on_alert: Called with each alert that fires on the run, in a background thread.
+        policy: What to do about alerts. With a monitor of your own, give ``policy.take`` to its ``on_alert``.
     """
 
     library = "transformers"
@@ -52,13 +55,17 @@ class VitalsCallback(TrainerCallback):
         run: str | None = None,
         api_key: str | None = None,
         on_alert: "Callable[[trainer_hooks.AlertNotice], object] | None" = None,
+        policy: ActionPolicy | None = None,
     ) -> None:
         self._monitor = monitor
         self._is_own = monitor is None
         self._connect_to = functools.partial(
-            trainer_hooks.connect, url=url, project=project, api_key=api_key, on_alert=on_alert
+            trainer_hooks.connect, url=url, project=project, api_key=api_key, on_alert=self._note_alert
         )
         self._run = run
+        self._on_alert = on_alert
+        self._policy = policy
+        self._actions: TrainerActions | None = None
         self._guard = Guard()
         self._capture: StepCapture | None = None
 
@@ -80,6 +87,7 @@ class VitalsCallback(TrainerCallback):
         with self._guard:
             self._capture = self.capture_of(trainer)
             self._capture.install()
+            self._actions = TrainerActions(self._policy, trainer) if self._policy else None
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -88,6 +96,14 @@ class VitalsCallback(TrainerCallback):
         with self._guard:
             if self._capture is not None:
                 self._capture.begin_step()
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Leave the update out where the policy says so."""
+        with self._guard:
+            if self._actions is not None:
+                self._actions.before_update(kwargs["model"])
 
     def on_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -107,6 +123,9 @@ class VitalsCallback(TrainerCallback):
         with self._guard:
             if state.is_world_process_zero:
                 scalars = self._capture.scalars()
+        with self._guard:
+            if self._actions is not None:
+                scalars |= {f"action/{name}": 1.0 for name in self._actions.after_step(args, state, control)}
         if self._guard.errors:
             scalars["hooks/adapter_errors"] = float(self._guard.errors)
         self._monitor.log_step(state.global_step, scalars, rollouts=rollouts, policy_version=state.global_step - 1)
@@ -121,6 +140,12 @@ class VitalsCallback(TrainerCallback):
             found = capture.logged(logs) if capture else canonical(logs, TRANSFORMERS, prefix=self.library)
             if found:
                 self._monitor.log_step(state.global_step, found)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Remember a healthy checkpoint to go back to."""
+        with self._guard:
+            if self._actions is not None and self._monitor is not None:
+                self._actions.note_checkpoint(args, state, self._monitor.phase)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -147,7 +172,13 @@ class VitalsCallback(TrainerCallback):
     def _release(self) -> None:
         if self._capture is not None:
             self._capture.remove()
-        self._capture = None
+        self._capture = self._actions = None
+
+    def _note_alert(self, alert: "trainer_hooks.AlertNotice") -> None:
+        if self._policy is not None:
+            self._policy.take(alert)
+        if self._on_alert is not None:
+            self._on_alert(alert)
 
 
 def _calling_trainer(callback: TrainerCallback) -> Any:

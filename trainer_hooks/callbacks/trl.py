@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import trainer_hooks
+from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks import transformers
 from trainer_hooks.callbacks.step_capture import StepCapture
 from trainer_hooks.callbacks.trl_capture import TokenCapture
@@ -34,6 +35,7 @@ class VitalsCallback(transformers.VitalsCallback):
             resumed training continue its run.
         api_key: Key with the scope ingest.
         on_alert: Called with each alert that fires on the run, in a background thread.
+        policy: What to do about alerts. With a monitor of your own, give ``policy.take`` to its ``on_alert``.
         correct: Name of the reward function whose positive value says that a response is correct. Without it a
             response is correct where its weighted reward is positive: name it if you also reward format or length.
         control_ids: Token ids of your protocol, such as the opening of a tool call.
@@ -50,10 +52,11 @@ class VitalsCallback(transformers.VitalsCallback):
         run: str | None = None,
         api_key: str | None = None,
         on_alert: "Callable[[trainer_hooks.AlertNotice], object] | None" = None,
+        policy: ActionPolicy | None = None,
         correct: str | None = None,
         control_ids: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(monitor, url=url, project=project, run=run, api_key=api_key, on_alert=on_alert)
+        super().__init__(monitor, url=url, project=project, run=run, api_key=api_key, on_alert=on_alert, policy=policy)
         self._correct = correct
         self._control_ids = control_ids
 

@@ -1,0 +1,118 @@
+import json
+
+import pytest
+import tiny_trl
+import torch
+from transformers import TrainerCallback
+
+from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.callbacks.torch_loop import LoopWatch
+from trainer_hooks.callbacks.trainer_actions import STOP_FILE
+from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
+from trainer_hooks.wire import AlertNotice, Receipt, decode_record
+
+
+class Flush(TrainerCallback):
+    """Waits after each step until the collector has answered, so that alerts come at known steps."""
+
+    def __init__(self, monitor):
+        self.monitor = monitor
+
+    def on_step_end(self, args, state, control, **kwargs):  # noqa: ARG002 - the event's signature
+        """Wait."""
+        assert self.monitor.flush()
+
+
+@pytest.fixture
+def alarm(collector):
+    """Let the collector call the run sick from a step on."""
+
+    def alarm(from_step):
+        notice = AlertNotice(id="a", kind="drift", severity="critical", opened_step=from_step, summary="it falls")
+
+        def receipt(batch):
+            is_sick = any(decode_record(raw).step >= from_step for raw in batch.records)
+            phase = "decay" if is_sick else "healthy"
+            return Receipt(run_id="r", accepted=len(batch.records), phase=phase, alerts=[notice] if is_sick else [])
+
+        collector.receipt = receipt
+
+    return alarm
+
+
+@pytest.fixture
+def train(tmp_path, connect):
+    """Train with a policy of one rule for critical alerts."""
+
+    def train(action, *, dry_run=False, **options):
+        policy = ActionPolicy({"critical": action}, dry_run=dry_run)
+        monitor = connect(on_alert=policy.take)
+        callbacks = [VitalsCallback(monitor, policy=policy), Flush(monitor)]
+        trainer = tiny_trl.trainer(tmp_path, callbacks, **options)
+        trainer.train()
+        assert monitor.flush()
+        return trainer
+
+    return train
+
+
+def test_stop_ends_training_and_leaves_the_last_healthy_checkpoint(train, alarm, tmp_path, steps):
+    """The alert of step 3 stops training after step 4; the file names the checkpoint from before the alert."""
+    alarm(3)
+    trainer = train("stop", max_steps=20, save_strategy="steps", save_steps=1)
+    assert trainer.state.global_step == 4
+    told = json.loads((tmp_path / STOP_FILE).read_text())
+    assert told["step"] == 4
+    assert told["reason"] == "critical drift since step 3: it falls"
+    assert told["last_healthy_checkpoint"] == str(tmp_path / "checkpoint-2")
+    assert steps()[4]["action/stop"] == 1
+
+
+def test_a_dry_run_changes_nothing(train, alarm, tmp_path):
+    """Training goes on to its end."""
+    alarm(1)
+    assert train("stop", dry_run=True, max_steps=3).state.global_step == 3
+    assert not (tmp_path / STOP_FILE).exists()
+
+
+def test_checkpoint_saves_one(train, alarm, tmp_path):
+    """Once for an alert, not at every step."""
+    alarm(1)
+    train("checkpoint", max_steps=4)
+    assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
+
+
+def test_skip_update_leaves_the_weights_as_they_are(train, alarm, tmp_path):
+    """The third of three updates is left out: the weights are those of two, with the learning rates of three."""
+    alarm(1)
+    skipped = train("skip_update", max_steps=3, lr_scheduler_type="constant")
+    two = tiny_trl.trainer(tmp_path, max_steps=2, lr_scheduler_type="constant")
+    two.train()
+    assert tiny_trl.weights(skipped) == tiny_trl.weights(two)
+
+
+def test_enable_llds_turns_the_regulariser_on(train, alarm, steps):
+    """From 0 to its default, from the step after the alert was acted on."""
+    alarm(1)
+    options = {"kind": LLDSGRPOTrainer, "config_of": LLDSConfig, "num_iterations": 2, "llds_coef": 0.0}
+    trainer = train("enable_llds", **options)
+    assert trainer.llds_coef == 0.1
+    assert [step for step, signals in steps().items() if "loss/llds" in signals] == [3, 4]
+
+
+def test_a_loop_is_told(alarm, connect):
+    """After the step that follows the alert the decision stands on the watch."""
+    alarm(1)
+    policy = ActionPolicy({"critical": "stop"}, dry_run=False)
+    monitor = connect(on_alert=policy.take)
+    weight = torch.nn.Parameter(torch.tensor(1.0))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    taken = 0
+    with LoopWatch(optimizer, monitor, policy=policy) as watch:
+        while not any(decision.action == "stop" for decision in watch.decisions):
+            weight.grad = torch.tensor(1.0)
+            optimizer.step()
+            taken += 1
+            assert monitor.flush()
+    assert taken == 2

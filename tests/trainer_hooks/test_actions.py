@@ -1,0 +1,44 @@
+import pytest
+
+from trainer_hooks import ConfigurationError
+from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.wire import AlertNotice
+
+
+def alert(name="a", *, kind="likelihood_drift", severity="critical"):
+    """An alert that fires."""
+    return AlertNotice(id=name, kind=kind, severity=severity, opened_step=3, summary="it falls")
+
+
+def test_a_dry_run_only_says_what_it_would_do(caplog):
+    """The default logs and decides nothing."""
+    policy = ActionPolicy({"critical": "stop"})
+    policy.take(alert())
+    assert policy.due() == []
+    assert "would stop, because of critical likelihood_drift since step 3: it falls" in caplog.text
+
+
+def test_the_kind_wins_over_the_severity():
+    """A rule for the kind, else one for the severity, else nothing."""
+    policy = ActionPolicy({"critical": "stop", "stagnation": "checkpoint"}, dry_run=False)
+    policy.take(alert("a", kind="stagnation"))
+    policy.take(alert("b"))
+    policy.take(alert("c", severity="warning"))
+    assert [decision.action for decision in policy.due()] == ["checkpoint", "stop"]
+
+
+def test_an_alert_is_acted_on_once_and_again_when_it_grows_worse():
+    """The collector repeats what fires; a warning that becomes critical is news."""
+    policy = ActionPolicy({"warning": "checkpoint", "critical": "stop"}, dry_run=False)
+    policy.take(alert(severity="warning"))
+    policy.take(alert(severity="warning"))
+    assert [decision.action for decision in policy.due()] == ["checkpoint"]
+    assert policy.due() == []
+    policy.take(alert(severity="critical"))
+    assert [decision.action for decision in policy.due()] == ["stop"]
+
+
+def test_an_unknown_action_is_refused():
+    """The message names what there is."""
+    with pytest.raises(ConfigurationError, match="'notify'"):
+        ActionPolicy({"critical": "panic"})
