@@ -4,6 +4,7 @@ Tool-integrated GRPO (eq. 1) with an optional KL term and LLDS (eq. 4 to 7). Wha
 public SDK and nothing else; what it draws comes from generators of its own.
 """
 
+import copy
 import random
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ class Trainer:
     def __init__(self, config: Config, model: PolicyModel) -> None:
         self.config = config
         self.model = model
-        self.reference = _frozen_copy(model) if config.kl > 0 else None
+        self.reference = copy.deepcopy(model).requires_grad_(requires_grad=False) if config.kl > 0 else None
         self.optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=0.0)
         self.generator = torch.Generator().manual_seed(config.seed)
         self.world = World(vocabulary_of(config), seed=config.world_seed, long_form=config.long_form)
@@ -180,12 +181,6 @@ def _kl(reference: PolicyModel, batch: TrainingBatch, rows: Tensor, logprobs: Te
         held, _ = token_statistics(reference, batch.tokens[rows], mask)
     log_ratio = (held - logprobs) * mask
     return (log_ratio.exp() - log_ratio - 1).sum() / mask.sum().clamp(min=1)
-
-
-def _frozen_copy(model: PolicyModel) -> PolicyModel:
-    copy = PolicyModel(model.shape)
-    copy.load_state_dict(model.state_dict())
-    return copy.requires_grad_(requires_grad=False)
 
 
 def _split(rollout: Rollout, at: int) -> tuple[Rollout, Rollout]:
