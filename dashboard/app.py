@@ -36,13 +36,7 @@ INDEX: Final = """<!DOCTYPE html>
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <title>{%title%}</title>
     <link rel="icon" href="/assets/favicon.svg" type="image/svg+xml">
-    <script>
-      document.head.append(Object.assign(document.createElement("link"), {
-        rel: location.pathname === "/" ? "prefetch" : "preload",
-        as: "script",
-        href: "/_dash-component-suites/plotly/package_data/plotly.min.js",
-      })); // the largest script by far, else asked for only when the first figure is there
-    </script>
+    <link rel="prefetch" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
     <style>STYLE</style>
     {%css%}
   </head>

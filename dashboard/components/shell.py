@@ -1,11 +1,16 @@
 """What surrounds every page: the bar at the top, and the plain messages when a page cannot be drawn."""
 
+from textwrap import shorten
+from typing import Final
+
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
 
 __all__ = ["message", "shell"]
+
+LONGEST_DETAIL: Final = 300
 
 
 def shell() -> Component:
@@ -34,7 +39,7 @@ def message(title: str, detail: str) -> Component:
         role="alert",
         children=[
             html.H1(title),
-            html.P(detail),
+            html.P(shorten(detail, LONGEST_DETAIL, placeholder=" …")),
             html.P([html.A("Try again", href="", className="button"), dcc.Link("All runs", href="/")]),
         ],
     )

@@ -30,7 +30,7 @@ def signal_traces(line: Line, series: Series, *, axis: str, is_log: bool) -> lis
         "name": line.signal,
         "x": list(steps),
         "y": [value if ok else None for value, ok in zip(values, is_drawn, strict=True)],
-        "line": {"color": line.colour, "width": 1.6},
+        "line": {"color": line.colour, "width": 1.6, "dash": "2px,3px" if line.is_dotted else "solid"},
         "marker": {"size": 4, "color": line.colour},
         "connectgaps": False,
         "hovertemplate": "%{y:.4g}",

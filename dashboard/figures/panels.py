@@ -17,12 +17,16 @@ SUMMED_SIGNAL: Final = "entropy/paired_delta"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One signal as a line; ``is_sum`` when the panel shows its running sum over updates."""
+    """One signal as a line; ``is_sum`` when the panel shows its running sum over updates.
+
+    Dotted where two signals often coincide, so that both are seen.
+    """
 
     signal: str
     label: str
     colour: str = PRIMARY
     is_sum: bool = False
+    is_dotted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ PANELS: Final = (
         needs="the trainer's own metrics",
         lines=(
             Line(signal="reward/mean", label="mean"),
-            Line(signal="reward/correct_frac", label="share correct", colour=SECONDARY),
+            Line(signal="reward/correct_frac", label="share correct", colour=SECONDARY, is_dotted=True),
         ),
     ),
     Panel(
@@ -75,10 +79,7 @@ PANELS: Final = (
         unit="nats/token",
         level="L3",
         needs="token entropies from the loss",
-        lines=(
-            Line(signal="entropy/mean", label="mean"),
-            Line(signal="entropy/p95", label="95 %", colour=SECONDARY),
-        ),
+        lines=(Line(signal="entropy/mean", label="mean"),),
     ),
     Panel(
         title="Paired entropy change",

@@ -19,6 +19,7 @@ TITLE_PIXELS: Final = 32
 STRIP_PIXELS: Final = 20
 ALERT_PIXELS: Final = 20
 MARGIN: Final = {"l": 52, "r": 14, "t": 6, "b": 44, "pad": 0}
+STROKES: Final = {False: "━", True: "┅"}
 FLOOR_PIXELS: Final = 8
 
 Figure = dict[str, object]
@@ -159,7 +160,7 @@ def _notes(row: Row, series: Mapping[str, Series]) -> list[Figure]:
     """Give the panel's title, which is also its legend, and for an unobserved panel what it needs."""
     faint = LIGHT["faint"]
     seen = [line for line in row.panel.lines if line.signal in series]
-    legend = [f'<span style="color:{line.colour}">━ {line.label}</span>' for line in seen]
+    legend = [f'<span style="color:{line.colour}">{STROKES[line.is_dotted]} {line.label}</span>' for line in seen]
     unit = [f'<span style="color:{faint}">{row.panel.unit}</span>'] if row.panel.unit else []
     parts = [f"<b>{row.panel.title}</b>", *(legend + unit if row.axis else [])]
     place: Figure = {"xref": "paper", "yref": "paper", "showarrow": False}
