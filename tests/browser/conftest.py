@@ -17,9 +17,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The browser, started once."""
+    """The browser, started once a module: while it lives, Playwright's event loop forbids every other in this thread."""
     path = shutil.which("chromium")
     if path is None:
         say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
