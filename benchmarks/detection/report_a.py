@@ -6,9 +6,12 @@ import numpy as np
 
 from benchmarks.detection.authored import (
     DEVELOPMENT_SEEDS,
+    benign,
     benign_kinds,
+    displacement,
     displacement_kinds,
     failure_kinds,
+    failures,
     generator_hash,
 )
 from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD
@@ -44,6 +47,7 @@ def sections(suite: AuthoredSuite) -> list[Section]:
                 _failure_table(suite.runs),
                 _twin_table(suite.twins),
                 _engine_table(suite),
+                _kind_table(),
             ],
         ),
         Section(
@@ -193,6 +197,16 @@ def _engine_table(suite: AuthoredSuite) -> Table:
         ["given every row twice", f"{suite.probes - suite.duplicate_mismatches} {same}"],
     ]
     return Table(title="The engine", header=("what", "measured"), rows=rows)
+
+
+def _kind_table() -> Table:
+    groups = {"benign": benign.KINDS, "displacement": displacement.KINDS, "failure": failures.KINDS}
+    rows = [
+        [f"{group}/{name}", (kind.__doc__ or "").split("\n")[0]]
+        for group, kinds in groups.items()
+        for name, kind in kinds.items()
+    ]
+    return Table(title="The kinds", header=("kind", "what the run does"), rows=rows)
 
 
 def _miss_table(name: str, traces: Sequence[Trace]) -> Table:
