@@ -100,10 +100,14 @@ def _level_row(name: str, score: LevelScore) -> list[str]:
         f"{score.lead_median:.0f}",
         f"{score.lead_p10:.0f}",
         percent(score.early),
-        f"{score.delay_median:.0f}",
+        _steps(score.delay_median),
         f"{score.utility:.2f}",
         f"{score.flaps:.2f}",
     ]
+
+
+def _steps(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.0f}"
 
 
 def _phase_table(runs: Traces) -> Table:
@@ -118,8 +122,8 @@ def _phase_table(runs: Traces) -> Table:
                     f"{score.f1_displacement:.3f}",
                     f"{score.f1_all:.3f}",
                     percent(score.benign_mislabelled),
-                    f"{score.decay_delay:.0f}",
-                    f"{score.acceleration_delay:.0f}",
+                    _steps(score.decay_delay),
+                    _steps(score.acceleration_delay),
                 ]
             )
     header = ("candidate", "step accuracy", "macro-F1", "all runs", "benign rows II or III", "delay II", "delay III")

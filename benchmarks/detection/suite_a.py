@@ -37,6 +37,7 @@ LEVELS = ("warn", "page")
 TWINS = ("exploring", "harder_prompts")
 FAILURE_SHARE = 0.5  # failures are scored on half as many runs a kind, twins too
 PEER_RUNS = 20  # a kind; peers take a second a run
+PROBE_EVERY = 3  # kinds; each probe is replayed five times over
 TIMED_RUNS = 6
 
 
@@ -69,10 +70,10 @@ def collect(*, runs: int, development: bool, workers: int, peers: Path | None = 
         traces[name].extend(found)
     traces["random, our rate"] = _random(traces[ENGINE])
     if peers is not None:
-        kinds = [*benign_kinds(), *displacement_kinds()]
-        seen = [make_run(kind, seed) for seed in seeds[:PEER_RUNS] for kind in kinds]
+        seen = [make_run(kind, s) for s in seeds[:PEER_RUNS] for kind in (*benign_kinds(), *displacement_kinds())]
         traces |= peer_traces(peers, seen, version=generator_hash())
-    probes = [make_run(kind, seeds[0]) for kind in (*benign_kinds(), *displacement_kinds(), *failure_kinds())]
+    kinds = [*benign_kinds(), *displacement_kinds(), *failure_kinds()]
+    probes = [make_run(kind, seeds[0]) for kind in kinds[::PROBE_EVERY]]
     return AuthoredSuite(
         seeds=seeds,
         runs=traces,
