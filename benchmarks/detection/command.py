@@ -22,10 +22,11 @@ INTRODUCTION = """# Detection results
 
 Written by `{command}`; do not edit.
 
-Suites are never pooled. A warning is a finding of severity warning or above, a page is critical. An alarm counts where it opens: one that opened before the onset is false and earns no lead, and a
-miss is a lead of 0. Leads are steps before the collapse T_c, the first step where the success rate lies under half of
-its running maximum for good. EWU = mean clip((lead − 5)/35, 0, 1) − w · false alarms per 1,000 rows (w = 0.5 for
-warnings, 5 for pages); never alarming is worth 0. Peers run at their defaults, in an environment of their own.
+Suites are never pooled. A warning is a finding of severity warning or above, a page is critical. An alarm counts where
+it opens: one that opened before the onset is false and earns no lead, and a miss is a lead of 0. Leads are steps before
+the collapse T_c, the first step where the success rate lies under half of its running maximum for good. EWU = mean
+clip((lead − 5)/35, 0, 1) − w · false alarms per 1,000 rows (w = 0.5 for warnings, 5 for pages); never alarming is
+worth 0. Peers run at their defaults, in an environment of their own.
 
 """
 
