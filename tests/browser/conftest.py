@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The browser, started once a module: while it lives, Playwright's event loop forbids every other in this thread."""
+    """The browser, once a module: while it lives, Playwright's event loop forbids every other in this thread."""
     path = shutil.which("chromium")
     if path is None:
         say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
