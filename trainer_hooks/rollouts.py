@@ -157,7 +157,7 @@ class Rollouts:
         """
         for name in ("logprobs", "old_logprobs", "sampler_logprobs", "ref_logprobs"):
             self._check_logprobs(name)
-        if self.entropies is not None:
+        if self.entropies is not None and not self.entropies.min() >= -ROUNDING_NATS:
             negative = self.mask & (self.entropies < -ROUNDING_NATS) & (self.entropies > -np.inf)
             refuse_where(negative, self.entropies, "entropies must be at least 0 on action tokens")
         if self.answer_mask is not None:

@@ -25,6 +25,7 @@ def main() -> int:
                 print(step, time.time(), flush=True)  # noqa: T201 - told to the test
                 step += 1
                 time.sleep(0.002)
+        monitor.flush(60)
     print("lost", monitor._tally.lost_records, flush=True)  # noqa: T201 - told to the test
     return 0
 

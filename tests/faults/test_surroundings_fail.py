@@ -1,0 +1,134 @@
+import shutil
+import socket
+import subprocess
+import threading
+
+import pytest
+import urllib3
+
+import trainer_hooks
+from tests.faults.collector import start
+from tests.live import eventually
+from trainer_hooks import Monitor
+from trainer_hooks.delivery import transport
+from trainer_hooks.delivery.http import HttpTransport
+from trainer_hooks.settings import ConnectionSettings
+
+RUNS = 200
+
+
+class Wire:
+    """A cable between a trainer and a collector: forwards bytes until it is cut, and then swallows them in silence."""
+
+    def __init__(self, port):
+        self._port = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.whole = threading.Event()
+        self.whole.set()
+        self.swallowed = threading.Event()
+        self._sockets = [self._listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._port))
+            self._sockets += [near, far]
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
+
+    def _forward(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                if self.whole.is_set():
+                    sink.sendall(data)
+                else:
+                    self.swallowed.set()
+        except OSError:
+            pass  # closed by the test's end
+        sink.close()
+
+    def close(self):
+        """End everything."""
+        for end in self._sockets:
+            end.close()
+
+
+@pytest.fixture
+def quick_retries(monkeypatch):
+    """Let an outage of a minute pass in seconds."""
+    monkeypatch.setattr(transport, "LONGEST_DELAY_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("quick_retries")
+def test_a_cut_network_costs_nothing_but_time(start_collector, stored, tmp_path):
+    """Bytes vanish both ways for several of the trainer's time-outs; then everything is there, once, in order."""
+    collector = start_collector()
+    wire = Wire(int(collector.url.rpartition(":")[2]))
+    settings = ConnectionSettings(url=wire.url, project="p", run="r", attempt=1, spool_dir=tmp_path / "spool")
+    monitor = Monitor(settings, HttpTransport(wire.url, read_timeout_seconds=0.5))
+    monitor.start()
+    for step in range(300):
+        if step == 100:
+            assert monitor.flush(20)
+            wire.whole.clear()
+        if step == 200:
+            for _ in range(3):
+                wire.swallowed.clear()
+                assert wire.swallowed.wait(20)
+            assert len(stored()) == 100
+            wire.whole.set()
+        monitor.log_step(step, {"x": 1.0})
+    assert monitor.flush(30)
+    monitor.close()
+    wire.close()
+    assert [step for _, _, step in stored()] == list(range(300))
+    assert monitor._tally.lost_records == 0
+
+
+def _can_mount():
+    return shutil.which("unshare") and subprocess.run(["unshare", "-rm", "true"], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _can_mount(), reason="a file system of our own needs user namespaces")
+def test_a_full_disk_costs_nothing_while_the_process_lives(start_trainer, stored, tmp_path, unused_port):
+    """The spool's disk holds a few batches, and the collector is away: what does not fit waits in memory."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    full = f'mount -t tmpfs -o size=16k tmpfs {disk} && exec "$@"'
+    trainer = start_trainer(
+        f"http://127.0.0.1:{unused_port}", spool=disk / "spool", prefix=("unshare", "-rm", "sh", "-c", full, "sh")
+    )
+    trainer.grant(1000)
+    trainer.logged(1000)
+    with start(tmp_path / "rlvitals.db", unused_port) as collector:
+        assert trainer.end() == 0
+        api = f"http://127.0.0.1:{unused_port}/api/v1/runs"
+        (run,) = urllib3.request("GET", api).json()["items"]
+        asked = urllib3.request("GET", f"{api}/{run['id']}/series", fields={"signals": "hooks/unspooled_records"})
+        collector.kill()
+    assert [step for _, _, step in stored()] == list(range(1000))
+    assert asked.json()["items"][0]["values"][-1] > 0
+
+
+def test_two_hundred_runs_of_one_process_arrive_each_for_itself(start_collector, stored, tmp_path, monkeypatch):
+    """Every run has its own folder and threads; all records are there once, and nothing stays on disk."""
+    monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path / "spool"))
+    collector = start_collector()
+    monitors = [trainer_hooks.connect(collector.url, run=f"run-{index}") for index in range(RUNS)]
+    for step in range(5):
+        for monitor in monitors:
+            monitor.log_step(step, {"x": 1.0})
+    assert all(monitor.flush(60) for monitor in monitors)
+    for monitor in monitors:
+        monitor.close()
+    assert len(stored()) == RUNS * 5
+    runs = collector.get("/runs", limit=RUNS)["items"]
+    assert {(run["last_step"], run["status"]) for run in runs} == {(4, "finished")}
+    assert len(runs) == RUNS
+    assert sum(monitor._tally.lost_records for monitor in monitors) == 0
+    eventually(lambda: not list((tmp_path / "spool").iterdir()))
