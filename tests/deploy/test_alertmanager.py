@@ -61,11 +61,14 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
     silent = {"GRPOTelemetryStale", "GRPOTrainerLost"}
     assert silenced_by == {
         "GRPOLikelihoodStagnation": silent
-        | {"GRPOLikelihoodDrift", "GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite"},
+        | {"GRPOLikelihoodDrift", "GRPOAnomaly", "GRPOMonitorDegraded"}
+        | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite"},
         "GRPOLikelihoodDrift": silent | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite"},
         "GRPODeathSpiral": silent | {"GRPORunCollapsed"},
         "GRPORunCollapsed": set(),
         "GRPONonFinite": {"GRPORunCollapsed"},
+        "GRPOAnomaly": {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOTrainerLost"},
+        "GRPOMonitorDegraded": {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOTrainerLost"},
         "GRPOTelemetryStale": {"GRPORunCollapsed", "GRPOTrainerLost"},
         "GRPOTrainerLost": {"GRPORunCollapsed"},
         "RlvitalsCollectorDown": set(),
