@@ -61,17 +61,18 @@ def collapse_step(rewards: Sequence[float]) -> int | None:
 
 def table(folder: Path) -> str:
     """Sum recorded runs up as a Markdown table, an arm a row, every seed shown."""
-    rows = ["| arm | collapsed | step of collapse, by seed | peak reward | final reward |", "|---|---|---|---|---|"]
+    rows = ["| arm | collapsed | seed: step of collapse | peak reward | final reward |", "|---|---|---|---|---|"]
     for arm in ARMS:
         paths = sorted(folder.glob(f"{arm}-seed*.jsonl.gz"))
         if not paths:
             continue
         runs = [[row["reward/mean"] for row in _read(path)] for path in paths]
         steps = [collapse_step(run) for run in runs]
+        by_seed = [f"{_seed(path)}: {step or '–'}" for path, step in zip(paths, steps, strict=True)]
         averages = [smoothed(run) for run in runs]
         rows.append(
             f"| {arm} | {sum(step is not None for step in steps)}/{len(steps)} "
-            f"| {', '.join('–' if step is None else str(step) for step in steps)} "
+            f"| {', '.join(by_seed)} "
             f"| {_spread([max(average) for average in averages])} | {_spread([average[-1] for average in averages])} |"
         )
     return "\n".join(rows)
@@ -117,6 +118,10 @@ def _record(config: Config, path: Path) -> None:
 def _read(path: Path) -> list[dict[str, float]]:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [json.loads(text) for text in file]
+
+
+def _seed(path: Path) -> str:
+    return path.name.split("seed")[1].split(".")[0]
 
 
 def _spread(values: Sequence[float]) -> str:

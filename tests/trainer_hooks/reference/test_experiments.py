@@ -28,8 +28,8 @@ def test_arms_are_recorded_once_and_shown(tmp_path, tiny_cache, capsys):
     options = ["--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
     assert main(["grpo", "llds-0.1", *options]) == 0
     printed = capsys.readouterr().out
-    assert "| grpo | 0/1 | – |" in printed
-    assert "| llds-0.1 | 0/1 | – |" in printed
+    assert "| grpo | 0/1 | 0: – |" in printed
+    assert "| llds-0.1 | 0/1 | 0: – |" in printed
     written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert len(written) == 2
     assert main(["grpo", "llds-0.1", *options]) == 0

@@ -1,0 +1,43 @@
+"""What docs/experiments says of the recorded runs, and the demo's promise: the alarm comes before the collapse."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Observation, Severity
+from trainer_hooks.reference.experiments import collapse_step, table
+
+FOLDER = Path(__file__).parents[3] / "docs/experiments/runs"
+VANILLA = sorted(FOLDER.glob("grpo-seed*.jsonl.gz"))
+
+
+def rows(path):
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(text) for text in file]
+
+
+@pytest.mark.parametrize("path", VANILLA, ids=lambda path: path.name.split(".")[0])
+def test_the_demo_rises_is_warned_of_and_collapses(path):
+    """Reward nearly doubles; a warning of drift and a page come at least ten steps before the collapse."""
+    recorded = rows(path)
+    rewards = [row["reward/mean"] for row in recorded]
+    collapse = collapse_step(rewards)
+    assert collapse is not None
+    assert max(sum(rewards[at : at + 10]) for at in range(collapse)) > 1.5 * sum(rewards[:10])
+    engine, first = Engine(), {}
+    for row in recorded:
+        signals = {name: value for name, value in row.items() if name != "step"}
+        for finding in engine.update(Observation(step=row["step"], signals=signals)).findings:
+            first.setdefault((finding.kind, finding.severity), row["step"])
+    warned = first["likelihood_drift", Severity.WARNING]
+    paged = min(step for (_, severity), step in first.items() if severity is Severity.CRITICAL)
+    assert warned <= paged <= collapse - 10
+
+
+def test_the_documented_table_is_the_table_of_the_recorded_runs():
+    """docs/experiments/README.md holds what `experiments` prints, line by line."""
+    page = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    assert table(FOLDER) in page
