@@ -23,7 +23,7 @@ class Synced:
 
     Attributes:
         sent: Records that the collector has answered for.
-        refused: Records that it will never take; they are gone from the disk.
+        refused: Records that it does not take; their batches stay on disk.
         in_use: Folders left alone, because their process lives.
     """
 
@@ -61,16 +61,18 @@ def _send(folder: Folder, transport: Transport, synced: Synced) -> None:
         try:
             receipt = transport.send(batch.read())
         except RefusedError as error:
-            print(f"rlvitals: {batch.path} was refused: {error}", file=sys.stderr)  # noqa: T201 - a command
+            print(f"rlvitals: {batch.path} was refused, and stays: {error}", file=sys.stderr)  # noqa: T201 - a command
             synced.refused += batch.records
-        else:
-            synced.sent += batch.records - len(receipt.rejected)
-            synced.refused += len(receipt.rejected)
+            continue
+        for rejection in receipt.rejected:
+            print(f"rlvitals: a record of {batch.path} was refused: {rejection.detail}", file=sys.stderr)  # noqa: T201 - a command
+        synced.sent += batch.records - len(receipt.rejected)
+        synced.refused += len(receipt.rejected)
         batch.remove()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Send a spool, and give the exit status: 0, or 1 after one line that says why not."""
+    """Send a spool, and give the exit status: 0, or 1 where not all was taken, and a line says why."""
     from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415 - as in `connect`
 
     parser = argparse.ArgumentParser(prog="python -m trainer_hooks.sync", description=__doc__.partition("\n")[0])
@@ -94,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(  # noqa: T201 - a command
         f"{synced.sent} records sent, {synced.refused} refused, {synced.in_use} folders left to their living processes"
     )
-    return 0
+    return 1 if synced.refused else 0
 
 
 if __name__ == "__main__":

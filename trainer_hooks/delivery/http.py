@@ -16,7 +16,8 @@ READ_TIMEOUT_SECONDS = 10.0
 # A receipt is a few hundred bytes; whatever is much longer did not come from a collector.
 LONGEST_ANSWER_BYTES = 1 << 20
 OK = 200
-RETRIED_CLIENT_ERRORS = frozenset({408, 425, 429})
+# What a collector says of the batch itself. A wrong key or address can be mended, and then the batch is still good.
+REFUSALS = frozenset({400, 413, 415, 422})
 
 
 class HttpTransport:
@@ -53,8 +54,8 @@ class HttpTransport:
         """Deliver a msgpack batch.
 
         Raises:
-            UnavailableError: If there was no answer, a broken one, 5xx, 408, 425, 429 or a redirect.
-            RefusedError: If the collector answered any other 4xx.
+            UnavailableError: If there was no answer, a broken one, or one that says nothing about the batch.
+            RefusedError: If the collector answered 400, 413, 415 or 422.
         """
         try:
             response = self._pool.request("POST", self._endpoint, body=body, redirect=False, preload_content=False)
@@ -68,7 +69,7 @@ class HttpTransport:
         if response.status == OK:
             return self._receipt(answer)
         detail = f"{self._endpoint} answered {response.status}: {answer[:200].decode(errors='replace')}"
-        if 400 <= response.status < 500 and response.status not in RETRIED_CLIENT_ERRORS:  # noqa: PLR2004 - HTTP's own
+        if response.status in REFUSALS:
             raise RefusedError(detail)
         raise UnavailableError(detail, retry_after_seconds=_retry_after(response.headers.get("Retry-After")))
 

@@ -42,13 +42,15 @@ def no_spool(monkeypatch):
         (503, b"", {"Retry-After": "0"}),
         (429, b"", {"Retry-After": "nonsense"}),
         (408, b"", {}),
+        (401, b'{"error": "NotAllowed"}', {}),
+        (404, b"not here", {}),
         (302, b"", {"Location": "/elsewhere"}),
         (200, b"<html>please log in</html>", {"Content-Type": "text/html"}),
         (200, b"", {}),
         (200, encode(Receipt(run_id="r", accepted=1))[:-3], {}),
         (200, b"\x00" * (3 << 20), {}),
     ],
-    ids=["500", "503", "429", "408", "redirect", "html", "empty", "truncated", "huge"],
+    ids=["500", "503", "429", "408", "key", "address", "redirect", "html", "empty", "truncated", "huge"],
 )
 def test_answers_that_are_no_receipt_are_tried_again(collector, connect, answer):
     """The records stay until a receipt for them has come, and then each has arrived once."""
@@ -62,14 +64,14 @@ def test_answers_that_are_no_receipt_are_tried_again(collector, connect, answer)
 
 
 def test_a_refused_batch_is_dropped_and_counted(collector, connect, caplog):
-    """401 will not become 200 by asking again; the loss is in the log and in the next record."""
+    """422 will not become 200 by asking again; the loss is in the log and in the next record."""
     monitor = connect()
     collector.wait_for(lambda seen: bool(seen.batches))
-    collector.answers = [(401, b'{"error": "NotAllowed"}', {})]
+    collector.answers = [(422, b'{"error": "InvalidField"}', {})]
     with caplog.at_level(logging.WARNING, "trainer_hooks"):
         monitor.log_step(1, {"x": 1.0})
         assert monitor.flush()
-    assert 'answered 401: {"error": "NotAllowed"}' in caplog.text
+    assert 'answered 422: {"error": "InvalidField"}' in caplog.text
     monitor.log_step(2, {"x": 1.0})
     assert monitor.flush()
     (record,) = collector.records

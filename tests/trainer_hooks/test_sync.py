@@ -1,0 +1,79 @@
+import pytest
+
+from trainer_hooks.delivery import RefusedError, Spool
+from trainer_hooks.sync import main, sync
+from trainer_hooks.wire import Receipt, Rejection
+
+
+@pytest.fixture
+def left(tmp_path):
+    """A dead process's folder with two batches of two records."""
+    spool = Spool(tmp_path / "run", name="1", capacity_bytes=1 << 20)
+    for body in (b"first", b"second"):
+        spool.write(body, 2)
+    spool.close()
+    return tmp_path
+
+
+class Answers:
+    """A transport that gives these answers in turn, and keeps what it was sent."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.bodies = []
+
+    def send(self, body):
+        """Give the next answer."""
+        self.bodies.append(body)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def on_disk(folder):
+    """Count the batches."""
+    return len(list(folder.rglob("*.msgpack")))
+
+
+def test_a_batch_that_is_refused_stays_on_disk_and_does_not_stand_in_the_way(left):
+    """Upgrading the collector may make it good; the next one is sent meanwhile."""
+    transport = Answers(RefusedError("too new"), Receipt(run_id="r", accepted=2))
+    synced = sync(left, transport)
+    assert (synced.sent, synced.refused, synced.in_use) == (2, 2, 0)
+    assert transport.bodies == [b"first", b"second"]
+    assert on_disk(left) == 1
+    assert sync(left, Answers(Receipt(run_id="r", accepted=2))).sent == 2
+    assert list(left.iterdir()) == []
+
+
+def test_a_record_that_is_refused_is_named_and_gone_with_its_batch(left, capsys):
+    """The others of the batch are in the store."""
+    rejected = Receipt(run_id="r", accepted=1, rejected=[Rejection(index=0, error="E", detail="step must be ≥ 0")])
+    synced = sync(left, Answers(rejected, Receipt(run_id="r", accepted=2)))
+    assert (synced.sent, synced.refused) == (3, 1)
+    assert "step must be ≥ 0" in capsys.readouterr().err
+    assert on_disk(left) == 0
+
+
+def test_a_wrong_key_deletes_nothing(left, collector, capsys):
+    """401 is a reason to come back with the right key."""
+    collector.answers = [(401, b'{"error": "NotAllowed"}', {})]
+    assert main([str(left), "--url", collector.url]) == 1
+    assert "answered 401" in capsys.readouterr().err
+    assert on_disk(left) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere", "--url", "http://127.0.0.1:9"], "there must be a spool, got no folder at nowhere"),
+        (["."], "the collector's address must be known; give --url or set RLVITALS_URL"),
+        ([".", "--url", "127.0.0.1:9"], "url must look like http://host:8600, got '127.0.0.1:9'"),
+    ],
+)
+def test_what_cannot_be_done_is_said(arguments, message, capsys):
+    """One line says what is missing."""
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert message in capsys.readouterr().err
