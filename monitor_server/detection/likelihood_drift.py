@@ -12,6 +12,7 @@ __all__ = ["LikelihoodDrift"]
 ENTROPY = "entropy/mean"
 LIKELIHOOD = "likelihood/correct"
 REWARD = "reward/mean"
+PAIRED = "entropy/paired_delta"
 
 
 class LikelihoodDrift(StreamDetector):
@@ -24,7 +25,8 @@ class LikelihoodDrift(StreamDetector):
     alone there is none.
 
     If the reward fell by more than one standard error since the onset, the same picture is what harder questions would
-    draw, so the finding is information and says so.
+    draw, so the finding is information and says so. So it does where the paired channel is observed and shows less than
+    half of the rise: entropy that rises on other contexts only is another choice of contexts.
 
     At defaults, on authored benign runs of 300 steps: warns in about 7 % of them; median lead 31 steps.
 
@@ -51,6 +53,7 @@ class LikelihoodDrift(StreamDetector):
         self.reward = Ema(0.1)
         self.reward_history = History(length=40, lag=0)
         self.reward_at_onset: float | None = None
+        self.paired_rise: float | None = None  # since the draw-up began; None where the channel is not observed
         self.active = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
@@ -63,7 +66,9 @@ class LikelihoodDrift(StreamDetector):
             self.unlikelihood.update(-likelihood, observation.step)
         if entropy is None:
             return ()
+        began = self.entropy.since
         self.entropy.update(entropy, observation.step)
+        self._follow_pairs(finite(observation.signals, PAIRED), restart=self.entropy.since != began)
         drift, threshold = self.measure()
         if drift <= 0.0:
             self.reward_at_onset = self.reward.value
@@ -84,15 +89,23 @@ class LikelihoodDrift(StreamDetector):
         noise = self.errors * max(self.entropy.error, self.unlikelihood.error)
         return min(self.entropy.value, self.unlikelihood.value), max(bound, noise)
 
+    def _follow_pairs(self, delta: float | None, *, restart: bool) -> None:
+        if delta is not None:
+            self.paired_rise = delta if restart or self.paired_rise is None else self.paired_rise + delta
+        elif restart and self.paired_rise is not None:
+            self.paired_rise = 0.0
+
     def _drift(self, observation: Observation, drift: float, threshold: float) -> Finding:
         fell = self._reward_fell()
+        elsewhere = self.paired_rise is not None and self.paired_rise < self.entropy.value / 2
         since = self.entropy.since
         what = "Entropy and -likelihood have risen" if self.has_likelihood else "Entropy has risen"
         tail = "; the reward fell as well, so the questions may have become harder" if fell else ""
+        tail = "; on the same contexts it has not, so it is the questions that changed" if elsewhere else tail
         return self._finding(
             observation,
             f"{what} by {drift:.3f} nat per token since step {since}{tail}.",
-            severity=Severity.INFO if fell or not self.has_likelihood else self.severity,
+            severity=Severity.INFO if fell or elsewhere or not self.has_likelihood else self.severity,
             signal=ENTROPY,
             baseline=self.entropy.lowest,
             window=observation.step - (since or 0),
@@ -101,6 +114,7 @@ class LikelihoodDrift(StreamDetector):
             entropy_rise=self.entropy.value,
             likelihood_fall=self.unlikelihood.value,
             reward_fell=fell,
+            paired_rise=self.paired_rise,
             agreeing=[LIKELIHOOD] if self.unlikelihood.value > threshold else [],
             onset=[since, observation.step],
             arithmetic="min(drawup(EMA(H)), drawup(EMA(-l))) > max(0.06, 0.1 H, 5 SE)",
