@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Callable
 
-from benchmarks import cold_import, dashboard, detection, ingest, log_step, series
+from benchmarks import cold_import, dashboard, detection, ingest, log_step, series, spool
 
 BENCHMARKS: dict[str, Callable[[], int]] = {
     "cold_import": cold_import.main,
     "log_step": log_step.main,
+    "spool": spool.main,
     "ingest": lambda: ingest.main([]),
     "series": lambda: series.main([]),
     "dashboard": lambda: dashboard.main([]),

@@ -47,7 +47,15 @@ def unused_port() -> int:
         return int(listening.getsockname()[1])
 
 
+@pytest.fixture(scope="session", autouse=True)
+def session_spool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what trainers leave on disk out of the user's cache, also those that outlive a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
-def own_spool(tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what trainers of a test leave on disk out of the user's cache, and out of other tests."""
+def own_spool(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what trainers of a test leave on disk from those of the next test, which may use the same name."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))

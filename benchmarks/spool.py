@@ -1,0 +1,73 @@
+"""``python -m benchmarks.spool``: what keeping records on disk takes, in all threads and in the training's own.
+
+A trainer logs a step of 60 scalars every 10 ms, which is far faster than any real one, to a collector that answers at
+once; with the spool every batch is written, read and removed. Read the difference between the rows.
+"""
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.log_step import Answering
+from trainer_hooks import Monitor
+from trainer_hooks.delivery import Outbox, Spool, Tally
+from trainer_hooks.settings import ConnectionSettings
+
+STEPS = 500
+STEP_SECONDS = 0.01
+BATCHES = 2000
+BATCH_BYTES = (500, 5_000, 100_000)
+
+
+def trained(spool_dir: Path | None) -> tuple[float, float]:
+    """Give the processor milliseconds of all threads, and the milliseconds that training was held, a step each."""
+    monitor = Monitor(ConnectionSettings(url="", project="p", run="r", attempt=1, spool_dir=spool_dir), Answering())
+    scalars = {f"group/metric{index}": index / 7 for index in range(60)}
+    monitor.start()
+    held = []
+    began = time.process_time()
+    for step in range(STEPS):
+        started = time.perf_counter()
+        monitor.log_step(step, scalars)
+        held.append(time.perf_counter() - started)
+        time.sleep(STEP_SECONDS)
+    monitor.close()
+    return (time.process_time() - began) / STEPS * 1e3, statistics.median(held) * 1e3
+
+
+def batches(folder: Path, nbytes: int) -> tuple[float, float]:
+    """Give the median microseconds to write a batch of this size, and to read and remove it."""
+    outbox = Outbox(Tally(), spool=Spool(folder, name="1", capacity_bytes=1 << 30))
+    writing, reading = [], []
+    for _ in range(BATCHES):
+        started = time.perf_counter()
+        outbox.append(bytes(nbytes), 1)
+        written = time.perf_counter()
+        waiting = outbox.oldest()
+        if waiting is not None:
+            waiting.read()
+            outbox.discard(waiting)
+        writing.append(written - started)
+        reading.append(time.perf_counter() - written)
+    outbox.close()
+    return statistics.median(writing) * 1e6, statistics.median(reading) * 1e6
+
+
+def main() -> int:
+    """Print both tables."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        print(f"{'60 scalars a step':24} {'CPU ms/step, all threads':>26} {'training held, ms':>18}")
+        for title, spool_dir in (("in memory", None), ("on disk", folder / "spool")):
+            cpu, held = trained(spool_dir)
+            print(f"{title:24} {cpu:26.3f} {held:18.3f}")
+        print(f"\n{'a batch of':24} {'written, µs':>26} {'read, removed, µs':>18}")
+        for nbytes in BATCH_BYTES:
+            written, read = batches(folder / "run", nbytes)
+            print(f"{nbytes:18} bytes {written:26.0f} {read:18.0f}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
