@@ -9,7 +9,7 @@ from numbers import Real
 
 from trainer_hooks.signals import NAMES
 
-__all__ = ["SIGNALS", "TRANSFORMERS", "TRL", "VERL", "canonical"]
+__all__ = ["SIGNALS", "SKYRL", "TRANSFORMERS", "TRL", "VERL", "canonical"]
 
 # What token arrays give, and what only a trainer or a probe knows.
 SIGNALS = frozenset(NAMES) | {
@@ -60,6 +60,20 @@ VERL: Mapping[str, str] = {
     "response_length/mean": "length/mean",
     "response_length/clip_ratio": "length/truncated_frac",
     "tool_call_counts/mean": "tools/calls",
+}
+
+SKYRL: Mapping[str, str] = {
+    "reward/avg_raw_reward": "reward/mean",
+    "policy/policy_entropy": "entropy/mean",
+    "policy/grad_norm": "grad/norm",
+    "policy/raw_grad_norm": "grad/norm",
+    "policy/policy_loss": "loss/policy",
+    "policy/loss_metrics/clip_ratio": "ratio/clip_frac",
+    "policy/ppo_clip_ratio": "ratio/clip_frac",
+    "policy/policy_kl": "kl/ref",
+    "policy/policy_lr": "lr",
+    "policy/rollout_train_logprobs_abs_diff_mean": "mismatch/logprob_abs",
+    "generate/avg_num_tokens": "length/mean",
 }
 
 

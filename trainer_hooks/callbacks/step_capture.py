@@ -54,6 +54,9 @@ class StepCapture:
         self._losses.clear()
         self._grad_norm = self._learning_rate = None
 
+    def end_step(self) -> None:
+        """Do what has to be done on every rank once the weights have changed."""
+
     def note_learning_rate(self, value: float) -> None:
         """Take the learning rate of this step, before the schedule moves on."""
         self._learning_rate = value

@@ -119,6 +119,8 @@ class VitalsCallback(TrainerCallback):
             return
         scalars, rollouts = {}, None
         with self._guard:
+            self._capture.end_step()
+        with self._guard:
             rollouts = self._capture.rollouts()
         with self._guard:
             if state.is_world_process_zero:

@@ -13,6 +13,7 @@ from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks import transformers
 from trainer_hooks.callbacks.step_capture import StepCapture
 from trainer_hooks.callbacks.trl_capture import TokenCapture
+from trainer_hooks.probe import PairedProbe
 
 __all__ = ["VitalsCallback"]
 
@@ -39,6 +40,10 @@ class VitalsCallback(transformers.VitalsCallback):
         correct: Name of the reward function whose positive value says that a response is correct. Without it a
             response is correct where its weighted reward is positive: name it if you also reward format or length.
         control_ids: Token ids of your protocol, such as the opening of a tool call.
+        probe_every: Score one microbatch again after the update at every n-th step (level L4): tells entropy change
+            and displacement also where there is one update a rollout. Costs a forward pass of a microbatch, about
+            0.27 / (n · gradient accumulation steps) of the training part of a step. Under FSDP and ZeRO-3 that pass
+            is collective; all ranks make it at the same steps. Off unless given.
     """
 
     library = "trl"
@@ -55,11 +60,15 @@ class VitalsCallback(transformers.VitalsCallback):
         policy: ActionPolicy | None = None,
         correct: str | None = None,
         control_ids: Sequence[int] | None = None,
+        probe_every: int | None = None,
     ) -> None:
         super().__init__(monitor, url=url, project=project, run=run, api_key=api_key, on_alert=on_alert, policy=policy)
         self._correct = correct
         self._control_ids = control_ids
+        self._probe = PairedProbe(probe_every) if probe_every else None
 
     def capture_of(self, trainer: Any) -> StepCapture:
         """Catch tokens, with what the user said about them."""
-        return TokenCapture(trainer, self._guard, correct=self._correct, control_ids=self._control_ids)
+        return TokenCapture(
+            trainer, self._guard, correct=self._correct, control_ids=self._control_ids, probe=self._probe
+        )

@@ -16,12 +16,13 @@ from torch import Tensor
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.naming import TRL, canonical
 from trainer_hooks.callbacks.step_capture import Method, StepCapture
+from trainer_hooks.probe import PairedProbe, paired_signals
 
 __all__ = ["TokenCapture"]
 
 # Columns of two tensors that ride with the rollout batch, so that TRL's own shuffling and splitting keep them aligned.
 IDS, REWARDS, OLD = "rlvitals_ids", "rlvitals_rewards", "rlvitals_old_logprobs"
-UID, GROUP, CALLS, VALID = range(4)
+UID, GROUP, DEAD, CALLS, VALID = range(5)
 REWARD, CORRECT = range(2)
 # The losses whose clipping is the one of PPO: other ones use ε for something else.
 CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
@@ -37,17 +38,26 @@ class TokenCapture(StepCapture):
         correct: Name of the reward function whose positive value says that a response is correct; the weighted sum
             of all unless given.
         control_ids: Token ids of the protocol.
+        probe: Scores one microbatch again after the update.
     """
 
     names = TRL
     prefix = "trl"
 
     def __init__(
-        self, trainer: Any, guard: Guard, *, correct: str | None = None, control_ids: Sequence[int] | None = None
+        self,
+        trainer: Any,
+        guard: Guard,
+        *,
+        correct: str | None = None,
+        control_ids: Sequence[int] | None = None,
+        probe: PairedProbe | None = None,
     ) -> None:
         super().__init__(trainer, guard)
         self._correct = correct
         self._control_ids = control_ids
+        self._probe = probe
+        self._paired_scalars: dict[str, float] = {}
         self._marks: dict[str, int] = {}
         self._group_scalars: dict[str, float] = {}
         # Whether updates lie between the policy that sampled and this one; else ratios are 1 by construction.
@@ -76,7 +86,7 @@ class TokenCapture(StepCapture):
         """Forget the last step, and mark where this one's metrics begin: TRL appends until it logs."""
         super().begin_step()
         self._microbatches.clear()
-        self._group_scalars = {}
+        self._group_scalars, self._paired_scalars = {}, {}
         self._is_off_policy = False
         self._marks = {name: len(values) for name, values in self._metrics().items()}
 
@@ -86,7 +96,24 @@ class TokenCapture(StepCapture):
         numbers = canonical({name: fmean(values) for name, values in new.items() if values}, TRL, prefix=self.prefix)
         if not self._is_off_policy:
             numbers = {name: value for name, value in numbers.items() if name not in RATIO_NAMES}
-        return super().scalars() | numbers | self._group_scalars
+        return super().scalars() | numbers | self._group_scalars | self._paired_scalars
+
+    def end_step(self) -> None:
+        """Score the first microbatch again, if it is its turn."""
+        after = self._probe.repeat() if self._probe is not None else None
+        if after is None:
+            return
+        first = self._microbatches[0]
+        if not {"logprobs", "ids", "rewards"} <= first.keys():
+            return
+        mask = first["mask"].bool()
+        self._paired_scalars = paired_signals(
+            (first["logprobs"], first.get("entropies")),
+            after,
+            mask=mask,
+            fresh=(first["ids"][:, DEAD] == 1).to(mask.device),
+            correct=(first["rewards"][:, CORRECT] > 0).to(mask.device),
+        )
 
     def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
         """Give nothing: what TRL logs was read before it was averaged."""
@@ -161,6 +188,9 @@ class TokenCapture(StepCapture):
                     self._rollout_scores.append(logprobs)
                 elif self._is_in_loss and self._scores is None:
                     self._scores, self._entropies = logprobs, entropies
+                    step = self._trainer.state.global_step + 1
+                    if self._probe is not None and not self._microbatches and self._probe.wants(step):
+                        self._probe.remember(lambda *a, **k: _logprobs_and_entropies(original(*a, **k)), args, kwargs)
             return result
 
         return scores
@@ -201,7 +231,9 @@ class TokenCapture(StepCapture):
         uid = torch.arange(self._responses, self._responses + len(completions))
         group = self._responses + torch.arange(first, first + len(completions)) // trainer.num_generations
         self._responses += len(per_function)
-        self._rewards = (rewards[first : first + len(completions)], torch.stack([uid, group, *calls.T], dim=1))
+        dead = is_dead.repeat_interleave(trainer.num_generations)[first : first + len(completions)]
+        ids = torch.stack([uid, group, dead.long(), *calls.T], dim=1)
+        self._rewards = (rewards[first : first + len(completions)], ids)
 
     def _label(self, batch: dict[str, Any], scores: list[Tensor]) -> None:
         """Let each response carry its reward, its group and its name through TRL's shuffling and splitting."""

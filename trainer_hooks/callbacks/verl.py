@@ -162,7 +162,7 @@ def _watch_legacy_trainer(module: ModuleType) -> None:
     def compute_data_metrics(batch: Any, *args: Any, **kwargs: Any) -> Any:
         with guard:
             if VitalsLogger.current is not None:
-                uids = batch.non_tensor_batch.get("uid")
+                uids = batch.non_tensor_batch.get("uid", batch.non_tensor_batch.get("index"))
                 VitalsLogger.current.note(_rollouts(batch.batch, None if uids is None else list(uids)))
         return original(batch, *args, **kwargs)
 
@@ -188,7 +188,9 @@ def _queued(queue: Any, batch: Any) -> dict[str, Any]:
 
 def _rollouts(tensors: Mapping[str, Any], uids: list[Any] | None) -> dict[str, Any]:
     """Give the arguments of Rollouts: the policy before this step's updates, which is the one that sampled."""
-    mask = tensors["response_mask"]
+    # Search-R1 names the mask that leaves search results out info_mask, and has it over prompt and response.
+    whole = next(tensors[name] for name in ("response_mask", "info_mask", "attention_mask") if name in tensors)
+    mask = whole[:, -tensors["responses"].shape[1] :]
     scores = next(tensors[name] for name in ("token_level_scores", "rm_scores") if name in tensors)
     groups = None if uids is None else np.unique(np.array(uids, dtype=str), return_inverse=True)[1]
     return {
@@ -206,6 +208,8 @@ def _rollouts(tensors: Mapping[str, Any], uids: list[Any] | None) -> dict[str, A
 
 def _watch_losses(module: ModuleType) -> None:
     """Let every registered policy loss return sums of its tokens beside its metrics, and register LLDS."""
+    if not hasattr(module, "POLICY_LOSS_REGISTRY"):  # verl up to 0.3, and Search-R1
+        return
     from trainer_hooks.losses.verl import register_llds, with_sums  # noqa: PLC0415 - torch is there by now
 
     with guard:

@@ -67,7 +67,10 @@ def with_sums(loss: PolicyLoss, prefix: str, guard: AbstractContextManager[objec
 
     @functools.wraps(loss)
     def policy_loss(*args: Any, **kwargs: Any) -> tuple[Tensor, dict[str, Any]]:  # noqa: ANN401 - verl's signature
-        result, metrics = loss(*args, **kwargs)
+        outcome: Any = loss(*args, **kwargs)
+        if len(outcome) != 2:  # noqa: PLR2004 - verl before 0.6 gives no metrics
+            return outcome  # type: ignore[no-any-return]
+        result, metrics = outcome
         names = ("old_log_prob", "log_prob", "advantages", "response_mask")
         given = dict(zip(names, args, strict=False)) | kwargs
         sums = dict.fromkeys(_SUMS, 0.0)

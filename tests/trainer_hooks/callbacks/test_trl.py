@@ -65,11 +65,12 @@ class Recording(trainer_hooks.Monitor):
     """A monitor that is never started and keeps the token arrays it is given."""
 
     def __init__(self):
-        self.rollouts = []
+        self.rollouts, self.scalars = [], []
 
     def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, **_):  # noqa: ARG002 - Monitor's signature
         """Keep a step's rollouts."""
         self.rollouts.append(rollouts)
+        self.scalars.append(scalars)
 
 
 def _array(value):
@@ -216,6 +217,38 @@ def test_responses_without_a_reward_are_left_out(run, steps):
     assert signals["finite/bad_values"] == 0
     assert signals["reward/mean"] == 1
     assert signals["reward/correct_frac"] == 1
+
+
+def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
+    """What the probe finds after step 1 is what the loss of the second pass computes before step 2."""
+    recording = Recording()
+    options = {"num_iterations": 2, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 2}
+    tiny_trl.trainer(tmp_path, [VitalsCallback(recording, probe_every=1)], **options).train()
+    first, second = ({key: _array(value) for key, value in arrays.items()} for arrays in recording.rollouts)
+    mask = first["mask"] > 0
+    is_fresh, is_correct = first["advantages"] == 0, first["correct"] > 0
+    entropy = (second["entropies"] - first["entropies"])[mask & is_fresh[:, None]].mean()
+    own = (second["logprobs"] - first["logprobs"])[mask & (is_correct & ~is_fresh)[:, None]].mean()
+    assert recording.scalars[0]["entropy/paired_delta"] == pytest.approx(entropy, abs=1e-6)
+    assert recording.scalars[0]["displacement/self"] == pytest.approx(own, abs=1e-6)
+
+
+def test_the_probe_changes_no_weight(tmp_path, connect, collector):
+    """Final weights are the same to the last bit, and the run is known as level L4."""
+    monitor = connect()
+    probed = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, probe_every=1)])
+    probed.train()
+    assert monitor.flush()
+    alone = tiny_trl.trainer(tmp_path)
+    alone.train()
+    assert tiny_trl.weights(probed) == tiny_trl.weights(alone)
+    assert collector.batches[-1].capability == "L4"
+    # Only the first step has a group without variance, a fresh context.
+    zero_std = [entry.get("frac_reward_zero_std") for entry in alone.state.log_history[:4]]
+    paired = ["entropy/paired_delta" in record.scalars for record in collector.records]
+    assert zero_std == [0.5, 0, 0, 0]
+    assert paired == [True, False, False, False]
+    assert any("displacement/self" in record.scalars for record in collector.records[1:])
 
 
 class Dying(GRPOTrainer):
