@@ -1,4 +1,4 @@
-"""The command line: `rlvitals serve`, `runs`, `alerts`, `demo` and `backtest`. What each does is elsewhere."""
+"""The command line: `rlvitals serve`, `runs`, `alerts`, `demo`, `sync` and `backtest`. What each does is elsewhere."""
 
 import argparse
 import importlib

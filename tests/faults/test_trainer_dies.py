@@ -29,6 +29,11 @@ def nobody_answers():
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+def spooled(spool):
+    """Count the records on disk."""
+    return sum(int(path.stem.partition("-")[2]) for path in spool.rglob("*.msgpack"))
+
+
 @pytest.mark.parametrize("absent", [nobody_listens, nobody_answers])
 def test_what_a_killed_trainer_logged_a_second_earlier_reaches_the_store_at_its_next_start(
     start_collector, start_trainer, stored, tmp_path, absent
@@ -62,7 +67,7 @@ def test_a_trainer_that_never_comes_back_is_sent_by_hand(start_collector, start_
         trainer.grant(50)
         trainer.logged(50)
         spool = tmp_path / "spool"
-        eventually(lambda: sum(int(path.stem.partition("-")[2]) for path in spool.rglob("*.msgpack")) == 50)
+        eventually(lambda: spooled(spool) == 50)
         command = [sys.executable, "-m", "monitor_server.cli", "sync", str(spool), "--url"]
         collector = start_collector()
         alive = subprocess.run([*command, collector.url], capture_output=True, text=True, check=True)
@@ -137,3 +142,31 @@ os.kill(os.getpid(), signal.SIGKILL)
                 assert len(stored()) == 20
             finally:
                 os.kill(child, signal.SIGKILL)
+
+
+def test_every_rank_of_a_killed_launch_is_sent_by_the_next_launch(start_collector, start_trainer, stored, tmp_path):
+    """Two ranks die unheard and both start again, in whatever order they take over: every step is whole in the API."""
+    with nobody_listens() as url:
+        ranks = [start_trainer(url, RANK=str(rank), WORLD_SIZE="2", RLVITALS_ATTEMPT="1") for rank in range(2)]
+        for rank in ranks:
+            rank.grant(100)
+        for rank in ranks:
+            rank.logged(100)
+        eventually(lambda: spooled(tmp_path / "spool") == 200)
+        for rank in ranks:
+            rank.kill()
+    collector = start_collector()
+    again = [
+        start_trainer(collector.url, first=100, RANK=str(rank), WORLD_SIZE="2", RLVITALS_ATTEMPT="2")
+        for rank in range(2)
+    ]
+    for rank in again:
+        rank.grant(10)
+    assert [rank.end() for rank in again] == [0, 0]
+    first, second = ((1, range(100)), (2, range(100, 110)))
+    expected = [(attempt, rank, step) for attempt, steps in (first, second) for rank in range(2) for step in steps]
+    assert stored() == expected
+    (run,) = collector.get("/runs")["items"]
+    items = collector.get(f"/runs/{run['id']}/steps", limit=200)["items"]
+    assert [item["step"] for item in items] == list(range(110))
+    assert (run["status"], run["last_step"]) == ("finished", 109)
