@@ -1,0 +1,26 @@
+"""Every environment variable that is read has its row in docs/configuration.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dashboard.settings import Settings as DashboardSettings
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTED = set(re.findall(r"^\| `(RLVITALS_\w+)`", (ROOT / "docs/configuration.md").read_text(), flags=re.MULTILINE))
+
+
+def test_every_variable_that_the_trainer_reads_is_documented():
+    """The SDK reads its environment in one module."""
+    read = set(re.findall(r'"(RLVITALS_\w+)"', (ROOT / "trainer_hooks/settings.py").read_text()))
+    assert read
+    assert read <= DOCUMENTED
+
+
+@pytest.mark.parametrize("name", list(DashboardSettings.model_fields))
+def test_every_setting_of_a_dashboard_on_its_own_is_documented(name):
+    """The variable is the prefix and the field, or the alias."""
+    alias = DashboardSettings.model_fields[name].validation_alias
+    variable = f"RLVITALS_DASHBOARD_{name.upper()}" if alias is None else alias.choices[0]
+    assert variable in DOCUMENTED
