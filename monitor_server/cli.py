@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     demo_parser.set_defaults(command=demo.run)
     sync = commands.add_parser("sync", help="send what trainers have left on disk")
     sync.add_argument("folder", nargs="?", help="spool (RLVITALS_SPOOL_DIR, else the one in your cache)")
-    sync.add_argument("--url", default="http://127.0.0.1:8600", help="address of the collector")
+    sync.add_argument("--url", help="address of the collector (RLVITALS_URL)")
     sync.set_defaults(command=_sync)
     backtest = importlib.import_module("monitor_server.backtest")
     backtest_parser = commands.add_parser("backtest", help="say what the detectors would have said about old runs")
@@ -88,8 +88,9 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _sync(arguments: argparse.Namespace) -> int:
     # A process of its own, because the collector's package knows the SDK's wire schema and no more.
-    command = [sys.executable, "-m", "trainer_hooks.sync", "--url", arguments.url]
-    return subprocess.call([*command, *([arguments.folder] if arguments.folder else [])])  # noqa: S603 - our own module
+    folder = [arguments.folder] if arguments.folder else []
+    url = ["--url", arguments.url] if arguments.url else []
+    return subprocess.call([sys.executable, "-m", "trainer_hooks.sync", *folder, *url])  # noqa: S603 - our own module
 
 
 def _settings(given: Mapping[str, object]) -> Settings:

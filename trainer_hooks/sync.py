@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Send a spool, and give the exit status: 0, or 1 where not all was taken, and a line says why."""
     from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415 - as in `connect`
 
-    parser = argparse.ArgumentParser(prog="python -m trainer_hooks.sync", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="trainer_hooks.sync", description="Send what dead trainers have left on disk")
     parser.add_argument("folder", nargs="?", type=Path, help="spool (RLVITALS_SPOOL_DIR, else the one in your cache)")
     parser.add_argument("--url", help="address of the collector (RLVITALS_URL)")
     given = parser.parse_args(arguments)
