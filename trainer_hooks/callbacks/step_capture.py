@@ -37,7 +37,7 @@ class StepCapture:
         self._guard = guard
         self._wrappings = Wrappings()
         self._losses: list[Tensor] = []
-        self._grad_norm: float | None = None
+        self._grad_norm: Tensor | float | None = None
         self._learning_rate: float | None = None
 
     def install(self) -> None:
@@ -70,10 +70,10 @@ class StepCapture:
         if self._learning_rate is not None:
             numbers["lr"] = self._learning_rate
         if self._grad_norm is not None:
-            numbers["grad/norm"] = self._grad_norm
+            numbers["grad/norm"] = norm = float(self._grad_norm)
             limit = self._trainer.args.max_grad_norm
             if limit:
-                numbers["grad/clipped_frac"] = float(self._grad_norm > limit)
+                numbers["grad/clipped_frac"] = float(norm > limit)
         return numbers
 
     def rollouts(self) -> dict[str, Any] | None:
@@ -104,7 +104,8 @@ class StepCapture:
             with self._guard:
                 # A sharded norm would need a collective to be read; the trainer logs it later.
                 if self._grad_norm is None and norm is not None and not hasattr(norm, "full_tensor"):
-                    self._grad_norm = float(norm)
+                    # Made a number when the step is over: until then the device need not be waited for.
+                    self._grad_norm = norm
             return norm
 
         return clip_grad_norm_
