@@ -4,8 +4,11 @@ The building block of the detectors that need nothing but a trainer's own metric
 size matters. Needs 4 rows of baseline, not a warm-up: half of the failures in real logs come before row 20.
 """
 
+from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from monitor_server.detection.stateful import Stateful
 from monitor_server.detection.statistics import MAD_TO_SIGMA, median
@@ -60,6 +63,7 @@ class Departure(Stateful):
     def __init__(self, size: Size) -> None:
         self._size = size
         self.values: deque[float] = deque(maxlen=WINDOW + size.rows + 1)
+        self._before: list[float] = []
         self.floor = 0.0
         self.level: float | None = None
         self.baseline: float | None = None
@@ -69,19 +73,32 @@ class Departure(Stateful):
 
     def update(self, x: float) -> bool:
         """Take one finite value and tell whether the signal has departed."""
-        self.values.append(x)
-        self.floor = min(self.floor, x)
+        self._append(x + 0.0)  # -0.0 becomes 0.0: the two sort alike and would make the order a matter of history
         self.departs = False
-        if len(self.values) > LEAST + self._size.rows:
-            values = list(self.values)
-            before = values[: -(self._size.rows + 1)]
-            self.level, self.baseline = median(values[-self._size.rows :]), median(before)
-            self.departs = self._is_large() and self._is_beyond_noise(before)
+        if len(self._before) >= LEAST:
+            self.level, self.baseline = self._level(), _middle(self._before)
+            self.departs = self._is_large() and self._is_beyond_noise()
         return self.departs
+
+    def _append(self, x: float) -> None:
+        """Move the window on by one row, keeping the baseline's values sorted: sorting anew would double a step."""
+        self.floor = min(self.floor, x)
+        if len(self.values) == self.values.maxlen:
+            del self._before[bisect_left(self._before, self.values[0])]
+        self.values.append(x)
+        newest = self._size.rows + 2
+        if len(self.values) >= newest:
+            insort(self._before, self.values[-newest])
+
+    def _level(self) -> float:
+        newest = [self.values[-row] for row in range(1, self._size.rows + 1)]
+        newest.sort()
+        return _middle(newest)
 
     def restart(self) -> None:
         """Forget the baseline: the signal changed its meaning."""
         self.values.clear()
+        self._before.clear()
         self.floor, self.level, self.baseline, self.departs = 0.0, None, None, False
 
     def _change(self) -> float:
@@ -97,14 +114,24 @@ class Departure(Stateful):
         # Rises count from zero: a signal that can be negative has no natural multiple.
         return size.factor == 1.0 or level > size.factor * baseline
 
-    def _is_beyond_noise(self, before: list[float]) -> bool:
-        spread = MAD_TO_SIGMA * median([abs(value - (self.baseline or 0.0)) for value in before])
-        self.deviation = spread * (1.0 + 4.0 / len(before)) + self._size.noise
+    def _is_beyond_noise(self) -> bool:
+        spread = MAD_TO_SIGMA * median([abs(value - (self.baseline or 0.0)) for value in self._before])
+        self.deviation = spread * (1.0 + 4.0 / len(self._before)) + self._size.noise
         self.score = self._change() / max(self.deviation, 1e-12)
         return self._change() > self._size.errors * self.deviation
 
-    def state(self) -> dict[str, object]:
-        """Give everything but the size, which the constructor fixes."""
+    def state(self) -> dict[str, Any]:
+        """Give everything but the size, which the constructor fixes, and the sorted copy of the values."""
         saved = super().state()
-        del saved["_size"]
+        del saved["_size"], saved["_before"]
         return saved
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over a saved state."""
+        super().load(state)
+        self._before = sorted(list(self.values)[: -(self._size.rows + 1)])
+
+
+def _middle(ordered: list[float]) -> float:
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

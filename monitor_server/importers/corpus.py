@@ -1,7 +1,7 @@
 """Folders of finished runs: one folder a run, with ``data.jsonl.gz`` (or ``.jsonl``) and perhaps ``meta.json``.
 
 Rows become observations: rows of the same step are one step, the first value of a signal standing; a step that goes
-back starts a new attempt; rows without a step are counted.
+back starts a new attempt; rows without a whole step are counted.
 """
 
 import gzip
@@ -86,6 +86,6 @@ def _parsed(line: str) -> Mapping[str, object] | None:
 def _step(row: Mapping[str, object], number: int) -> int:
     for key in STEP_KEYS:
         value = row.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value % 1 == 0:
             return int(value)
     return number

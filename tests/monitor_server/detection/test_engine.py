@@ -7,6 +7,15 @@ import random
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Phase, Severity
 
+GOLDEN = {
+    ("likelihood_drift", "warning"): 85,
+    ("death_spiral", "critical"): 115,
+    ("joint_departure", "warning"): 133,
+    ("run_collapsed", "critical"): 140,
+    ("entropy_explosion", "warning"): 140,
+    ("reward_fall", "warning"): 140,
+}
+
 
 def spiral(*, rows=160, drift_at=60, surge_at=110, seed=3, paired=True):
     """Give a run that drifts from one step on and accelerates from another, wandering with momentum."""
@@ -61,6 +70,11 @@ def test_a_spiral_goes_through_the_phases_in_order():
     assert 60 < drift < page < dead
     order = [p for p in phases_of(spiral()) if p not in (Phase.HEALTHY, Phase.STAGNATION)]
     assert order == [Phase.WARMUP, Phase.DECAY, Phase.ACCELERATION, Phase.COLLAPSED]
+
+
+def test_the_alarm_steps_of_a_recorded_run_stand_still():
+    """Golden steps of the run of seed 3: drift from 60, acceleration from 110. They change with the rules only."""
+    assert first_steps(spiral()) == GOLDEN
 
 
 def test_without_the_paired_channel_it_warns_later_but_before_the_collapse():

@@ -31,9 +31,9 @@ def test_a_step_that_goes_back_starts_an_attempt(tmp_path):
 
 
 def test_rows_without_a_step_are_counted(tmp_path):
-    """Console logs have row numbers only."""
-    run = write_run(tmp_path / "a", [{"reward": 0.1}, {"reward": 0.2}])
-    assert [o.step for o in observations(read_rows(run))] == [0, 1]
+    """Console logs have row numbers only, and some write a share of an epoch where a step should stand."""
+    run = write_run(tmp_path / "a", [{"reward": 0.1}, {"step": 0.25, "reward": 0.2}, {"step": 0.5, "reward": 0.3}])
+    assert [o.step for o in observations(read_rows(run))] == [0, 1, 2]
 
 
 def test_a_broken_line_costs_only_itself(tmp_path):
