@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.detection import report_a, suite_a, suite_b, suite_c
@@ -17,10 +17,11 @@ PEERS = Path(".venv/peers/bin/python")
 RECORDINGS = Path("docs/experiments")
 LEVELS = {"warn": "Warnings", "page": "Pages"}
 UNDRAWN = ("never", "always")
+_BEGIN, _END = "<!-- suite {} -->", "<!-- end -->"
 
 INTRODUCTION = """# Detection results
 
-Written by `{command}`; do not edit.
+Written by `make bench-detection`, each suite by the command named there; do not edit.
 
 Suites are never pooled. A warning is a finding of severity warning or above, a page is critical. An alarm counts where
 it opens: one that opened before the onset is false and earns no lead, and a miss is a lead of 0. Leads are steps before
@@ -35,41 +36,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Score our engine beside baselines and peers, and print or write the tables."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(given)
-    suites = options.suite or ["a"]
-    sections: list[Section] = []
+    suites = sorted(set(options.suite or ["a"]))
+    sections: dict[str, list[Section]] = {}
     numbers: dict[str, object] = {}
     drawn: Traces = {}
     if "a" in suites:
         authored = suite_a.collect(
             runs=options.runs, development=options.development, workers=options.workers, peers=options.peers
         )
-        sections += report_a.sections(authored)
+        sections["a"] = report_a.sections(authored)
         numbers["a"] = suite_a.numbers(authored)
         drawn = authored.runs
     if "b" in suites:
         recorded = suite_b.collect(options.recordings, options.peers)
-        sections.append(suite_b.section(recorded))
+        sections["b"] = [suite_b.section(recorded)]
         numbers["b"] = suite_b.numbers(recorded)
     if "c" in suites:
         logs = suite_c.collect(_corpus(options.corpus), options.peers)
-        sections.append(suite_c.section(logs))
+        sections["c"] = [suite_c.section(logs)]
         numbers["c"] = suite_c.numbers(logs)
-    sys.stdout.write(json.dumps(numbers, indent=1) + "\n" if options.json else as_text(sections))
+    if options.json:
+        sys.stdout.write(json.dumps(numbers, indent=1) + "\n")
+    else:
+        sys.stdout.write(as_text(section for found in sections.values() for section in found))
     if options.write is not None:
         _write(options.write, " ".join(["python -m benchmarks.detection", *given]), sections, drawn)
     return 0
 
 
-def _write(page: Path, command: str, sections: Sequence[Section], drawn: Traces) -> None:
-    """Write the page, and the curves of suite A beside it."""
-    text = INTRODUCTION.format(command=command)
-    for level, title in LEVELS.items():
-        if drawn:
-            curves = {name: curve(traces, level) for name, traces in drawn.items() if name not in UNDRAWN}
-            image = page.with_name(f"{page.stem}-{level}.svg")
-            image.write_text(picture(f"{title}: lead against false alarms, suite A", curves))
-            text += f"![{title}: lead against false alarms]({image.name})\n\n"
-    page.write_text(text + as_markdown(sections))
+def _write(page: Path, command: str, sections: Mapping[str, Sequence[Section]], drawn: Traces) -> None:
+    """Write the suites that ran into the page, leaving the others as they stand, and the curves beside it."""
+    before = page.read_text() if page.exists() else ""
+    blocks = {suite: _block(before, suite) for suite in "abc"}
+    images = ""
+    for level, title in LEVELS.items() if drawn else ():
+        curves = {name: curve(traces, level) for name, traces in drawn.items() if name not in UNDRAWN}
+        image = page.with_name(f"{page.stem}-{level}.svg")
+        image.write_text(picture(f"{title}: lead against false alarms, suite A", curves))
+        images += f"![{title}: lead against false alarms]({image.name})\n\n"
+    for suite, found in sections.items():
+        pictures = images if suite == "a" else ""
+        blocks[suite] = f"{_BEGIN.format(suite)}\n\n{pictures}{as_markdown(found)}\nPrinted by `{command}`.\n\n{_END}\n"
+    page.write_text(INTRODUCTION + "\n".join(block for block in blocks.values() if block))
+
+
+def _block(text: str, suite: str) -> str:
+    """Give what a page holds of a suite, markers included."""
+    _, begin, rest = text.partition(_BEGIN.format(suite))
+    return begin + rest.partition(_END)[0] + _END + "\n" if begin else ""
 
 
 def _corpus(folder: Path | None) -> Path:

@@ -46,3 +46,17 @@ def test_our_engine_warns_before_a_slow_death():
 def test_a_restarted_engine_says_the_same():
     """State through JSON every 17 rows changes nothing, across a resume and across gaps."""
     assert restart_mismatches([make_run("benign/resume", 0), make_run("benign/gaps", 0)]) == 0
+
+
+def test_a_suite_written_later_leaves_the_others_as_they_stand(tmp_path):
+    """Suite B goes into a page that holds suite C, before it; writing it again replaces it."""
+    page, empty = tmp_path / "results.md", tmp_path / "none"
+    empty.mkdir()
+    page.write_text("old\n<!-- suite c -->\n\nkept\n\n<!-- end -->\n")
+    for _ in range(2):
+        assert main(["--suite", "b", "--recordings", str(empty), "--no-peers", "--write", str(page)]) == 0
+    text = page.read_text()
+    assert text.startswith("# Detection results")
+    assert text.count("No recordings were found") == 1
+    assert text.index("No recordings") < text.index("kept")
+    assert "old" not in text

@@ -64,4 +64,4 @@ def test_suite_c_counts_what_a_rule_does(tmp_path, capsys):
     assert main(["--suite", "c", "--corpus", str(tmp_path), "--no-peers", "--json"]) == 0
     drop = json.loads(capsys.readouterr().out)["c"]["reward drop 20 % / 50 %"]
     assert (drop["negatives"], drop["warned"], drop["events"]) == (1, 0, 1)
-    assert (drop["warned_before"], drop["warned_by_3"], drop["paged_by_5"]) == (1, 1, 1)
+    assert (drop["warned_before"], drop["warned_timely"], drop["warned_by_3"], drop["paged_by_5"]) == (1, 1, 1, 1)
