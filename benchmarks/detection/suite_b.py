@@ -11,7 +11,7 @@ from benchmarks.detection.recordings import recordings
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scores import score_level
 from benchmarks.detection.scoring import false_alarms, leads
-from benchmarks.detection.tables import Section, Table, interval, percent
+from benchmarks.detection.tables import Section, Table, interval
 from benchmarks.detection.traces import PHASES, Trace
 from benchmarks.detection.workers import Traces, trace_run
 
@@ -73,9 +73,9 @@ def _row(name: str, traces: Sequence[Trace]) -> list[str]:
     sick = [trace for trace in traces if trace.truth.group is Group.DISPLACEMENT]
     cells = [
         name,
-        f"{warned.alarmed} of {warned.runs} ({percent(warned.share)})",
-        f"{paged.alarmed} of {paged.runs} ({percent(paged.share)})",
-        f"{paged.rate:.3f} {interval(paged.rate_interval)}",
+        f"{warned.alarmed} of {warned.runs}",
+        f"{paged.alarmed} of {paged.runs}",
+        f"{paged.rate:.3f} {interval(paged.rate_interval)}" if paged.rows else "–",
     ]
     for level in LEVELS:
         ahead = leads(sick, level)
