@@ -28,7 +28,8 @@ class Size:
             a rise, below 1 for a fall, 1 where only the other conditions count.
         least: Smallest change that matters, in the signal's unit.
         errors: Smallest change in robust deviations of the baseline.
-        rows: Newest rows whose median is the level, so that fewer rows than half of it can never fire.
+        rows: Newest rows whose median is the level. From 3 on a single row can never fire; with 2, the mean of the
+            two, a very large one can.
         noise: Smallest deviation assumed, in the signal's unit.
     """
 

@@ -1,0 +1,129 @@
+"""Each detector finds the failure it is named after, keeps silent on one bad row, and lets go when it is over."""
+
+import random
+
+import pytest
+
+from monitor_server.detection.protocol import Observation
+from monitor_server.detection.registry import DETECTORS
+from monitor_server.detection.shift import ShiftDetector
+
+# Detector, what a healthy row holds, what changes in a bad one, the kind expected.
+SHIFTS = [
+    ("entropy_explosion", {"entropy/mean": 0.3}, {"entropy/mean": 1.5}, "entropy_explosion"),
+    ("clip_surge", {"ratio/clip_frac": 0.001}, {"ratio/clip_frac": 0.02}, "clip_surge"),
+    ("reward_fall", {"reward/mean": 0.6}, {"reward/mean": 0.02}, "reward_fall"),
+    ("gradient_explosion", {"grad/norm": 0.5}, {"grad/norm": 40.0}, "gradient_explosion"),
+    ("kl_runaway", {"kl/ref": 0.05}, {"kl/ref": 4.0}, "kl_runaway"),
+    ("mismatch_growth", {"mismatch/kl": 0.002}, {"mismatch/kl": 0.1}, "mismatch_growth"),
+    ("length_rise", {"length/mean": 200.0}, {"length/mean": 900.0}, "length_explosion"),
+    ("length_fall", {"length/mean": 200.0}, {"length/mean": 9.0}, "length_collapse"),
+    ("tool_use_collapse", {"tools/calls": 1.8}, {"tools/calls": 0.1}, "tool_use_collapse"),
+    ("control_tokens", {"control/prob": 0.95}, {"control/prob": 0.5}, "control_token_anomaly"),
+    ("repetition", {"text/repetition": 0.1}, {"text/repetition": 0.6}, "repetition"),
+    ("silent_groups", {"reward/zero_std_frac": 0.2}, {"reward/zero_std_frac": 1.0}, "reward_signal_dead"),
+    ("router_collapse", {"moe/load_entropy": 2.0}, {"moe/load_entropy": 0.5}, "router_collapse"),
+    ("attention_collapse", {"qk/spectral_entropy": 3.0}, {"qk/spectral_entropy": 1.0}, "attention_collapse"),
+    ("off_policy", {"ratio/ess_frac": 0.95}, {"ratio/ess_frac": 0.2}, "off_policy_blowup"),
+    (
+        "joint_departure",
+        {"entropy/mean": 0.3, "length/truncated_frac": 0.05, "reward/mean": 0.6},
+        {"entropy/mean": 0.7, "length/truncated_frac": 0.8},
+        "joint_departure",
+    ),
+    (
+        "run_collapsed",
+        {"reward/mean": 0.6, "entropy/mean": 0.3, "length/mean": 100.0},
+        {"reward/mean": 0.02, "entropy/mean": 2.0, "length/mean": 400.0},
+        "run_collapsed",
+    ),
+    (
+        "reward_hacking",
+        {"reward/mean": 0.5, "length/mean": 200.0, "tools/calls": 1.5},
+        {"length/mean": 20.0, "tools/calls": 0.1},
+        "reward_hacking",
+    ),
+]
+# Speaks at the first bad row: no noise to wait out.
+AT_ONCE = [
+    ("sampler_mismatch", {"mismatch/ratio": 1.0}, {"mismatch/ratio": 0.2}, "sampler_mismatch"),
+    ("loss_explosion", {"loss/policy": 0.1}, {"loss/policy": 5e4}, "loss_explosion"),
+    ("entropy_collapse", {"entropy/mean": 0.5}, {"entropy/mean": 1e-5}, "entropy_collapse"),
+]
+
+
+def _rows(name):
+    """Give how many rows a detector's level is the median of, 0 if it has no such level."""
+    detector = DETECTORS[name]
+    return detector.size.rows if issubclass(detector, ShiftDetector) else 0
+
+
+def kinds(name, healthy, bad, *, bad_rows, after=0):
+    """Run a detector over 40 healthy rows, some bad ones and healthy ones again; give the kinds said at each row."""
+    noise, judge, said = random.Random(5), DETECTORS[name](), []  # noqa: S311 - synthetic telemetry
+    rows = [healthy] * 40 + [healthy | bad] * bad_rows + [healthy] * after
+    for step, row in enumerate(rows):
+        signals = {signal: value * (1.0 + 0.02 * noise.gauss(0, 1)) for signal, value in row.items()}
+        said.append({finding.kind for finding in judge.update(Observation(step=step, signals=signals))})
+    return said
+
+
+@pytest.mark.parametrize(("name", "healthy", "bad", "kind"), [*SHIFTS, *AT_ONCE], ids=lambda value: str(value)[:18])
+def test_it_finds_its_failure_and_nothing_before(name, healthy, bad, kind):
+    """Forty healthy rows are silent; within twelve bad ones the failure is said, by its name."""
+    said = kinds(name, healthy, bad, bad_rows=12)
+    assert not any(said[:40])
+    assert any(kind in row for row in said[40:])
+
+
+# The level of two rows is their mean, which one very large row can move: those detectors trade that for a row of lead.
+PATIENT = [case for case in SHIFTS if case[0] in {"off_policy", "reward_hacking"} or _rows(case[0]) > 2]
+
+
+@pytest.mark.parametrize(("name", "healthy", "bad", "kind"), PATIENT, ids=lambda value: str(value)[:18])
+def test_one_bad_row_is_not_a_failure(name, healthy, bad, kind):
+    """Where the level is a median of three rows or more, a single outlier says nothing, however large."""
+    assert not any(kind in row for row in kinds(name, healthy, bad, bad_rows=1, after=12))
+
+
+@pytest.mark.parametrize(("name", "healthy", "bad", "kind"), [*SHIFTS, *AT_ONCE], ids=lambda value: str(value)[:18])
+def test_it_lets_go_when_the_run_is_well_again(name, healthy, bad, kind):
+    """Sixty healthy rows after twelve bad ones, nothing is held any more."""
+    assert kind not in kinds(name, healthy, bad, bad_rows=12, after=60)[-1]
+
+
+def test_a_frozen_policy_is_a_page():
+    """Entropy under 0.001 nat for three rows is critical, before that a warning."""
+    judge, said = DETECTORS["entropy_collapse"](), []
+    for step, entropy in enumerate([0.5] * 10 + [1e-6] * 4):
+        said += [
+            (f.step, str(f.severity)) for f in judge.update(Observation(step=step, signals={"entropy/mean": entropy}))
+        ]
+    assert said == [(10, "warning"), (11, "warning"), (12, "critical"), (13, "critical")]
+
+
+def test_a_clip_share_that_rises_with_the_learning_rate_is_meant():
+    """In a warm-up of the learning rate the clip share may grow fivefold without a word."""
+    for climbs in (True, False):
+        judge, said = DETECTORS["clip_surge"](), []
+        for step in range(60):
+            rate = 1e-6 * (1 + step) if climbs else 1e-6
+            signals = {"ratio/clip_frac": 0.001 if step < 40 else 0.02, "lr": rate}
+            said += judge.update(Observation(step=step, signals=signals))
+        assert bool(said) is not climbs
+
+
+def test_the_paired_channel_overrules_a_rise_that_other_contexts_explain():
+    """Entropy and −likelihood rise by 0.3 nat on new prompts while the same contexts show nothing: information only."""
+    noise = random.Random(1)  # noqa: S311 - synthetic telemetry
+    severities = set()
+    judge = DETECTORS["likelihood_drift"]()
+    for step in range(120):
+        entropy = 0.4 + max(0, step - 60) * 0.005 + 0.005 * noise.gauss(0, 1)
+        signals = {
+            "entropy/mean": entropy,
+            "likelihood/correct": -entropy,
+            "entropy/paired_delta": 0.0005 * noise.gauss(0, 1),
+        }
+        severities |= {str(finding.severity) for finding in judge.update(Observation(step=step, signals=signals))}
+    assert severities == {"info"}
