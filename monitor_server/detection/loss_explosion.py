@@ -16,13 +16,13 @@ class LossExplosion(StreamDetector):
 
     A policy-gradient loss is a mean of advantages, so of order one; what exceeds 100 is an exponentiated log ratio
     or a k3 KL estimate in its tail, and each such row is an update in a direction that means nothing. Holds for
-    20 rows.
+    20 rows. Above 100,000 it pages: whatever the optimiser keeps of such a gradient is noise.
     """
 
     kind = "loss_explosion"
     severity = Severity.WARNING
     reads = (LOSS,)
-    FACTOR, LARGE, HELD_ROWS = 100.0, 100.0, 20
+    FACTOR, LARGE, ABSURD, HELD_ROWS = 100.0, 100.0, 1e5, 20
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,6 +51,7 @@ class LossExplosion(StreamDetector):
             self._finding(
                 observation,
                 f"The loss reached {self.worst:.3g} since step {self.since}, usually {baseline:.3g}.",
+                severity=Severity.CRITICAL if self.worst > self.ABSURD else self.severity,
                 signal=LOSS,
                 baseline=baseline,
                 window=len(self.history.values),

@@ -102,6 +102,15 @@ def test_a_frozen_policy_is_a_page():
     assert said == [(10, "warning"), (11, "warning"), (12, "critical"), (13, "critical")]
 
 
+def test_an_absurd_loss_is_a_page():
+    """A loss of a thousand warns, one of a million pages."""
+    for loss, severity in ((1e3, "warning"), (1e6, "critical")):
+        judge, said = DETECTORS["loss_explosion"](), []
+        for step, value in enumerate([0.1] * 10 + [loss]):
+            said += judge.update(Observation(step=step, signals={"loss/policy": value}))
+        assert [str(finding.severity) for finding in said] == [severity]
+
+
 def test_a_clip_share_that_rises_with_the_learning_rate_is_meant():
     """In a warm-up of the learning rate the clip share may grow fivefold without a word."""
     for climbs in (True, False):
