@@ -42,7 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     drawn: Traces = {}
     if "a" in suites:
         authored = suite_a.collect(
-            runs=options.runs, development=options.development, workers=options.workers, peers=options.peers
+            runs=options.runs,
+            first=options.first,
+            development=options.development,
+            workers=options.workers,
+            peers=options.peers,
         )
         sections["a"] = report_a.sections(authored)
         numbers["a"] = suite_a.numbers(authored)
@@ -98,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         "--suite", choices=("a", "b", "c"), action="append", help="a suite to run, repeatable; default: a"
     )
     parser.add_argument("--runs", type=int, default=20, help="suite a: runs of each kind (default: 20)")
+    parser.add_argument("--first", type=int, default=0, help="suite a: seeds to pass over, for a fresh look")
     parser.add_argument("--development", action="store_true", help="suite a: development seeds, as while building")
     parser.add_argument("--workers", type=int, default=1, help="suite a: processes")
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help=f"suite b (default: {RECORDINGS})")

@@ -54,16 +54,17 @@ class AuthoredSuite:
     microseconds: Sequence[float]
 
 
-def collect(*, runs: int, development: bool, workers: int, peers: Path | None = None) -> AuthoredSuite:
+def collect(*, runs: int, first: int = 0, development: bool, workers: int, peers: Path | None = None) -> AuthoredSuite:
     """Run every candidate over suite A.
 
     Args:
         runs: Runs of each benign and displacement kind; half as many of each other failure and of each twin.
+        first: Seeds to pass over: detectors fit the seeds they were developed on.
         development: Use development seeds; the test seeds are for what is reported.
         workers: Processes.
         peers: Interpreter of the peers' environment; they see the first `PEER_RUNS` seeds. None leaves them out.
     """
-    seeds = (DEVELOPMENT_SEEDS if development else TEST_SEEDS)[:runs]
+    seeds = (DEVELOPMENT_SEEDS if development else TEST_SEEDS)[first : first + runs]
     fewer = seeds[: max(1, round(runs * FAILURE_SHARE))]
     traces = authored_traces([*benign_kinds(), *displacement_kinds()], seeds, workers=workers)
     for name, found in authored_traces(failure_kinds(), fewer, workers=workers).items():
