@@ -69,6 +69,7 @@ class DeathSpiral(StreamDetector):
         self.drifted = False
         self.paired_rows = 0
         self.onset: int | None = None
+        self.opened: int | None = None
         self.peak = 0.0
         self.calm = 0
         self.muted = 0
@@ -121,6 +122,7 @@ class DeathSpiral(StreamDetector):
     def _open(self, step: int, drift: float) -> None:
         if not self.active:
             self.onset = min([s.cusum.since for s in self.channels.values() if s.cusum.since is not None], default=step)
+            self.opened = step
         self.active, self.calm, self.peak = True, 0, max(self.peak, drift)
 
     def _release(self, b: float, drift: float) -> None:
@@ -129,7 +131,8 @@ class DeathSpiral(StreamDetector):
             self._stand_down()
 
     def _stand_down(self) -> None:
-        self.active, self.drifted, self.onset, self.peak, self.calm = False, False, None, 0.0, 0
+        self.active, self.drifted, self.peak, self.calm = False, False, 0.0, 0
+        self.onset = self.opened = None
 
     def _page(self, observation: Observation, a: float, b: float, drift: float, rule: str) -> Finding:
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}
@@ -155,7 +158,7 @@ class DeathSpiral(StreamDetector):
 
     def _resume(self, step: int) -> None:
         self.muted = MUTED_ROWS
-        if self.onset is not None and step <= self.onset:
+        if self.opened is not None and step <= self.opened:  # weights from before the page are judged afresh
             self._stand_down()
         for channel in self.channels.values():
             channel.restart()

@@ -110,6 +110,22 @@ def test_a_rewind_to_before_the_onset_forgets_the_alarm():
     assert [f.kind for f in verdicts[-1].findings if f.severity is not Severity.INFO] == []
 
 
+def test_a_rollback_to_the_step_before_the_page_ends_the_page():
+    """The last healthy checkpoint may lie after the onset; its weights are not those that were paged."""
+    engine, run = Engine(), spiral()
+    paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
+    resumed = Observation(step=paged - 1, signals=run[30].signals, attempt=2)
+    assert engine.update(resumed).phase is not Phase.ACCELERATION
+
+
+def test_a_resume_after_the_page_keeps_it():
+    """A process that goes on with the paged weights is still in acceleration."""
+    engine, run = Engine(), spiral()
+    paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
+    resumed = Observation(step=paged + 1, signals=run[30].signals, attempt=2)
+    assert engine.update(resumed).phase is Phase.ACCELERATION
+
+
 def test_a_replaced_attempt_has_no_say():
     """Once attempt 2 has spoken, what still arrives from attempt 1 changes nothing."""
     engine = Engine()
