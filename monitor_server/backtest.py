@@ -27,11 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the backtest of a folder and give the exit code."""
     try:
-        folders = run_folders(arguments.folder)
-    except FileNotFoundError as error:
+        runs = [_backtest_folder(folder) for folder in run_folders(arguments.folder)]
+    except OSError as error:
         print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - a command prints
         return 2
-    runs = [_backtest_folder(folder) for folder in folders]
     report = {"runs": runs, "summary": summarise(runs)}
     print(json.dumps(_spelled(report), allow_nan=False) if arguments.json else _table(report))  # noqa: T201 - likewise
     return 0

@@ -102,12 +102,14 @@ def _settings(given: Mapping[str, object]) -> Settings:
 
 
 def _list(url: str, path: str, columns: Sequence[str], *, limit: int) -> int:
+    if not url.startswith(("http://", "https://")):
+        raise CommandError(f"--url must look like http://127.0.0.1:8600, got {url!r}")
     try:
         answer = urllib3.request("GET", f"{url}/api/v1{path}", fields={"limit": str(limit)}, retries=False, timeout=10)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
     if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
-        raise CommandError(f"{url}{path} answered {answer.status}: {answer.data[:200].decode(errors='replace')}")
+        raise CommandError(f"{url}/api/v1{path} answered {answer.status}: {answer.data[:200].decode(errors='replace')}")
     rows = [
         columns,
         *(["" if item[name] is None else str(item[name]) for name in columns] for item in answer.json()["items"]),

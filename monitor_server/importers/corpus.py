@@ -7,6 +7,7 @@ back starts a new attempt; rows without a whole step are counted.
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,17 +47,23 @@ def read_meta(folder: Path) -> Mapping[str, Any]:
 
 
 def read_rows(folder: Path) -> Iterator[Mapping[str, object]]:
-    """Give a run's logged rows; a line that is not a JSON object is passed over, as of a log cut short."""
+    """Give a run's logged rows; a line that is not a JSON object is passed over, as is what follows a damaged place.
+
+    Raises:
+        OSError: If the log cannot be read at all.
+    """
     path = next(folder / name for name in DATA_FILES if (folder / name).is_file())
     opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", errors="replace") as lines:
-        try:
+    try:
+        with opened(path, "rt", errors="replace") as lines:
             for line in lines:
                 row = _parsed(line)
                 if row is not None:
                     yield row
-        except EOFError:
-            return
+    except (EOFError, zlib.error):
+        return
+    except OSError as error:
+        raise OSError(f"{path} must be a readable log: {error}; mend it or take it out of the folder") from error
 
 
 def observations(rows: Iterable[Mapping[str, object]], fallback: Mapping[str, str] | None = None) -> list[Observation]:

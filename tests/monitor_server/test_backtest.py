@@ -69,6 +69,19 @@ def test_a_folder_without_runs_is_one_line_and_code_2(tmp_path, capsys):
     assert printed.err.startswith("rlvitals: ")
 
 
+def test_a_log_that_is_no_gzip_is_one_line_and_code_2(tmp_path, capsys):
+    """The line names the file; a log that was only cut short is read as far as it goes."""
+    write(tmp_path, "cut", rows())
+    log = tmp_path / "cut" / "data.jsonl.gz"
+    log.write_bytes(log.read_bytes()[:-20])
+    assert run(capsys, tmp_path)[0] == 0
+    log.write_text("not gzip")
+    code, printed = run(capsys, tmp_path)
+    assert (code, printed.out) == (2, "")
+    (line,) = printed.err.splitlines()
+    assert line.startswith(f"rlvitals: {log} must be a readable log: ")
+
+
 def test_it_says_what_the_engine_says():
     """The first warning is the first step at which the live engine would have warned."""
     run_steps = [

@@ -25,3 +25,9 @@ def test_a_collector_that_does_not_answer_is_said_in_one_line(command, capsys, u
     (line,) = capsys.readouterr().err.splitlines()
     assert str(unused_port) in line
     assert "rlvitals serve" in line
+
+
+def test_an_address_without_a_scheme_is_said_in_one_line(capsys):
+    """Status 1, what was given and what it must look like; nothing is asked of the network."""
+    assert main(["runs", "--url", "localhost:8600"]) == 1
+    assert capsys.readouterr().err == "rlvitals: --url must look like http://127.0.0.1:8600, got 'localhost:8600'\n"

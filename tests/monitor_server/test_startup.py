@@ -11,6 +11,7 @@ import pytest
 import urllib3
 
 from monitor_server.cli import main
+from monitor_server.store.database import Store
 from tests.live import eventually
 
 
@@ -70,12 +71,12 @@ def test_an_unusable_database_is_said_in_one_line(refused, database, says):
 
 
 def test_a_read_only_database_is_said_in_one_line(refused, tmp_path):
-    """A database file that cannot be written is refused at the start, not at the first record."""
+    """A database file that cannot be written is refused at the start, even where nothing is to migrate."""
+    Store.open(f"sqlite:///{tmp_path / 'x.db'}").close()
     if os.geteuid() == 0:
         uri = f"sqlite:///file:{tmp_path / 'x.db'}?mode=ro&uri=true"
-        sqlite3.connect(tmp_path / "x.db").close()
     else:
-        tmp_path.chmod(0o500)
+        (tmp_path / "x.db").chmod(0o400)
         uri = f"sqlite:///{tmp_path / 'x.db'}"
     refused("--port", "0", "--database", uri, says=["cannot be opened for writing"])
 
