@@ -50,7 +50,7 @@ class NonFinite(StreamDetector):
     def _bad(self, observation: Observation, *, now: bool) -> Finding:
         return self._finding(
             observation,
-            f"{', '.join(self.names)} {'is' if now else 'was'} not finite, first at step {self.first}.",
+            f"{self._what(now=now)} not finite, first at step {self.first}.",
             signal=self.names[0],
             baseline=None,
             window=1,
@@ -61,6 +61,12 @@ class NonFinite(StreamDetector):
             onset=[self.first, self.first],
             arithmetic="any of the vital signals is NaN or infinite",
         )
+
+    def _what(self, *, now: bool) -> str:
+        if self.names == [COUNTER]:
+            return f"Token values {'are' if now else 'were'}"
+        verb = ("are" if now else "were") if len(self.names) > 1 else ("is" if now else "was")
+        return f"{', '.join(self.names)} {verb}"
 
     def _resume(self, step: int) -> None:
         if self.first is not None and step <= self.first:
