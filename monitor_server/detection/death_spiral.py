@@ -13,11 +13,8 @@ from monitor_server.detection.statistics import Cusum, History, median
 __all__ = ["DeathSpiral"]
 
 RATIOS = ("ratio/p999", "ratio/max")
-SOFT_DRIFT, FAR_PAIRED, HARD_DRIFT = (
-    0.05,
-    0.08,
-    0.10,
-)  # nats per token: rises that open the gate, and that stand in for A
+# Rises in nats per token: the first opens the gate, the others stand in for A where the surge is this much larger.
+SOFT_DRIFT, FAR_PAIRED, HARD_DRIFT, FAR_SURGE = 0.05, 0.08, 0.10, 2.0
 SUDDEN_ACCELERATION, SUDDEN_SURGE = 12.0, 10.0
 MUTED_ROWS = 8  # an optimiser that has just been restored jumps
 RECENT = 3  # rows whose median must stand above the baseline, so that spikes do not count
@@ -36,10 +33,10 @@ class DeathSpiral(StreamDetector):
     accumulate, so their noise is taken as white.
     Pages if drift was ever seen and A > 3 and B > 3; or both draw-ups > 0.10 nat, or a paired drift of 5 rows and
     0.08 nat, and B > 5; or A > 12 and B > 10, a sudden blow-up. Holds until 50 rows with B = 0 and the draw-up
-    halved, or a rewind to before the onset.
+    halved, or a rewind to before it opened.
 
-    At defaults it pages in about one authored benign run of 200, with a median of 17 steps left
-    (docs/detection-results.md). Blow-ups that take 3 to 8 steps leave 0 to 6 steps, whatever the method.
+    docs/detection-results.md has its false pages and leads at defaults: about one authored benign run in 50, and a
+    median of 15 steps with the paired channel. Blow-ups that take 3 to 8 steps leave 0 to 6 steps, whatever the method.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase III) and Definition 5.1.
@@ -70,6 +67,7 @@ class DeathSpiral(StreamDetector):
         self.paired_rows = 0
         self.onset: int | None = None
         self.opened: int | None = None
+        self.opened_by = ""
         self.peak = 0.0
         self.calm = 0
         self.muted = 0
@@ -87,7 +85,7 @@ class DeathSpiral(StreamDetector):
         a, b = self._a(), self._b()
         rule = self._rule(a, b, drift)
         if rule:
-            self._open(observation.step, drift)
+            self._open(observation.step, drift, rule)
         elif self.active:
             self._release(b, drift)
         return [self._page(observation, a, b, drift, rule)] if self.active else ()
@@ -106,10 +104,10 @@ class DeathSpiral(StreamDetector):
         if self.drifted and self._is_corroborated() and a > self.acceleration and b > self.surge:
             return "drift, acceleration and surge"
         far = self.level.has_likelihood and drift > max(HARD_DRIFT, self.level.measure()[1])
-        if far and b > self.surge + 2.0:
+        if far and b > self.surge + FAR_SURGE:
             return "large drift and surge"
         lasting = self.paired_rows > LASTING_ROWS and self.paired.rise > FAR_PAIRED
-        if lasting and b > self.surge + 2.0:
+        if lasting and b > self.surge + FAR_SURGE:
             return "paired drift and surge"
         if a > SUDDEN_ACCELERATION and b > SUDDEN_SURGE:
             return "sudden"
@@ -119,10 +117,10 @@ class DeathSpiral(StreamDetector):
         """Tell whether more than one likelihood-side channel is observed; one alone may only page a sudden blow-up."""
         return sum(bool(self.channels[name].history.seen) for name in ("entropy", "unlikelihood", "paired")) > 1
 
-    def _open(self, step: int, drift: float) -> None:
+    def _open(self, step: int, drift: float, rule: str) -> None:
         if not self.active:
             self.onset = min([s.cusum.since for s in self.channels.values() if s.cusum.since is not None], default=step)
-            self.opened = step
+            self.opened, self.opened_by = step, rule
         self.active, self.calm, self.peak = True, 0, max(self.peak, drift)
 
     def _release(self, b: float, drift: float) -> None:
@@ -137,23 +135,29 @@ class DeathSpiral(StreamDetector):
     def _page(self, observation: Observation, a: float, b: float, drift: float, rule: str) -> Finding:
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}
         strongest = max(("gradient", "ratio"), key=lambda name: parts[name])
+        far = {
+            "large drift and surge": f"Likelihood and entropy have drifted far ({drift:.2f} nat a token)",
+            "paired drift and surge": f"Entropy on the same contexts has drifted far ({self.paired.rise:.2f} nat a token)",
+        }.get(self.opened_by)
         return self._finding(
             observation,
-            f"Likelihood accelerates away (A = {a:.1f}) while the {strongest} surges (B = {b:.1f}); "
-            "runs that look like this usually have 8 to 25 steps left.",
+            f"{far or f'Likelihood accelerates away (A = {a:.1f})'} while the {strongest} surges (B = {b:.1f}); "
+            "a collapse usually follows within tens of steps.",
             signal="entropy/mean",
             baseline=self.channels["entropy"].history.baseline(),
             window=len(self.channels["entropy"].history.values),
-            statistic=min(a, b),
-            threshold=self.acceleration,
+            statistic=b if far else min(a, b),
+            threshold=self.surge + FAR_SURGE if far else self.acceleration,
             acceleration=a,
             surge=b,
             drift=drift,
             parts=parts,
             rule=rule or "held",
+            opened_by=self.opened_by,
             agreeing=[name for name, value in parts.items() if value > self.acceleration],
             onset=[self.onset, observation.step],
-            arithmetic="A = max(min(c_l, c_H), min(max(c_l, c_H), c_d)) > 3 and B = max(c_g, c_r) > 3",
+            arithmetic="A = max(min(c_l, c_H), min(max(c_l, c_H), c_d)) > 3 and B = max(c_g, c_r) > 3; "
+            "after a drift that went far, B > 5 alone",
         )
 
     def _resume(self, step: int) -> None:

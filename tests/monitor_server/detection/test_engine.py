@@ -4,6 +4,8 @@ import json
 import math
 import random
 
+import pytest
+
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Phase, Severity
 
@@ -116,6 +118,16 @@ def test_a_rollback_to_the_step_before_the_page_ends_the_page():
     paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
     resumed = Observation(step=paged - 1, signals=run[30].signals, attempt=2)
     assert engine.update(resumed).phase is not Phase.ACCELERATION
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_statistic_of_a_page_is_beyond_the_threshold_it_names(seed):
+    """Whichever rule opened it, the evidence shows the number that was too large and what it was held against."""
+    engine = Engine()
+    verdicts = [engine.update(observation) for observation in spiral(seed=seed)]
+    opened = next(f for verdict in verdicts for f in verdict.findings if f.kind == "death_spiral")
+    assert opened.score > opened.threshold
+    assert opened.evidence["rule"] == opened.evidence["opened_by"]
 
 
 def test_a_resume_after_the_page_keeps_it():
