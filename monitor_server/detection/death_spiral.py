@@ -135,9 +135,10 @@ class DeathSpiral(StreamDetector):
     def _page(self, observation: Observation, a: float, b: float, drift: float, rule: str) -> Finding:
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}
         strongest = max(("gradient", "ratio"), key=lambda name: parts[name])
+        rise = self.paired.rise
         far = {
             "large drift and surge": f"Likelihood and entropy have drifted far ({drift:.2f} nat a token)",
-            "paired drift and surge": f"Entropy on the same contexts has drifted far ({self.paired.rise:.2f} nat a token)",
+            "paired drift and surge": f"Entropy on the same contexts has drifted far ({rise:.2f} nat a token)",
         }.get(self.opened_by)
         return self._finding(
             observation,
