@@ -59,7 +59,7 @@ bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Score detection beside
 		--runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python --write docs/detection-results.md
 
 e2e: $(VENV)/.dev ## Real trainer, real server, real browser
-	$(BIN)/pytest tests/e2e tests/browser
+	$(BIN)/pytest -m 'not docker' tests/e2e tests/browser
 
 compose-test: $(VENV)/.dev ## Bring docker compose up and see page, scrape and firing alert
 	$(BIN)/pytest -m docker tests/e2e
