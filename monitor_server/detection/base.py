@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
 from monitor_server.detection.stateful import Stateful
 
 __all__ = ["CALIBRATION", "StreamDetector", "finite", "first_finite"]
@@ -42,6 +42,9 @@ class StreamDetector(Stateful):
         if observation.data_version is not None:
             self.data_version = observation.data_version
         return self._observe(observation)
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """Learn that a person knows; of no consequence to detectors whose findings end by themselves."""
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         raise NotImplementedError

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from monitor_server.detection.base import StreamDetector, finite, first_finite
 from monitor_server.detection.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.paired_drift import PairedDrift
-from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
 from monitor_server.detection.stateful import Stateful
 from monitor_server.detection.statistics import Cusum, History, median
 
@@ -33,7 +33,7 @@ class DeathSpiral(StreamDetector):
     accumulate, so their noise is taken as white.
     Pages if drift was ever seen and A > 3 and B > 3; or both draw-ups > 0.10 nat, or a paired drift of 5 rows and
     0.08 nat, and B > 5; or A > 12 and B > 10, a sudden blow-up. Holds until 50 rows with B = 0 and the draw-up
-    halved, or a rewind to before it opened.
+    halved, or a rewind to before it opened; once a person has acknowledged it, until no rule is met.
 
     docs/detection-results.md has its false pages and leads at defaults: about one authored benign run in 50, and a
     median of 15 steps with the paired channel. Blow-ups that take 3 to 8 steps leave 0 to 6 steps, whatever the method.
@@ -67,7 +67,9 @@ class DeathSpiral(StreamDetector):
         self.paired_rows = 0
         self.onset: int | None = None
         self.opened: int | None = None
+        self.opened_attempt = 0
         self.opened_by = ""
+        self.acknowledged = False
         self.peak = 0.0
         self.calm = 0
         self.muted = 0
@@ -120,17 +122,23 @@ class DeathSpiral(StreamDetector):
     def _open(self, step: int, drift: float, rule: str) -> None:
         if not self.active:
             self.onset = min([s.cusum.since for s in self.channels.values() if s.cusum.since is not None], default=step)
-            self.opened, self.opened_by = step, rule
+            self.opened, self.opened_by, self.opened_attempt = step, rule, self.attempt or 0
         self.active, self.calm, self.peak = True, 0, max(self.peak, drift)
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """Hold the page no longer than its rule is met, if it had opened by the step acknowledged."""
+        if acknowledgement.kind == self.kind and self.active and self.opened is not None:
+            seen = (acknowledgement.attempt, acknowledgement.step)
+            self.acknowledged = self.acknowledged or (self.opened_attempt, self.opened) <= seen
 
     def _release(self, b: float, drift: float) -> None:
         self.calm = self.calm + 1 if b == 0.0 and drift <= self.peak / 2 else 0
-        if self.calm >= RELEASE_ROWS:
+        if self.acknowledged or self.calm >= RELEASE_ROWS:
             self._stand_down()
 
     def _stand_down(self) -> None:
         self.active, self.drifted, self.peak, self.calm = False, False, 0.0, 0
-        self.onset = self.opened = None
+        self.acknowledged, self.onset, self.opened = False, None, None
 
     def _page(self, observation: Observation, a: float, b: float, drift: float, rule: str) -> Finding:
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}

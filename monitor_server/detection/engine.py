@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from monitor_server.detection.phases import PhaseMachine
-from monitor_server.detection.protocol import Finding, Observation, Phase, Severity, Verdict
+from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
 from monitor_server.detection.registry import DETECTORS
 
 __all__ = ["Engine"]
@@ -39,6 +39,15 @@ class Engine:
             self._findings = _strongest(found)
             self._phase = self._phases.update(observation.signals, self._findings)
         return Verdict(step=observation.step, phase=self._phase, findings=self._findings)
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """Take a person's word on an alert; its effect shows from the next step on.
+
+        A death spiral that is only held, its rule no longer met, ends; one whose rule is met ends when it is not. An
+        alarm that opened after the step acknowledged stands. Giving the same word twice changes nothing.
+        """
+        for detector in self._detectors.values():
+            detector.acknowledge(acknowledgement)
 
     def state(self) -> dict[str, Any]:
         """Give everything needed to go on after a restart, as JSON values (non-finite floats allowed)."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, Self
 
-__all__ = ["Detector", "Finding", "Observation", "Phase", "Severity", "Verdict"]
+__all__ = ["Acknowledgement", "Detector", "Finding", "Observation", "Phase", "Severity", "Verdict"]
 
 
 class Phase(StrEnum):
@@ -44,6 +44,18 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """A person's word that an alert of ``kind`` is known, and the newest step detection had taken by then.
+
+    An input like a step: a replay that gives it again after the same step ends in the same state, bit for bit.
+    """
+
+    kind: str
+    step: int
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What a detector says at one step, with its arithmetic.
 
@@ -78,6 +90,9 @@ class Detector(Protocol):
 
     def update(self, observation: Observation) -> Sequence[Finding]:
         """Take one step and give the findings that hold."""
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """Let go of an alarm that is only held, from the next step on."""
 
     def state(self) -> dict[str, Any]:
         """Give everything needed to go on after a restart."""

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Observation, Phase, Severity
+from monitor_server.detection.protocol import Acknowledgement, Observation, Phase, Severity
 
 GOLDEN = {
     ("likelihood_drift", "warning"): 85,
@@ -136,6 +136,59 @@ def test_a_resume_after_the_page_keeps_it():
     paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
     resumed = Observation(step=paged + 1, signals=run[30].signals, attempt=2)
     assert engine.update(resumed).phase is Phase.ACCELERATION
+
+
+def held_page():
+    """Give an engine whose page is only held: the run was paged, then went back to what it was before."""
+    engine, run = Engine(), spiral()
+    paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
+    calm = [Observation(step=paged + 1 + n, signals=o.signals) for n, o in enumerate(run[20:40])]
+    assert all(engine.update(o).phase is Phase.ACCELERATION for o in calm)
+    return engine, paged, calm[-1].step
+
+
+def test_a_held_page_ends_when_a_person_acknowledges_it():
+    """Acceleration latches; the word of a person ends it at the next step, and a second word changes nothing."""
+    engine, _, last = held_page()
+    for _ in range(2):
+        engine.acknowledge(Acknowledgement(kind="death_spiral", step=last))
+    verdict = engine.update(Observation(step=last + 1, signals=spiral()[41].signals))
+    assert verdict.phase is not Phase.ACCELERATION
+    assert "death_spiral" not in {finding.kind for finding in verdict.findings}
+
+
+@pytest.mark.parametrize(
+    "word", [("death_spiral", -1, 1), ("death_spiral", 1000, 0), ("run_collapsed", 1000, 1)], ids=str
+)
+def test_a_word_on_something_else_or_from_before_the_page_leaves_it(word):
+    """Who spoke before the page opened, in an older attempt, or of another alert has not acknowledged this one."""
+    engine, paged, last = held_page()
+    kind, later, attempt = word
+    engine.acknowledge(Acknowledgement(kind=kind, step=paged + later, attempt=attempt))
+    assert engine.update(Observation(step=last + 1, signals=spiral()[41].signals)).phase is Phase.ACCELERATION
+
+
+def test_an_acknowledged_page_stays_while_its_rule_is_met():
+    """Knowing of a surge does not end it: the page goes on with the surge, and is the same page."""
+    engine, run = Engine(), spiral()
+    paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
+    engine.acknowledge(Acknowledgement(kind="death_spiral", step=paged))
+    verdicts = [engine.update(observation) for observation in run if paged < observation.step < paged + 8]
+    assert all("death_spiral" in {finding.kind for finding in verdict.findings} for verdict in verdicts)
+
+
+def test_a_replay_with_its_acknowledgements_is_the_run_bit_for_bit():
+    """The word given again after the same step, through a restart from JSON, gives the same verdicts and state."""
+    live, replayed = Engine(), Engine()
+    run = spiral(rows=200)
+    for observation in run:
+        said = [repr(engine.update(observation)) for engine in (live, replayed)]
+        assert said[0] == said[1]
+        if observation.step % 25 == 0:
+            replayed = Engine.from_state(json.loads(json.dumps(replayed.state())))
+            for engine in (live, replayed):
+                engine.acknowledge(Acknowledgement(kind="death_spiral", step=observation.step))
+    assert json.dumps(live.state()) == json.dumps(replayed.state())
 
 
 def test_a_replaced_attempt_has_no_say():
