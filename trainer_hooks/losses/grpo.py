@@ -16,14 +16,15 @@ def group_advantages(rewards: Tensor, group_ids: Tensor) -> Tensor:
     """Standardise rewards within each prompt's group of responses (eq. 1).
 
     A_i = (r_i − mean_group r) / std_group r, with the population standard deviation. A group whose rewards are all
-    equal, and so a group of one, gets exact zeros: it carries no signal.
+    equal, and so a group of one, gets exact zeros: it carries no signal. A reward that is not finite makes the
+    advantages of its whole group NaN.
 
     Args:
-        rewards: One reward a response, shape ``(B,)``, floating point.
+        rewards: One reward a response, shape ``(B,)``.
         group_ids: Responses to the same prompt share a number, shape ``(B,)``, integer.
 
     Returns:
-        Advantages, shape ``(B,)``, dimensionless.
+        Advantages, shape ``(B,)``, dimensionless; float32 from whole numbers and from half precision.
 
     Raises:
         ValueError: If the shapes differ.
@@ -32,12 +33,13 @@ def group_advantages(rewards: Tensor, group_ids: Tensor) -> Tensor:
         raise ValueError(
             f"rewards and group_ids must both have shape (B,), got {tuple(rewards.shape)} and {tuple(group_ids.shape)}"
         )
+    rewards = lifted(rewards)
     advantages = torch.zeros_like(rewards)
     for group in torch.unique(group_ids):
         members = group_ids == group
         inside = rewards[members]
         # Rounding of the mean would turn equal rewards into advantages of ±1.
-        if inside.max() > inside.min():
+        if not (inside == inside[0]).all():
             advantages[members] = (inside - inside.mean()) / inside.std(correction=0)
     return advantages
 
@@ -65,7 +67,7 @@ def grpo_loss(
         logprobs: ln π_θ of the sampled tokens, shape ``(B, T)``, nats.
         old_logprobs: ln π_old of the same tokens, shape ``(B, T)``, nats; no gradient flows into it.
         mask: True on action tokens, shape ``(B, T)``, bool.
-        advantages: A_i, shape ``(B,)``.
+        advantages: A_i, shape ``(B,)``; or a token's own, shape ``(B, T)``, such as those of PPO.
         clip_low: ε below one, in [0, 1].
         clip_high: ε above one, at least 0.
         normaliser: N, to share one over minibatches or ranks; default: the action tokens of this mask.
@@ -77,10 +79,11 @@ def grpo_loss(
     Raises:
         ValueError: If shapes do not belong together.
     """
-    require_shapes(logprobs, advantages, old_logprobs=old_logprobs, mask=mask, token_scales=token_scales)
+    require_shapes(logprobs, advantages, by_token=True, old_logprobs=old_logprobs, mask=mask, token_scales=token_scales)
     log_ratio = torch.where(mask, lifted(logprobs) - lifted(old_logprobs).detach(), 0.0)
     ratio = log_ratio.exp()
-    weight = advantages.to(ratio.dtype)[:, None]
+    weight = advantages.to(ratio.dtype)
+    weight = weight[:, None] if weight.ndim == 1 else torch.where(mask, weight, 0.0)
     if token_scales is not None:
         weight = weight * token_scales
     surrogate = torch.minimum(ratio * weight, ratio.clamp(1 - clip_low, 1 + clip_high) * weight)

@@ -34,6 +34,7 @@ def llds_loss(
     *,
     gate: Gate = "response",
     answer_mask: Tensor | None = None,
+    normaliser: Tensor | float | None = None,
 ) -> Tensor:
     """Penalise lost likelihood where a whole response, or a whole action, lost it (eq. 5; action gate of v2).
 
@@ -49,6 +50,7 @@ def llds_loss(
         gate: What has to lose likelihood for its tokens to be penalised.
         answer_mask: True on tokens of the final answer, shape ``(B, T)``: left out of the penalty, not of the gate
             and not of N (eq. 6).
+        normaliser: N, to share one over minibatches or ranks; default: the preserving set's action tokens here.
 
     Returns:
         The penalty, a scalar ≥ 0 in nats a token; 0 where the preserving set is empty, and at θ = θ_old.
@@ -63,7 +65,8 @@ def llds_loss(
     if answer_mask is not None:
         penalised = penalised & ~answer_mask
     # relu and not clamp: the slope at exactly 0 has to be 0.
-    return (lost.relu() * penalised).sum() / kept.sum().clamp(min=1)
+    count = kept.sum().clamp(min=1) if normaliser is None else normaliser
+    return (lost.relu() * penalised).sum() / count
 
 
 def llds_ma_loss(

@@ -3,16 +3,21 @@
 Both compare the gradients that tokens send into the output layer. A token y after a prefix with last hidden state h
 sends r hᵀ, with the prediction error r = e_y − π(·|prefix); two tokens act on each other by
 ⟨r, r'⟩ ⟨h, h'⟩ = α ⟨h, h'⟩. Summed over a set of tokens this is one matrix M = Σ r hᵀ, so everything here costs memory
-of the vocabulary times the width, never of token pairs. All functions take the responses of one group.
+of the vocabulary times the width, never of token pairs; errors are made for a chunk of tokens at a time, so that
+logits in half precision are never copied whole. All functions take the responses of one group.
 """
+
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
 from trainer_hooks.losses.tokens import action_index, lifted
 
 __all__ = ["gwhes", "nthr_scales"]
+
+CHUNK_ELEMENTS = 2**24
+"""Prediction errors held at a time: 64 MiB in float32, whatever the vocabulary."""
 
 
 def nthr_scales(
@@ -38,11 +43,11 @@ def nthr_scales(
     Reference:
         "On the Effect of Negative Gradient in Group Relative Deep Reinforcement Optimization", section 4.
     """
-    scales = torch.ones(mask.shape, dtype=lifted(hidden).dtype, device=hidden.device)
+    scales = _zeros(hidden, mask.shape) + 1
     if not correct.any() or correct.all():
         return scales
-    errors, states = _errors(logits, tokens, mask), lifted(hidden).detach()
-    influence = _influence(errors, states, _pull(errors, states, mask & correct[:, None])) * mask
+    pull = _pull(hidden, logits, tokens, mask & correct[:, None])
+    influence = _influence(hidden, logits, tokens, mask, pull)
     lengths = mask.sum(dim=1)
     means = influence.sum(dim=1)[correct & (lengths > 0)] / lengths[correct & (lengths > 0)]
     if not len(means):
@@ -73,15 +78,14 @@ def gwhes(hidden: Tensor, logits: Tensor, tokens: Tensor, mask: Tensor, correct:
     """
     index = action_index(mask)
     columns = int(index.max()) + 1 if index.numel() else 0
-    errors, states = _errors(logits, tokens, mask), lifted(hidden).detach()
-    unknown = torch.full((len(mask), columns), torch.nan, dtype=states.dtype, device=states.device)
+    unknown = _zeros(hidden, (len(mask), columns)) + torch.nan
     if not correct.any() or correct.all():
         return unknown
     success = correct.double().mean().item()
     spread = (success * (1 - success)) ** 0.5
-    pull = success / spread * _pull(errors, states, mask & ~correct[:, None])
-    pull = pull - (1 - success) / spread * _pull(errors, states, mask & correct[:, None])
-    influence = _influence(errors, states, pull)
+    pull = success / spread * _pull(hidden, logits, tokens, mask & ~correct[:, None])
+    pull -= (1 - success) / spread * _pull(hidden, logits, tokens, mask & correct[:, None])
+    influence = _influence(hidden, logits, tokens, mask & correct[:, None], pull)
     for action in range(columns):
         here = index == action
         known = correct & here.any(dim=1)
@@ -89,18 +93,36 @@ def gwhes(hidden: Tensor, logits: Tensor, tokens: Tensor, mask: Tensor, correct:
     return unknown
 
 
-def _errors(logits: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
-    """Give the prediction errors r = e_y − π, shape ``(B, T, V)``; 0 outside the mask."""
-    logits = lifted(logits).detach()
-    one_hot = F.one_hot(tokens.clamp(min=0), logits.shape[-1]).to(logits.dtype)
-    return torch.where(mask[..., None], one_hot - logits.softmax(dim=-1), 0.0)
+def _pull(hidden: Tensor, logits: Tensor, tokens: Tensor, where: Tensor) -> Tensor:
+    """Sum r hᵀ over the tokens asked for, shape ``(V, d)``: what their likelihood asks of the output layer."""
+    pull = _zeros(hidden, (logits.shape[-1], hidden.shape[-1]))
+    for places in _chunks(where, logits.shape[-1]):
+        pull += _errors(logits[places], tokens[places]).T @ lifted(hidden[places]).detach()
+    return pull
 
 
-def _pull(errors: Tensor, states: Tensor, where: Tensor) -> Tensor:
-    """Sum r hᵀ over tokens, shape ``(V, d)``: the gradient of their log-likelihood in the output layer."""
-    return errors[where].T @ states[where]
+def _influence(hidden: Tensor, logits: Tensor, tokens: Tensor, where: Tensor, pull: Tensor) -> Tensor:
+    """Give rᵀ M h of the tokens asked for, 0 elsewhere, shape ``(B, T)``."""
+    influence = _zeros(hidden, where.shape)
+    for places in _chunks(where, logits.shape[-1]):
+        states = lifted(hidden[places]).detach()
+        influence[places] = ((_errors(logits[places], tokens[places]) @ pull) * states).sum(dim=-1)
+    return influence
 
 
-def _influence(errors: Tensor, states: Tensor, pull: Tensor) -> Tensor:
-    """Give rᵀ M h for every token, shape ``(B, T)``."""
-    return ((errors @ pull) * states).sum(dim=-1)
+def _chunks(where: Tensor, vocabulary: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Give the places of True, rows and columns, so many at a time that their errors fit `CHUNK_ELEMENTS`."""
+    rows, columns = where.nonzero(as_tuple=True)
+    size = max(1, CHUNK_ELEMENTS // vocabulary)
+    yield from zip(torch.split(rows, size), torch.split(columns, size), strict=True)
+
+
+def _errors(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Give the prediction errors r = e_y − π of n tokens, shape ``(n, V)``."""
+    errors = -lifted(logits).detach().softmax(dim=-1)
+    return errors.scatter_add_(1, tokens[:, None], torch.ones_like(errors[:, :1]))
+
+
+def _zeros(hidden: Tensor, shape: Sequence[int]) -> Tensor:
+    """Give zeros where the hidden states are, in float32 at least."""
+    return hidden.new_zeros(shape, dtype=torch.promote_types(hidden.dtype, torch.float32))

@@ -1,16 +1,19 @@
 """What all losses share about token arrays: checked shapes, low precision lifted, actions told apart."""
 
-from torch import Tensor, bfloat16, float16
+from torch import Tensor, float64
 
 __all__ = ["action_index", "lifted", "require_shapes"]
 
 
-def require_shapes(logprobs: Tensor, advantages: Tensor, **same_shape: Tensor | None) -> None:
+def require_shapes(
+    logprobs: Tensor, advantages: Tensor, *, by_token: bool = False, **same_shape: Tensor | None
+) -> None:
     """Refuse arrays that cannot belong together.
 
     Args:
         logprobs: Token log-probabilities, shape ``(B, T)``.
         advantages: One advantage a response, shape ``(B,)``.
+        by_token: Whether there may be one advantage a token instead, shape ``(B, T)``.
         same_shape: Arrays that must have the shape of ``logprobs``; None is skipped.
 
     Raises:
@@ -23,15 +26,17 @@ def require_shapes(logprobs: Tensor, advantages: Tensor, **same_shape: Tensor | 
             raise ValueError(
                 f"{name} must have the shape of logprobs {tuple(logprobs.shape)}, got {tuple(tensor.shape)}"
             )
-    if advantages.shape != logprobs.shape[:1]:
+    if advantages.shape != logprobs.shape[:1] and not (by_token and advantages.shape == logprobs.shape):
+        token = f", or {tuple(logprobs.shape)}, one a token" if by_token else ""
         raise ValueError(
-            f"advantages must have shape ({logprobs.shape[0]},), one number a response, got {tuple(advantages.shape)}"
+            f"advantages must have shape ({logprobs.shape[0]},), one number a response{token}, "
+            f"got {tuple(advantages.shape)}"
         )
 
 
 def lifted(tensor: Tensor) -> Tensor:
-    """Give a half-precision tensor as float32: differences of nearby log-probabilities vanish in bfloat16."""
-    return tensor.float() if tensor.dtype in (bfloat16, float16) else tensor
+    """Give float32 of all but float64: differences of nearby log-probabilities vanish in bfloat16."""
+    return tensor if tensor.dtype == float64 else tensor.float()
 
 
 def action_index(mask: Tensor) -> Tensor:

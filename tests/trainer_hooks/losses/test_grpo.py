@@ -48,13 +48,38 @@ def test_the_loss_equals_the_equation_written_as_loops(seed):
 
 
 def test_gradients_match_finite_differences():
-    """The gradient is that of the equation, away from the kinks."""
+    """The gradient is that of the equation, away from the kinks; with factors and with an advantage a token too."""
     draw = torch.Generator().manual_seed(1)
     new = torch.randn(3, 5, generator=draw, dtype=torch.float64, requires_grad=True)
-    old = torch.randn(3, 5, generator=draw, dtype=torch.float64)
+    old, by_token = (torch.randn(3, 5, generator=draw, dtype=torch.float64) for _ in range(2))
     mask = torch.rand(3, 5, generator=draw) < 0.7
+    scales = torch.rand(3, 5, generator=draw, dtype=torch.float64)
     advantages = torch.tensor([1.0, -1.0, 0.5], dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda x: grpo_loss(x, old, mask, advantages), (new,))
+    assert torch.autograd.gradcheck(lambda x: grpo_loss(x, old, mask, advantages, token_scales=scales), (new,))
+    assert torch.autograd.gradcheck(lambda x: grpo_loss(x, old, mask, by_token), (new,))
+
+
+def test_an_advantage_of_each_token_is_taken_where_it_stands():
+    """Ratios 1.1 at A = 1 and A = −2: J = (1.1 − 2.2) / 2; NaN under the mask's False does not matter."""
+    new = torch.tensor([[1.1, 1.1, 1.0]]).log()
+    mask = torch.tensor([[True, True, False]])
+    loss = grpo_loss(new, torch.zeros(1, 3), mask, torch.tensor([[1.0, -2.0, math.nan]]))
+    assert loss.item() == pytest.approx(0.55)
+    with pytest.raises(ValueError, match=r"advantages must have shape \(1,\), .* or \(1, 3\), one a token, got \(3,\)"):
+        grpo_loss(new, torch.zeros(1, 3), mask, torch.ones(3))
+
+
+def test_bfloat16_is_lifted_before_the_difference():
+    """Half-precision log-probabilities give the float32 result of the same numbers, and a gradient in bfloat16."""
+    draw = torch.Generator().manual_seed(3)
+    old = -torch.rand(4, 6, generator=draw)
+    new = (old + 0.1 * torch.randn(4, 6, generator=draw)).bfloat16().requires_grad_()
+    every, advantages = torch.ones(4, 6, dtype=torch.bool), torch.randn(4, generator=draw)
+    loss = grpo_loss(new, old.bfloat16(), every, advantages)
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert loss.item() == grpo_loss(new.float(), old.bfloat16().float(), every, advantages).item()
+    assert new.grad.dtype == torch.bfloat16
 
 
 def test_minibatches_of_a_shared_normaliser_add_up():
@@ -100,6 +125,20 @@ def test_equal_rewards_and_groups_of_one_have_advantage_zero_exactly(reward, siz
     """Rounding of the mean must not turn a group without signal into advantages of ±1."""
     advantages = group_advantages(torch.full((size,), reward), torch.zeros(size, dtype=torch.long))
     assert torch.equal(advantages, torch.zeros(size))
+
+
+def test_rewards_may_be_whole_numbers_or_half_precision():
+    """0 and 1 as integers or in bfloat16 give the float32 advantages ∓1."""
+    groups = torch.zeros(2, dtype=torch.long)
+    for dtype in (torch.int64, torch.bfloat16):
+        assert torch.equal(group_advantages(torch.tensor([0, 1], dtype=dtype), groups), torch.tensor([-1.0, 1.0]))
+
+
+def test_a_reward_that_is_not_finite_is_seen_in_its_group_and_nowhere_else():
+    """NaN is no equal reward: the group's advantages are NaN and not a silent zero."""
+    advantages = group_advantages(torch.tensor([0.0, math.nan, 0.0, 1.0]), torch.tensor([0, 0, 1, 1]))
+    assert advantages[:2].isnan().all()
+    assert torch.equal(advantages[2:], torch.tensor([-1.0, 1.0]))
 
 
 def test_rewards_and_groups_must_match():

@@ -83,9 +83,21 @@ def test_answer_tokens_count_for_the_gate_and_the_normaliser_and_not_for_the_pen
 @pytest.mark.parametrize("gate", ["response", "action", "none"])
 def test_gradients_match_finite_differences(gate):
     """The gradient is that of the equation, away from the kinks."""
-    new, old, mask, advantages, _ = arrays(3)
+    new, old, mask, advantages, answer = arrays(3)
     new.requires_grad_()
     assert torch.autograd.gradcheck(lambda x: llds_loss(x, old, mask, advantages, gate=gate), (new,))
+    assert torch.autograd.gradcheck(lambda x: llds_ma_loss(x, old, mask, advantages, answer, gate=gate), (new,))
+
+
+def test_minibatches_of_a_shared_normaliser_add_up():
+    """With one N for all, the penalties of the parts sum to the penalty of the whole."""
+    new, old, mask, advantages, _ = arrays(9)
+    count = (mask & (advantages >= 0)[:, None]).sum()
+    parts = [
+        llds_loss(new[rows], old[rows], mask[rows], advantages[rows], normaliser=count)
+        for rows in (slice(0, 2), slice(2, 5))
+    ]
+    assert sum(parts).item() == pytest.approx(llds_loss(new, old, mask, advantages).item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("gate", ["response", "action", "none"])

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer_hooks.losses import group_advantages, gwhes, nthr_scales
+from trainer_hooks.losses import group_advantages, gwhes, nthr, nthr_scales
 from trainer_hooks.losses.tokens import action_index
 
 
@@ -106,3 +106,33 @@ def test_half_correct_groups_silence_the_tokens_that_hurt():
     hidden, layer, tokens, mask, _ = group(3, responses=4)
     scales = nthr_scales(hidden, hidden @ layer.T, tokens, mask, torch.tensor([True, True, False, False]))
     assert set(scales.unique().tolist()) == {0.0, 1.0}
+
+
+def test_chunks_of_one_token_give_what_one_chunk_gives(monkeypatch):
+    """How much is held at a time decides memory and nothing else."""
+    hidden, layer, tokens, mask, correct = group(5)
+    arguments = (hidden, hidden @ layer.T, tokens, mask, correct)
+    scales, weight = nthr_scales(*arguments), gwhes(*arguments)
+    monkeypatch.setattr(nthr, "CHUNK_ELEMENTS", 1)
+    assert torch.equal(nthr_scales(*arguments), scales)
+    assert torch.allclose(gwhes(*arguments), weight, rtol=1e-12, equal_nan=True)
+
+
+def test_bfloat16_is_lifted_token_by_token():
+    """Half-precision states and logits give the float32 result of the same numbers."""
+    hidden, layer, tokens, mask, correct = group(6)
+    low = (hidden.bfloat16(), (hidden @ layer.T).bfloat16())
+    high = tuple(tensor.float() for tensor in low)
+    assert gwhes(*low, tokens, mask, correct).dtype == torch.float32
+    assert torch.equal(nthr_scales(*low, tokens, mask, correct), nthr_scales(*high, tokens, mask, correct))
+    weight = gwhes(*high, tokens, mask, correct)
+    assert torch.allclose(gwhes(*low, tokens, mask, correct), weight, rtol=1e-6, equal_nan=True)
+
+
+def test_padding_ids_and_numbers_outside_the_mask_never_matter():
+    """Ids of −100 and NaN under the mask's False are not looked at."""
+    hidden, layer, tokens, mask, correct = group(7)
+    expected = gwhes(hidden, hidden @ layer.T, tokens, mask, correct)
+    logits = torch.where(mask[..., None], hidden @ layer.T, math.nan)
+    spoiled = (torch.where(mask[..., None], hidden, math.nan), logits, torch.where(mask, tokens, -100))
+    assert torch.equal(gwhes(*spoiled, mask, correct).nan_to_num(), expected.nan_to_num())
