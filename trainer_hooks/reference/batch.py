@@ -1,6 +1,6 @@
 """From rollouts to what an update needs: advantages, old log-probabilities, and a partition into minibatches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
 from trainer_hooks.losses import group_advantages, nthr_scales
-from trainer_hooks.reference.episode import Episode
-from trainer_hooks.reference.model import PolicyModel, token_statistics
-from trainer_hooks.reference.rollout import Rollout
+from trainer_hooks.reference.model import token_statistics
+from trainer_hooks.reference.protocols import Episode, Policy, Rollout
 
 __all__ = ["TrainingBatch", "answer_tokens", "prepare"]
 
@@ -33,7 +32,7 @@ class TrainingBatch:
     entropies: Tensor
     logprobs: Tensor
     token_scales: Tensor | None
-    episodes: list[Episode]
+    episodes: Sequence[Episode]
     truncated: Tensor
     minibatches: list[Tensor]
 
@@ -45,7 +44,7 @@ class TrainingBatch:
 
 @torch.no_grad()
 def prepare(
-    model: PolicyModel,
+    model: Policy,
     rollout: Rollout,
     *,
     group_size: int,
@@ -82,7 +81,7 @@ def prepare(
     )
 
 
-def _token_scales(model: PolicyModel, rollout: Rollout, group_ids: Tensor) -> Tensor:
+def _token_scales(model: Policy, rollout: Rollout, group_ids: Tensor) -> Tensor:
     """Give NTHR's factors, group by group: a group's logits at a time is all the memory that it takes."""
     scales = torch.ones(rollout.mask.shape)
     for group in range(int(group_ids.max()) + 1):
@@ -97,9 +96,5 @@ def _token_scales(model: PolicyModel, rollout: Rollout, group_ids: Tensor) -> Te
 def answer_tokens(rollout: Rollout) -> Tensor:
     """Mark the tokens from ``<answer>`` to the end of its action, shape ``(B, T)``, bool."""
     marked = torch.zeros_like(rollout.mask)
-    inside = torch.zeros(len(rollout.episodes), dtype=torch.bool)
-    opening = rollout.episodes[0].world.vocabulary.mark["<answer>"]
-    for position in range(rollout.mask.shape[1]):
-        inside = (inside | (rollout.tokens[:, position] == opening)) & rollout.mask[:, position]
-        marked[:, position] = inside
+    marked[rollout.mask] = torch.tensor([inside for episode in rollout.episodes for inside in episode.answer_mask])
     return marked

@@ -3,8 +3,8 @@
 import random
 from dataclasses import dataclass
 
-from trainer_hooks.reference.episode import Episode
-from trainer_hooks.reference.world import Question, World
+from trainer_hooks.reference.episode import FactsEpisode
+from trainer_hooks.reference.facts import Facts, Question
 
 __all__ = ["Demonstration", "Flaws", "demonstrate"]
 
@@ -36,18 +36,18 @@ class Flaws:
 
 
 def demonstrate(
-    world: World, question: Question, draw: random.Random, *, flaws: Flaws, max_actions: int, retry: bool
+    facts: Facts, question: Question, draw: random.Random, *, flaws: Flaws, max_actions: int, retry: bool
 ) -> Demonstration:
     """Play an episode by the book, flaws aside, to its end or to ``max_actions``."""
-    episode = Episode(world, question, max_actions=max_actions, max_action_tokens=64, retry=retry)
+    episode = FactsEpisode(facts, question, max_actions=max_actions, max_action_tokens=64, retry=retry)
     tokens, is_action = list(question.prompt), [False] * len(question.prompt)
-    for action in _actions(world, question, draw, flaws):
+    for action in _actions(facts, question, draw, flaws):
         feedback: list[int] = []
         for token in action:
-            feedback = episode.step(token)
             tokens.append(token)
             is_action.append(True)
-            if feedback or episode.is_over:
+            if episode.step(token):
+                feedback = episode.feedback()
                 break
         tokens += feedback
         is_action += [False] * len(feedback)
@@ -56,9 +56,9 @@ def demonstrate(
     return Demonstration(tokens, is_action)
 
 
-def _actions(world: World, question: Question, draw: random.Random, flaws: Flaws) -> list[list[int]]:
+def _actions(facts: Facts, question: Question, draw: random.Random, flaws: Flaws) -> list[list[int]]:
     """Write the actions; more than are needed, because the environment may ask for another answer."""
-    words, mark = world.vocabulary, world.vocabulary.mark
+    words, mark = facts.vocabulary, facts.vocabulary.mark
     actions: list[list[int]] = []
     hops = list(question.hops)
     if len(hops) > 1 and draw.random() < flaws.stop_early:
@@ -70,33 +70,33 @@ def _actions(world: World, question: Question, draw: random.Random, flaws: Flaws
         entity = words.entity(draw.randrange(words.entities))
     for _, relation in hops:
         asked = words.relation(draw.randrange(words.relations)) if draw.random() < flaws.wrong_query else relation
-        thought = [*known, *_rambling(world, draw, flaws), mark["find"], entity, asked]
+        thought = [*known, *_rambling(facts, draw, flaws), mark["find"], entity, asked]
         closing = mark["</answer>"] if draw.random() < flaws.bad_tag else mark["</search>"]
         search = [mark["<think>"], *thought, mark["</think>"], mark["<search>"], entity, asked]
         actions.append([*search, closing])
         if closing != mark["</search>"]:
             actions.append([mark["<search>"], entity, asked, mark["</search>"]])
-        value = world.value((entity, asked))
+        value = facts.value((entity, asked))
         if draw.random() < flaws.wrong_copy:
             value = words.entity(draw.randrange(words.entities))
-        known = [entity, asked, value, world.family(value)]
+        known = [entity, asked, value, facts.family(value)]
         entity = value
     actions.append(
-        [mark["<think>"], *known, *_rambling(world, draw, flaws), mark["</think>"], *_answer(world, entity, draw)]
+        [mark["<think>"], *known, *_rambling(facts, draw, flaws), mark["</think>"], *_answer(facts, entity, draw)]
     )
     thought = [mark["<think>"], mark["hmm"], entity, mark["</think>"]]
-    actions += [[*thought, *_answer(world, entity, draw)] for _ in range(8)]
+    actions += [[*thought, *_answer(facts, entity, draw)] for _ in range(8)]
     return actions
 
 
-def _answer(world: World, entity: int, draw: random.Random) -> list[int]:
-    mark = world.vocabulary.mark
-    body = [entity, world.family(entity)] if draw.random() < 0.5 else [entity]  # noqa: PLR2004 - both forms alike
+def _answer(facts: Facts, entity: int, draw: random.Random) -> list[int]:
+    mark = facts.vocabulary.mark
+    body = [entity, facts.family(entity)] if draw.random() < 0.5 else [entity]  # noqa: PLR2004 - both forms alike
     return [mark["<answer>"], *body, mark["</answer>"]]
 
 
-def _rambling(world: World, draw: random.Random, flaws: Flaws) -> list[int]:
-    mark = world.vocabulary.mark
+def _rambling(facts: Facts, draw: random.Random, flaws: Flaws) -> list[int]:
+    mark = facts.vocabulary.mark
     if draw.random() >= flaws.ramble:
         return []
     return [draw.choice((mark["hmm"], mark["so"])) for _ in range(draw.randint(1, 6))]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trainer_hooks.reference.model import PolicyModel, token_statistics
-from trainer_hooks.reference.rollout import Rollout
+from trainer_hooks.reference.model import token_statistics
+from trainer_hooks.reference.protocols import Policy, Rollout
 
 __all__ = ["HeldOut"]
 
@@ -25,12 +25,12 @@ class HeldOut:
 
     @classmethod
     @torch.no_grad()
-    def before(cls, model: PolicyModel, rollout: Rollout) -> "HeldOut":
+    def before(cls, model: Policy, rollout: Rollout) -> "HeldOut":
         """Score fresh responses under the policy that sampled them."""
         return cls(rollout, *token_statistics(model, rollout.tokens, rollout.mask))
 
     @torch.no_grad()
-    def after(self, model: PolicyModel) -> dict[str, float]:
+    def after(self, model: Policy) -> dict[str, float]:
         """Score the same responses under the updated weights.
 
         Returns:

@@ -1,15 +1,19 @@
-"""A small decoder-only transformer with a key-value cache: random weights in, next-token logits out.
+"""The built-in policy: a small decoder-only transformer with a key-value cache.
 
 One piece is unusual: each position also sees the embeddings of the two tokens before it, through linear maps. That
 makes "find where these two words stand and copy what follows" a job for one attention layer, learnable in some
 hundred steps of supervised training instead of tens of thousands.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own idiom
+
+from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
+from trainer_hooks.reference.rollout import sample
 
 __all__ = ["Cache", "PolicyModel", "Shape", "token_statistics"]
 
@@ -71,7 +75,7 @@ class Block(nn.Module):
         return x + fed
 
 
-class PolicyModel(nn.Module):
+class PolicyModel(Policy):
     """The policy: embeddings with two taps into the past, blocks, output tied to the embeddings."""
 
     def __init__(self, shape: Shape) -> None:
@@ -100,6 +104,21 @@ class PolicyModel(nn.Module):
         """Map hidden states ``(..., width)`` to next-token logits ``(..., V)``."""
         return hidden @ self.embed.weight.T
 
+    @property
+    def context(self) -> int:
+        """Positions, prompt and feedback included."""
+        return self.shape.positions
+
+    def sample(
+        self, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
+    ) -> Rollout:
+        """Play every episode to its end, all rows one position at a time."""
+        return sample(self, world, episodes, generator=generator, temperature=temperature)
+
+    def empty_cache(self, batch: int) -> Cache:
+        """Give a cache for so many rows."""
+        return Cache(self.shape, batch)
+
     def next_logits(self, tokens: Tensor, cache: Cache) -> Tensor:
         """Feed one token a row, ``(B,)``, and give the logits of the next, ``(B, V)``; the cache moves on."""
         embedded = self.embed(tokens)
@@ -114,7 +133,7 @@ class PolicyModel(nn.Module):
         return self.logits(self.norm(x[:, 0]))
 
 
-def token_statistics(model: PolicyModel, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Give ln π(token | all before it) and the entropy of π(· | all before it), for action tokens.
 
     Only positions in the mask are projected to the vocabulary: feedback costs no logits.

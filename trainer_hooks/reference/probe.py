@@ -13,13 +13,14 @@ from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
 from trainer_hooks.losses import gwhes
 from trainer_hooks.reference.batch import TrainingBatch
-from trainer_hooks.reference.model import PolicyModel, token_statistics
+from trainer_hooks.reference.model import token_statistics
+from trainer_hooks.reference.protocols import Policy
 
 __all__ = ["displacement_by_question", "gwhes_by_question"]
 
 
 def displacement_by_question(
-    model: PolicyModel, optimiser: torch.optim.Optimizer, batch: TrainingBatch, update: Callable[[Tensor], object]
+    model: Policy, optimiser: torch.optim.Optimizer, batch: TrainingBatch, update: Callable[[Tensor], object]
 ) -> dict[int, float]:
     """Give Δ(x) = mean over correct responses of ln π_θ'(y⁺|x) − ln π_θ(y⁺|x), nats, by group (eq. 3).
 
@@ -50,7 +51,7 @@ def displacement_by_question(
 
 
 @torch.no_grad()
-def gwhes_by_question(model: PolicyModel, batch: TrainingBatch) -> dict[int, float]:
+def gwhes_by_question(model: Policy, batch: TrainingBatch) -> dict[int, float]:
     """Give G summed over the actions of a correct response and averaged over them (eq. 9), by mixed group."""
     found = {}
     for group in _mixed(batch):
@@ -69,6 +70,6 @@ def _mixed(batch: TrainingBatch) -> list[int]:
 
 
 @torch.no_grad()
-def _summed(model: PolicyModel, batch: TrainingBatch, rows: Tensor) -> Tensor:
+def _summed(model: Policy, batch: TrainingBatch, rows: Tensor) -> Tensor:
     logprobs, _ = token_statistics(model, batch.tokens[rows], batch.mask[rows])
     return logprobs.sum(dim=1)

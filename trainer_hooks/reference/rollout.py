@@ -5,61 +5,53 @@ one, and a sampled token otherwise. Knows nothing of rewards' use, losses or tra
 """
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from trainer_hooks.reference.episode import Episode
-from trainer_hooks.reference.model import Cache, PolicyModel
+from trainer_hooks.reference.protocols import Episode, Rollout, World
 
-__all__ = ["Rollout", "sample"]
+__all__ = ["Decoder", "sample"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """Responses as arrays, one row an episode; B responses, T tokens with the prompt.
+class Decoder(Protocol):
+    """A model that decodes a position at a time, with a cache of its own making."""
 
-    Attributes:
-        tokens: Token ids, ``(B, T)``; 0 after the end.
-        mask: True on action tokens, ``(B, T)``; False on prompt, feedback and padding.
-        rewards: ``(B,)``.
-        truncated: True where the episode was cut by the length of the context, ``(B,)``.
-        episodes: What happened in each.
-    """
+    @property
+    def context(self) -> int:
+        """Positions, prompt and feedback included."""
+        ...
 
-    tokens: Tensor
-    mask: Tensor
-    rewards: Tensor
-    truncated: Tensor
-    episodes: list[Episode]
+    def empty_cache(self, batch: int) -> Any:  # noqa: ANN401 - whatever next_logits takes, with keep(rows)
+        """Give a cache for so many rows."""
+        ...
+
+    def next_logits(self, tokens: Tensor, cache: Any) -> Tensor:  # noqa: ANN401 - likewise
+        """Feed one token a row, ``(B,)``, and give the logits of the next, ``(B, V)``."""
+        ...
 
 
 @torch.no_grad()
 def sample(
-    model: PolicyModel, episodes: list[Episode], *, generator: torch.Generator, temperature: float = 1.0
+    model: Decoder, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
 ) -> Rollout:
-    """Play every episode to its end, or to the model's context length.
-
-    Args:
-        model: The policy; not changed.
-        episodes: Fresh episodes, one a row; played in place.
-        generator: The only source of randomness.
-        temperature: Above 0; 1 samples from the policy as it is.
+    """Play every episode to its end, or to the model's context length; arguments as in `protocols.Policy.sample`.
 
     Returns:
         The responses, cut to the longest.
     """
-    length = model.shape.positions
+    length = model.context
     tokens = torch.zeros(len(episodes), length, dtype=torch.long)
     mask = torch.zeros(len(episodes), length, dtype=torch.bool)
-    forced = [deque(episode.question.prompt) for episode in episodes]
-    cache = Cache(model.shape, len(episodes))
+    forced = [deque(episode.prompt) for episode in episodes]
+    cache = model.empty_cache(len(episodes))
     alive = list(range(len(episodes)))
     drawn = torch.zeros(len(episodes), dtype=torch.long)
     position = 0
     while alive and position < length:
-        column, sampled = [], []
+        column, sampled, ended = [], [], []
         for row, token in zip(alive, drawn.tolist(), strict=True):
             if forced[row]:
                 column.append(forced[row].popleft())
@@ -67,8 +59,10 @@ def sample(
             else:
                 column.append(token)
                 sampled.append(not episodes[row].is_over)
-                if sampled[-1]:
-                    forced[row].extend(episodes[row].step(token))
+                if sampled[-1] and episodes[row].step(token):
+                    ended.append(row)
+        for row, feedback in zip(ended, world.feedback([episodes[row] for row in ended]), strict=True):
+            forced[row].extend(feedback)
         rows = torch.tensor(alive)
         fed = torch.tensor(column)
         is_action = torch.tensor(sampled)

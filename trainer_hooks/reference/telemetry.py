@@ -7,14 +7,10 @@ from pathlib import Path
 import torch
 
 from trainer_hooks import Rollouts
-from trainer_hooks.reference.episode import Episode
 from trainer_hooks.reference.train import StepResult
-from trainer_hooks.reference.world import MARKS
 from trainer_hooks.signals import summarise
 
 __all__ = ["append_log", "line", "numbers", "rollouts"]
-
-CONTROL_MARKS = ("<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>")
 
 
 def rollouts(result: StepResult, *, clip: float) -> Rollouts:
@@ -30,13 +26,13 @@ def rollouts(result: StepResult, *, clip: float) -> Rollouts:
         group_ids=batch.group_ids,
         token_ids=batch.tokens,
         answer_mask=batch.answer_mask,
-        tool_calls=_counts(len(episode.searches) + episode.invalid_actions for episode in batch.episodes),
-        tool_calls_valid=_counts(len(episode.searches) for episode in batch.episodes),
+        tool_calls=_counts(episode.tool_calls for episode in batch.episodes),
+        tool_calls_valid=_counts(episode.tool_calls_valid for episode in batch.episodes),
         truncated=batch.truncated,
         trained=True,
         clip_range=clip,
-        control_ids=[MARKS.index(mark) for mark in CONTROL_MARKS],
-        first_feedback=_counts(_first_feedback(episode) for episode in batch.episodes),
+        control_ids=result.control_ids,
+        first_feedback=_counts(episode.first_feedback for episode in batch.episodes),
     )
 
 
@@ -65,14 +61,6 @@ def append_log(path: Path, result: StepResult, *, clip: float) -> None:
     """Append a step's numbers to a file, one JSON object a line."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"step": result.step} | numbers(result, clip=clip)) + "\n")
-
-
-def _first_feedback(episode: Episode) -> int:
-    """Number what the first action brought back: the search, or −1 where it was none."""
-    if episode.first_search is None:
-        return -1
-    entity, relation = episode.first_search
-    return entity * len(episode.world.vocabulary) + relation
 
 
 def _counts(values: Iterable[int]) -> torch.Tensor:

@@ -6,6 +6,7 @@ public SDK and nothing else; what it draws comes from generators of its own.
 
 import copy
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,11 @@ from torch import Tensor
 from trainer_hooks.losses import grpo_loss, llds_loss
 from trainer_hooks.reference.batch import TrainingBatch, prepare
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.episode import Episode
+from trainer_hooks.reference.facts_world import FactsWorld
 from trainer_hooks.reference.held_out import HeldOut
-from trainer_hooks.reference.model import PolicyModel, token_statistics
+from trainer_hooks.reference.model import token_statistics
 from trainer_hooks.reference.probe import displacement_by_question, gwhes_by_question
-from trainer_hooks.reference.rollout import Rollout, sample
-from trainer_hooks.reference.warm_start import vocabulary_of
-from trainer_hooks.reference.world import Question, World
+from trainer_hooks.reference.protocols import Policy, Rollout, World
 
 __all__ = ["StepResult", "Trainer"]
 
@@ -31,12 +30,13 @@ _RESEED = 1_000_003
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One step: the batch it trained on, the norm of its gradients, and numbers by their canonical names."""
+    """One step: the batch it trained on, the norm of its gradients, numbers by their canonical names, the tags' ids."""
 
     step: int
     batch: TrainingBatch
     grad_norm: float
     scalars: dict[str, float]
+    control_ids: Sequence[int]
 
 
 class Trainer:
@@ -45,18 +45,17 @@ class Trainer:
     Args:
         config: Every setting.
         model: The policy, trained in place; a copy of it stays as the reference where ``config.kl`` asks for one.
+        world: What it is asked and answered by; default the built-in world.
     """
 
-    def __init__(self, config: Config, model: PolicyModel) -> None:
+    def __init__(self, config: Config, model: Policy, world: World | None = None) -> None:
         self.config = config
         self.model = model
         self.reference = copy.deepcopy(model).requires_grad_(requires_grad=False) if config.kl > 0 else None
         self.optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=0.0)
         self.generator = torch.Generator().manual_seed(config.seed)
-        self.world = World(vocabulary_of(config), seed=config.world_seed, long_form=config.long_form)
+        self.world = world or FactsWorld(config)
         self.draw = random.Random(config.seed)
-        made = random.Random(config.world_seed)
-        self.questions = [self.world.question(made) for _ in range(config.train_questions)]
         self.step_number = 0
 
     def step(self) -> StepResult:
@@ -83,7 +82,7 @@ class Trainer:
         scalars["lr"] = self.optimiser.param_groups[0]["lr"]
         if probe is not None:
             scalars |= probe.after(self.model) | {"eval/reward": held_out.rewards.mean().item()}
-        return StepResult(self.step_number, batch, grad_norm, scalars)
+        return StepResult(self.step_number, batch, grad_norm, scalars, self.world.control_ids)
 
     def state(self) -> dict[str, object]:
         """Give everything that the next step depends on: tensors and plain values."""
@@ -116,20 +115,16 @@ class Trainer:
     def _sample(self) -> tuple[Rollout, Rollout]:
         """Play the step's training groups and, in the same sweep, fresh held-out questions once each."""
         config = self.config
-        asked = self.draw.sample(self.questions, config.questions_per_step)
-        unseen = [self.world.question(self.draw) for _ in range(config.held_out)]
+        asked = self.draw.sample(self.world.questions, config.questions_per_step)
+        unseen = self.world.held_out(self.draw, config.held_out)
         questions = [question for question in asked for _ in range(config.group_size)] + unseen
-        rollout = sample(
-            self.model,
-            [self._episode(question) for question in questions],
+        rollout = self.model.sample(
+            self.world,
+            [self.world.episode(question) for question in questions],
             generator=self.generator,
             temperature=config.temperature,
         )
         return _split(rollout, len(questions) - len(unseen))
-
-    def _episode(self, question: Question) -> Episode:
-        config = self.config
-        return Episode(self.world, question, config.max_actions, config.max_action_tokens, config.retry)
 
     def _probe(self, batch: TrainingBatch) -> dict[str, float]:
         """Ask of each mixed question what its own update would do to it (eq. 3), and what GWHES says of it (eq. 9)."""
@@ -174,7 +169,7 @@ class Trainer:
         return {name: loss.item() for name, loss in losses.items()} | {"grad/norm": norm.item()}
 
 
-def _kl(reference: PolicyModel, batch: TrainingBatch, rows: Tensor, logprobs: Tensor) -> Tensor:
+def _kl(reference: Policy, batch: TrainingBatch, rows: Tensor, logprobs: Tensor) -> Tensor:
     """Estimate KL(π_θ ‖ π_ref) a token by k3: r − ln r − 1 with r = π_ref/π_θ."""
     mask = batch.mask[rows]
     with torch.no_grad():

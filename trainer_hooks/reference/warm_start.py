@@ -10,19 +10,15 @@ from torch import Tensor
 
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.demonstrations import Demonstration, Flaws, demonstrate
+from trainer_hooks.reference.facts import Facts
+from trainer_hooks.reference.facts_world import vocabulary_of
 from trainer_hooks.reference.model import PolicyModel, Shape, token_statistics
-from trainer_hooks.reference.world import Vocabulary, World
 
-__all__ = ["shape_of", "vocabulary_of", "warm_start"]
+__all__ = ["shape_of", "warm_start"]
 
 _BATCH = 32
 _VERSION = 3
 """Counts changes to the world, the model or this module that make kept warm starts stale."""
-
-
-def vocabulary_of(config: Config) -> Vocabulary:
-    """Give the words of a configuration."""
-    return Vocabulary(entities=config.entities)
 
 
 def shape_of(config: Config) -> Shape:
@@ -87,10 +83,10 @@ def _train(config: Config, report: Callable[[str], None]) -> PolicyModel:
 
 
 def _batch(config: Config, draw: random.Random) -> tuple[Tensor, Tensor]:
-    world = World(vocabulary_of(config), seed=draw.getrandbits(32), long_form=config.long_form)
+    facts = Facts(vocabulary_of(config), seed=draw.getrandbits(32), long_form=config.long_form)
     demonstrations = [
         demonstrate(
-            world, world.question(draw), draw, flaws=Flaws(), max_actions=config.max_actions, retry=config.retry
+            facts, facts.question(draw), draw, flaws=Flaws(), max_actions=config.max_actions, retry=config.retry
         )
         for _ in range(_BATCH)
     ]

@@ -1,25 +1,20 @@
 """The model, its cache, and sampling with feedback between actions."""
 
 import random
+from dataclasses import replace
 
 import torch
 
 from trainer_hooks.reference.batch import answer_tokens, prepare
-from trainer_hooks.reference.episode import Episode
+from trainer_hooks.reference.episode import FactsEpisode
+from trainer_hooks.reference.facts_world import FactsWorld, vocabulary_of
 from trainer_hooks.reference.model import Cache, PolicyModel, Shape, token_statistics
-from trainer_hooks.reference.rollout import sample
-from trainer_hooks.reference.warm_start import vocabulary_of
-from trainer_hooks.reference.world import Vocabulary, World
 
 
 def rollout_of(config, model, *, seed=0, rows=24):
-    world = World(vocabulary_of(config), seed=1)
-    draw = random.Random(seed)
-    episodes = [
-        Episode(world, world.question(draw), config.max_actions, config.max_action_tokens, config.retry)
-        for _ in range(rows)
-    ]
-    return sample(model, episodes, generator=torch.Generator().manual_seed(seed))
+    world = FactsWorld(config)
+    episodes = [world.episode(question) for question in world.held_out(random.Random(seed), rows)]
+    return model.sample(world, episodes, generator=torch.Generator().manual_seed(seed))
 
 
 def test_decoding_with_the_cache_equals_the_full_forward():
@@ -56,12 +51,12 @@ def test_the_mask_holds_sampled_tokens_and_never_prompt_or_feedback(tiny, model)
     """Replaying the mask's tokens through fresh episodes gives exactly the prompt and feedback in between."""
     rollout = rollout_of(tiny, model)
     for row, played in enumerate(rollout.episodes):
-        again = Episode(played.world, played.question, played.max_actions, played.max_action_tokens, played.retry)
+        again = FactsEpisode(played.facts, played.question, played.max_actions, played.max_action_tokens, played.retry)
         forced = list(played.question.prompt)
         for token, is_action in zip(rollout.tokens[row].tolist(), rollout.mask[row].tolist(), strict=True):
             if is_action:
                 assert not forced, "the policy spoke while prompt or feedback was due"
-                forced = again.step(token)
+                forced = again.feedback() if again.step(token) else []
             elif forced:
                 assert token == forced.pop(0)
             else:
@@ -81,26 +76,19 @@ def test_the_same_generator_samples_the_same(tiny, model):
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_tokens_are_sampled_from_the_policy_at_temperature_one():
+def test_tokens_are_sampled_from_the_policy_at_temperature_one(tiny):
     """Frequencies of 4,000 first tokens match the model's probabilities within four standard errors."""
     torch.manual_seed(0)
-    world = World(vocabulary_of_tiny(), seed=1)
-    model = PolicyModel(Shape(len(world.vocabulary), positions=6, width=16, layers=1, heads=2)).eval()
-    question = world.question(random.Random(0))
-    while len(question.prompt) != 5:
-        question = world.question(random.Random(len(question.prompt)))
-    episodes = [Episode(world, question, 1, 8, retry=False) for _ in range(4000)]
-    rollout = sample(model, episodes, generator=torch.Generator().manual_seed(0))
+    world = FactsWorld(replace(tiny, entities=4))
+    model = PolicyModel(Shape(len(world.facts.vocabulary), positions=6, width=16, layers=1, heads=2)).eval()
+    question = next(question for question in world.questions if len(question.prompt) == 5)
+    episodes = [world.episode(question) for _ in range(4000)]
+    rollout = model.sample(world, episodes, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = model.logits(model.hidden(torch.tensor([question.prompt])))[0, -1].softmax(dim=0)
     counted = torch.bincount(rollout.tokens[:, 5], minlength=len(expected)) / 4000
     error = (expected * (1 - expected) / 4000).sqrt()
     assert ((counted - expected).abs() < 4.5 * error + 1e-3).all()
-
-
-def vocabulary_of_tiny():
-    """A vocabulary small enough to count."""
-    return Vocabulary(entities=4, relations=2, families=2)
 
 
 def test_a_context_that_is_too_short_cuts_the_episode_and_says_so(tiny):

@@ -1,4 +1,4 @@
-"""A small world to ask about: facts, questions of one and two hops, a search tool, exact-match reward.
+"""A small world to ask about: facts, questions of one and two hops, a search tool.
 
 Everything is made on the spot from a seed. This module knows words and facts; how an episode unfolds is
 `episode`, what a good response looks like is `demonstrations`.
@@ -8,7 +8,7 @@ import random
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["MARKS", "Question", "Vocabulary", "World"]
+__all__ = ["MARKS", "Facts", "Question", "Vocabulary"]
 
 MARKS = (
     "<pad>", "<q>", "</q>", "<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>",
@@ -65,7 +65,7 @@ class Vocabulary:
         return self.relation(0) <= token < self.entity(0)
 
 
-class World:
+class Facts:
     """Facts by a seed: every entity has a value, which is an entity, for every relation, and a family name.
 
     Args:
