@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.runs import Recent
-from trainer_hooks.wire import Capability, spell_non_finite
+from trainer_hooks.wire import Action, ActionOutcome, Capability, spell_non_finite
 
 __all__ = [
     "SPARKLINE_SIGNAL",
+    "ActionItem",
     "AlertItem",
     "Health",
     "Page",
@@ -127,6 +128,20 @@ class AlertItem(Answer):
     opened_at: float
     summary: str
     evidence: dict[str, JsonValue]
+
+
+class ActionItem(Answer):
+    """What the trainer did about an alert, would have done, or could not do, and why."""
+
+    action: Action
+    outcome: ActionOutcome
+    alert_id: str
+    reason: str
+    detail: str
+    attempt: int
+    step: int
+    rank: int
+    time: float
 
 
 class StepEvent(Answer):

@@ -28,6 +28,9 @@ __all__ = ["Entry", "Intake", "decompress", "is_name", "receive"]
 # Beyond 2⁵³ JSON numbers lose steps; the others keep the columns within 63 and 31 bits.
 LARGEST_INTEGER = 2**53
 LARGEST_RANK = 2**31 - 1
+# An alert has a few severities, and each asks for one action.
+MOST_ACTIONS = 100
+LONGEST_REASON_CHARS = 4000
 
 
 class _Version(msgspec.Struct):
@@ -202,6 +205,7 @@ def _check_record(record: wire.Record, settings: Settings) -> None:
         raise InvalidRecord(f"time must be finite seconds since the epoch, got {record.time}")
     if record.data_version is not None and len(record.data_version) > settings.max_name_chars:
         raise InvalidRecord(f"data_version must have at most {settings.max_name_chars} characters")
+    _check_actions(record.actions, settings)
     both = record.scalars.keys() & record.summaries.keys()
     if both:
         raise InvalidRecord(f"a signal must be a scalar or a summary, got both for {_shown(min(both))}")
@@ -210,6 +214,16 @@ def _check_record(record: wire.Record, settings: Settings) -> None:
             raise InvalidRecord(
                 f"a signal's name must have 1 to {settings.max_name_chars} printable characters, got {_shown(name)}"
             )
+
+
+def _check_actions(reports: list[wire.ActionReport], settings: Settings) -> None:
+    if len(reports) > MOST_ACTIONS:
+        raise InvalidRecord(f"a record must have at most {MOST_ACTIONS} actions, got {len(reports)}")
+    for report in reports:
+        if not is_name(report.alert_id, max_chars=settings.max_name_chars):
+            raise InvalidRecord(f"an action's alert_id must be the id of an alert, got {_shown(report.alert_id)}")
+        if max(len(report.reason), len(report.detail)) > LONGEST_REASON_CHARS:
+            raise InvalidRecord(f"an action's reason and detail must have at most {LONGEST_REASON_CHARS} characters")
 
 
 def _shown(name: str) -> str:

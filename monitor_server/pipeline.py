@@ -154,8 +154,20 @@ class Pipeline:
                 rejected.append(wire.Rejection(index=entry.index, error=type(error).__name__, detail=str(error)))
             else:
                 kept.append(StoredRecord(rank=batch.rank, seq=entry.seq, step=step, body=entry.body))
+                self._note_actions(work, batch, entry.record)
         records.add(work.run.id, batch.attempt, kept)
         return len(kept), sorted(rejected, key=lambda rejection: rejection.index)
+
+    def _note_actions(self, work: Work, batch: wire.Batch, record: wire.Record) -> None:
+        if record.actions:
+            work.repositories.actions.add(
+                work.run.id,
+                record.actions,
+                attempt=batch.attempt,
+                step=record.step,
+                rank=batch.rank,
+                time=work.now if record.time is None else record.time,
+            )
 
     def _reserve(self, work: Work, record: wire.Record) -> None:
         """Give new signals a place, or refuse the record if the run would have too many."""

@@ -7,17 +7,14 @@ import logging
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.wire import AlertNotice
+from trainer_hooks.wire import Action, ActionOutcome, ActionReport, AlertNotice
 
 __all__ = ["Action", "ActionPolicy", "Decision"]
 
 logger = logging.getLogger("trainer_hooks")
-
-Action = Literal["notify", "checkpoint", "skip_update", "stop", "enable_llds"]
-SEVERITIES = ("info", "warning", "critical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +25,34 @@ class Decision:
     alert: AlertNotice
 
     @property
+    def key(self) -> str:
+        """Name the decision alike on every rank."""
+        return f"{self.alert.id}/{self.alert.severity}/{self.action}"
+
+    @property
     def reason(self) -> str:
         """Say why, for logs and files."""
         return f"{self.alert.severity} {self.alert.kind} since step {self.alert.opened_step}: {self.alert.summary}"
+
+    def report(self, outcome: ActionOutcome, detail: str = "") -> ActionReport:
+        """Say what became of it, for the run's record."""
+        return ActionReport(
+            action=self.action, alert_id=self.alert.id, outcome=outcome, reason=self.reason, detail=detail
+        )
 
 
 class ActionPolicy:
     """Maps alerts to actions; in a dry run, which is the default, it only says what it would do.
 
-    The rule for the alert's kind wins over the one for its severity. Each alert is acted on once per severity.
+    The rule for the alert's kind wins over the one for its severity. Each alert is acted on once per severity. What
+    becomes of a decision, and why, is in the run's record: ``GET /api/v1/runs/{id}/actions``.
 
     Args:
         rules: Action by kind (such as ``"likelihood_drift"``) or by severity (``"info"``, ``"warning"``,
             ``"critical"``). ``notify`` logs, ``checkpoint`` saves, ``skip_update`` leaves the next update out,
-            ``stop`` ends training, ``enable_llds`` turns the regulariser of an LLDSGRPOTrainer on.
-        dry_run: Only log what would be done.
+            ``stop`` ends training, ``rollback`` goes back to the last healthy checkpoint (a loop of your own does
+            that itself; a Trainer cannot), ``enable_llds`` turns the regulariser of an LLDSGRPOTrainer on.
+        dry_run: Only say what would be done.
 
     Raises:
         ConfigurationError: If an action is unknown.
@@ -55,6 +65,7 @@ class ActionPolicy:
         self._rules = dict(rules)
         self.dry_run = dry_run
         self._due: deque[Decision] = deque()
+        self._foreseen: deque[Decision] = deque()
         self._seen: set[tuple[str, str]] = set()
 
     def take(self, alert: AlertNotice) -> None:
@@ -65,12 +76,22 @@ class ActionPolicy:
         self._seen.add((alert.id, alert.severity))
         decision = Decision(action, alert)
         logger.warning("rlvitals: %s%s, because of %s", "would " if self.dry_run else "", action, decision.reason)
-        if not self.dry_run:
-            self._due.append(decision)
+        (self._foreseen if self.dry_run else self._due).append(decision)
+
+    @property
+    def actions(self) -> frozenset[Action]:
+        """Every action that a rule names."""
+        return frozenset(self._rules.values())
 
     def due(self) -> list[Decision]:
         """Give the decisions made since the last call; none in a dry run."""
-        decisions = []
-        while self._due:
-            decisions.append(self._due.popleft())
-        return decisions
+        return _drained(self._due)
+
+    def foreseen(self) -> list[Decision]:
+        """Give what a dry run would have done since the last call."""
+        return _drained(self._foreseen)
+
+
+def _drained(decisions: deque[Decision]) -> list[Decision]:
+    """Empty a queue that another thread may be filling."""
+    return [decisions.popleft() for _ in range(len(decisions))]

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
@@ -15,7 +15,7 @@ from trainer_hooks.errors import RolloutsError
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.shipper import Measurement, RecordShipper
-from trainer_hooks.wire import AlertNotice, RunEnd, run_id
+from trainer_hooks.wire import ActionReport, AlertNotice, RunEnd, run_id
 
 __all__ = ["Monitor", "NullMonitor"]
 
@@ -98,6 +98,7 @@ class Monitor:
         *,
         data_version: str | None = None,
         policy_version: int | None = None,
+        actions: Sequence[ActionReport] = (),
     ) -> None:
         """Hand over what was measured at one optimiser step; copies, returns at once and never raises.
 
@@ -113,6 +114,7 @@ class Monitor:
             grad_norm: Gradient norm before clipping; short for ``scalars["grad/norm"]``.
             data_version: What the data are, changed with the curriculum.
             policy_version: Updates applied to the policy that produced these numbers.
+            actions: What was done about alerts after this step; the adapters fill it in.
         """
         if self._is_silent:
             return
@@ -134,6 +136,7 @@ class Monitor:
                         policy_version=policy_version,
                         data_version=data_version,
                         blocking_seconds=self._blocking_seconds,
+                        actions=actions,
                     )
                 )
                 self._blocking_seconds = time.perf_counter() - started
@@ -238,6 +241,7 @@ class NullMonitor(Monitor):
         *,
         data_version: str | None = None,
         policy_version: int | None = None,
+        actions: Sequence[ActionReport] = (),
     ) -> None:
         """Forget the step."""
 

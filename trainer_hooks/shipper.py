@@ -16,6 +16,7 @@ from trainer_hooks.signals import summarise
 from trainer_hooks.wire import (
     CAPABILITY_LEVELS,
     SCHEMA_VERSION,
+    ActionReport,
     AlertNotice,
     Batch,
     Capability,
@@ -53,6 +54,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     policy_version: int | None = None
     data_version: str | None = None
     blocking_seconds: float | None = None
+    actions: Sequence[ActionReport] = ()
 
     @property
     def nbytes(self) -> int:
@@ -120,6 +122,7 @@ class RecordShipper:
             # A signal is one or the other; the summary merges over ranks, and so it says more.
             scalars={name: value for name, value in item.scalars.items() if name not in summaries},
             summaries=summaries,
+            actions=list(item.actions),
         )
         return Packed(item.attempt, encode(record))
 

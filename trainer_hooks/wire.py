@@ -21,6 +21,9 @@ __all__ = [
     "JSON",
     "MSGPACK",
     "SCHEMA_VERSION",
+    "Action",
+    "ActionOutcome",
+    "ActionReport",
     "AlertNotice",
     "Array",
     "Batch",
@@ -49,6 +52,8 @@ CAPABILITY_LEVELS = ("L0", "L1", "L2", "L3", "L4")
 
 Capability = Literal["L0", "L1", "L2", "L3", "L4"]
 RunEnd = Literal["finished", "stopped"]
+Action = Literal["notify", "checkpoint", "skip_update", "stop", "rollback", "enable_llds"]
+ActionOutcome = Literal["taken", "dry_run", "refused"]
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -184,6 +189,16 @@ class Histogram(_Wire, tag="histogram", tag_field="type", frozen=True):
 Summary = Moments | Extreme | Histogram
 
 
+class ActionReport(_Wire, frozen=True):
+    """What a trainer did about an alert, would have done (``dry_run``), or could not do (``refused``)."""
+
+    action: Action
+    alert_id: str
+    outcome: ActionOutcome
+    reason: str
+    detail: str = ""
+
+
 class Record(_Wire, frozen=True):
     """What one rank measured at one optimiser step.
 
@@ -198,6 +213,7 @@ class Record(_Wire, frozen=True):
     data_version: str | None = None
     scalars: dict[str, float] = {}
     summaries: dict[str, Summary] = {}
+    actions: list[ActionReport] = []
 
 
 class Batch(_Wire, frozen=True):

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from monitor_server.answers import (
+    ActionItem,
     Page,
     PhaseItem,
     RunDetail,
@@ -109,6 +110,16 @@ def phases(run_id: str, reading: Reading) -> Page[PhaseItem]:
             for phase, first, last in reading.phases.all(run_id)
         ]
     )
+
+
+@router.get("/{run_id}/actions")
+def actions(run_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> Page[ActionItem]:
+    """Give what the trainer did about alerts, would have done, or could not do; the newest first."""
+    _require_run(reading, run_id)
+    rows = reading.actions.page(run_id, limit=limit + 1, before=cursor)
+    ordinals = reading.runs.attempts(run_id)
+    items = [ActionItem.model_validate(row | {"attempt": ordinals[row["attempt"]][0]}) for row in rows[:limit]]
+    return Page(items=items, next=str(rows[limit - 1]["number"]) if len(rows) > limit else None)
 
 
 def _require_run(reading: Reading, run_id: str) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from monitor_server.errors import Unavailable
+from monitor_server.store.actions import Actions
 from monitor_server.store.alerts import Alerts
 from monitor_server.store.detection import DetectorStates, Phases
 from monitor_server.store.records import Records, Waiting
@@ -27,6 +28,7 @@ class Repositories:
         self.steps = Steps(connection)
         self.phases = Phases(connection)
         self.alerts = Alerts(connection)
+        self.actions = Actions(connection)
         self.detector_states = DetectorStates(connection)
 
     @contextmanager

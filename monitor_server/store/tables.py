@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 __all__ = [
+    "actions",
     "alerts",
     "attempts",
     "detector_states",
@@ -163,6 +164,23 @@ alerts = Table(
         sqlite_where=text("state = 'firing'"),
         postgresql_where=text("state = 'firing'"),
     ),
+)
+
+actions = Table(  # what trainers did about alerts, or would have done, or could not do
+    "actions",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    _run(),
+    Column("attempt", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("rank", Integer, nullable=False),  # which told it
+    Column("time", Float, nullable=False),
+    Column("action", String, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("alert_id", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Index(None, "run_id", "number"),
 )
 
 detector_states = Table(

@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, SupportsFloat
 
 import torch
+from torch import distributed
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy, Decision
+from trainer_hooks.callbacks.agreement import Alone, Settlement, settlement
 from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
 
@@ -30,7 +33,8 @@ class LoopWatch:
         monitor: From `trainer_hooks.connect`; closed when the block ends.
         first_step: Number of the first step; the checkpoint's plus 1 when training resumes.
         policy: What to do about alerts; its ``take`` has to be the monitor's ``on_alert``. The loop is yours: look
-            at ``decisions`` after each step and do what they say.
+            at ``decisions`` after each step and do what they say. Where `torch.distributed` has several processes,
+            a decision stands there after the same step on every rank, or on none.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class LoopWatch:
     ) -> None:
         self.decisions: Sequence[Decision] = ()
         self._policy = policy
+        self._settlement: Settlement = settlement(_world_size()) if policy else Alone()
         self._monitor = monitor
         self._guard = Guard()
         self._step = first_step
@@ -96,9 +101,30 @@ class LoopWatch:
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         scalars, rollouts = self._scalars, self._rollouts
-        self._scalars, self._rollouts = {}, None
+        self._scalars, self._rollouts, self.decisions = {}, None, ()
+        reports: list[ActionReport] = []
         with self._guard:
-            self.decisions = self._policy.due() if self._policy else ()
-            scalars |= {f"action/{decision.action}": 1.0 for decision in self.decisions}
-        self._monitor.log_step(self._step, scalars, rollouts=rollouts, policy_version=self._step - 1)
+            if self._policy is not None:
+                reports = self._settle(self._policy)
+            scalars |= {f"action/{report.action}": 1.0 for report in reports if report.outcome == "taken"}
+        self._monitor.log_step(self._step, scalars, rollouts=rollouts, policy_version=self._step - 1, actions=reports)
         self._step += 1
+
+    def _settle(self, policy: ActionPolicy) -> list[ActionReport]:
+        verdicts = self._settlement.due(policy.due(), self._step)
+        self.decisions = [verdict.decision for verdict in verdicts if verdict.refusal is None]
+        reports = [
+            verdict.decision.report("refused" if verdict.refusal else "taken", verdict.refusal or "")
+            for verdict in verdicts
+            if verdict.is_reported_here
+        ]
+        foreseen = policy.foreseen()
+        return reports + [decision.report("dry_run") for decision in foreseen if _rank() == 0]
+
+
+def _world_size() -> int:
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def _rank() -> int:
+    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0

@@ -6,9 +6,13 @@ from typing import Any
 
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from trainer_hooks.actions import Action, ActionPolicy, Decision
+from trainer_hooks.actions import ActionPolicy, Decision
+from trainer_hooks.callbacks.agreement import Settlement, settlement
+from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.wire import ActionReport
 
-__all__ = ["STOP_FILE", "TrainerActions"]
+__all__ = ["STOP_FILE", "TrainerActions", "refuse_impossible"]
 
 STOP_FILE = "rlvitals_stopped.json"
 # A run that is acting up leaves no checkpoint to go back to.
@@ -16,20 +20,33 @@ HEALTHY_PHASES = ("warmup", "healthy", "stagnation")
 DEFAULT_LLDS_COEF = 0.1
 
 
-class TrainerActions:
-    """Does what a policy decides, on a training of one process.
+def refuse_impossible(policy: ActionPolicy | None) -> None:
+    """Say before training what could never be done during it.
 
-    Ranks learn of an alert at different moments, and one that stops or skips alone would leave the others waiting in
-    a collective: with several processes nothing is done but what the policy logs.
+    Raises:
+        ConfigurationError: If a rule asks for a rollback.
+    """
+    if policy is not None and "rollback" in policy.actions:
+        raise ConfigurationError(
+            "a transformers Trainer cannot go back while it trains, got the action 'rollback'; use 'stop', which "
+            f"leaves the last healthy checkpoint in {STOP_FILE}, and resume from there"
+        )
+
+
+class TrainerActions:
+    """Does what a policy decides, after the same step on every rank or on none (`agreement`).
 
     Args:
         policy: What to do about which alert.
         trainer: The trainer to act on.
+        guard: Takes our errors.
     """
 
-    def __init__(self, policy: ActionPolicy, trainer: Any) -> None:
+    def __init__(self, policy: ActionPolicy, trainer: Any, guard: Guard) -> None:
         self._policy = policy
         self._trainer = trainer
+        self._guard = guard
+        self._settlement: Settlement = settlement(trainer.args.world_size)
         self._skips = 0
         self._healthy_checkpoint: str | None = None
 
@@ -44,29 +61,43 @@ class TrainerActions:
             self._skips -= 1
             model.zero_grad(set_to_none=True)
 
-    def after_step(self, args: TrainingArguments, state: TrainerState, control: TrainerControl) -> set[Action]:
-        """Do what is due, and give the names of what was done."""
-        done: set[Action] = set()
-        for decision in self._policy.due():
-            if args.world_size == 1 and self._do(decision, args, state, control):
-                done.add(decision.action)
-        return done
+    def after_step(self, args: TrainingArguments, state: TrainerState, control: TrainerControl) -> list[ActionReport]:
+        """Do what is due, and give what this rank has to report of it."""
+        reports = []
+        for verdict in self._settlement.due(self._policy.due(), state.global_step):
+            refusal = verdict.refusal or self._do(verdict.decision, args, state, control)
+            if verdict.is_reported_here:
+                reports.append(verdict.decision.report("refused" if refusal else "taken", refusal or ""))
+        if state.is_world_process_zero:
+            reports += [decision.report("dry_run") for decision in self._policy.foreseen()]
+        return reports
 
-    def _do(self, decision: Decision, args: TrainingArguments, state: TrainerState, control: TrainerControl) -> bool:
+    def _do(
+        self, decision: Decision, args: TrainingArguments, state: TrainerState, control: TrainerControl
+    ) -> str | None:
+        """Do it, or give the reason why not, which is the same on every rank."""
         if decision.action == "checkpoint":
             control.should_save = True
         elif decision.action == "skip_update":
+            if self._trainer.is_deepspeed_enabled or self._trainer.accelerator.scaler is not None:
+                return "an update cannot be left out under DeepSpeed or with a gradient scaler"
             self._skips += 1
         elif decision.action == "enable_llds":
             if not hasattr(self._trainer, "llds_coef"):
-                return False
+                return "the trainer is no LLDSGRPOTrainer"
             self._trainer.llds_coef = self._trainer.llds_coef or DEFAULT_LLDS_COEF
         elif decision.action == "stop":
             control.should_training_stop = True
-            told = {
-                "step": state.global_step,
-                "reason": decision.reason,
-                "last_healthy_checkpoint": self._healthy_checkpoint,
-            }
-            (Path(str(args.output_dir)) / STOP_FILE).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-        return True
+            # All ranks stop now, whatever becomes of the file.
+            with self._guard:
+                if state.is_world_process_zero:
+                    self._leave_word(decision, args, state)
+        return None
+
+    def _leave_word(self, decision: Decision, args: TrainingArguments, state: TrainerState) -> None:
+        told = {
+            "step": state.global_step,
+            "reason": decision.reason,
+            "last_healthy_checkpoint": self._healthy_checkpoint,
+        }
+        (Path(str(args.output_dir)) / STOP_FILE).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

@@ -20,7 +20,7 @@ from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
 from trainer_hooks.callbacks.step_capture import StepCapture
-from trainer_hooks.callbacks.trainer_actions import TrainerActions
+from trainer_hooks.callbacks.trainer_actions import TrainerActions, refuse_impossible
 from trainer_hooks.callbacks.trl_capture import TokenCapture
 
 __all__ = ["VitalsCallback"]
@@ -57,6 +57,7 @@ class VitalsCallback(TrainerCallback):
         on_alert: "Callable[[trainer_hooks.AlertNotice], object] | None" = None,
         policy: ActionPolicy | None = None,
     ) -> None:
+        refuse_impossible(policy)
         self._monitor = monitor
         self._is_own = monitor is None
         self._connect_to = functools.partial(
@@ -87,7 +88,7 @@ class VitalsCallback(TrainerCallback):
         with self._guard:
             self._capture = self.capture_of(trainer)
             self._capture.install()
-            self._actions = TrainerActions(self._policy, trainer) if self._policy else None
+            self._actions = TrainerActions(self._policy, trainer, self._guard) if self._policy else None
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -118,6 +119,7 @@ class VitalsCallback(TrainerCallback):
         if self._capture is None or self._monitor is None:
             return
         scalars, rollouts = {}, None
+        reports: list[trainer_hooks.wire.ActionReport] = []
         with self._guard:
             self._capture.end_step()
         with self._guard:
@@ -127,10 +129,13 @@ class VitalsCallback(TrainerCallback):
                 scalars = self._capture.scalars()
         with self._guard:
             if self._actions is not None:
-                scalars |= {f"action/{name}": 1.0 for name in self._actions.after_step(args, state, control)}
+                reports = self._actions.after_step(args, state, control)
+                scalars |= {f"action/{report.action}": 1.0 for report in reports if report.outcome == "taken"}
         if self._guard.errors:
             scalars["hooks/adapter_errors"] = float(self._guard.errors)
-        self._monitor.log_step(state.global_step, scalars, rollouts=rollouts, policy_version=state.global_step - 1)
+        self._monitor.log_step(
+            state.global_step, scalars, rollouts=rollouts, policy_version=state.global_step - 1, actions=reports
+        )
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Add what the trainer logs and nothing else has; all there is where the trainer was not found."""

@@ -5,6 +5,7 @@ import tiny_trl
 import torch
 from transformers import TrainerCallback
 
+from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.callbacks.trainer_actions import STOP_FILE
@@ -42,6 +43,17 @@ def alarm(collector):
 
 
 @pytest.fixture
+def reported(collector):
+    """A function that gives what was reported of actions, each with its step."""
+
+    def read():
+        records = [decode_record(raw) for batch in collector.batches for raw in batch.records]
+        return [(record.step, report) for record in records for report in record.actions]
+
+    return read
+
+
+@pytest.fixture
 def train(tmp_path, connect):
     """Train with a policy of one rule for critical alerts."""
 
@@ -57,7 +69,7 @@ def train(tmp_path, connect):
     return train
 
 
-def test_stop_ends_training_and_leaves_the_last_healthy_checkpoint(train, alarm, tmp_path, steps):
+def test_stop_ends_training_and_leaves_the_last_healthy_checkpoint(train, alarm, tmp_path, steps, reported):
     """The alert of step 3 stops training after step 4; the file names the checkpoint from before the alert."""
     alarm(3)
     trainer = train("stop", max_steps=20, save_strategy="steps", save_steps=1)
@@ -67,13 +79,38 @@ def test_stop_ends_training_and_leaves_the_last_healthy_checkpoint(train, alarm,
     assert told["reason"] == "critical drift since step 3: it falls"
     assert told["last_healthy_checkpoint"] == str(tmp_path / "checkpoint-2")
     assert steps()[4]["action/stop"] == 1
+    assert [(step, report.outcome, report.reason) for step, report in reported()] == [(4, "taken", told["reason"])]
 
 
-def test_a_dry_run_changes_nothing(train, alarm, tmp_path):
-    """Training goes on to its end."""
+def test_a_dry_run_changes_nothing(train, alarm, tmp_path, reported):
+    """Training goes on to its end, and the run's record says what would have been done."""
     alarm(1)
     assert train("stop", dry_run=True, max_steps=3).state.global_step == 3
     assert not (tmp_path / STOP_FILE).exists()
+    assert [(step, report.action, report.outcome) for step, report in reported()] == [(2, "stop", "dry_run")]
+
+
+def test_a_stop_that_can_leave_no_word_stops_all_the_same(train, alarm, tmp_path, swallowed):
+    """Where the file cannot be written, the training ends; under several ranks the others end too."""
+    (tmp_path / STOP_FILE).mkdir()
+    alarm(1)
+    assert train("stop", max_steps=20).state.global_step == 2
+    assert [type(error) for error in swallowed] == [IsADirectoryError]
+    swallowed.clear()
+
+
+def test_what_cannot_be_done_is_recorded_as_refused(train, alarm, reported):
+    """A plain GRPOTrainer has no LLDS to turn on."""
+    alarm(1)
+    train("enable_llds")
+    ((_, report),) = reported()
+    assert (report.outcome, report.detail) == ("refused", "the trainer is no LLDSGRPOTrainer")
+
+
+def test_a_rollback_is_refused_before_training():
+    """A Trainer cannot go back; the message says what to do."""
+    with pytest.raises(ConfigurationError, match="resume from there"):
+        VitalsCallback(policy=ActionPolicy({"critical": "rollback"}))
 
 
 def test_checkpoint_saves_one(train, alarm, tmp_path):

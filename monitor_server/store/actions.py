@@ -1,0 +1,45 @@
+"""What trainers did about alerts, as they told it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from monitor_server.store.tables import actions
+from trainer_hooks.wire import ActionReport
+
+__all__ = ["Actions"]
+
+
+class Actions:
+    """Reads and appends reports of actions."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(
+        self, run_id: str, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float
+    ) -> None:
+        """Append what one record tells."""
+        told = {"run_id": run_id, "attempt": attempt, "step": step, "rank": rank, "time": time}
+        rows = [
+            told
+            | {
+                "action": report.action,
+                "outcome": report.outcome,
+                "alert_id": report.alert_id,
+                "reason": report.reason,
+                "detail": report.detail,
+            }
+            for report in reports
+        ]
+        if rows:
+            self._connection.execute(insert(actions), rows)
+
+    def page(self, run_id: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
+        """Give a run's reports, the newest first, before the one numbered ``before``."""
+        query = select(actions).where(actions.c.run_id == run_id).order_by(actions.c.number.desc()).limit(limit)
+        if before is not None:
+            query = query.where(actions.c.number < before)
+        rows = self._connection.execute(query).mappings()
+        return [{str(name): value for name, value in row.items()} for row in rows]
