@@ -11,8 +11,9 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from monitor_server.detection.protocol import Phase, Severity
+from monitor_server.store.responses import StoredResponse
 from monitor_server.store.runs import Recent
-from trainer_hooks.wire import Action, ActionOutcome, Capability, spell_non_finite
+from trainer_hooks.wire import Action, ActionOutcome, Array, Capability, ResponseKind, spell_non_finite
 
 __all__ = [
     "SPARKLINE_SIGNAL",
@@ -21,6 +22,7 @@ __all__ = [
     "Health",
     "Page",
     "PhaseItem",
+    "ResponseItem",
     "RunDetail",
     "RunItem",
     "SeriesItem",
@@ -29,6 +31,7 @@ __all__ = [
     "StepEvent",
     "StepItem",
     "alert_item",
+    "response_item",
     "run_item",
 ]
 
@@ -103,6 +106,33 @@ class StepItem(Answer):
     signals: dict[str, float]
 
 
+class ResponseItem(Answer):
+    """A sampled response: its T tokens, of which those inside ``actions`` have a likelihood."""
+
+    id: str
+    run_id: str
+    step: int
+    attempt: int
+    rank: int
+    kinds: list[ResponseKind]
+    correct: bool
+    reward: float
+    group: int | None
+    advantage: float | None
+    truncated: bool | None
+    length: int
+    logprob: float
+    displacement: float | None
+    trained: bool | None
+    actions: list[tuple[int, int]]
+    logprobs: list[float]
+    displacements: list[float] | None
+    entropies: list[float] | None
+    token_ids: list[int] | None
+    pieces: list[str] | None
+    text: str | None
+
+
 class PhaseItem(Answer):
     """An interval of steps, both ends included; ``to_step`` is null for the phase the run is in."""
 
@@ -169,6 +199,15 @@ def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
     """Make a run's full answer from its row in ``Runs.view``."""
     config = None if row["config"] is None else json.loads(row["config"])
     return RunDetail.model_validate(_run_fields(row) | {"config": config, "signals": sorted(signals)})
+
+
+def response_item(run_id: str, stored: StoredResponse, *, attempt: int) -> ResponseItem:
+    """Make a response's item; ``attempt`` counts from 1."""
+    response = stored.response
+    plain = {name: getattr(response, name) for name in response.__struct_fields__}
+    arrays = {name: value.to_numpy().tolist() for name, value in plain.items() if isinstance(value, Array)}
+    place = {"id": str(stored.number), "run_id": run_id, "step": stored.step, "attempt": attempt, "rank": stored.rank}
+    return ResponseItem.model_validate(plain | arrays | place)
 
 
 def alert_item(row: Mapping[str, Any]) -> AlertItem:

@@ -5,6 +5,7 @@ neither HTTP nor the store.
 """
 
 import json
+import logging
 import math
 import zlib
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from trainer_hooks import wire
 
 __all__ = ["Entry", "Intake", "decompress", "is_name", "receive"]
 
+log = logging.getLogger(__name__)
+
 # Beyond 2⁵³ JSON numbers lose steps; the others keep the columns within 63 and 31 bits.
 LARGEST_INTEGER = 2**53
 LARGEST_RANK = 2**31 - 1
@@ -39,12 +42,14 @@ class _Version(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A valid record: its place in the batch and its body in msgpack."""
+    """A valid record: its place in the batch, its body in msgpack without responses, and those that are valid."""
 
     index: int
     seq: int
     record: wire.Record
     body: bytes
+    responses: list[wire.Response]
+    refused_responses: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,15 +155,16 @@ def _check_version(body: bytes, media_type: str) -> None:
         version = decode(body, type=_Version).schema_version
     except msgspec.MsgspecError:
         return
-    if version != wire.SCHEMA_VERSION:
-        advice = "upgrade the collector" if version > wire.SCHEMA_VERSION else "upgrade rlvitals in the trainer"
+    if version not in wire.READABLE_VERSIONS:
+        lowest, highest = wire.READABLE_VERSIONS[0], wire.READABLE_VERSIONS[-1]
+        advice = "upgrade the collector" if version > highest else "upgrade rlvitals in the trainer"
         raise SchemaVersionMismatch(
-            f"schema_version must be {wire.SCHEMA_VERSION}, got {version}; {advice}, so that both speak the same"
+            f"schema_version must be {lowest} to {highest}, got {version}; {advice}, so that both speak the same"
         )
 
 
 def _check_batch(batch: wire.Batch, settings: Settings) -> None:
-    if batch.schema_version != wire.SCHEMA_VERSION:
+    if batch.schema_version not in wire.READABLE_VERSIONS:
         _check_version(msgspec.json.encode({"schema_version": batch.schema_version}), wire.JSON)
     for field, name in (("run", batch.run), ("project", batch.project)):
         if not is_name(name, max_chars=settings.max_name_chars):
@@ -188,12 +194,39 @@ def _entry(index: int, raw: msgspec.Raw, media_type: str, settings: Settings) ->
         record = wire.decode_record(raw, media_type)
         _check_record(record, settings)
         wire.merge([record])
-        body = bytes(raw) if media_type != wire.JSON else wire.encode(record)
+        told, record = record.responses, msgspec.structs.replace(record, responses=[])
+        # What the store keeps of a record is its signals; responses have a table of their own, which is thinned.
+        body = bytes(raw) if media_type != wire.JSON and not told else wire.encode(record)
     except (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, InvalidRecord):
             raise
         raise InvalidRecord(str(error)) from error
-    return Entry(index=index, seq=record.step if record.seq is None else record.seq, record=record, body=body)
+    responses = _responses(told, media_type, settings)
+    return Entry(
+        index=index,
+        seq=record.step if record.seq is None else record.seq,
+        record=record,
+        body=body,
+        responses=responses,
+        refused_responses=len(told) - len(responses),
+    )
+
+
+def _responses(told: list[msgspec.Raw], media_type: str, settings: Settings) -> list[wire.Response]:
+    """Give the responses that are well formed and not too large; a bad one costs only itself."""
+    kept: list[wire.Response] = []
+    for raw in told[: settings.max_responses]:
+        size = len(bytes(raw))
+        if size > settings.max_response_bytes:
+            log.warning("a sampled response was refused: %d bytes are more than RLVITALS_MAX_RESPONSE_BYTES", size)
+            continue
+        try:
+            kept.append(wire.decode_response(raw, media_type))
+        except (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            log.warning("a sampled response was refused: %s", error)
+    if len(told) > settings.max_responses:
+        log.warning("%d sampled responses came in one record; RLVITALS_MAX_RESPONSES were looked at", len(told))
+    return kept
 
 
 def _check_record(record: wire.Record, settings: Settings) -> None:

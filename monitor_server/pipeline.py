@@ -5,7 +5,7 @@ can be dropped at any time and comes back from the store.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -28,6 +28,7 @@ from trainer_hooks import wire
 __all__ = ["Outcome", "Pipeline"]
 
 MAX_CACHED_RUNS = 512
+THINNED_EVERY = 32  # steps; looking at each would cost more than the little that waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,8 @@ class Pipeline:
         batch, now = intake.batch, self._clock()
         run, is_new = self._enter(repositories, batch, run_id=intake.run_id, now=now)
         work = Work.on(run, repositories, now=now)
-        accepted, rejected = self._keep(work, intake)
+        entries, rejected = self._keep(work, intake)
+        accepted, refused_responses = len(entries), self._keep_responses(work, intake, entries)
         self._completion.run(work, self._positions_of(work))
         ends = batch.end is not None and batch.attempt == run.attempt and run.ended != batch.end
         if ends:
@@ -80,6 +82,7 @@ class Pipeline:
             run_id=run.id,
             accepted=accepted,
             duplicates=len(batch.records) - accepted - len(rejected),
+            refused_responses=refused_responses,
             rejected=rejected,
             phase=run.phase,
             alerts=[_notice(alert) for alert in work.alerts.firing],
@@ -133,8 +136,8 @@ class Pipeline:
                 run.config = json.dumps(wire.spell_non_finite(batch.config)).encode()
         return run, is_new
 
-    def _keep(self, work: Work, intake: Intake) -> tuple[int, list[wire.Rejection]]:
-        """Store the records that are new and fit; give how many, and which were refused."""
+    def _keep(self, work: Work, intake: Intake) -> tuple[list[Entry], list[wire.Rejection]]:
+        """Store the records that are new and fit; give them, and which were refused."""
         batch, records = intake.batch, work.repositories.records
         seen = records.seen(work.run.id, batch.attempt, batch.rank, [entry.seq for entry in intake.entries])
         new: dict[int, Entry] = {}
@@ -144,7 +147,7 @@ class Pipeline:
         held = records.of_steps(work.run.id, batch.attempt, {entry.record.step for entry in new.values()})
         work.steps = {(batch.attempt, step): StepRecords.of(stored) for step, stored in held.items()}
         rejected = list(intake.rejected)
-        kept: list[StoredRecord] = []
+        kept: list[Entry] = []
         for entry in new.values():
             step = entry.record.step
             try:
@@ -153,10 +156,30 @@ class Pipeline:
             except RecordError as error:
                 rejected.append(wire.Rejection(index=entry.index, error=type(error).__name__, detail=str(error)))
             else:
-                kept.append(StoredRecord(rank=batch.rank, seq=entry.seq, step=step, body=entry.body))
+                kept.append(entry)
                 self._note_actions(work, batch, entry.record)
-        records.add(work.run.id, batch.attempt, kept)
-        return len(kept), sorted(rejected, key=lambda rejection: rejection.index)
+        stored = [StoredRecord(rank=batch.rank, seq=e.seq, step=e.record.step, body=e.body) for e in kept]
+        records.add(work.run.id, batch.attempt, stored)
+        return kept, sorted(rejected, key=lambda rejection: rejection.index)
+
+    def _keep_responses(self, work: Work, intake: Intake, entries: Sequence[Entry]) -> int:
+        """Store the sampled responses of records that were kept, thin old ones, and give how many were refused."""
+        batch, settings, run = intake.batch, self._settings, work.run
+        refused = sum(entry.refused_responses for entry in entries)
+        told = [entry for entry in entries if entry.responses]
+        for entry in told:
+            refused += work.repositories.responses.add(
+                run.id,
+                attempt=batch.attempt,
+                step=entry.record.step,
+                rank=batch.rank,
+                new=entry.responses,
+                max_per_step=settings.max_responses,
+            )
+        newest = max((entry.record.step for entry in told), default=0)
+        if newest // THINNED_EVERY > (run.last_step or 0) // THINNED_EVERY:
+            work.repositories.responses.thin(run.id, newest_step=newest, whole_steps=settings.response_steps)
+        return refused
 
     def _note_actions(self, work: Work, batch: wire.Batch, record: wire.Record) -> None:
         if record.actions:

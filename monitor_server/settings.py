@@ -30,6 +30,11 @@ class Settings(BaseSettings):
     max_records: int = Field(default=10_000, ge=1, le=30_000, description="Most records in one batch")
     max_signals: int = Field(default=500, ge=1, description="Most different signals one run may have")
     max_name_chars: int = Field(default=200, ge=1, description="Longest name of a signal, run or project")
+    max_responses: int = Field(default=64, ge=0, description="Most sampled responses of one record, and of one step")
+    max_response_bytes: int = Field(default=256 * 1024, ge=1, description="Largest sampled response")
+    response_steps: int = Field(
+        default=200, ge=1, description="Newest steps whose responses are all kept; of older ones at most as many"
+    )
     max_waiting_batches: int = Field(
         default=1_000, ge=1, description="Batches waiting for the writer before it answers 503"
     )

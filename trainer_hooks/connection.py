@@ -24,6 +24,9 @@ def connect(
     on_alert: Callable[[AlertNotice], object] | None = None,
     actions: Mapping[str, str] | None = None,
     source: str = "loop",
+    responses: int | None = None,
+    texts: bool | None = None,
+    redact: Callable[[str], str] | None = None,
 ) -> Monitor:
     """Start streaming a run to a collector; nothing raises after this has returned.
 
@@ -41,6 +44,12 @@ def connect(
         on_alert: Called with each alert that fires, once, in a background thread; its errors are logged.
         actions: What to do about alerts; there is no action yet, so it must be left out.
         source: What produces the records, shown with the run.
+        responses: Most sampled responses of each kind and step that are sent with their token ids; else
+            `RLVITALS_RESPONSES`; else 2. 0 sends none.
+        texts: Whether the texts of these responses are sent, where the rollouts have them; else `RLVITALS_TEXTS`;
+            else not.
+        redact: Given each such text in a background thread, gives what may be told. Where it changes a text, that
+            response's token ids stay here too.
 
     Raises:
         ConfigurationError: If a setting cannot work.
@@ -48,7 +57,14 @@ def connect(
     if actions:
         raise ConfigurationError(f"actions are not available yet, got {dict(actions)}; use on_alert")
     settings = ConnectionSettings.resolve(
-        url=url, project=project, run=run, api_key=api_key, rank=rank, world_size=world_size
+        url=url,
+        project=project,
+        run=run,
+        api_key=api_key,
+        rank=rank,
+        world_size=world_size,
+        responses=responses,
+        texts=texts,
     )
     if settings is None:
         return NullMonitor()
@@ -61,6 +77,7 @@ def connect(
         config=_plain(config),
         source=source,
         on_alert=on_alert,
+        redact=redact,
     )
     monitor.start()
     return monitor

@@ -34,6 +34,7 @@ class Monitor:
         config: The run's configuration, JSON values.
         source: What produces the records, such as ``"trl 1.16.0"``.
         on_alert: Called once for each alert that fires on the run, in a background thread.
+        redact: Given each text of a sampled response, gives what may leave; called in a background thread.
         clock: Seconds since the epoch, stamped on records.
         close_timeout_seconds: Longest wait of `close`.
     """
@@ -46,6 +47,7 @@ class Monitor:
         config: dict[str, object] | None = None,
         source: str = "",
         on_alert: Callable[[AlertNotice], object] | None = None,
+        redact: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.time,
         close_timeout_seconds: float = CLOSE_TIMEOUT_SECONDS,
     ) -> None:
@@ -60,6 +62,7 @@ class Monitor:
             config=config,
             source=source,
             on_alert=on_alert,
+            redact=redact,
             spool_bytes=lambda: outbox.spool_bytes,
         )
         self._transport = BackingOff(transport) if transport else None

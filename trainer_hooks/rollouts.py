@@ -43,7 +43,9 @@ class Rollouts:
         control_ids: Token ids of the protocol, such as the opening of a tool call.
         first_feedback: A number for what each response's first action brought back, equal where it was the same and
             negative where there was none, shape ``(B,)``.
-        texts: One text a response. Kept out of what is sent; there is no way to turn it on yet.
+        texts: One text a response. Leaves the process only with `RLVITALS_TEXTS` or ``connect(texts=True)``.
+        vocabulary: The text of each token id, such as ``tokenizer.convert_ids_to_tokens(range(len(tokenizer)))``; held,
+            not copied. Leaves the process as ``texts`` do.
 
     Attributes:
         nbytes: Bytes held by the arrays.
@@ -74,6 +76,7 @@ class Rollouts:
         "tool_calls_valid",
         "trained",
         "truncated",
+        "vocabulary",
     )
 
     def __init__(
@@ -99,6 +102,7 @@ class Rollouts:
         control_ids: Sequence[int] | None = None,
         first_feedback: ArrayLike | None = None,
         texts: Sequence[str] | None = None,
+        vocabulary: Sequence[str] | None = None,
     ) -> None:
         self.logprobs = floats("logprobs", logprobs, None, "")
         if self.logprobs.ndim != 2 or 0 in self.logprobs.shape:  # noqa: PLR2004 - (B, T)
@@ -125,6 +129,7 @@ class Rollouts:
         self.clip_range = _clip_range(clip_range)
         self.control_ids = None if control_ids is None else tuple(control_ids)
         self.texts = None if texts is None else tuple(texts)
+        self.vocabulary = vocabulary
         self._check_contract()
         held = (getattr(self, name, None) for name in self.__slots__)
         self.nbytes = sum(array.nbytes for array in held if isinstance(array, np.ndarray))

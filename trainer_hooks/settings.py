@@ -18,8 +18,10 @@ __all__ = ["ConnectionSettings", "spool_dir"]
 # Rewinds inside a process count attempts up by one; restarts leave room for this many between them.
 REWINDS_PER_RESTART = 1000
 
-# At 5 KB a record, a month of steps of a minute.
+# At 5 KB a record, a month of steps of a minute; with sampled responses of 500 tokens, four days.
 SPOOL_BYTES = 256 << 20
+RESPONSES = 2
+RESPONSE_BYTES = 64 << 10
 
 ADJECTIVES = "amber brisk calm clear fair gentle green keen lucid mellow quiet rapid silver steady sunny warm"
 NOUNS = "alder brook cedar comet delta ember falcon glade harbor island lark maple otter pine river wren"
@@ -41,6 +43,9 @@ class ConnectionSettings:
     api_key: str = ""
     spool_dir: Path | None = None
     spool_bytes: int = SPOOL_BYTES
+    responses: int = RESPONSES
+    response_bytes: int = RESPONSE_BYTES
+    texts: bool = False
 
     @classmethod
     def resolve(
@@ -52,6 +57,8 @@ class ConnectionSettings:
         api_key: str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
+        responses: int | None = None,
+        texts: bool | None = None,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> "ConnectionSettings | None":
@@ -64,6 +71,8 @@ class ConnectionSettings:
             api_key: Key with the scope ingest; `RLVITALS_API_KEY`.
             rank: This process's rank; `RANK`, else 0.
             world_size: Number of processes; `WORLD_SIZE`, else 1.
+            responses: Most sampled responses of each kind and step; `RLVITALS_RESPONSES`, else 2; 0 sends none.
+            texts: Whether their texts are sent too; `RLVITALS_TEXTS`, else not.
             environ: The environment to read; the process's own unless given.
             clock: Seconds since the epoch.
 
@@ -86,6 +95,11 @@ class ConnectionSettings:
             raise ConfigurationError(
                 f"rank must be at least 0 and less than world_size, got rank {rank} of {world_size}"
             )
+        responses = _integer(environ, "RLVITALS_RESPONSES", RESPONSES) if responses is None else responses
+        response_bytes = _integer(environ, "RLVITALS_RESPONSE_BYTES", RESPONSE_BYTES)
+        for name, number in (("RLVITALS_RESPONSES", responses), ("RLVITALS_RESPONSE_BYTES", response_bytes)):
+            if number < 0:
+                raise ConfigurationError(f"{name} must be at least 0 (none), got {number}")
         return cls(
             url=_checked_url(url) if url else "",
             project=project if project != "default" else environ.get("RLVITALS_PROJECT") or project,
@@ -96,6 +110,9 @@ class ConnectionSettings:
             api_key=api_key or environ.get("RLVITALS_API_KEY", ""),
             spool_dir=spool_dir(environ) if spool_bytes else None,
             spool_bytes=spool_bytes,
+            responses=responses,
+            response_bytes=response_bytes,
+            texts=_switch(environ, "RLVITALS_TEXTS") if texts is None else texts,
         )
 
 
@@ -182,3 +199,10 @@ def _integer(environ: Mapping[str, str], name: str, default: int) -> int:
         return int(value)
     except ValueError:
         raise ConfigurationError(f"{name} must be an integer, got {value!r}") from None
+
+
+def _switch(environ: Mapping[str, str], name: str) -> bool:
+    value = environ.get(name, "").lower()
+    if value not in ("", "0", "1", "true", "false"):
+        raise ConfigurationError(f"{name} must be 1, 0, true or false, got {environ[name]!r}")
+    return value in ("1", "true")

@@ -10,12 +10,12 @@ import msgspec
 
 from trainer_hooks.delivery import Packed, Tally
 from trainer_hooks.delivery.tally import Reason
+from trainer_hooks.responses import ResponseSampler
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import summarise
 from trainer_hooks.wire import (
     CAPABILITY_LEVELS,
-    SCHEMA_VERSION,
     ActionReport,
     AlertNotice,
     Batch,
@@ -31,9 +31,13 @@ from trainer_hooks.wire import (
 
 __all__ = ["Measurement", "RecordShipper"]
 
+# The lowest that can read a record without, and with, actions or sampled responses.
+PLAIN_VERSION, FULL_VERSION = 1, 2
+
 SCALAR_BYTES = 100
 REPORTED_REASONS: dict[Reason, str] = {
     "rollouts": "hooks/rejected_rollouts",
+    "responses": "hooks/rejected_responses",
     "scalars": "hooks/rejected_scalars",
     "unspooled": "hooks/unspooled_records",
 }
@@ -71,6 +75,7 @@ class RecordShipper:
         config: The run's configuration; rank 0 sends it.
         source: What produced the records, such as ``"trl 1.16.0"``.
         on_alert: Called once for each alert and severity, in the sender's thread.
+        redact: Given each text of a sampled response, gives what may leave.
         spool_bytes: Gives the bytes on disk that wait for the collector, None without a spool.
     """
 
@@ -82,6 +87,7 @@ class RecordShipper:
         config: dict[str, object] | None = None,
         source: str = "",
         on_alert: Callable[[AlertNotice], object] | None = None,
+        redact: Callable[[str], str] | None = None,
         spool_bytes: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.phase = "unknown"
@@ -92,6 +98,13 @@ class RecordShipper:
         self._has_sealed = False
         self._source = source
         self._on_alert = on_alert
+        self._sampler = ResponseSampler(
+            count=settings.responses,
+            max_bytes=settings.response_bytes,
+            texts=settings.texts,
+            redact=redact,
+            on_loss=lambda detail: tally.count("responses", detail),
+        )
         self._spool_bytes = spool_bytes
         self._attempt = settings.attempt
         self._capability: Capability = "L1"
@@ -123,8 +136,10 @@ class RecordShipper:
             scalars={name: value for name, value in item.scalars.items() if name not in summaries},
             summaries=summaries,
             actions=list(item.actions),
+            responses=self._sampled(item),
         )
-        return Packed(item.attempt, encode(record))
+        is_plain = not record.responses and not record.actions
+        return Packed(item.attempt, encode(record), PLAIN_VERSION if is_plain else FULL_VERSION)
 
     def seal(self, records: Sequence[Packed], *, last: bool = False) -> bytes:
         """Encode a batch that may wait on disk; the first has the configuration, in case another process sends it."""
@@ -144,7 +159,7 @@ class RecordShipper:
         settings = self._settings
         return encode(
             Batch(
-                schema_version=SCHEMA_VERSION,
+                schema_version=max((record.schema_version for record in records), default=PLAIN_VERSION),
                 run=settings.run,
                 project=settings.project,
                 attempt=self._attempt,
@@ -161,6 +176,10 @@ class RecordShipper:
     def receive(self, receipt: Receipt) -> None:
         """Note the phase, and tell the user of alerts not told before."""
         self.phase = receipt.phase
+        if receipt.refused_responses:
+            self._tally.count(
+                "responses", "the collector refused sampled responses; its log says why", by=receipt.refused_responses
+            )
         for alert in receipt.alerts:
             if self._on_alert is None or (alert.id, alert.severity) in self._told:
                 continue
@@ -183,6 +202,16 @@ class RecordShipper:
             if self._tally[reason]:
                 summaries[name] = Moments(count=1, sum=float(self._tally[reason]), statistic="sum")
         return summaries
+
+    def _sampled(self, item: Measurement) -> list[msgspec.Raw]:
+        """Sample a few responses; where that fails, the signals still go out."""
+        if item.rollouts is None:
+            return []
+        try:
+            return self._sampler.sample(item.rollouts, seed=f"{item.attempt} {self._settings.rank} {item.seq}")
+        except Exception as error:  # noqa: BLE001 - the record still goes out
+            self._tally.swallow(error)
+            return []
 
     def _note_capability(self, item: Measurement) -> None:
         """Raise the level announced to what was captured; it never falls, as a probe runs at some steps only."""

@@ -8,17 +8,20 @@ from monitor_server.answers import (
     ActionItem,
     Page,
     PhaseItem,
+    ResponseItem,
     RunDetail,
     RunItem,
     SeriesItem,
     Status,
     StepItem,
+    response_item,
     run_detail,
     run_item,
 )
 from monitor_server.errors import UnknownRun
 from monitor_server.routes.dependencies import Cursor, Limit, Reading, Serving
 from monitor_server.series import downsample
+from trainer_hooks.wire import ResponseKind
 
 __all__ = ["router"]
 
@@ -98,6 +101,34 @@ def steps(
         for step in found[:limit]
     ]
     return Page(items=items, next=str(found[limit].step) if len(found) > limit else None)
+
+
+@router.get("/{run_id}/responses")
+def responses(
+    run_id: str,
+    *,
+    reading: Reading,
+    cursor: Cursor,
+    from_step: Annotated[int | None, Query(ge=0)] = None,
+    to_step: Annotated[int | None, Query(ge=0)] = None,
+    kind: ResponseKind | None = None,
+    correct: bool | None = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="Most items in one answer")] = 20,
+) -> Page[ResponseItem]:
+    """Give sampled responses with their tokens, the newest first."""
+    _require_run(reading, run_id)
+    found = reading.responses.page(
+        run_id,
+        limit=limit + 1,
+        before=cursor,
+        from_step=from_step,
+        to_step=to_step,
+        kind=kind,
+        correct=correct,
+    )
+    ordinals = reading.runs.attempts(run_id)
+    items = [response_item(run_id, stored, attempt=ordinals[stored.attempt][0]) for stored in found[:limit]]
+    return Page(items=items, next=str(found[limit - 1].number) if len(found) > limit else None)
 
 
 @router.get("/{run_id}/phases")

@@ -11,6 +11,7 @@ from monitor_server.store.actions import Actions
 from monitor_server.store.alerts import Alerts
 from monitor_server.store.detection import DetectorStates, Phases
 from monitor_server.store.records import Records, Waiting
+from monitor_server.store.responses import Responses
 from monitor_server.store.runs import Runs
 from monitor_server.store.steps import Steps
 
@@ -24,6 +25,7 @@ class Repositories:
         self._connection = connection
         self.runs = Runs(connection)
         self.records = Records(connection)
+        self.responses = Responses(connection)
         self.waiting = Waiting(connection)
         self.steps = Steps(connection)
         self.phases = Phases(connection)

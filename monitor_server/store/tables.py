@@ -6,6 +6,7 @@ Signals of a step are packed: float64, little-endian, one place for each signal 
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -28,6 +29,7 @@ __all__ = [
     "metadata",
     "phases",
     "records",
+    "responses",
     "runs",
     "signals",
     "steps",
@@ -117,6 +119,20 @@ steps = Table(
     Column("data_version", String),
     Column("packed", LargeBinary, nullable=False),
     sqlite_with_rowid=False,  # a run's steps lie beside each other on disk
+)
+
+responses = Table(  # sampled responses; older steps are thinned
+    "responses",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    _run(),
+    Column("attempt", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("kinds", String, nullable=False),  # what it was kept for, with blanks between
+    Column("correct", Boolean, nullable=False),
+    Column("body", LargeBinary, nullable=False),  # msgpack of wire.Response
+    Index(None, "run_id", "step"),
 )
 
 waiting = Table(  # steps of which not every rank has reported

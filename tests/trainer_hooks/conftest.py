@@ -116,5 +116,16 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the environment's own ranks and settings."""
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("URL", "API_KEY", "PROJECT", "RUN", "ATTEMPT", "SPOOL_DIR", "SPOOL_BYTES"):
+    for name in (
+        "URL",
+        "API_KEY",
+        "PROJECT",
+        "RUN",
+        "ATTEMPT",
+        "SPOOL_DIR",
+        "SPOOL_BYTES",
+        "RESPONSES",
+        "RESPONSE_BYTES",
+        "TEXTS",
+    ):
         monkeypatch.delenv(f"RLVITALS_{name}", raising=False)

@@ -1,6 +1,7 @@
 import base64
 import json
 import math
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from trainer_hooks.wire import (
     JSON,
     MSGPACK,
+    READABLE_VERSIONS,
     SCHEMA_VERSION,
+    ActionReport,
     Array,
     Batch,
     Extreme,
@@ -20,6 +23,7 @@ from trainer_hooks.wire import (
     Record,
     decode_batch,
     decode_record,
+    decode_response,
     encode,
     encode_json,
     merge,
@@ -186,3 +190,82 @@ def test_a_runs_id_depends_on_project_and_name_alone():
     """Every rank and every restart agrees without asking, and no two names run together."""
     assert run_id("p", "r") == run_id("p", "r")
     assert len({run_id("p", "r"), run_id("pr", ""), run_id("", "pr"), run_id("p", "s")}) == 4
+
+
+def golden(version):
+    """Give the recorded bytes of a batch, and the batch."""
+    body = (Path(__file__).parent / f"golden/batch-v{version}.msgpack").read_bytes()
+    return body, decode_batch(body)
+
+
+@pytest.mark.parametrize("version", READABLE_VERSIONS)
+def test_every_version_that_was_ever_sent_is_read_and_written_to_the_byte(version):
+    """The files were written by the release that introduced each version; they are never written anew."""
+    body, batch = golden(version)
+    assert batch.schema_version == version
+    records = [decode_record(raw) for raw in batch.records]
+    again = [
+        msgspec.structs.replace(
+            record, responses=[msgspec.Raw(encode(decode_response(raw))) for raw in record.responses]
+        )
+        for record in records
+    ]
+    batch = msgspec.structs.replace(batch, records=[msgspec.Raw(encode(record)) for record in again])
+    assert encode(batch) == body
+
+
+def test_the_first_versions_bytes_mean_what_they_meant():
+    """One of each kind of summary, non-finite numbers, and every field of the envelope."""
+    _, batch = golden(1)
+    envelope = (batch.run, batch.project, batch.attempt, batch.rank, batch.world_size, batch.capability, batch.end)
+    assert envelope == ("golden", "p", 7, 1, 2, "L3", "stopped")
+    record = decode_record(batch.records[0])
+    assert (record.step, record.seq, record.time, record.policy_version, record.data_version) == (3, 1, 1.5, 2, "easy")
+    signals = merge([record])
+    assert math.isnan(signals["loss/policy"])
+    # Bins of 1 and 3 over [0, 2]: half of 4 is a third of the way through the second.
+    assert signals["entropy/p95"] == pytest.approx(1 + 1 / 3)
+    assert (signals["lr"], signals["reward/mean"], signals["ratio/max"]) == (1e-6, 0.5, math.inf)
+
+
+def test_the_second_versions_bytes_mean_what_they_meant():
+    """An action, and a response with every field; the third of its four tokens is feedback."""
+    _, batch = golden(2)
+    record = decode_record(batch.records[0])
+    assert record.actions == [ActionReport(action="checkpoint", alert_id="a1", outcome="dry_run", reason="it falls")]
+    response = decode_response(record.responses[0])
+    assert response.kinds == ["displaced", "random"]
+    assert response.actions.to_numpy().tolist() == [[0, 2], [3, 4]]
+    assert response.token_ids.to_numpy().tolist() == [5, 6, 99, 7]
+    assert response.logprobs.to_numpy().tolist() == [-0.5, -1.0, -math.inf]
+    assert math.isnan(response.displacements.to_numpy()[2])
+    assert response.entropies.to_numpy().tolist() == [0.5, 0.25, 0.0]
+    assert (response.text, response.pieces) == ("so it is", ["so", " it", " tool", " is"])
+    numbers = (response.reward, response.length, response.logprob, response.displacement, response.advantage)
+    assert numbers == (1.0, 4, -2.5, -0.25, 0.5)
+    assert (response.correct, response.trained, response.truncated, response.group) == (True, True, True, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"actions": np.zeros((0, 2), np.int32)}, "shape"),
+        ({"actions": np.array([[0, 2], [1, 4]], np.int32)}, "ascend"),
+        ({"actions": np.array([[0, 0], [1, 4]], np.int32)}, "a token each"),
+        ({"actions": np.array([[1, 2]], np.int32)}, "begin at 0"),
+        ({"actions": np.array([[0.0, np.nan]])}, "integers"),
+        ({"logprobs": np.zeros(2, np.float16)}, "one number an action token"),
+        ({"entropies": np.zeros((3, 1), np.float16)}, "one number an action token"),
+        ({"token_ids": np.zeros(3, np.int32)}, "token_ids must reach"),
+        ({"token_ids": np.zeros(4, np.float32)}, "integers"),
+        ({"pieces": ["a"]}, "one text a token"),
+        ({"length": 2}, "length must be at least the 3"),
+    ],
+)
+def test_a_response_that_contradicts_itself_is_refused(change, message):
+    """Each message says what must hold."""
+    _, batch = golden(2)
+    response = decode_response(decode_record(batch.records[0]).responses[0])
+    arrays = {name: Array.from_numpy(v) if isinstance(v, np.ndarray) else v for name, v in change.items()}
+    with pytest.raises(ValueError, match=message):
+        decode_response(encode(msgspec.structs.replace(response, **arrays)))

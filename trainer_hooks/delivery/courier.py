@@ -30,10 +30,11 @@ BATCH_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """One encoded record, and the attempt that it belongs to."""
+    """One encoded record, the attempt that it belongs to, and the schema version that it takes to read it."""
 
     attempt: int
     body: bytes
+    schema_version: int = 1
 
 
 class Parcel(Protocol):

@@ -21,6 +21,7 @@ Reason = Literal[
     "unspooled",  # could not be written to disk, and is kept in memory only; no loss yet
     "rollouts",  # rollout arrays contradicted each other
     "scalars",  # a scalar was no number
+    "responses",  # sampled responses, or their texts, could not be packed, or the collector refused them
     "internal_errors",  # an error of ours, or of on_alert
 ]
 LOST_RECORDS: tuple[Reason, ...] = ("buffer_full", "outbox_full", "refused", "rejected", "unreadable", "unsent")

@@ -1,0 +1,128 @@
+"""Sampled responses: kept whole for the newest steps, thinned before, so that a run's share stays bounded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+from sqlalchemy import Connection, delete, func, insert, select
+
+from monitor_server.store.tables import alerts, responses
+from trainer_hooks import wire
+
+__all__ = ["Responses", "StoredResponse"]
+
+# Around the newest alerts nothing is thinned: that is what people come back to look at.
+KEPT_ALERTS = 16
+KEPT_BEFORE, KEPT_AFTER = 16, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredResponse:
+    """One sampled response and where it comes from."""
+
+    number: int
+    attempt: int
+    step: int
+    rank: int
+    response: wire.Response
+
+
+class Responses:
+    """Reads and writes sampled responses. Readers get the newest attempt's at every step."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(
+        self, run_id: str, *, attempt: int, step: int, rank: int, new: Sequence[wire.Response], max_per_step: int
+    ) -> int:
+        """Append responses of a step until it has ``max_per_step``; give how many did not fit."""
+        here = (responses.c.run_id == run_id) & (responses.c.step == step) & (responses.c.attempt == attempt)
+        held = self._connection.execute(select(func.count()).select_from(responses).where(here)).scalar_one()
+        kept = new[: max(0, max_per_step - held)]
+        rows = [
+            {
+                "run_id": run_id,
+                "attempt": attempt,
+                "step": step,
+                "rank": rank,
+                "kinds": " ".join(response.kinds),
+                "correct": response.correct,
+                "body": wire.encode(response),
+            }
+            for response in kept
+        ]
+        if rows:
+            self._connection.execute(insert(responses), rows)
+        return len(new) - len(kept)
+
+    def thin(self, run_id: str, *, newest_step: int, whole_steps: int) -> None:
+        """Keep all of the newest ``whole_steps``; before them one step in 2ᵏ, at most as many; and around alerts all.
+
+        The steps kept of a longer run are among those kept of a shorter one, so thinning can be done at any time.
+        """
+        stride = 1
+        while newest_step // stride > whole_steps:
+            stride *= 2
+        opened = (
+            select(alerts.c.opened_step)
+            .where(alerts.c.run_id == run_id, alerts.c.severity != "info")
+            .order_by(alerts.c.number.desc())
+            .limit(KEPT_ALERTS)
+        )
+        around = [
+            responses.c.step.between(step - KEPT_BEFORE, step + KEPT_AFTER)
+            for step in set(self._connection.execute(opened).scalars())
+        ]
+        query = delete(responses).where(
+            responses.c.run_id == run_id,
+            responses.c.step <= newest_step - whole_steps,
+            responses.c.step % stride != 0,
+            *(~near for near in around),
+        )
+        self._connection.execute(query)
+
+    def page(
+        self,
+        run_id: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        from_step: int | None = None,
+        to_step: int | None = None,
+        kind: str | None = None,
+        correct: bool | None = None,
+    ) -> list[StoredResponse]:
+        """Give responses, the last stored first, before the one numbered ``before``."""
+        newer = responses.alias()
+        newest = (
+            select(func.max(newer.c.attempt))
+            .where(newer.c.run_id == run_id, newer.c.step == responses.c.step)
+            .scalar_subquery()
+        )
+        query = (
+            select(responses)
+            .where(responses.c.run_id == run_id, responses.c.attempt == newest)
+            .order_by(responses.c.number.desc())
+            .limit(limit)
+        )
+        if before is not None:
+            query = query.where(responses.c.number < before)
+        if from_step is not None:
+            query = query.where(responses.c.step >= from_step)
+        if to_step is not None:
+            query = query.where(responses.c.step <= to_step)
+        if kind is not None:
+            query = query.where(responses.c.kinds.contains(kind, autoescape=True))
+        if correct is not None:
+            query = query.where(responses.c.correct == correct)
+        return [
+            StoredResponse(
+                number=row.number,
+                attempt=row.attempt,
+                step=row.step,
+                rank=row.rank,
+                response=msgspec.msgpack.decode(row.body, type=wire.Response),
+            )
+            for row in self._connection.execute(query)
+        ]

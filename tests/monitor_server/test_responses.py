@@ -1,0 +1,188 @@
+"""Sampled responses: stored, served, bounded; a bad one costs only itself."""
+
+import base64
+import json
+import math
+
+import msgspec
+import numpy as np
+import pytest
+
+from monitor_server.store.runs import Run
+from trainer_hooks import wire
+
+
+def array(values, dtype):
+    held = np.array(values, dtype=dtype)
+    return {"dtype": held.dtype.name, "shape": list(held.shape), "data": base64.b64encode(held.tobytes()).decode()}
+
+
+def response(**given_):
+    return {
+        "kinds": ["displaced"],
+        "reward": 1.0,
+        "correct": True,
+        "length": 3,
+        "logprob": -1.5,
+        "actions": array([[0, 2], [3, 4]], "int32"),
+        "logprobs": array([-0.5, -0.5, -0.5], "float16"),
+        "token_ids": array([7, 8, 9, 7], "int32"),
+    } | given_
+
+
+def send(live, run, step, *responses, **batch):
+    return live.send(run=run, records=[{"step": step, "scalars": {"a": 1.0}, "responses": list(responses)}], **batch)
+
+
+def test_a_response_comes_back_as_it_was_sent(collector, run_name):
+    """Non-finite numbers by name, what was not given as null, tokens and places as lists."""
+    run_id = send(
+        collector,
+        run_name,
+        3,
+        response(displacement="NaN", displacements=array([math.nan, -math.inf, 0.5], "float16"), trained=False),
+    )["run_id"]
+    (item,) = collector.get(f"/runs/{run_id}/responses")["items"]
+    assert (item["step"], item["attempt"], item["rank"], item["kinds"]) == (3, 1, 0, ["displaced"])
+    assert item["actions"] == [[0, 2], [3, 4]]
+    assert item["displacement"] == "NaN"
+    assert item["displacements"] == ["NaN", "-Infinity", 0.5]
+    assert item["token_ids"] == [7, 8, 9, 7]
+    assert (item["text"], item["pieces"], item["entropies"], item["trained"]) == (None, None, None, False)
+
+
+def test_msgpack_says_the_same_as_json(collector, run_name):
+    """The record's own bytes are kept without its responses."""
+    asked = msgspec.json.decode(json.dumps(response()), type=wire.Response)
+    record = wire.Record(step=1, scalars={"a": 2.0}, responses=[msgspec.Raw(wire.encode(asked))])
+    batch = wire.Batch(schema_version=2, run=run_name, records=[msgspec.Raw(wire.encode(record))])
+    answer = collector.post(wire.encode(batch), media_type=wire.MSGPACK)
+    run_id = wire.decode_receipt(answer.data).run_id
+    (item,) = collector.get(f"/runs/{run_id}/responses")["items"]
+    assert item["logprobs"] == [-0.5, -0.5, -0.5]
+    with collector.app.state.collector.store.read() as repositories:
+        ((stored,),) = repositories.records.of_steps(run_id, 1, [1]).values()
+    assert wire.decode_record(stored.body) == msgspec.structs.replace(record, responses=[])
+
+
+def test_responses_are_asked_for_by_step_kind_and_correctness(collector, run_name):
+    """And come in parts, the newest first."""
+    for step in range(4):
+        run_id = send(
+            collector,
+            run_name,
+            step,
+            response(kinds=["displaced", "random"]),
+            response(kinds=["unlikely"], correct=False),
+        )["run_id"]
+    path = f"/runs/{run_id}/responses"
+    ask = lambda **query: [(i["step"], i["kinds"][0]) for i in collector.get(path, **query)["items"]]  # noqa: E731
+    assert ask(kind="random") == [(step, "displaced") for step in (3, 2, 1, 0)]
+    assert ask(correct="false", from_step=1, to_step=2) == [(2, "unlikely"), (1, "unlikely")]
+    first = collector.get(path, limit=5)
+    rest = collector.get(path, limit=5, cursor=first["next"])
+    assert [i["step"] for i in first["items"] + rest["items"]] == [3, 3, 2, 2, 1, 1, 0, 0]
+    assert rest["next"] is None
+
+
+def test_an_unknown_run_and_an_unknown_kind_are_told(collector, run_name):
+    """404 and 422 in the one error shape."""
+    run_id = send(collector, run_name, 0)["run_id"]
+    for path, status, error in (("nobody", 404, "UnknownRun"), (f"{run_id}/responses?kind=odd", 422, "InvalidField")):
+        full = path if "/" in path else f"{path}/responses"
+        answer = collector.pool.request("GET", f"{collector.url}/api/v1/runs/{full}")
+        assert (answer.status, answer.json()["error"]) == (status, error)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"colour": 1},
+        {"kinds": ["odd"]},
+        {"length": 1},
+        {"logprobs": array([1.0], "float16")},
+        {"actions": array([[3, 1]], "int32")},
+        {"text": "x" * 300_000},
+    ],
+)
+def test_a_bad_response_costs_only_itself(collector, run_name, bad):
+    """Its step, and the good responses beside it, are kept; the receipt counts it."""
+    receipt = send(collector, run_name, 0, response(), response(**bad), response(reward=0.25))
+    assert (receipt["accepted"], receipt["refused_responses"]) == (1, 1)
+    assert "rejected" not in receipt
+    items = collector.get(f"/runs/{receipt['run_id']}/responses")["items"]
+    assert [item["reward"] for item in items] == [0.25, 1.0]
+
+
+def test_a_record_sent_twice_has_its_responses_once(collector, run_name):
+    """A duplicate is a duplicate with all that it holds."""
+    for _ in range(2):
+        receipt = send(collector, run_name, 0, response())
+    assert receipt["duplicates"] == 1
+    assert len(collector.get(f"/runs/{receipt['run_id']}/responses")["items"]) == 1
+
+
+def test_a_newer_attempt_speaks_for_its_steps(collector, run_name):
+    """As everywhere: of a step that was done again the newest attempt's responses are given."""
+    for attempt, reward in ((10, 0.1), (20, 0.2)):
+        for step in (1, 2) if attempt == 10 else (2,):
+            receipt = send(collector, run_name, step, response(reward=reward), attempt=attempt)
+    items = collector.get(f"/runs/{receipt['run_id']}/responses")["items"]
+    assert [(i["step"], i["attempt"], i["reward"]) for i in items] == [(2, 2, 0.2), (1, 1, 0.1)]
+
+
+def test_a_step_holds_no_more_than_is_allowed(start_collector):
+    """Over all ranks; what does not fit is counted."""
+    live = start_collector(max_responses=3)
+    assert "refused_responses" not in send(live, "r", 0, response(), response(), world_size=2)
+    receipt = send(live, "r", 0, response(), response(), rank=1, world_size=2)
+    assert receipt["refused_responses"] == 1
+    assert len(live.get(f"/runs/{receipt['run_id']}/responses")["items"]) == 3
+
+
+def test_old_steps_are_thinned_but_not_around_alerts(start_collector, scripted):
+    """200 steps: the newest 16 whole, of the others at most 16, and those around the alert that opened at 50."""
+    live = start_collector(engine=scripted, response_steps=16)
+    for step in range(200):
+        record = {"step": step, "scalars": {"warn": float(step == 50)}, "responses": [response()]}
+        run_id = live.run(run="r", records=[record])
+    items = live.get(f"/runs/{run_id}/responses", limit=200)["items"]
+    steps = [item["step"] for item in items]
+    around = set(range(50 - 16, 50 + 4 + 1))
+    # Thinned last at step 192: of 16 × 12 = 192 steps one in 16 is 0, 16, ..., 176.
+    assert set(steps) == set(range(177, 200)) | set(range(0, 177, 16)) | around
+
+
+@pytest.mark.parametrize(("lengths", "whole"), [([5, 90, 91, 400], 16), ([1, 2, 3], 1), ([300], 40), ([64, 128], 64)])
+def test_thinning_is_bounded_and_does_not_depend_on_when_it_is_done(store, lengths, whole):
+    """However a run grows, at most twice the whole steps are left, and they are those of one last thinning."""
+    with store.write() as repositories:
+        once = _left(repositories, "once", lengths[-1:], whole)
+        assert _left(repositories, "often", lengths, whole) == once
+        assert len(once) <= 2 * whole + 1
+
+
+def _left(repositories, run_id, lengths, whole):
+    repositories.runs.add(
+        Run(
+            id=run_id,
+            project="p",
+            name=run_id,
+            source="",
+            capability="L1",
+            world_size=1,
+            attempt=1,
+            started_at=0.0,
+            last_seen=0.0,
+            last_step_at=0.0,
+            stall_seconds=1.0,
+        )
+    )
+    held = msgspec.json.decode(json.dumps(response()), type=wire.Response)
+    begun = 0
+    for newest in lengths:
+        for step in range(begun, newest + 1):
+            repositories.responses.add(run_id, attempt=1, step=step, rank=0, new=[held], max_per_step=1)
+        begun = newest + 1
+        repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole)
+    return [stored.step for stored in repositories.responses.page(run_id, limit=10_000)]

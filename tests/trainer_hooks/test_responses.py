@@ -1,0 +1,216 @@
+"""Which responses of a step are sampled, what of them is sent, and that a bad one costs only itself."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer_hooks import Rollouts
+from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.responses import ResponseSampler, choose
+from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.signals.action_tokens import ActionTokens
+from trainer_hooks.wire import decode_record, decode_response
+
+SEED = "1 0 0"
+
+
+def rollouts(**given_):
+    """Two groups of three responses of up to 6 tokens; the third token of each is feedback."""
+    mask = np.ones((6, 6), dtype=bool)
+    mask[:, 2] = False
+    mask[3, 3:] = False
+    old = np.full((6, 6), -0.5)
+    new = old.copy()
+    new[0] -= 0.2  # correct, fell most of the correct ones
+    new[1] -= 0.9  # wrong, fell most of all
+    new[3] -= 0.1  # correct, fell a little
+    new[5] = -7.0  # wrong and unlikely
+    ids = np.tile(np.arange(6), (6, 1))
+    ids[1, 4:] = 9  # shares 4 tokens with 0
+    ids[2, 1:] = 9  # shares 1
+    arrays = {
+        "old_logprobs": old,
+        "entropies": np.full((6, 6), 0.25),
+        "advantages": np.arange(6.0),
+        "group_ids": np.array([0, 0, 0, 1, 1, 1]),
+        "token_ids": ids,
+        "trained": True,
+    } | given_
+    rewards = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+    return Rollouts(new, mask, rewards, **{name: value for name, value in arrays.items() if value is not None})
+
+
+def chosen(given_, count=1):
+    return choose(ActionTokens.of(given_), count, random.Random(SEED))  # noqa: S311 - no secret
+
+
+def sampled(given_, **options):
+    settings = {"count": 6, "max_bytes": 1 << 20} | options
+    return [decode_response(bytes(raw)) for raw in ResponseSampler(**settings).sample(given_, seed=SEED)]
+
+
+def test_each_kind_is_what_it_says():
+    """The fallen correct one before the wrong one that fell more; its nearest rival; the least likely; the longest."""
+    by_kind = {kind: row for row, kinds in chosen(rollouts()).items() for kind in kinds}
+    assert by_kind["displaced"] == 0
+    assert by_kind["resembling"] == 1
+    assert by_kind["unlikely"] == 5
+    assert by_kind["longest"] == 0  # five action tokens each but for row 3, and the first of equals
+    assert by_kind["random"] in range(6)
+
+
+def test_without_an_update_between_nothing_is_displaced():
+    """Old log-probabilities that are missing, or equal, say nothing about displacement."""
+    for old in (None, rollouts().logprobs):
+        kinds = {kind for kinds in chosen(rollouts(old_logprobs=old)).values() for kind in kinds}
+        assert kinds == {"unlikely", "longest", "random"}
+
+
+def test_what_is_not_finite_is_the_least_likely():
+    """A response with NaN in it is what a person will want to see."""
+    logprobs = np.array(rollouts().logprobs)
+    logprobs[4, 1] = np.nan
+    broken = Rollouts(logprobs, rollouts().mask, rollouts().rewards)
+    assert chosen(broken)[4][0] == "unlikely"
+
+
+def test_a_response_arrives_with_its_actions_and_numbers():
+    """Actions are places within the tokens sent; sums are those of the whole response."""
+    first = sampled(rollouts())[0]
+    assert first.kinds[0] == "displaced"
+    assert first.actions.to_numpy().tolist() == [[0, 2], [3, 6]]
+    assert first.token_ids.to_numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    assert first.logprobs.dtype == "float16"
+    assert first.logprobs.to_numpy().shape == (5,)
+    assert first.displacement == pytest.approx(5 * -0.2)
+    assert first.logprob == pytest.approx(5 * -0.7)
+    assert (first.length, first.group, first.correct, first.trained, first.advantage) == (5, 0, True, True, 0.0)
+
+
+@given(st.lists(st.floats(-65504, 0), min_size=1, max_size=40))
+def test_a_half_is_as_near_as_promised(values):
+    """Float16 differs by at most max(2⁻¹¹ |x|, 2⁻²⁵); the wire's docstring says so."""
+    logprobs = np.array([[*values, -1.0]])  # certainty everywhere would be refused
+    (response,) = sampled(Rollouts(logprobs, np.ones_like(logprobs, dtype=bool), [1.0]))
+    error = np.abs(response.logprobs.to_numpy().astype(np.float64) - logprobs[0])
+    assert (error <= np.maximum(2.0**-11 * np.abs(logprobs[0]), 2.0**-25)).all()
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1, 700, 5_000, 20_000])
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_step_never_takes_more_bytes_than_allowed(max_bytes, texts):
+    """However long the responses; short ones leave their share to long ones."""
+    generator = np.random.default_rng(1)
+    logprobs = -generator.random((20, 900))
+    mask = np.arange(900) < generator.integers(1, 900, (20, 1))
+    held = Rollouts(
+        logprobs,
+        mask,
+        np.ones(20),
+        entropies=-logprobs,
+        token_ids=np.arange(18_000).reshape(20, 900),
+        texts=["ä" * 5000] * 20,
+        vocabulary=["token"] * 18_000,
+    )
+    raws = ResponseSampler(count=4, max_bytes=max_bytes, texts=texts).sample(held, seed=SEED)
+    assert sum(len(bytes(raw)) for raw in raws) <= max_bytes
+    if max_bytes == 20_000:
+        responses = [decode_response(bytes(raw)) for raw in raws]
+        assert len(responses) == len(chosen(held, 4))
+        assert any(response.length > len(response.logprobs.to_numpy()) for response in responses)
+
+
+def test_texts_stay_unless_they_are_turned_on():
+    """By default neither texts nor the texts of tokens leave."""
+    told = {"texts": [f"text {row}" for row in range(6)], "vocabulary": list("abcdefghij")}
+    assert all(r.text is None and r.pieces is None for r in sampled(rollouts(**told)))
+    first = sampled(rollouts(**told), texts=True)[0]
+    assert (first.text, first.pieces) == ("text 0", list("abcdef"))
+
+
+def test_redaction_keeps_the_token_ids_back_too():
+    """Who has the tokenizer reads ids as text: where something was redacted they stay, elsewhere they go."""
+    told = {"texts": ["secret", *(["open"] * 5)], "vocabulary": list("abcdefghij")}
+    responses = sampled(rollouts(**told), texts=True, redact=lambda text: text.replace("secret", "…"))
+    hidden, *others = responses
+    assert (hidden.text, hidden.pieces, hidden.token_ids) == ("…", None, None)
+    assert all(response.text == "open" and response.token_ids is not None for response in others)
+
+
+def test_a_redaction_that_raises_lets_nothing_out():
+    """The text, the token texts and the ids stay; the loss is told; the numbers go."""
+    losses = []
+
+    def redact(text):
+        raise RuntimeError(text)
+
+    held = rollouts(texts=["a"] * 6, vocabulary=list("abcdefghij"))
+    first = sampled(held, texts=True, redact=redact, on_loss=losses.append)[0]
+    assert (first.text, first.pieces, first.token_ids) == (None, None, None)
+    assert first.logprobs.to_numpy().shape == (5,)
+    assert "RuntimeError" in losses[0]
+
+
+def test_the_trainings_generators_are_left_alone():
+    """Python's and numpy's go on as if nothing had been drawn, and the same record draws the same few."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - the global generator is what is watched
+    before = (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002
+    once, again = sampled(rollouts(), count=1), sampled(rollouts(), count=1)
+    assert before == (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002
+    assert [response.kinds for response in once] == [response.kinds for response in again]
+
+
+def test_a_step_arrives_with_its_responses(collector, connect):
+    """They travel in the step's record, which then says that it takes version 2 to read it."""
+    monitor = connect(responses=1)
+    monitor.log_step(1, {"x": 1.0})
+    assert monitor.flush()
+    monitor.log_step(2, {"x": 1.0}, rollouts=rollouts())
+    assert monitor.flush()
+    plain, full = [batch for batch in collector.batches if batch.records]
+    assert (plain.schema_version, full.schema_version) == (1, 2)
+    record = decode_record(full.records[0])
+    assert decode_response(record.responses[0]).kinds[0] == "displaced"
+    assert record.scalars["x"] == 1.0
+
+
+def test_responses_can_be_turned_off(collector, connect):
+    """With 0 nothing but signals leaves."""
+    monitor = connect(responses=0)
+    monitor.log_step(1, rollouts=rollouts())
+    assert monitor.flush()
+    assert collector.records[0].responses == []
+
+
+def test_a_sampler_that_fails_costs_only_the_responses(collector, connect, swallowed, monkeypatch):
+    """The signals of the step arrive all the same."""
+
+    def fail(*_, **__):
+        raise ArithmeticError("told to fail")
+
+    monkeypatch.setattr(ResponseSampler, "sample", fail)
+    monitor = connect()
+    monitor.log_step(1, rollouts=rollouts())
+    assert monitor.flush()
+    assert collector.records[0].summaries["reward/mean"].value() == pytest.approx(1 / 3)
+    assert [type(error) for error in swallowed] == [ArithmeticError]
+    swallowed.clear()
+
+
+def test_settings_from_the_environment_give_way_to_arguments():
+    """And nonsense is refused before training starts."""
+    environ = {"RLVITALS_RESPONSES": "5", "RLVITALS_RESPONSE_BYTES": "9", "RLVITALS_TEXTS": "true"}
+    ask = {"url": "http://127.0.0.1:1", "run": "r"}
+    held = ConnectionSettings.resolve(environ=environ, **ask)
+    assert (held.responses, held.response_bytes, held.texts) == (5, 9, True)
+    held = ConnectionSettings.resolve(environ=environ, responses=0, texts=False, **ask)
+    assert (held.responses, held.texts) == (0, False)
+    held = ConnectionSettings.resolve(environ={}, **ask)
+    assert (held.responses, held.response_bytes, held.texts) == (2, 65536, False)
+    for name, value in (("RESPONSES", "-1"), ("RESPONSE_BYTES", "-1"), ("TEXTS", "perhaps")):
+        with pytest.raises(ConfigurationError, match=f"RLVITALS_{name} must be"):
+            ConnectionSettings.resolve(environ={f"RLVITALS_{name}": value}, **ask)

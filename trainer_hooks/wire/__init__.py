@@ -1,0 +1,74 @@
+"""The wire schema: what a trainer sends, what the collector answers, and how rank shards merge.
+
+One schema, two encodings. Trainers send msgpack with arrays as raw little-endian bytes; people send the same
+fields as JSON, where arrays are base64 and non-finite numbers are "NaN", "Infinity" and "-Infinity". Everything
+that crosses the border between ``trainer_hooks`` and ``monitor_server`` is in this package; it knows nothing of
+transport, storage or detection.
+"""
+
+from trainer_hooks.wire.arrays import Array
+from trainer_hooks.wire.encoding import (
+    JSON,
+    MSGPACK,
+    READABLE_VERSIONS,
+    SCHEMA_VERSION,
+    decode_batch,
+    decode_receipt,
+    decode_record,
+    decode_response,
+    encode,
+    encode_json,
+    merge,
+    run_id,
+    spell_non_finite,
+)
+from trainer_hooks.wire.messages import (
+    CAPABILITY_LEVELS,
+    Action,
+    ActionOutcome,
+    ActionReport,
+    AlertNotice,
+    Batch,
+    Capability,
+    Receipt,
+    Record,
+    Rejection,
+    RunEnd,
+)
+from trainer_hooks.wire.responses import RESPONSE_KINDS, Response, ResponseKind
+from trainer_hooks.wire.summaries import Extreme, Histogram, Moments, Summary
+
+__all__ = [
+    "CAPABILITY_LEVELS",
+    "JSON",
+    "MSGPACK",
+    "READABLE_VERSIONS",
+    "RESPONSE_KINDS",
+    "SCHEMA_VERSION",
+    "Action",
+    "ActionOutcome",
+    "ActionReport",
+    "AlertNotice",
+    "Array",
+    "Batch",
+    "Capability",
+    "Extreme",
+    "Histogram",
+    "Moments",
+    "Receipt",
+    "Record",
+    "Rejection",
+    "Response",
+    "ResponseKind",
+    "RunEnd",
+    "Summary",
+    "decode_batch",
+    "decode_receipt",
+    "decode_record",
+    "decode_response",
+    "encode",
+    "encode_json",
+    "merge",
+    "run_id",
+    "spell_non_finite",
+]

@@ -1,0 +1,42 @@
+"""The common rules of all wire structs, and numeric arrays as raw bytes."""
+
+import math
+from typing import Any, Literal, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Wire"]
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Common rules of all wire structs: immutable, named fields, unknown fields refused."""
+
+
+class Array(Wire, frozen=True):
+    """A numeric array as raw little-endian bytes in C order; base64 in JSON."""
+
+    dtype: Literal["float16", "float32", "float64", "int32", "int64", "uint8", "bool"]
+    shape: tuple[int, ...]
+    data: bytes
+
+    @classmethod
+    def from_numpy(cls, array: NDArray[Any]) -> Self:
+        """Copy a numpy array into wire form."""
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        return cls(dtype=array.dtype.name, shape=array.shape, data=little.tobytes())  # type: ignore[arg-type]
+
+    def to_numpy(self) -> NDArray[Any]:
+        """Give the array back, read-only.
+
+        Raises:
+            ValueError: If the bytes do not fill the shape.
+        """
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        expected = math.prod(self.shape) * dtype.itemsize
+        if any(size < 0 for size in self.shape) or len(self.data) != expected:
+            raise ValueError(
+                f"data must hold {expected} bytes for {self.dtype}{list(self.shape)}, got {len(self.data)} bytes"
+            )
+        return np.frombuffer(self.data, dtype=dtype).reshape(self.shape)

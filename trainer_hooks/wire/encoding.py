@@ -1,0 +1,128 @@
+"""The two encodings of the messages, and how a step is merged from the records of its ranks."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from trainer_hooks.wire.messages import Batch, Receipt, Record
+from trainer_hooks.wire.responses import Response
+from trainer_hooks.wire.summaries import Summary
+
+__all__ = [
+    "JSON",
+    "MSGPACK",
+    "READABLE_VERSIONS",
+    "SCHEMA_VERSION",
+    "decode_batch",
+    "decode_receipt",
+    "decode_record",
+    "decode_response",
+    "encode",
+    "encode_json",
+    "merge",
+    "run_id",
+    "spell_non_finite",
+]
+
+SCHEMA_VERSION = 2
+# 2 adds Record.actions and Record.responses. A batch says the lowest version that can read it (decision 0005).
+READABLE_VERSIONS = (1, 2)
+MSGPACK = "application/msgpack"
+JSON = "application/json"
+
+
+def run_id(project: str, run: str) -> str:
+    """Give the id of a run: the same for every rank, restart and collector."""
+    return hashlib.blake2b(f"{project}\0{run}".encode(), digest_size=8).hexdigest()
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Encode a wire struct as msgpack."""
+    return msgspec.msgpack.encode(message)
+
+
+def encode_json(message: msgspec.Struct) -> bytes:
+    """Encode a wire struct as JSON, non-finite numbers as strings."""
+    return json.dumps(spell_non_finite(msgspec.to_builtins(message)), allow_nan=False).encode()
+
+
+def decode_batch(body: bytes, media_type: str = MSGPACK) -> Batch:
+    """Decode a batch's envelope; its records stay raw for `decode_record`.
+
+    Raises:
+        msgspec.DecodeError: If the body is no msgpack or JSON.
+        msgspec.ValidationError: If a field is unknown, missing or of the wrong type; the message locates it.
+    """
+    if media_type != JSON:
+        return msgspec.msgpack.decode(body, type=Batch)
+    try:
+        loaded = json.loads(body)
+    except ValueError as error:
+        raise msgspec.DecodeError(f"JSON is malformed: {error}") from error
+    if isinstance(loaded, dict) and isinstance(loaded.get("records"), list):
+        loaded["records"] = [msgspec.Raw(json.dumps(spell_non_finite(record)).encode()) for record in loaded["records"]]
+    return msgspec.convert(loaded, Batch, strict=False)
+
+
+def decode_record(raw: msgspec.Raw | bytes, media_type: str = MSGPACK) -> Record:
+    """Decode one record of a batch that came in the same media type.
+
+    Raises:
+        msgspec.ValidationError: If a field is unknown, missing or of the wrong type; the message locates it.
+    """
+    if media_type == JSON:
+        return msgspec.json.decode(raw, type=Record, strict=False)
+    return msgspec.msgpack.decode(raw, type=Record)
+
+
+def decode_response(raw: msgspec.Raw | bytes, media_type: str = MSGPACK) -> Response:
+    """Decode one response of a record that came in the same media type, and check it.
+
+    Raises:
+        msgspec.ValidationError: If a field is unknown, missing or of the wrong type; the message locates it.
+        ValueError: If its arrays contradict each other.
+    """
+    if media_type == JSON:
+        response = msgspec.json.decode(raw, type=Response, strict=False)
+    else:
+        response = msgspec.msgpack.decode(raw, type=Response)
+    response.check()
+    return response
+
+
+def decode_receipt(body: bytes) -> Receipt:
+    """Decode the collector's msgpack answer."""
+    return msgspec.msgpack.decode(body, type=Receipt)
+
+
+def merge(records: Iterable[Record]) -> dict[str, float]:
+    """Give a step's signals from the records of its ranks, in the order given.
+
+    Summaries merge exactly; of a scalar sent more than once the last record's value stands, so give records in
+    the order rank descending, then sequence number ascending, for rank 0 to speak last. A signal that nobody
+    observed is absent.
+    """
+    scalars: dict[str, float] = {}
+    summaries: dict[str, Summary] = {}
+    for record in records:
+        scalars.update(record.scalars)
+        for name, summary in record.summaries.items():
+            held = summaries.get(name)
+            summaries[name] = summary if held is None else held.merged(summary)  # type: ignore[arg-type]
+    values = {name: summary.value() for name, summary in summaries.items()}
+    return scalars | {name: value for name, value in values.items() if value is not None}
+
+
+def spell_non_finite(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
+    """Give a JSON tree with its non-finite numbers as "NaN", "Infinity" and "-Infinity"."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: spell_non_finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [spell_non_finite(item) for item in value]
+    return value

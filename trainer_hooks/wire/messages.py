@@ -1,0 +1,107 @@
+"""The messages: a rank's records in a batch, and the collector's receipt."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from trainer_hooks.wire.arrays import Wire
+from trainer_hooks.wire.summaries import Summary
+
+__all__ = [
+    "CAPABILITY_LEVELS",
+    "Action",
+    "ActionOutcome",
+    "ActionReport",
+    "AlertNotice",
+    "Batch",
+    "Capability",
+    "Receipt",
+    "Record",
+    "Rejection",
+    "RunEnd",
+]
+
+CAPABILITY_LEVELS = ("L0", "L1", "L2", "L3", "L4")
+
+Capability = Literal["L0", "L1", "L2", "L3", "L4"]
+RunEnd = Literal["finished", "stopped"]
+Action = Literal["notify", "checkpoint", "skip_update", "stop", "rollback", "enable_llds"]
+ActionOutcome = Literal["taken", "dry_run", "refused"]
+
+
+class ActionReport(Wire, frozen=True):
+    """What a trainer did about an alert, would have done (``dry_run``), or could not do (``refused``)."""
+
+    action: Action
+    alert_id: str
+    outcome: ActionOutcome
+    reason: str
+    detail: str = ""
+
+
+class Record(Wire, frozen=True):
+    """What one rank measured at one optimiser step.
+
+    ``scalars`` hold one number for the whole step (rank 0 speaks for all); ``summaries`` hold this rank's share
+    and are merged over ranks. ``seq`` counts a rank's records within an attempt, from 0; left out, it is the step.
+    ``responses`` are a few of the rank's responses; each stays raw until it is validated alone.
+    """
+
+    step: int
+    seq: int | None = None
+    time: float | None = None
+    policy_version: int | None = None
+    data_version: str | None = None
+    scalars: dict[str, float] = {}
+    summaries: dict[str, Summary] = {}
+    actions: list[ActionReport] = []
+    responses: list[msgspec.Raw] = []
+
+
+class Batch(Wire, frozen=True):
+    """A rank's records, with the run they belong to. Records stay raw until each is validated alone."""
+
+    schema_version: int
+    run: str
+    project: str = "default"
+    attempt: int = 1
+    rank: int = 0
+    world_size: int = 1
+    capability: Capability = "L1"
+    source: str = ""
+    config: dict[str, Any] | None = None
+    end: RunEnd | None = None
+    records: list[msgspec.Raw] = []
+
+
+class Rejection(Wire, frozen=True):
+    """One record that was refused: its place in the batch, and why."""
+
+    index: int
+    error: str
+    detail: str
+
+
+class AlertNotice(Wire, frozen=True):
+    """An alert that is firing on the run, as told to the trainer."""
+
+    id: str
+    kind: str
+    severity: Literal["info", "warning", "critical"]
+    opened_step: int
+    summary: str
+
+
+class Receipt(Wire, frozen=True):
+    """The collector's answer, given only after what it accepted is committed.
+
+    ``refused_responses`` counts sampled responses that were malformed or too many; their records stand.
+    """
+
+    run_id: str
+    accepted: int
+    duplicates: int = 0
+    refused_responses: int = 0
+    rejected: list[Rejection] = []
+    phase: str = "unknown"
+    alerts: list[AlertNotice] = []
