@@ -1,0 +1,134 @@
+"""What is read off a recorded run: its collapse, its drift before that, and whether it stayed healthy. Pure Python."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import fmean
+
+__all__ = ["Drift", "collapse_step", "drift", "series", "smoothed", "stayed_healthy"]
+
+COLLAPSE_SHARE, COLLAPSE_STEPS = 0.5, 10
+HEALTHY_SHARE, HEALTHY_STEPS = 0.8, 50
+
+FIRST_STEP = 11
+"""Before it a policy leaves its warm start."""
+
+BLOCK = 10
+"""Steps in the means at both ends of a stretch."""
+
+LEAST_STEPS = 30
+LEAST_FALL = 0.03
+REWARD_HELD = 0.95
+STEADY_GRADIENT = 1.5
+SURGE_STEPS = 5
+
+
+def series(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    """Give a signal over the steps of a run; NaN where a step has none."""
+    return [row.get(name, float("nan")) for row in rows]
+
+
+def smoothed(values: Sequence[float], *, weight: float = 0.2) -> list[float]:
+    """Give the exponential moving average, begun at the first value; a NaN leaves it where it was."""
+    averages: list[float] = []
+    for value in values:
+        last = averages[-1] if averages else value
+        if last != last:  # noqa: PLR0124 - NaN
+            last = value
+        averages.append(last if value != value else (1 - weight) * last + weight * value)  # noqa: PLR0124 - NaN
+    return averages
+
+
+def collapse_step(rewards: Sequence[float]) -> int | None:
+    """Give the first step, from 1, at which the average falls under half its running best and stays for 10 steps."""
+    best, below = 0.0, 0
+    for step, average in enumerate(smoothed(rewards), start=1):
+        best = max(best, average)
+        below = below + 1 if average < COLLAPSE_SHARE * best else 0
+        if below == COLLAPSE_STEPS:
+            return step - COLLAPSE_STEPS + 1
+    return None
+
+
+def stayed_healthy(rewards: Sequence[float]) -> bool:
+    """Tell whether the last 50 steps earned 0.8 of the best 50 in a row, and there was no collapse."""
+    means = [fmean(rewards[at : at + HEALTHY_STEPS]) for at in range(max(1, len(rewards) - HEALTHY_STEPS + 1))]
+    return means[-1] >= HEALTHY_SHARE * max(means) and collapse_step(rewards) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Phase II of a run: the longest stretch in which correct responses sink and nothing else shows it.
+
+    Changes are from the means of its first ten steps to those of its last ten; the paired ones are sums over it.
+    """
+
+    first_step: int
+    last_step: int
+    likelihood: float
+    displacement: float
+    entropy: float
+    reward: float
+    surge: float
+    """Largest five-step mean of the gradient norm after it over its mean in it; NaN where nothing comes after."""
+
+    @property
+    def steps(self) -> int:
+        """Its length."""
+        return self.last_step - self.first_step + 1
+
+
+def drift(rows: Sequence[Mapping[str, float]]) -> Drift | None:
+    """Find phase II in a recorded run, or None where no stretch of 30 steps has its signs.
+
+    The signs: the batch's ``likelihood/correct`` falls by 0.03 nat a token or more, summed ``displacement/cross`` is
+    below 0, summed ``entropy/paired_delta`` above 0, reward ends at 0.95 of where it began or more, and every ten-step
+    mean of the gradient norm stays within a factor of 1.5 of the first. It begins at step 11 or later and ends before
+    the collapse.
+    """
+    end = collapse_step(series(rows, "reward/mean"))
+    before = rows[: None if end is None else end - 1]
+    likelihood, reward, gradient = (_means(before, name) for name in ("likelihood/correct", "reward/mean", "grad/norm"))
+    displaced, entropy = (_sums(before, name) for name in ("displacement/cross", "entropy/paired_delta"))
+    best: tuple[int, int] | None = None
+    for first in range(FIRST_STEP - 1, len(before) - LEAST_STEPS + 1):
+        for last in range(first + LEAST_STEPS - 1, len(before)):
+            tail = last - BLOCK + 1
+            if not 1 / STEADY_GRADIENT <= gradient[tail] / gradient[first] <= STEADY_GRADIENT:
+                break
+            is_drift = (
+                likelihood[tail] <= likelihood[first] - LEAST_FALL
+                and displaced[last + 1] < displaced[first]
+                and entropy[last + 1] > entropy[first]
+                and reward[tail] >= REWARD_HELD * reward[first]
+            )
+            if is_drift and (best is None or last - first > best[1] - best[0]):
+                best = first, last
+    if best is None:
+        return None
+    first, last = best
+    tail = last - BLOCK + 1
+    norms = series(rows, "grad/norm")
+    after = [fmean(norms[at : at + SURGE_STEPS]) for at in range(last + 1, len(norms) - SURGE_STEPS + 1)]
+    return Drift(
+        first_step=first + 1,
+        last_step=last + 1,
+        likelihood=likelihood[tail] - likelihood[first],
+        displacement=displaced[last + 1] - displaced[first],
+        entropy=entropy[last + 1] - entropy[first],
+        reward=reward[tail] - reward[first],
+        surge=max(after) / fmean(norms[first : last + 1]) if after else float("nan"),
+    )
+
+
+def _means(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    """Give the mean of the ten steps that begin at each step; steps without the signal are left out of it."""
+    values = series(rows, name)
+    blocks = (values[at : at + BLOCK] for at in range(len(values) - BLOCK + 1))
+    present = ([value for value in block if value == value] for block in blocks)  # noqa: PLR0124 - NaN
+    return [fmean(block) if block else float("nan") for block in present]
+
+
+def _sums(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    """Give the sum of the steps before each step; a step without the signal adds nothing."""
+    return list(accumulate((row.get(name, 0.0) for row in rows), initial=0.0))
