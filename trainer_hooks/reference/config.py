@@ -35,6 +35,7 @@ class Config:
     lambda_: float = _option(0.0, "weight of LLDS (eq. 7); 0 is vanilla GRPO, the paper uses 0.1")
     gate: Gate = _option("response", "gate of LLDS: response (eq. 5), action (v2) or none (eq. 4)")
     mask_answer: bool = _option(False, "leave answer tokens out of LLDS (LLDS-MA, eq. 6)")
+    placebo: float = _option(0.0, "weight of a plain likelihood term on the responses that LLDS protects: its control")
     nthr: bool = _option(False, "soften the negative advantage of the tokens that hurt correct responses (NTHR)")
     kl: float = _option(0.0, "weight of the KL divergence to the warm start (k3 estimator)")
     clip: float = _option(0.2, "ε of the clipped ratio")
@@ -54,6 +55,7 @@ class Config:
     long_form: float = _option(0.3, "share of questions that want the long form of the answer, without saying so")
     max_actions: int = _option(4, "actions in a response")
     max_action_tokens: int = _option(28, "tokens in an action; one that has not ended by then is invalid")
+    thought_words: int = _option(0, "words of free-form text at the head of every thought, on average")
     retry: bool = _option(True, "a wrong answer is told and the episode goes on; the first answer counts")
     # The model and its warm start.
     width: int = _option(64, "width of the transformer")
@@ -81,7 +83,7 @@ class Config:
         for name in positive.split():
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        for name in ("lambda_", "kl", "held_out", "max_grad_norm", "lr_warmup"):
+        for name in ("lambda_", "kl", "placebo", "held_out", "max_grad_norm", "lr_warmup"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if self.questions_per_step % self.minibatches:

@@ -36,12 +36,19 @@ class Flaws:
 
 
 def demonstrate(
-    facts: Facts, question: Question, draw: random.Random, *, flaws: Flaws, max_actions: int, retry: bool
+    facts: Facts,
+    question: Question,
+    draw: random.Random,
+    *,
+    flaws: Flaws,
+    max_actions: int,
+    retry: bool,
+    thought_words: int = 0,
 ) -> Demonstration:
     """Play an episode by the book, flaws aside, to its end or to ``max_actions``."""
     episode = FactsEpisode(facts, question, max_actions=max_actions, max_action_tokens=64, retry=retry)
     tokens, is_action = list(question.prompt), [False] * len(question.prompt)
-    for action in _actions(facts, question, draw, flaws):
+    for action in _actions(facts, question, draw, flaws, thought_words):
         feedback: list[int] = []
         for token in action:
             tokens.append(token)
@@ -56,7 +63,7 @@ def demonstrate(
     return Demonstration(tokens, is_action)
 
 
-def _actions(facts: Facts, question: Question, draw: random.Random, flaws: Flaws) -> list[list[int]]:
+def _actions(facts: Facts, question: Question, draw: random.Random, flaws: Flaws, length: int) -> list[list[int]]:
     """Write the actions; more than are needed, because the environment may ask for another answer."""
     words, mark = facts.vocabulary, facts.vocabulary.mark
     actions: list[list[int]] = []
@@ -70,7 +77,7 @@ def _actions(facts: Facts, question: Question, draw: random.Random, flaws: Flaws
         entity = words.entity(draw.randrange(words.entities))
     for _, relation in hops:
         asked = words.relation(draw.randrange(words.relations)) if draw.random() < flaws.wrong_query else relation
-        thought = [*known, *_rambling(facts, draw, flaws), mark["find"], entity, asked]
+        thought = [*_text(facts, draw, length), *known, *_rambling(facts, draw, flaws), mark["find"], entity, asked]
         closing = mark["</answer>"] if draw.random() < flaws.bad_tag else mark["</search>"]
         search = [mark["<think>"], *thought, mark["</think>"], mark["<search>"], entity, asked]
         actions.append([*search, closing])
@@ -81,11 +88,11 @@ def _actions(facts: Facts, question: Question, draw: random.Random, flaws: Flaws
             value = words.entity(draw.randrange(words.entities))
         known = [entity, asked, value, facts.family(value)]
         entity = value
-    actions.append(
-        [mark["<think>"], *known, *_rambling(facts, draw, flaws), mark["</think>"], *_answer(facts, entity, draw)]
-    )
-    thought = [mark["<think>"], mark["hmm"], entity, mark["</think>"]]
-    actions += [[*thought, *_answer(facts, entity, draw)] for _ in range(8)]
+    thought = [*_text(facts, draw, length), *known, *_rambling(facts, draw, flaws)]
+    actions.append([mark["<think>"], *thought, mark["</think>"], *_answer(facts, entity, draw)])
+    for _ in range(8):
+        thought = [*_text(facts, draw, length), mark["hmm"], entity]
+        actions.append([mark["<think>"], *thought, mark["</think>"], *_answer(facts, entity, draw)])
     return actions
 
 
@@ -100,3 +107,16 @@ def _rambling(facts: Facts, draw: random.Random, flaws: Flaws) -> list[int]:
     if draw.random() >= flaws.ramble:
         return []
     return [draw.choice((mark["hmm"], mark["so"])) for _ in range(draw.randint(1, 6))]
+
+
+def _text(facts: Facts, draw: random.Random, length: int) -> list[int]:
+    """Write free-form text of about ``length`` words: a walk on which four words may follow each, all as good."""
+    if not length:
+        return []
+    words = facts.vocabulary
+    word = draw.randrange(words.fillers)
+    written = [word]
+    for _ in range(draw.randint(length // 2, length + length // 2) - 1):
+        word = (5 * word + 7 + 3 * draw.randrange(4)) % words.fillers
+        written.append(word)
+    return [words.filler(number) for number in written]

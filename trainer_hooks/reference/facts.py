@@ -30,14 +30,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Token ids: marks, then relations, entities and the family names of entities."""
+    """Token ids: marks, then relations, entities, the family names of entities, and words that name nothing."""
 
     entities: int = 96
     relations: int = 8
     families: int = 24
+    fillers: int = 0
 
     def __len__(self) -> int:
-        return len(MARKS) + self.relations + self.entities + self.families
+        return len(MARKS) + self.relations + self.entities + self.families + self.fillers
 
     @cached_property
     def mark(self) -> dict[str, int]:
@@ -55,6 +56,10 @@ class Vocabulary:
     def family(self, number: int) -> int:
         """Give the id of a family name."""
         return self.entity(self.entities) + number
+
+    def filler(self, number: int) -> int:
+        """Give the id of a word of free-form thought, which names nothing."""
+        return self.family(self.families) + number
 
     def is_entity(self, token: int) -> bool:
         """Tell whether a token names an entity."""

@@ -9,12 +9,15 @@ from trainer_hooks.reference.facts import Facts, Question, Vocabulary
 
 __all__ = ["FactsWorld", "vocabulary_of"]
 
+FILLERS = 32
+"""Words of free-form thought, where there is any."""
+
 TAGS = ("<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>")
 
 
 def vocabulary_of(config: Config) -> Vocabulary:
     """Give the words of a configuration."""
-    return Vocabulary(entities=config.entities)
+    return Vocabulary(entities=config.entities, fillers=FILLERS if config.thought_words else 0)
 
 
 class FactsWorld:

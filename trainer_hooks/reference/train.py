@@ -6,7 +6,7 @@ public SDK and nothing else; what it draws comes from generators of its own.
 
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.facts_world import FactsWorld
 from trainer_hooks.reference.held_out import HeldOut
 from trainer_hooks.reference.model import token_statistics
+from trainer_hooks.reference.placebo import likelihood_placebo
 from trainer_hooks.reference.probe import displacement_by_question, gwhes_by_question
 from trainer_hooks.reference.protocols import Policy, Rollout, World
 
@@ -30,13 +31,17 @@ _RESEED = 1_000_003
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One step: the batch it trained on, the norm of its gradients, numbers by their canonical names, the tags' ids."""
+    """One step: the batch it trained on, the norm of its gradients, numbers by their canonical names, the tags' ids.
+
+    ``displaced`` is Δ(x) of eq. 3 by group number, at a step with a probe.
+    """
 
     step: int
     batch: TrainingBatch
     grad_norm: float
     scalars: dict[str, float]
     control_ids: Sequence[int]
+    displaced: Mapping[int, float]
 
 
 class Trainer:
@@ -73,16 +78,17 @@ class Trainer:
             nthr=config.nthr,
         )
         probe = HeldOut.before(self.model, held_out) if held_out.episodes else None
-        probed = self._probe(batch) if config.probe_every and self.step_number % config.probe_every == 0 else {}
+        is_probed = config.probe_every > 0 and self.step_number % config.probe_every == 0
+        displaced = self._displaced(batch) if is_probed else {}
+        scalars = self._probed(batch, displaced) if displaced else {}
         updates = [self._update(batch, rows) for _ in range(config.epochs) for rows in batch.shuffled(self.generator)]
         self.step_number += 1
-        scalars = {name: sum(update[name] for update in updates) / len(updates) for name in updates[0]}
+        scalars |= {name: sum(update[name] for update in updates) / len(updates) for name in updates[0]}
         grad_norm = scalars.pop("grad/norm")
-        scalars |= probed
         scalars["lr"] = self.optimiser.param_groups[0]["lr"]
         if probe is not None:
             scalars |= probe.after(self.model) | {"eval/reward": held_out.rewards.mean().item()}
-        return StepResult(self.step_number, batch, grad_norm, scalars, self.world.control_ids)
+        return StepResult(self.step_number, batch, grad_norm, scalars, self.world.control_ids, displaced)
 
     def state(self) -> dict[str, object]:
         """Give everything that the next step depends on: tensors and plain values."""
@@ -126,15 +132,16 @@ class Trainer:
         )
         return _split(rollout, len(questions) - len(unseen))
 
-    def _probe(self, batch: TrainingBatch) -> dict[str, float]:
-        """Ask of each mixed question what its own update would do to it (eq. 3), and what GWHES says of it (eq. 9)."""
-        moved = displacement_by_question(self.model, self.optimiser, batch, lambda rows: self._update(batch, rows))
-        if not moved:
-            return {}
+    def _displaced(self, batch: TrainingBatch) -> dict[int, float]:
+        """Ask of each mixed question what its own update would do to it (eq. 3)."""
+        return displacement_by_question(self.model, self.optimiser, batch, lambda rows: self._update(batch, rows))
+
+    def _probed(self, batch: TrainingBatch, displaced: Mapping[int, float]) -> dict[str, float]:
+        """Sum a probe up, and say what GWHES has to say of the same questions (eq. 9)."""
         weight = gwhes_by_question(self.model, batch)
         return {
-            "probe/displacement_mean": sum(moved.values()) / len(moved),
-            "probe/fell_frac": sum(change < 0 for change in moved.values()) / len(moved),
+            "probe/displacement_mean": sum(displaced.values()) / len(displaced),
+            "probe/fell_frac": sum(change < 0 for change in displaced.values()) / len(displaced),
             "similarity/gwhes": sum(weight.values()) / len(weight),
         }
 
@@ -156,6 +163,8 @@ class Trainer:
         )
         losses = {"loss/policy": policy, "loss/llds": llds}
         total = policy + config.lambda_ * llds
+        if config.placebo:
+            total = total + config.placebo * likelihood_placebo(logprobs, batch.mask[rows], batch.advantages[rows])
         if self.reference is not None:
             losses["kl/ref"] = _kl(self.reference, batch, rows, logprobs)
             total = total + config.kl * losses["kl/ref"]

@@ -47,10 +47,11 @@ def warm_start(config: Config, *, report: Callable[[str], None] = lambda _: None
 
 
 def _path(config: Config) -> Path:
-    relevant = (
+    relevant: tuple[object, ...] = (
         _VERSION, config.entities, config.long_form, config.max_actions, config.retry, config.width, config.layers,
         config.heads, config.context, config.warm_steps, config.warm_lr,
     )  # fmt: skip
+    relevant += (config.thought_words,) if config.thought_words else ()
     return config.cache / f"warm-{hashlib.blake2b(repr(relevant).encode(), digest_size=6).hexdigest()}.pt"
 
 
@@ -86,7 +87,13 @@ def _batch(config: Config, draw: random.Random) -> tuple[Tensor, Tensor]:
     facts = Facts(vocabulary_of(config), seed=draw.getrandbits(32), long_form=config.long_form)
     demonstrations = [
         demonstrate(
-            facts, facts.question(draw), draw, flaws=Flaws(), max_actions=config.max_actions, retry=config.retry
+            facts,
+            facts.question(draw),
+            draw,
+            flaws=Flaws(),
+            max_actions=config.max_actions,
+            retry=config.retry,
+            thought_words=config.thought_words,
         )
         for _ in range(_BATCH)
     ]

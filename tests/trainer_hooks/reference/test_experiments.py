@@ -1,44 +1,139 @@
-"""The experiments' runner: when a run counts as collapsed, and that what is recorded is shown."""
+"""The experiments' command: what is recorded is recorded once, goes on where it was cut, and is shown and drawn."""
+
+import json
+import shutil
 
 import pytest
 
-from trainer_hooks.reference.experiments import collapse_step, main, smoothed
+from trainer_hooks.reference.experiments.__main__ import main
+from trainer_hooks.reference.experiments.arms import ARMS
+from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, Experiment
+from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
+from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
+from trainer_hooks.reference.experiments.record import read, record
+from trainer_hooks.reference.experiments.table import share_interval, table
+from trainer_hooks.reference.train import Trainer
 
 
-def test_a_collapse_is_half_the_best_average_for_ten_steps():
-    """Twenty steps at 0.6, then nothing: 0.6·0.8ⁿ is under 0.3 from n = 4 on (0.8⁴ = 0.41, 0.8³ = 0.512)."""
-    assert collapse_step([0.6] * 20 + [0.0] * 20) == 24
-
-
-def test_a_run_that_recovers_within_ten_steps_has_not_collapsed():
-    """Nine steps under half the best are a dip."""
-    # Under half from the 4th zero on; twelve zeros make nine such steps, then 0.6 lifts the average over 0.12 + …:
-    # after 12 zeros the average is 0.6·0.8¹² = 0.041, one 4.0 gives 0.83.
-    assert collapse_step([0.6] * 20 + [0.0] * 12 + [4.0] * 5) is None
-    assert collapse_step([]) is None
-
-
-def test_the_average_starts_at_the_first_reward():
-    """0.5, then 0.8·0.5 + 0.2·1 = 0.6."""
-    assert smoothed([0.5, 1.0]) == pytest.approx([0.5, 0.6])
+def written(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.glob("runs/*")}
 
 
 def test_arms_are_recorded_once_and_shown(tmp_path, tiny_cache, capsys):
     """Two arms of one seed give two files and two rows; a second call trains nothing."""
-    options = ["--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
-    assert main(["grpo", "llds-0.1", *options]) == 0
+    options = ["--arms", "grpo", "llds-0.1", "--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache)]
+    asked = ["lambda", *options, "--preset", "tiny"]
+    assert main(asked) == 0
     printed = capsys.readouterr().out
-    assert "| grpo | 0/1 | 0: – |" in printed
-    assert "| llds-0.1 | 0/1 | 0: – |" in printed
-    written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert len(written) == 2
-    assert main(["grpo", "llds-0.1", *options]) == 0
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
+    assert "| grpo | 0/1 (0% to 97%) | 0: – |" in printed
+    assert "| llds-0.1 | 0/1 (0% to 97%) | 0: – |" in printed
+    before = written(tmp_path)
+    assert len(before) == 2
+    assert main(asked) == 0
+    assert written(tmp_path) == before
     assert capsys.readouterr().out == printed
 
 
-def test_an_unknown_arm_is_refused(capsys):
-    """The message lists the arms there are."""
-    with pytest.raises(SystemExit):
-        main(["ppo"])
-    assert "arm must be one of grpo" in capsys.readouterr().err
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_an_experiment_becomes_a_page_and_a_picture(tmp_path, tiny_cache):
+    """The page names the arm and draws a line a seed; the picture is a PNG."""
+    options = ["--seeds", "0", "1", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
+    assert main(["dynamics", *options]) == 0
+    page = (tmp_path / "dynamics.html").read_text()
+    assert "grpo (2 seeds)" in page
+    assert "grpo, seed 1" in page
+    assert (tmp_path / "dynamics.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_figure_on_questions_shows_what_the_probe_found(tmp_path, tiny_cache, monkeypatch):
+    """Every probed question of a recorded run is a dot, and the counts on the axis add up to them."""
+    monkeypatch.setenv("PATH", "")  # no browser: the page alone
+    options = ["--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
+    assert main(["displacement", *options]) == 0
+    rows = read(tmp_path / "runs" / "grpo-probed-seed0.jsonl.gz")
+    questions = sum(len(row.get("probe/by_question", [])) for row in rows)
+    page = (tmp_path / "displacement.html").read_text()
+    counted = [int(text.split(" questions")[0]) for text in page.split("\\u003cbr\\u003e")[1:] if " questions" in text]
+    assert sum(counted) == questions > 0
+
+
+def test_a_cut_recording_goes_on_where_it_was(tmp_path, tiny, monkeypatch):
+    """Cut after step 3 with the state of step 2 kept, it ends in the same bytes as the run that was not cut."""
+    monkeypatch.setattr("trainer_hooks.reference.experiments.record.KEEP_EVERY", 2)
+    whole, cut = tmp_path / "whole.jsonl.gz", tmp_path / "cut.jsonl.gz"
+    record(tiny, whole, fixed=True)
+    train, steps = Trainer.step, []
+
+    def step(trainer):
+        steps.append(trainer.step_number)
+        if trainer.step_number == 3 and len(steps) == 4:
+            raise KeyboardInterrupt
+        return train(trainer)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    with pytest.raises(KeyboardInterrupt):
+        record(tiny, cut, fixed=True)
+    assert not cut.exists()
+    record(tiny, cut, fixed=True)
+    assert steps == [0, 1, 2, 3, 2, 3]
+    assert cut.read_bytes() == whole.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"whole.jsonl.gz", "cut.jsonl.gz"}
+    assert all({"fixed/likelihood", "fixed/entropy"} <= row.keys() for row in read(cut))
+
+
+def test_a_dead_run_is_followed_for_a_while_and_left(tmp_path, tiny, monkeypatch):
+    """Collapsed at step 2 by a rule made for this test, and followed for one step: three rows of four."""
+    monkeypatch.setattr(
+        "trainer_hooks.reference.experiments.record.collapse_step", lambda rewards: 2 if len(rewards) >= 2 else None
+    )
+    record(tiny, tmp_path / "run.jsonl.gz", after_collapse=1)
+    assert [row["step"] for row in read(tmp_path / "run.jsonl.gz")] == [1, 2, 3]
+
+
+def test_a_recorded_row_is_plain_json_of_four_digits(tmp_path, tiny):
+    """Numbers under their canonical names, a step each."""
+    record(tiny, tmp_path / "run.jsonl.gz")
+    rows = read(tmp_path / "run.jsonl.gz")
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert {"reward/mean", "likelihood/correct", "entropy/paired_delta", "grad/norm"} <= rows[0].keys()
+    assert all(len(json.dumps(abs(value)).replace("0.", "").lstrip("0")) <= 8 for value in rows[0].values())
+
+
+def test_every_arm_of_an_experiment_exists():
+    """An arm that is not there is refused when the experiment is written, not when it has run for an hour."""
+    with pytest.raises(ValueError, match="arms must be among"):
+        Experiment("", ("grpo", "magic"), {})
+    assert {arm for experiment in EXPERIMENTS.values() for arm in experiment.arms} <= set(ARMS)
+
+
+def test_the_healthy_runs_are_what_their_page_says(tmp_path):
+    """27 runs of 750 steps, no seed used twice, and no search run shares a name."""
+    jobs = healthy_jobs(tmp_path, tmp_path)
+    assert sum(job.config.steps for job in jobs) == 20_250
+    seeds = [seed for several in HEALTHY_SEEDS.values() for seed in several]
+    assert len(seeds) == len(set(seeds)) == len(jobs) == 27
+    assert not any(job.config.retry for job in jobs)
+    paths = [job.path for job in search_jobs(tmp_path, tmp_path)]
+    assert len(paths) == len(set(paths))
+
+
+def test_an_unknown_experiment_or_arm_is_refused(capsys):
+    """The message lists what there is."""
+    for asked in (["magic"], ["lambda", "--arms", "magic"]):
+        with pytest.raises(SystemExit):
+            main(asked)
+        assert "must be one of" in capsys.readouterr().err
+
+
+def test_an_empty_folder_gives_a_table_without_rows(tmp_path):
+    """Two lines of header and no arm."""
+    assert len(table(tmp_path).splitlines()) == 2
+
+
+def test_the_interval_of_a_share_is_exact():
+    """0 of 5: 1 − 0.025^(1/5) = 0.522; 5 of 5 mirrors it; 2 of 4 is symmetric."""
+    assert share_interval(0, 5) == pytest.approx((0.0, 1 - 0.025**0.2))
+    assert share_interval(5, 5) == pytest.approx((0.025**0.2, 1.0))
+    low, high = share_interval(2, 4)
+    assert low == pytest.approx(1 - high)
+    assert low == pytest.approx(0.0676, abs=1e-4)

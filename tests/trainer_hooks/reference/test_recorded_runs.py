@@ -8,7 +8,8 @@ import pytest
 
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
-from trainer_hooks.reference.experiments import collapse_step, table
+from trainer_hooks.reference.experiments.measures import collapse_step
+from trainer_hooks.reference.experiments.table import table
 
 FOLDER = Path(__file__).parents[3] / "docs/experiments/runs"
 VANILLA = sorted(FOLDER.glob("grpo-seed*.jsonl.gz"))

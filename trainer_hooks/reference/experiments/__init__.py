@@ -1,0 +1,1 @@
+"""The paper's pictures on the built-in world: arms, seeds, recordings, tables, figures."""

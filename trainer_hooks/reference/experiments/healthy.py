@@ -1,11 +1,16 @@
 """Settings in which people train and nothing dies: the healthy recordings of the detection benchmark (suite B)."""
 
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-__all__ = ["HEALTHY", "SEEDS"]
+from trainer_hooks.reference.experiments.measures import collapse_step, series, stayed_healthy
+from trainer_hooks.reference.experiments.table import recorded
 
-_SHARED = {"retry": False, "lr": 1e-4, "minibatches": 4, "epochs": 1, "held_out": 12, "steps": 750}
-_SMALL = {"questions_per_step": 4, "minibatches": 2, "held_out": 8}
+__all__ = ["HEALTHY", "HEALTHY_SEEDS", "healthy_table"]
+
+_SHARED: dict[str, Any] = {"retry": False, "lr": 1e-4, "minibatches": 4, "epochs": 1, "held_out": 12, "steps": 750}
+_SMALL: dict[str, Any] = {"questions_per_step": 4, "minibatches": 2, "held_out": 8}
 
 HEALTHY: dict[str, dict[str, Any]] = {
     name: _SHARED | changed
@@ -23,5 +28,24 @@ HEALTHY: dict[str, dict[str, Any]] = {
 }
 """Nine settings, 750 steps each."""
 
-SEEDS = {name: [100 + 3 * number + extra for extra in range(3)] for number, name in enumerate(HEALTHY)}
+HEALTHY_SEEDS = {name: [100 + 3 * number + extra for extra in range(3)] for number, name in enumerate(HEALTHY)}
 """Three seeds a setting, none used twice: 27 runs, 20,250 steps."""
+
+
+def healthy_table(folder: Path) -> str:
+    """Give a setting and seed a row: rewards at the beginning, at best and at the end, and whether it stayed well."""
+    rows = [
+        "| setting | seed | steps | reward: first 50 | best 50 | last 50 | entropy: first 50 | last 50 | healthy |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in HEALTHY:
+        for seed, run in recorded(folder, name).items():
+            rewards, entropies = series(run, "reward/mean"), series(run, "entropy/mean")
+            best = max(fmean(rewards[at : at + 50]) for at in range(max(1, len(rewards) - 49)))
+            collapse = collapse_step(rewards)
+            verdict = "yes" if stayed_healthy(rewards) else f"no, collapsed at {collapse}" if collapse else "no, sagged"
+            rows.append(
+                f"| {name} | {seed} | {len(run)} | {fmean(rewards[:50]):.2f} | {best:.2f} | {fmean(rewards[-50:]):.2f} "
+                f"| {fmean(entropies[:50]):.2f} | {fmean(entropies[-50:]):.2f} | {verdict} |"
+            )
+    return "\n".join(rows)

@@ -6,7 +6,7 @@ which itself is there whole or not at all.
 
 import gzip
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,18 @@ import torch
 
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.fixed import FixedContexts
+from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.telemetry import numbers
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.train import StepResult, Trainer
 from trainer_hooks.reference.warm_start import warm_start
 
 __all__ = ["Row", "read", "record"]
 
-Row = Mapping[str, float]
-"""A step's numbers by signal name, and ``step``."""
+Row = dict[str, Any]
+"""A step's numbers by signal name, and ``step``; ``probe/by_question`` is a list, where there was a probe."""
 
-KEEP_EVERY = 50
-"""Steps between two states: losing fewer than these costs less than writing them."""
+KEEP_EVERY = 25
+"""Steps between two kept states: losing fewer than these costs little."""
 
 DIGITS = 4
 """Significant digits of a recorded number: well under the noise of any signal, and half the bytes of all of them."""
@@ -35,6 +36,7 @@ def record(
     config: Config,
     path: Path,
     *,
+    after_collapse: int | None = None,
     fixed: bool = False,
     report: Callable[[str], None] = lambda _: None,
 ) -> None:
@@ -42,50 +44,68 @@ def record(
 
     Args:
         config: The run's settings.
-        path: Where the recording goes; a cut run's state waits beside it as ``.part``.
+        path: Where the recording goes; the state of a cut run waits beside it as ``.part``.
+        after_collapse: Stop a dead run so many steps after its collapse; None trains it to the last step.
         fixed: Also score the warm start's own correct responses at every step (`FixedContexts`).
         report: Takes a line of progress at every step.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     model = warm_start(config, report=report)
     contexts = FixedContexts.sampled(config, model) if fixed else None
     trainer = Trainer(config, model)
     part = path.with_suffix(".part")
-    rows = _resume(trainer, part)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    while trainer.step_number < config.steps:
-        result = trainer.step()
-        row = numbers(result, clip=config.clip)
+    rows = _resumed(trainer, part)
+    while trainer.step_number < config.steps and not _is_dead(rows, after_collapse):
+        row = _row(trainer.step(), config)
         if contexts is not None:
-            row |= contexts.scores(trainer.model)
-        rows.append({"step": result.step} | {name: float(f"{value:.{DIGITS}g}") for name, value in row.items()})
-        report(f"{path.name.split('.jsonl')[0]} {result.step}/{config.steps}")
-        if result.step % KEEP_EVERY == 0:
+            row |= contexts.scores(model)
+        rows.append({name: _short(value) for name, value in row.items()})
+        report(f"{path.name.removesuffix('.jsonl.gz')} {trainer.step_number}/{config.steps}")
+        if trainer.step_number % KEEP_EVERY == 0:
             _keep(trainer, rows, part)
     text = "".join(json.dumps(row) + "\n" for row in rows)
     whole = path.with_suffix(".whole")
-    # A compressed file without its time of writing: the same run gives the same bytes.
+    # Compressed without its time of writing: the same run gives the same bytes.
     whole.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     whole.replace(path)
     part.unlink(missing_ok=True)
 
 
-def read(path: Path) -> list[dict[str, float]]:
+def read(path: Path) -> list[Row]:
     """Give a recording's rows in order."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [json.loads(text) for text in file]
+
+
+def _row(result: StepResult, config: Config) -> Row:
+    row: Row = {"step": result.step} | numbers(result, clip=config.clip)
+    return row | ({"probe/by_question": list(result.displaced.values())} if result.displaced else {})
+
+
+def _short(value: Any) -> Any:  # noqa: ANN401 - a number or a list of them
+    if isinstance(value, list):
+        return [_short(item) for item in value]
+    return value if isinstance(value, int) else float(f"{value:.{DIGITS}g}")
+
+
+def _is_dead(rows: list[Row], after_collapse: int | None) -> bool:
+    if after_collapse is None:
+        return False
+    collapse = collapse_step(series(rows, "reward/mean"))
+    return collapse is not None and len(rows) >= collapse + after_collapse
 
 
 def _settings(config: Config) -> dict[str, str]:
     return {name: str(value) for name, value in asdict(config).items()}
 
 
-def _keep(trainer: Trainer, rows: list[dict[str, float]], part: Path) -> None:
+def _keep(trainer: Trainer, rows: list[Row], part: Path) -> None:
     unfinished = part.with_suffix(".partial")
-    torch.save({"settings": _settings(trainer.config), "rows": rows} | {"trainer": trainer.state()}, unfinished)
+    torch.save({"settings": _settings(trainer.config), "rows": rows, "trainer": trainer.state()}, unfinished)
     unfinished.replace(part)
 
 
-def _resume(trainer: Trainer, part: Path) -> list[dict[str, float]]:
+def _resumed(trainer: Trainer, part: Path) -> list[Row]:
     """Bring the trainer to where a cut run of the same settings was, and give the rows that it had."""
     if not part.exists():
         return []
@@ -93,5 +113,5 @@ def _resume(trainer: Trainer, part: Path) -> list[dict[str, float]]:
     if kept["settings"] != _settings(trainer.config):
         return []
     trainer.load_state(kept["trainer"])
-    rows: list[dict[str, float]] = kept["rows"]
+    rows: list[Row] = kept["rows"]
     return rows

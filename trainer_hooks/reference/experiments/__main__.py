@@ -1,0 +1,115 @@
+"""`python -m trainer_hooks.reference.experiments NAME`: run what is missing of an experiment, tell it, draw it.
+
+Every run is recorded and every seed is shown. Work that is cut goes on where it was; what is recorded is not run again.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from trainer_hooks.reference.config import PRESETS, Config
+from trainer_hooks.reference.experiments.arms import ARMS, SEEDS
+from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
+from trainer_hooks.reference.experiments.healthy import healthy_table
+from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, search_jobs
+from trainer_hooks.reference.experiments.record import record
+from trainer_hooks.reference.experiments.search import search_table
+from trainer_hooks.reference.experiments.table import recorded, table
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit code."""
+    given = _parser().parse_args(arguments)
+    torch.set_num_threads(1)
+    for name in given.names:
+        if not given.draw_only:
+            _run(_jobs(name, given))
+        print(_told(name, given.out))  # noqa: T201 - the table is what was asked for
+        if name in EXPERIMENTS:
+            _draw(name, given.out, offline=given.offline)
+    if not given.names:
+        print(table(given.out / "runs"))  # noqa: T201 - likewise
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    names = [*EXPERIMENTS, "healthy", "search"]
+    parser = argparse.ArgumentParser(prog="python -m trainer_hooks.reference.experiments", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", type=_one_of(names), help=f"{', '.join(names)}; none: the table of all arms"
+    )
+    parser.add_argument("--arms", nargs="+", type=_one_of(list(ARMS)), metavar="ARM", help="only these of its arms")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="seeds of each arm [0 1 2 3 4]")
+    parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="folder of recordings and pictures")
+    parser.add_argument("--cache", type=Path, default=Config().cache, help="folder that keeps warm starts")
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="demo", help="the regime of the arms [demo]")
+    parser.add_argument("--draw-only", action="store_true", help="train nothing: tell and draw what is recorded")
+    parser.add_argument("--offline", action="store_true", help="pages that fetch nothing, 5 MB each")
+    return parser
+
+
+def _one_of(allowed: list[str]):  # type: ignore[no-untyped-def]  # noqa: ANN202 - argparse's kind of type
+    def name(text: str) -> str:
+        if text not in allowed:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(allowed)}, got {text}")
+        return text
+
+    return name
+
+
+def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
+    if name == "healthy":
+        return healthy_jobs(given.cache, given.out / "healthy")
+    if name == "search":
+        return search_jobs(given.cache, given.out / "search")
+    base = Config(**PRESETS[given.preset], cache=given.cache)
+    return arm_jobs(base, given.arms or EXPERIMENTS[name].arms, given.seeds, given.out / "runs")
+
+
+def _run(jobs: Sequence[Job]) -> None:
+    missing = [job for job in jobs if not job.path.exists()]
+    for number, job in enumerate(missing, start=1):
+        ahead = f"\r\033[K{number}/{len(missing)} "
+
+        def show(text: str, ahead: str = ahead) -> None:
+            print(ahead + text, end="", flush=True, file=sys.stderr)  # noqa: T201 - progress
+
+        record(job.config, job.path, after_collapse=job.after_collapse, fixed=job.fixed, report=show)
+    if missing:
+        print(file=sys.stderr)  # noqa: T201 - ends the line of progress
+
+
+def _told(name: str, out: Path) -> str:
+    if name == "healthy":
+        return healthy_table(out / "healthy")
+    if name == "search":
+        return search_table(out / "search")
+    return table(out / "runs", EXPERIMENTS[name].arms)
+
+
+def _draw(name: str, out: Path, *, offline: bool) -> None:
+    """Draw what is recorded of an experiment."""
+    try:
+        from trainer_hooks.reference.experiments.figures.draw import draw  # noqa: PLC0415 - plotly is optional
+        from trainer_hooks.reference.experiments.pages import write_page, write_picture  # noqa: PLC0415
+    except ImportError:
+        print("no figure: plotly is missing, pip install 'rlvitals[dashboard]'", file=sys.stderr)  # noqa: T201
+        return
+    experiment = EXPERIMENTS[name]
+    runs = {arm: seeds for arm in experiment.arms if (seeds := recorded(out / "runs", arm))}
+    if not runs:
+        return
+    figure = draw(experiment, runs)
+    write_page(figure, out / f"{name}.html", offline=offline)
+    if not write_picture(figure, out / f"{name}.png"):
+        print("no picture: chromium is not installed", file=sys.stderr)  # noqa: T201
+    print(f"drawn: {out / name}.html", file=sys.stderr)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""What each experiment shows: the picture of the paper that it stands beside, its arms and its panels."""
+
+from dataclasses import dataclass
+
+from trainer_hooks.reference.experiments.arms import ARMS
+
+__all__ = ["EXPERIMENTS", "Experiment"]
+
+LIKELIHOOD = "likelihood/correct"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment: title, arms in the order of their colours, and panels as ``label: how to get it``.
+
+    A panel's recipe is a signal's name, ``sum <signal>`` for its running sum, or ``<signal> * <signal>``. An
+    experiment without panels is the one on questions (Fig. 3).
+    """
+
+    title: str
+    arms: tuple[str, ...]
+    panels: dict[str, str]
+
+    def __post_init__(self) -> None:
+        unknown = [arm for arm in self.arms if arm not in ARMS]
+        if unknown:
+            raise ValueError(f"arms must be among {', '.join(ARMS)}, got {', '.join(unknown)}")
+
+
+_OUTCOME = {"reward": "reward/mean", "ln p of correct responses, nats a token": LIKELIHOOD}
+_ENTROPY = {"entropy, nats a token": "entropy/mean"}
+_GRADIENT = {"gradient norm before clipping": "grad/norm"}
+_PAIRED = {
+    "entropy on held-out contexts, summed change": "sum entropy/paired_delta",
+    "held-out correct responses, summed displacement": "sum displacement/cross",
+}
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "dynamics": Experiment(
+        "Dynamics and phases of GRPO (Fig. 2)", ("grpo",), _OUTCOME | _ENTROPY | _GRADIENT | _PAIRED
+    ),
+    "displacement": Experiment("Displacement by question, before the collapse (Fig. 3)", ("grpo-probed",), {}),
+    "entropy": Experiment(
+        "Entropy against length and searches (Fig. 4)",
+        ("grpo",),
+        _ENTROPY
+        | {
+            "action tokens a response": "length/mean",
+            "valid searches a response": "tools/calls * tools/valid_frac",
+            "malformed actions, share of responses": "tools/malformed_frac",
+        },
+    ),
+    "actions": Experiment(
+        "First and second action (Fig. 5)",
+        ("grpo",),
+        {
+            "ln p of the first action, nats a token": "likelihood/action0",
+            "ln p of the second action, nats a token": "likelihood/action1",
+            "entropy of the first action": "entropy/action0",
+            "entropy of the second action": "entropy/action1",
+            "incorrect responses with a correct first search": "similarity/first_action_shared",
+            "ln p of incorrect responses, nats a token": "likelihood/incorrect",
+        },
+    ),
+    "sizes": Experiment(
+        "GRPO and LLDS over sizes and warm starts (Fig. 6)",
+        ("grpo", "llds-0.1", "grpo-narrow", "llds-narrow", "grpo-wide", "llds-wide", "grpo-strong", "llds-strong"),
+        _OUTCOME,
+    ),
+    "lambda": Experiment("Weight of LLDS (Fig. 8)", ("grpo", "llds-0.01", "llds-0.1"), _OUTCOME | _ENTROPY | _GRADIENT),
+    "masking": Experiment(
+        "Answer masking and the number of searches (Fig. 9)",
+        ("grpo", "llds-0.1", "llds-ma-0.1"),
+        _OUTCOME | {"valid searches a response": "tools/calls * tools/valid_frac"} | _ENTROPY,
+    ),
+    "remedies": Experiment(
+        "LLDS beside other remedies and controls",
+        ("grpo", "llds-0.1", "llds-0.1-action", "kl-0.01", "placebo-0.1", "nthr", "low-lr", "no-retry"),
+        _OUTCOME | _ENTROPY | _GRADIENT,
+    ),
+}

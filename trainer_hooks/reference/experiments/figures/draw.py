@@ -1,0 +1,27 @@
+"""From an experiment and its recorded runs to its figure."""
+
+from collections.abc import Callable, Sequence
+
+import plotly.graph_objects as go
+
+from trainer_hooks.reference.experiments.catalogue import Experiment
+from trainer_hooks.reference.experiments.figures.displacement import displacement_figure
+from trainer_hooks.reference.experiments.figures.panels import Panel, Runs, product, running_sum, signal, steps_figure
+from trainer_hooks.reference.experiments.record import Row
+
+__all__ = ["draw"]
+
+
+def draw(experiment: Experiment, runs: Runs) -> go.Figure:
+    """Draw an experiment from the arms that have runs."""
+    if not experiment.panels:
+        return displacement_figure(experiment.title, runs)
+    panels = [Panel(label, _recipe(text)) for label, text in experiment.panels.items()]
+    return steps_figure(experiment.title, runs, panels)
+
+
+def _recipe(text: str) -> Callable[[Sequence[Row]], list[float]]:
+    if text.startswith("sum "):
+        return running_sum(text.removeprefix("sum "))
+    first, _, second = text.partition(" * ")
+    return product(first, second) if second else signal(first)

@@ -1,0 +1,117 @@
+"""Panels over steps: an arm a colour, a seed a thin line, a cross where a run collapsed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import median
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from trainer_hooks.reference.experiments.measures import collapse_step, series, smoothed
+from trainer_hooks.reference.experiments.record import Row
+
+__all__ = ["COLOURS", "Panel", "Runs", "product", "running_sum", "signal", "steps_figure"]
+
+Runs = Mapping[str, Mapping[int, Sequence[Row]]]
+"""Rows of recorded runs by arm and seed."""
+
+COLOURS = ("#cf2f45", "#2c6bd6", "#e08a1e", "#17967f", "#7440ad", "#566174", "#b0558f", "#5f8a1f")
+"""By arm, in their order."""
+
+COLUMNS = 2
+PANEL_PIXELS = 270
+WIDTH_PIXELS = 1100
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One quantity over steps: its name on the axis, and how a run's rows give it."""
+
+    label: str
+    values: Callable[[Sequence[Row]], list[float]]
+
+
+def signal(name: str) -> Callable[[Sequence[Row]], list[float]]:
+    """Give a signal's moving average (weight 0.2)."""
+    return lambda rows: smoothed(series(rows, name))
+
+
+def running_sum(name: str) -> Callable[[Sequence[Row]], list[float]]:
+    """Give a signal summed from the first step on; a step without it adds nothing."""
+    return lambda rows: list(accumulate(row.get(name, 0.0) for row in rows))
+
+
+def product(one: str, other: str) -> Callable[[Sequence[Row]], list[float]]:
+    """Give the moving average of the product of two signals."""
+    return lambda rows: smoothed([a * b for a, b in zip(series(rows, one), series(rows, other), strict=True)])
+
+
+def steps_figure(title: str, runs: Runs, panels: Sequence[Panel]) -> go.Figure:
+    """Draw the panels: thin lines are seeds, the thick line is their median as far as every one of them goes."""
+    lines = -(-len(panels) // COLUMNS)
+    figure = make_subplots(
+        rows=lines,
+        cols=COLUMNS,
+        subplot_titles=[panel.label for panel in panels],
+        vertical_spacing=0.11 if lines > 1 else 0.0,
+        horizontal_spacing=0.07,
+    )
+    for number, panel in enumerate(panels):
+        where = {"row": number // COLUMNS + 1, "col": number % COLUMNS + 1}
+        for (arm, seeds), colour in zip(runs.items(), COLOURS, strict=False):
+            for trace in _arm(arm, seeds, panel, colour, is_first=number == 0):
+                figure.add_trace(trace, **where)
+    figure.update_xaxes(showgrid=False)
+    figure.update_xaxes(title_text="step", title_standoff=4, title_font_size=13, row=lines)
+    return dressed(figure, title, height=PANEL_PIXELS * lines + 130)
+
+
+def dressed(figure: go.Figure, title: str, *, height: int) -> go.Figure:
+    """Give a figure the look that all of them share."""
+    figure.update_layout(
+        title={"text": title, "x": 0.01, "y": 1 - 14 / height, "yanchor": "top"},
+        template="plotly_white",
+        width=WIDTH_PIXELS,
+        height=height,
+        margin={"l": 50, "r": 20, "t": 105, "b": 40},
+        legend={"orientation": "h", "y": 1 - 38 / height, "yref": "container", "yanchor": "top", "x": 0.0},
+        font={"family": "Helvetica, Arial, sans-serif", "size": 13, "color": "#182130"},
+    )
+    figure.update_annotations(font_size=13)
+    return figure
+
+
+def _arm(
+    arm: str, seeds: Mapping[int, Sequence[Row]], panel: Panel, colour: str, *, is_first: bool
+) -> list[go.Scatter]:
+    """Give an arm's lines in a panel; it stands in the legend once."""
+    drawn, lines = [], []
+    for seed, rows in seeds.items():
+        values = [_rounded(value) for value in panel.values(rows)]
+        lines.append(values)
+        look = {"legendgroup": arm, "showlegend": False, "hovertemplate": f"{arm}, seed {seed}<br>%{{x}}: %{{y}}"}
+        steps = list(range(1, len(values) + 1))
+        drawn.append(go.Scatter(x=steps, y=values, line={"color": colour, "width": 1}, opacity=0.4, **look))
+        collapse = collapse_step(series(rows, "reward/mean"))
+        if collapse is not None:
+            cross = {"symbol": "x", "size": 8, "color": colour}
+            drawn.append(go.Scatter(x=[collapse], y=[values[collapse - 1]], mode="markers", marker=cross, **look))
+    shared = range(min(map(len, lines)))
+    middle = [_rounded(median(line[at] for line in lines)) for at in shared]
+    drawn.append(
+        go.Scatter(
+            x=[at + 1 for at in shared],
+            y=middle,
+            name=f"{arm} ({len(seeds)} seeds)" if len(seeds) != 1 else f"{arm} (1 seed)",
+            line={"color": colour, "width": 3},
+            legendgroup=arm,
+            showlegend=is_first,
+            hovertemplate=f"{arm}, median<br>%{{x}}: %{{y}}",
+        )
+    )
+    return drawn
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -1,0 +1,59 @@
+"""Which runs an experiment needs: every arm, setting and hypothesis with its seeds, as recordings to be made."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.experiments.arms import ARMS
+from trainer_hooks.reference.experiments.healthy import HEALTHY, HEALTHY_SEEDS
+from trainer_hooks.reference.experiments.search import HYPOTHESES, SEARCH_SEEDS
+
+__all__ = ["Job", "arm_jobs", "healthy_jobs", "search_jobs"]
+
+GRAVE_STEPS = 25
+SEARCH_GRAVE_STEPS = 40
+"""Steps that a dead run is followed for: enough to see that it stays dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run to record: its settings, where its recording goes, and how (`record.record`)."""
+
+    config: Config
+    path: Path
+    after_collapse: int | None = None
+    fixed: bool = False
+
+
+def arm_jobs(base: Config, arms: Iterable[str], seeds: Sequence[int], folder: Path) -> list[Job]:
+    """Give every seed of every arm, seed by seed, so that what is cut short is cut short evenly."""
+    names = list(arms)
+    return [
+        Job(replace(base, seed=seed, **ARMS[arm]), folder / f"{arm}-seed{seed}.jsonl.gz", after_collapse=GRAVE_STEPS)
+        for seed in seeds
+        for arm in names
+    ]
+
+
+def healthy_jobs(cache: Path, folder: Path) -> list[Job]:
+    """Give the healthy runs, one seed of every setting before the next; they are never stopped."""
+    jobs = []
+    for turn in zip(*HEALTHY_SEEDS.values(), strict=True):
+        for name, seed in zip(HEALTHY, turn, strict=True):
+            jobs.append(Job(Config(**HEALTHY[name], seed=seed, cache=cache), folder / f"{name}-seed{seed}.jsonl.gz"))
+    return jobs
+
+
+def search_jobs(cache: Path, folder: Path, seeds: Sequence[int] = SEARCH_SEEDS) -> list[Job]:
+    """Give the runs of the search for a slow phase II."""
+    return [
+        Job(
+            Config(**settings, seed=seed, cache=cache),
+            folder / f"{name}-seed{seed}.jsonl.gz",
+            after_collapse=SEARCH_GRAVE_STEPS,
+            fixed=True,
+        )
+        for seed in seeds
+        for name, settings in HYPOTHESES.items()
+    ]

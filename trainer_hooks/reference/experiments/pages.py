@@ -1,0 +1,66 @@
+"""A figure as a page and as a picture: HTML that fetches plotly.js, and a PNG that a headless Chromium takes of it."""
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+__all__ = ["BROWSERS", "write_page", "write_picture"]
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+SCALE = 1.25
+LIMIT_SECONDS = 120
+
+
+def write_page(figure: "go.Figure", path: Path, *, offline: bool = False) -> None:
+    """Write a figure as an HTML page.
+
+    Args:
+        figure: What it shows.
+        path: Where.
+        offline: Put plotly.js into the page (5 MB) instead of fetching it from its public address.
+    """
+    name = path.stem
+    figure.write_html(path, include_plotlyjs=True if offline else "cdn", div_id=name, config={"displaylogo": False})
+
+
+def write_picture(figure: "go.Figure", path: Path) -> bool:
+    """Write a figure as PNG; give whether there was a browser to draw it.
+
+    Raises:
+        RuntimeError: If the browser gave no picture.
+    """
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "figure.html"
+        figure.write_html(page, include_plotlyjs=True, config={"staticPlot": True})
+        taken = Path(folder) / "figure.png"
+        done = subprocess.run(  # noqa: S603 - a browser found on the path, on a page that we wrote
+            [
+                browser,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                f"--user-data-dir={folder}/profile",
+                f"--force-device-scale-factor={SCALE}",
+                f"--window-size={figure.layout.width + 16},{figure.layout.height + 16}",
+                "--virtual-time-budget=10000",
+                f"--screenshot={taken}",
+                page.as_uri(),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+        if not taken.exists():
+            raise RuntimeError(f"{browser} must give a picture of {path.stem}, got: {done.stderr.strip()[-500:]}")
+        shutil.copyfile(taken, path)
+    return True

@@ -1,0 +1,75 @@
+"""Recorded runs summed up as Markdown tables: every seed shown, nothing picked."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from trainer_hooks.reference.experiments.arms import ARMS
+from trainer_hooks.reference.experiments.measures import collapse_step, series, smoothed
+from trainer_hooks.reference.experiments.record import Row, read
+
+__all__ = ["recorded", "share_interval", "table"]
+
+TAIL = 0.025
+
+
+def recorded(folder: Path, arm: str) -> dict[int, list[Row]]:
+    """Give the rows of every recorded run of an arm, by seed."""
+    paths = {int(path.name.split("-seed")[1].split(".")[0]): path for path in folder.glob(f"{arm}-seed*.jsonl.gz")}
+    return {seed: read(paths[seed]) for seed in sorted(paths)}
+
+
+def table(folder: Path, arms: Iterable[str] = tuple(ARMS)) -> str:
+    """Give an arm a row: collapses with the exact 95 % interval of their share, peak and final reward."""
+    rows = ["| arm | collapsed | seed: step of collapse | peak reward | final reward |", "|---|---|---|---|---|"]
+    for arm in arms:
+        runs = recorded(folder, arm)
+        if not runs:
+            continue
+        rewards = {seed: series(run, "reward/mean") for seed, run in runs.items()}
+        steps = {seed: collapse_step(values) for seed, values in rewards.items()}
+        averages = [smoothed(values) for values in rewards.values()]
+        rows.append(
+            f"| {arm} | {_share([step is not None for step in steps.values()])} "
+            f"| {', '.join(f'{seed}: {_step(step)}' for seed, step in steps.items())} "
+            f"| {_spread([max(average) for average in averages])} | {_spread([average[-1] for average in averages])} |"
+        )
+    return "\n".join(rows)
+
+
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """Give the exact 95 % interval of a share (Clopper and Pearson): the shares under which it is no surprise."""
+
+    def at_least(share: float) -> float:
+        return sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(count, total + 1))
+
+    def at_most(share: float) -> float:
+        return sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(count + 1))
+
+    low = 0.0 if count == 0 else _root(lambda share: at_least(share) - TAIL)
+    high = 1.0 if count == total else _root(lambda share: TAIL - at_most(share))
+    return low, high
+
+
+def _root(rising: Callable[[float], float]) -> float:
+    """Find where a rising function of a share crosses 0, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rising(middle) > 0 else (middle, high)
+    return low
+
+
+def _share(events: Sequence[bool]) -> str:
+    low, high = share_interval(sum(events), len(events))
+    return f"{sum(events)}/{len(events)} ({low:.0%} to {high:.0%})"
+
+
+def _step(step: int | None) -> str:
+    return "–" if step is None else str(step)
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Give median and range."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
