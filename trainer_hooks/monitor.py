@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
+from trainer_hooks.arrays import Array, library_of
 from trainer_hooks.delivery import BackingOff, Courier, Outbox, Spool, Tally, Transport
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.shipper import Measurement, RecordShipper
+from trainer_hooks.signals import Fetched, fetch
 from trainer_hooks.wire import ActionReport, AlertNotice, RunEnd, run_id
 
 __all__ = ["Monitor", "NullMonitor"]
@@ -112,8 +114,10 @@ class Monitor:
         Args:
             step: Optimiser step, ≥ 0.
             scalars: Numbers by canonical signal name (docs/signals.md) or a name of your own.
-            rollouts: The step's token arrays; or the arguments of `Rollouts` as a mapping, which are validated here
-                and, where they contradict each other, counted in ``hooks/rejected_rollouts`` instead of raised.
+            rollouts: The step's token arrays; or the arguments of `Rollouts` as a mapping, which are validated in
+                the background and, where they contradict each other, counted in ``hooks/rejected_rollouts`` instead
+                of raised. Tensors on an accelerator are reduced there, and come here with one copy, along with
+                scalars that are there too.
             grad_norm: Gradient norm before clipping; short for ``scalars["grad/norm"]``.
             data_version: What the data are, changed with the curriculum.
             policy_version: Updates applied to the policy that produced these numbers.
@@ -123,9 +127,8 @@ class Monitor:
             return
         started = time.perf_counter()
         try:
-            numbers = self._numbers(scalars or {})
-            if grad_norm is not None:
-                numbers |= self._numbers({"grad/norm": grad_norm})
+            given = scalars or {} if grad_norm is None else {**(scalars or {}), "grad/norm": grad_norm}
+            numbers, tokens = self._fetched(*self._numbers(given), self._rollouts(rollouts))
             with self._lock:
                 attempt, seq = self._place(int(step))
                 self._courier.hand_over(
@@ -135,7 +138,7 @@ class Monitor:
                         step=self._step,
                         time=self._clock(),
                         scalars=numbers,
-                        rollouts=self._rollouts(rollouts),
+                        rollouts=tokens,
                         policy_version=policy_version,
                         data_version=data_version,
                         blocking_seconds=self._blocking_seconds,
@@ -185,24 +188,43 @@ class Monitor:
         self._seq += 1
         return self._attempt, self._seq - 1
 
-    def _numbers(self, scalars: Mapping[str, SupportsFloat]) -> dict[str, float]:
+    def _numbers(self, scalars: Mapping[str, SupportsFloat]) -> tuple[dict[str, float], dict[str, Array]]:
+        """Give numbers, and those that are still on a device."""
         # Nearly always so, and then the training thread waits for three passes in C only.
         if set(map(type, scalars.values())) <= {float} and set(map(type, scalars)) <= {str}:
-            return {**scalars}  # type: ignore[dict-item]
+            return {**scalars}, {}  # type: ignore[dict-item]
         numbers: dict[str, float] = {}
+        waiting: dict[str, Array] = {}
         for name, value in scalars.items():
             try:
-                # A tensor that needs gradients warns when it is made a float.
-                numbers[str(name)] = float(getattr(value, "detach", value.__float__)())
+                if not library_of(value).is_host and value.numel() == 1:  # type: ignore[attr-defined]
+                    waiting[str(name)] = value
+                else:
+                    # A tensor that needs gradients warns when it is made a float.
+                    numbers[str(name)] = float(getattr(value, "detach", value.__float__)())
             except Exception as error:  # noqa: BLE001 - what is no number may raise anything
                 self._tally.count("scalars", f"scalar {name!r} must be a number: {error}")
-        return numbers
+        return numbers, waiting
+
+    def _fetched(
+        self, numbers: dict[str, float], waiting: dict[str, Array], rollouts: Rollouts | None
+    ) -> tuple[dict[str, float], Rollouts | Fetched | None]:
+        """Bring what is on a device here, with one copy; token arrays are reduced before."""
+        if rollouts is not None and rollouts.library.is_host:
+            found, _ = self._fetched(numbers, waiting, None)
+            return found, rollouts
+        if rollouts is None and not waiting:
+            return numbers, None
+        library = rollouts.library if rollouts else library_of(next(iter(waiting.values())))
+        fetched, found = fetch(library, rollouts, waiting)
+        return numbers | found, fetched
 
     def _rollouts(self, rollouts: Rollouts | Mapping[str, Any] | None) -> Rollouts | None:
         if rollouts is None or isinstance(rollouts, Rollouts):
             return rollouts
         try:
-            return Rollouts(**rollouts)
+            # What contradicts itself is found where the signals are computed, in the background.
+            return Rollouts(**{**rollouts, "check": False})
         except (RolloutsError, TypeError) as error:
             self._tally.count("rollouts", f"rollouts were left out: {error}")
             return None

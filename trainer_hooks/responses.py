@@ -121,8 +121,9 @@ def choose(tokens: ActionTokens, count: int, generator: random.Random) -> dict[i
         "longest": spoken[np.argsort(-lengths, kind="stable")[:count]],
         "random": np.array(generator.sample(spoken.tolist(), min(count, len(spoken))), dtype=np.intp),
     }
-    if tokens.log_ratio is not None:
-        change = tokens.per_response(tokens.log_ratio)[spoken] / lengths
+    log_ratio = _log_ratio(tokens)
+    if log_ratio is not None:
+        change = tokens.per_response(log_ratio)[spoken] / lengths
         fell = change < 0
         order = np.lexsort((change[fell], ~rollouts.correct[spoken][fell]))
         by_kind["displaced"] = displaced = spoken[fell][order][:count]
@@ -132,6 +133,12 @@ def choose(tokens: ActionTokens, count: int, generator: random.Random) -> dict[i
         for row in by_kind.get(kind, ()):
             chosen.setdefault(int(row), []).append(kind)
     return chosen
+
+
+def _log_ratio(tokens: ActionTokens) -> NDArray[np.float64] | None:
+    """Give ln π_θ − ln π_old of each token; None where no update lies between the two."""
+    log_ratio: NDArray[np.float64] | None = tokens.log_ratio
+    return log_ratio if log_ratio is not None and tokens.is_off_policy else None
 
 
 def _resembling(rollouts: Rollouts, displaced: Sequence[int]) -> NDArray[np.intp]:
@@ -175,7 +182,8 @@ def _packed(tokens: ActionTokens, row: int, kinds: list[ResponseKind], limit: in
     kept = slice(start, start + int(actions[-1, 1]))
     own = tokens.response == row
     spoken = int(mask.sum())
-    log_ratio = None if tokens.log_ratio is None else tokens.log_ratio[own]
+    change = _log_ratio(tokens)
+    log_ratio = None if change is None else change[own]
     advantages = None if tokens.advantages is None else tokens.advantages[own]
     entropies = None if rollouts.entropies is None else tokens.take(rollouts.entropies)[own]
     return Response(

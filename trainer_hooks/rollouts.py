@@ -1,11 +1,13 @@
 """The token arrays of one step, validated where the user builds them. Computes no signal."""
 
 from collections.abc import Sequence
+from math import inf
+from typing import Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from trainer_hooks.array_checks import booleans, floats, integers, refuse_where
+from trainer_hooks.arrays import Array, ArrayLibrary, library_of
+from trainer_hooks.arrays.checks import booleans, floats, integers
 from trainer_hooks.errors import RolloutsError
 
 __all__ = ["Rollouts"]
@@ -17,9 +19,11 @@ ROUNDING_NATS = 1e-2
 class Rollouts:
     """The responses of one step on this rank: token log-probabilities, masks and rewards.
 
-    Arrays may be numpy arrays, nested lists or torch tensors on any device; they are copied. Values where ``mask``
-    is False are ignored, whatever they are. NaN and Inf are data: they are counted in ``finite/bad_values``. What
-    is not known is left out, never filled with 0. An action is a contiguous run of True in a row of ``mask``.
+    Arrays may be numpy arrays, nested lists or torch tensors. They are copied, except where ``logprobs`` is on an
+    accelerator: then all are kept there and read when the step is logged, in the order of the device's own work, so
+    do not overwrite them before that. Values where ``mask`` is False are ignored, whatever they are. NaN and Inf are
+    data: they are counted in ``finite/bad_values``. What is not known is left out, never filled with 0. An action is a
+    contiguous run of True in a row of ``mask``.
 
     Args:
         logprobs: Current policy's token log-probabilities ln π_θ, shape ``(B, T)``, nats, ≤ 0.
@@ -46,9 +50,13 @@ class Rollouts:
         texts: One text a response. Leaves the process only with `RLVITALS_TEXTS` or ``connect(texts=True)``.
         vocabulary: The text of each token id, such as ``tokenizer.convert_ids_to_tokens(range(len(tokenizer)))``; held,
             not copied. Leaves the process as ``texts`` do.
+        check: Look for contradictions between values at once; else it is done where the signals are computed, out of
+            training's way. On an accelerator it is always done there, because looking would wait for the device.
+        library: Where the arrays are kept; found by ``logprobs`` unless given.
 
     Attributes:
-        nbytes: Bytes held by the arrays.
+        library: Where the arrays are kept.
+        nbytes: Bytes held in this process's memory.
 
     Raises:
         RolloutsError: If the arrays contradict each other; the message locates the first contradiction.
@@ -63,6 +71,8 @@ class Rollouts:
         "entropies",
         "first_feedback",
         "group_ids",
+        "is_checked",
+        "library",
         "logprobs",
         "mask",
         "nbytes",
@@ -103,24 +113,30 @@ class Rollouts:
         first_feedback: ArrayLike | None = None,
         texts: Sequence[str] | None = None,
         vocabulary: Sequence[str] | None = None,
+        check: bool = True,
+        library: ArrayLibrary | None = None,
     ) -> None:
-        self.logprobs = floats("logprobs", logprobs, None, "")
-        if self.logprobs.ndim != 2 or 0 in self.logprobs.shape:  # noqa: PLR2004 - (B, T)
-            raise RolloutsError(f"logprobs must have a shape (B, T) with B, T >= 1, got {self.logprobs.shape}")
-        tokens = self.logprobs.shape
-        self.mask = booleans("mask", mask, tokens, "logprobs")
-        self.rewards = floats("rewards", rewards, tokens[:1], "one response")
+        self.library = library or library_of(logprobs)
+        self.logprobs = floats(self.library, "logprobs", logprobs, None, "")
+        tokens = tuple(self.logprobs.shape)
+        if len(tokens) != 2 or 0 in tokens:  # noqa: PLR2004 - (B, T)
+            raise RolloutsError(f"logprobs must have a shape (B, T) with B, T >= 1, got {tokens}")
+        self.mask = booleans(self.library, "mask", mask, tokens, "logprobs")
+        self.rewards = floats(self.library, "rewards", rewards, tokens[:1], "one response")
         self.old_logprobs = self._token_floats("old_logprobs", old_logprobs)
         self.sampler_logprobs = self._token_floats("sampler_logprobs", sampler_logprobs)
         self.ref_logprobs = self._token_floats("ref_logprobs", ref_logprobs)
         self.entropies = self._token_floats("entropies", entropies)
         self.advantages = self._advantages(advantages)
-        self.token_ids = None if token_ids is None else integers("token_ids", token_ids, tokens, "logprobs")
-        self.answer_mask = None if answer_mask is None else booleans("answer_mask", answer_mask, tokens, "logprobs")
-        self.group_ids = self._response_integers("group_ids", group_ids)
-        self.correct: NDArray[np.bool_] = (
-            self.rewards > 0 if correct is None else booleans("correct", correct, self.rewards.shape, "rewards")
+        self.token_ids = (
+            None if token_ids is None else integers(self.library, "token_ids", token_ids, tokens, "logprobs")
         )
+        self.answer_mask = (
+            None if answer_mask is None else booleans(self.library, "answer_mask", answer_mask, tokens, "logprobs")
+        )
+        self.group_ids = self._response_integers("group_ids", group_ids)
+        given = self._response_booleans("correct", correct)
+        self.correct: Array = self.rewards > 0 if given is None else given
         self.tool_calls = self._response_integers("tool_calls", tool_calls)
         self.tool_calls_valid = self._response_integers("tool_calls_valid", tool_calls_valid)
         self.first_feedback = self._response_integers("first_feedback", first_feedback)
@@ -130,75 +146,90 @@ class Rollouts:
         self.control_ids = None if control_ids is None else tuple(control_ids)
         self.texts = None if texts is None else tuple(texts)
         self.vocabulary = vocabulary
-        self._check_contract()
-        held = (getattr(self, name, None) for name in self.__slots__)
-        self.nbytes = sum(array.nbytes for array in held if isinstance(array, np.ndarray))
+        self._check_lengths()
+        self.is_checked = False
+        if check:
+            self.check()
+        held: list[Array] = [getattr(self, name, None) for name in self.__slots__]
+        self.nbytes = sum(array.nbytes for array in held if hasattr(array, "nbytes"))
 
-    def _token_floats(self, name: str, value: ArrayLike | None) -> NDArray[np.floating] | None:
-        return None if value is None else floats(name, value, self.logprobs.shape, "logprobs")
+    @property
+    def capability(self) -> Literal["L2", "L3"]:
+        """The level that these arrays make: L3 with tokens of the loss, L2 with those of the rollout."""
+        return "L2" if self.old_logprobs is None and self.entropies is None else "L3"
 
-    def _response_integers(self, name: str, value: ArrayLike | None) -> NDArray[np.int64] | None:
-        return None if value is None else integers(name, value, self.rewards.shape, "rewards")
-
-    def _response_booleans(self, name: str, value: ArrayLike | None) -> NDArray[np.bool_] | None:
-        return None if value is None else booleans(name, value, self.rewards.shape, "rewards")
-
-    def _advantages(self, value: ArrayLike | None) -> NDArray[np.floating] | None:
-        if value is None:
-            return None
-        advantages = floats("advantages", value, None, "")
-        if advantages.shape not in (self.rewards.shape, self.logprobs.shape):
-            raise RolloutsError(
-                f"advantages must have the shape of rewards {self.rewards.shape} or of logprobs "
-                f"{self.logprobs.shape}, got {advantages.shape}"
-            )
-        return advantages
-
-    def _check_contract(self) -> None:
-        """Refuse what no policy can have produced.
+    def check(self) -> None:
+        """Refuse what no policy can have produced; once.
 
         Raises:
             RolloutsError: At the first contradiction.
         """
+        if self.is_checked:
+            return
+        self.is_checked = True
+        refuse_where = self.library.refuse_where
         for name in ("logprobs", "old_logprobs", "sampler_logprobs", "ref_logprobs"):
             self._check_logprobs(name)
-        if self.entropies is not None and not self.entropies.min() >= -ROUNDING_NATS:
-            negative = self.mask & (self.entropies < -ROUNDING_NATS) & (self.entropies > -np.inf)
+        if self.entropies is not None and not (self.library.is_host and self.entropies.min() >= -ROUNDING_NATS):
+            negative = self.mask & (self.entropies < -ROUNDING_NATS) & (self.entropies > -inf)
             refuse_where(negative, self.entropies, "entropies must be at least 0 on action tokens")
         if self.answer_mask is not None:
-            refuse_where(
-                self.answer_mask & ~self.mask,
-                self.answer_mask,
-                "answer_mask must lie within mask, which is False on feedback and padding",
-            )
+            rule = "answer_mask must lie within mask, which is False on feedback and padding"
+            refuse_where(self.answer_mask & ~self.mask, self.answer_mask, rule)
         if self.tool_calls is not None:
             refuse_where(self.tool_calls < 0, self.tool_calls, "tool_calls must be at least 0")
         if self.tool_calls_valid is not None:
-            if self.tool_calls is None:
-                raise RolloutsError("tool_calls_valid needs tool_calls, got none")
             wrong = (self.tool_calls_valid < 0) | (self.tool_calls_valid > self.tool_calls)
             refuse_where(wrong, self.tool_calls_valid, "tool_calls_valid must be between 0 and tool_calls")
+
+    def _token_floats(self, name: str, value: ArrayLike | None) -> Array | None:
+        return None if value is None else floats(self.library, name, value, tuple(self.logprobs.shape), "logprobs")
+
+    def _response_integers(self, name: str, value: ArrayLike | None) -> Array | None:
+        return None if value is None else integers(self.library, name, value, tuple(self.rewards.shape), "rewards")
+
+    def _response_booleans(self, name: str, value: ArrayLike | None) -> Array | None:
+        return None if value is None else booleans(self.library, name, value, tuple(self.rewards.shape), "rewards")
+
+    def _advantages(self, value: ArrayLike | None) -> Array | None:
+        if value is None:
+            return None
+        advantages = floats(self.library, "advantages", value, None, "")
+        responses, tokens = tuple(self.rewards.shape), tuple(self.logprobs.shape)
+        if tuple(advantages.shape) not in (responses, tokens):
+            raise RolloutsError(
+                f"advantages must have the shape of rewards {responses} or of logprobs {tokens}, "
+                f"got {tuple(advantages.shape)}"
+            )
+        return advantages
+
+    def _check_lengths(self) -> None:
+        if self.tool_calls_valid is not None and self.tool_calls is None:
+            raise RolloutsError("tool_calls_valid needs tool_calls, got none")
         if self.texts is not None and len(self.texts) != len(self.rewards):
             raise RolloutsError(f"texts must hold one text a response ({len(self.rewards)}), got {len(self.texts)}")
 
     def _check_logprobs(self, name: str) -> None:
-        logprobs: NDArray[np.floating] | None = getattr(self, name)
+        logprobs: Array | None = getattr(self, name)
         if logprobs is None:
             return
-        # One pass over everything first: what is wrong is looked for only where something may be. +Inf is counted
-        # as a bad value, like any other non-finite number.
-        if not logprobs.max() <= ROUNDING_NATS:
-            positive = self.mask & (logprobs > ROUNDING_NATS) & (logprobs < np.inf)
-            refuse_where(positive, logprobs, f"{name} must be log-probabilities, at most 0 on action tokens")
-        first = int(self.mask.argmax())
-        if logprobs.flat[first] != 0 or not self.mask.flat[first] or (self.mask & (logprobs != 0)).any():
+        # Where looking costs nothing one pass over everything nearly always ends it.
+        if not (self.library.is_host and logprobs.max() <= ROUNDING_NATS):
+            # +Inf is counted as a bad value, like any other non-finite number.
+            positive = self.mask & (logprobs > ROUNDING_NATS) & (logprobs < inf)
+            rule = f"{name} must be log-probabilities, at most 0 on action tokens"
+            self.library.refuse_where(positive, logprobs, rule)
+        if self.library.is_host and logprobs.reshape(-1)[self.mask.argmax()] != 0:
             return
-        # A policy that has collapsed to certainty may say 0 everywhere, and then its entropy says so too.
-        if self.entropies is None or (self.mask & (self.entropies > ROUNDING_NATS)).any():
-            raise RolloutsError(
-                f"{name} must be log-probabilities, got 0 (certainty) on every action token; "
-                "leave out what is not known rather than filling it with 0"
-            )
+        is_certain = self.mask.any() & ~(self.mask & (logprobs != 0)).any()
+        if self.entropies is not None:
+            # A policy that has collapsed to certainty may say 0 everywhere, and then its entropy says so too.
+            is_certain = is_certain & (self.mask & (self.entropies > ROUNDING_NATS)).any()
+        self.library.refuse_if(
+            is_certain,
+            f"{name} must be log-probabilities, got 0 (certainty) on every action token; "
+            "leave out what is not known rather than filling it with 0",
+        )
 
 
 def _clip_range(value: float | tuple[float, float] | None) -> tuple[float, float] | None:

@@ -1,6 +1,7 @@
 """Turns measurements into wire records and batches, and reads receipts; runs in the threads of `delivery`.
 
-Reduction of token arrays happens here and not in the training thread, which only pays for a copy.
+Reduction of token arrays happens here and not in the training thread, which only pays for a copy; those on a device
+come reduced.
 """
 
 import math
@@ -10,10 +11,11 @@ import msgspec
 
 from trainer_hooks.delivery import Packed, Tally
 from trainer_hooks.delivery.tally import Reason
+from trainer_hooks.errors import RolloutsError
 from trainer_hooks.responses import ResponseSampler
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.signals import summarise
+from trainer_hooks.signals import Fetched, summarise
 from trainer_hooks.wire import (
     CAPABILITY_LEVELS,
     ActionReport,
@@ -54,7 +56,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     step: int
     time: float
     scalars: Mapping[str, float]
-    rollouts: Rollouts | None = None
+    rollouts: Rollouts | Fetched | None = None
     policy_version: int | None = None
     data_version: str | None = None
     blocking_seconds: float | None = None
@@ -112,12 +114,14 @@ class RecordShipper:
 
     def pack(self, item: Measurement) -> Packed:
         """Reduce and encode one measurement; token arrays that cannot be reduced cost only themselves."""
-        summaries = self._hooks(item)
         bad_values = float(sum(not math.isfinite(value) for value in item.scalars.values()))
-        summaries["finite/bad_values"] = Moments(count=1, sum=bad_values, statistic="sum")
+        summaries: dict[str, Summary] = {"finite/bad_values": Moments(count=1, sum=bad_values, statistic="sum")}
         if item.rollouts is not None:
             try:
                 signals = summarise(item.rollouts)
+            except RolloutsError as error:
+                self._tally.count("rollouts", f"rollouts were left out: {error}")
+                item = msgspec.structs.replace(item, rollouts=None)
             except Exception as error:  # noqa: BLE001 - the scalars still go out
                 self._tally.swallow(error)
             else:
@@ -125,6 +129,7 @@ class RecordShipper:
                 if isinstance(bad, Moments):
                     summaries["finite/bad_values"] = Moments(count=1, sum=bad_values + bad.sum, statistic="sum")
                 summaries |= signals
+        summaries |= self._hooks(item)
         self._note_capability(item)
         record = Record(
             step=item.step,
@@ -205,7 +210,7 @@ class RecordShipper:
 
     def _sampled(self, item: Measurement) -> list[msgspec.Raw]:
         """Sample a few responses; where that fails, the signals still go out."""
-        if item.rollouts is None:
+        if not isinstance(item.rollouts, Rollouts):
             return []
         try:
             return self._sampler.sample(item.rollouts, seed=f"{item.attempt} {self._settings.rank} {item.seq}")
@@ -220,5 +225,5 @@ class RecordShipper:
         if "entropy/paired_delta" in item.scalars:
             seen = "L4"
         elif rollouts is not None:
-            seen = "L2" if rollouts.old_logprobs is None and rollouts.entropies is None else "L3"
+            seen = rollouts.capability
         self._capability = max(self._capability, seen, key=CAPABILITY_LEVELS.index)

@@ -1,16 +1,14 @@
 """Non-finite numbers: data, and the first thing to know about a dying run."""
 
-import numpy as np
-
 from trainer_hooks.signals.action_tokens import ActionTokens
-from trainer_hooks.wire import Moments, Summary
+from trainer_hooks.signals.reductions import PendingSummary, total
 
 __all__ = ["NAMES", "finite"]
 
 NAMES = ("finite/bad_values",)
 
 
-def finite(tokens: ActionTokens) -> dict[str, Summary]:
+def finite(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Count NaN and Inf in rewards, advantages, and whatever was given for action tokens."""
     rollouts = tokens.rollouts
     given = (
@@ -22,6 +20,10 @@ def finite(tokens: ActionTokens) -> dict[str, Summary]:
         rollouts.advantages,
         rollouts.rewards,
     )
-    counted = [tokens.observed(array) for array in given if array is not None]
-    bad = sum(int(array.size - np.count_nonzero(np.isfinite(array))) for array in counted)
-    return {"finite/bad_values": Moments(count=1, sum=float(bad), statistic="sum")}
+    bad = []
+    for array in given:
+        if array is not None:
+            values, where = tokens.observed(array)
+            is_bad = ~tokens.xp.isfinite(values)
+            bad.append(tokens.library.count(is_bad if where is None else is_bad & where))
+    return {"finite/bad_values": total(*bad)}

@@ -1,13 +1,10 @@
 """Likelihood of correct and incorrect responses, whole and action by action."""
 
-from trainer_hooks.signals.action_tokens import ActionTokens
-from trainer_hooks.signals.reductions import bins, moments, observed
-from trainer_hooks.wire import Summary
+from trainer_hooks.signals.action_tokens import ACTIONS_SHOWN, ActionTokens
+from trainer_hooks.signals.reductions import PendingSummary, bins, moments
 
-__all__ = ["ACTIONS_SHOWN", "NAMES", "likelihood"]
+__all__ = ["NAMES", "likelihood"]
 
-# Tool-use runs take two to five actions; later ones are too rare at a step for a mean.
-ACTIONS_SHOWN = 8
 NAMES = (
     "likelihood/correct",
     "likelihood/incorrect",
@@ -17,23 +14,17 @@ NAMES = (
 )
 
 
-def likelihood(tokens: ActionTokens) -> dict[str, Summary]:
+def likelihood(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Give per-token means, the mean of whole correct responses, and the unlikeliest twentieth, in nats."""
-    logprobs, is_correct = tokens.logprobs, tokens.is_correct
+    library, logprobs, is_correct = tokens.library, tokens.logprobs, tokens.is_correct
     sums = tokens.per_response(logprobs)
     is_spoken = tokens.lengths > 0
-    means = sums[is_spoken] / tokens.lengths[is_spoken]
-    correct_logprobs, correct_actions = logprobs[is_correct], tokens.action[is_correct]
-    by_action = {
-        f"likelihood/action{index}": moments(correct_logprobs[correct_actions == index])
-        for index in range(min(ACTIONS_SHOWN, int(tokens.actions.max())))
+    return {
+        **tokens.by_action("likelihood/action", logprobs, is_correct),
+        "likelihood/correct": moments(library, logprobs, is_correct),
+        "likelihood/incorrect": moments(library, logprobs, tokens.counted & ~is_correct),
+        "likelihood/correct_seq": moments(library, sums, tokens.rollouts.correct & is_spoken),
+        "likelihood/p05": bins(
+            library, sums / tokens.lengths, is_spoken, low=-16.0, high=0.0, count=1024, quantile=0.05
+        ),
     }
-    return observed(
-        by_action
-        | {
-            "likelihood/correct": moments(correct_logprobs),
-            "likelihood/incorrect": moments(logprobs[~is_correct]),
-            "likelihood/correct_seq": moments(sums[tokens.rollouts.correct & is_spoken]),
-            "likelihood/p05": bins(means, low=-16.0, high=0.0, count=1024, quantile=0.05),
-        }
-    )

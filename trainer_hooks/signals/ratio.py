@@ -1,10 +1,10 @@
 """Likelihood ratios π_θ / π_old: tail, spread, effective sample size, clipping. All in log space until shown."""
 
-import numpy as np
+import math
 
+from trainer_hooks.arrays import Array
 from trainer_hooks.signals.action_tokens import ActionTokens
-from trainer_hooks.signals.reductions import bins, largest, moments, observed, share
-from trainer_hooks.wire import Extreme, Moments, Summary
+from trainer_hooks.signals.reductions import PendingSummary, bins, largest, moments, only_if, share
 
 __all__ = ["NAMES", "ratio"]
 
@@ -22,7 +22,7 @@ NAMES = (
 LARGEST_LOG_RATIO = 300.0
 
 
-def ratio(tokens: ActionTokens) -> dict[str, Summary]:
+def ratio(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Give the signals of the token ratios; nothing on-policy, where the ratio is 1 by construction.
 
     ``ratio/ess_frac`` = (Σw)² / (n Σw²) with w the token ratios. ``kl/old`` is the k3 estimator of KL(π_old ‖ π_θ):
@@ -32,31 +32,29 @@ def ratio(tokens: ActionTokens) -> dict[str, Summary]:
     log_ratio = tokens.log_ratio
     if log_ratio is None:
         return {}
-    ratios = np.exp(np.clip(log_ratio, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
-    ratios[~np.isfinite(log_ratio)] = np.nan
-    top = largest(log_ratio)
-    shown = None if top is None else Extreme(extreme=float(np.exp(top.extreme)))
-    return observed(
-        {
-            "ratio/max": shown,
-            "ratio/p999": bins(log_ratio, low=-8.0, high=8.0, count=1024, quantile=0.999, scale="exp"),
-            "ratio/log_var": moments(log_ratio, "variance"),
-            "ratio/ess_frac": moments(ratios, "ess_frac"),
-            "kl/old": moments(ratios - 1 - log_ratio),
-        }
-        | _clipped(tokens, ratios)
-    )
+    library, xp, counted = tokens.library, tokens.xp, tokens.counted
+    ratios = xp.exp(xp.clip(log_ratio, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
+    ratios = xp.where(xp.isfinite(log_ratio) & counted, ratios, math.nan)
+    found = {
+        "ratio/max": largest(library, log_ratio, counted, scale="exp"),
+        "ratio/p999": bins(library, log_ratio, counted, low=-8.0, high=8.0, count=1024, quantile=0.999, scale="exp"),
+        "ratio/log_var": moments(library, log_ratio, counted, "variance"),
+        "ratio/ess_frac": moments(library, ratios, None, "ess_frac"),
+        "kl/old": moments(library, ratios - 1 - log_ratio),
+    }
+    return only_if(tokens.is_off_policy, found | _clipped(tokens, ratios))
 
 
-def _clipped(tokens: ActionTokens, ratios: np.ndarray[tuple[int], np.dtype[np.float64]]) -> dict[str, Moments | None]:
+def _clipped(tokens: ActionTokens, ratios: Array) -> dict[str, PendingSummary]:
     if tokens.rollouts.clip_range is None or tokens.advantages is None:
         return {}
     below, above = tokens.rollouts.clip_range
-    low = int(np.count_nonzero((ratios < 1 - below) & (tokens.advantages < 0)))
-    high = int(np.count_nonzero((ratios > 1 + above) & (tokens.advantages > 0)))
-    known = int(np.count_nonzero(~np.isnan(ratios)))
+    low = (ratios < 1 - below) & (tokens.advantages < 0)
+    high = (ratios > 1 + above) & (tokens.advantages > 0)
+    lows, highs = tokens.library.count(low), tokens.library.count(high)
+    known = tokens.library.count(~tokens.xp.isnan(ratios))
     return {
-        "ratio/clip_frac": share(low + high, known),
-        "ratio/clip_low_frac": share(low, known),
-        "ratio/clip_high_frac": share(high, known),
+        "ratio/clip_frac": share(lows + highs, known),
+        "ratio/clip_low_frac": share(lows, known),
+        "ratio/clip_high_frac": share(highs, known),
     }

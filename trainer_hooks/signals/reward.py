@@ -1,11 +1,8 @@
 """Rewards, correctness, advantages, and groups that teach nothing."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from trainer_hooks.arrays import Array
 from trainer_hooks.signals.action_tokens import ActionTokens
-from trainer_hooks.signals.reductions import moments, observed, share
-from trainer_hooks.wire import Summary
+from trainer_hooks.signals.reductions import PendingSummary, moments, share
 
 __all__ = ["NAMES", "reward"]
 
@@ -20,40 +17,38 @@ NAMES = (
 )
 
 
-def reward(tokens: ActionTokens) -> dict[str, Summary]:
+def reward(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Give the distribution of rewards over responses, and the share of groups without variance."""
-    rollouts = tokens.rollouts
-    advantages = None if rollouts.advantages is None else tokens.observed(rollouts.advantages)
-    return observed(
-        {
-            "reward/mean": moments(rollouts.rewards),
-            "reward/std": moments(rollouts.rewards, "std"),
-            "reward/correct_frac": share(int(rollouts.correct.sum()), rollouts.correct.size),
-            "advantage/mean_abs": None if advantages is None else moments(np.abs(advantages)),
-        }
-    ) | ({} if rollouts.group_ids is None else _dead_groups(rollouts.rewards, rollouts.correct, rollouts.group_ids))
+    rollouts, library = tokens.rollouts, tokens.library
+    found = {
+        "reward/mean": moments(library, rollouts.rewards),
+        "reward/std": moments(library, rollouts.rewards, None, "std"),
+        "reward/correct_frac": moments(library, rollouts.correct),
+    }
+    if rollouts.advantages is not None:
+        advantages, where = tokens.observed(rollouts.advantages)
+        found["advantage/mean_abs"] = moments(library, abs(advantages), where)
+    return found if tokens.group is None else found | _dead_groups(tokens, tokens.group)
 
 
-def _dead_groups(
-    rewards: NDArray[np.floating], correct: NDArray[np.bool_], group_ids: NDArray[np.int64]
-) -> dict[str, Summary]:
+def _dead_groups(tokens: ActionTokens, group: Array) -> dict[str, PendingSummary]:
     """Share of groups whose rewards are all equal: their advantages are 0.
 
     A group counts where this rank holds two of its responses or more.
     """
-    _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
-    order = np.argsort(group, kind="stable")
-    begins = np.cumsum(sizes) - sizes
-    highest = np.maximum.reduceat(rewards[order], begins)
-    lowest = np.minimum.reduceat(rewards[order], begins)
+    rewards, correct, library = tokens.rollouts.rewards, tokens.rollouts.correct, tokens.library
+    responses = len(group)
+    order = library.order(group)
+    # Within a group all are equal where no neighbour differs; NaN differs from everything.
+    differs = (rewards[order][1:] != rewards[order][:-1]) & (group[order][1:] == group[order][:-1])
+    differences = library.added(differs, group[order][1:], responses)
+    sizes = library.added(tokens.xp.ones_like(correct), group, responses)
+    rights = library.added(correct, group, responses)
     is_counted = sizes > 1
-    is_dead = (highest == lowest) & is_counted
-    rights = np.bincount(group, weights=correct)
-    groups = int(is_counted.sum())
-    return observed(
-        {
-            "reward/zero_std_frac": share(int(is_dead.sum()), groups),
-            "reward/all_correct_frac": share(int((is_dead & (rights == sizes)).sum()), groups),
-            "reward/all_wrong_frac": share(int((is_dead & (rights == 0)).sum()), groups),
-        }
-    )
+    is_dead = is_counted & (differences == 0)
+    groups = is_counted.sum()
+    return {
+        "reward/zero_std_frac": share(is_dead.sum(), groups),
+        "reward/all_correct_frac": share((is_dead & (rights == sizes)).sum(), groups),
+        "reward/all_wrong_frac": share((is_dead & (rights == 0)).sum(), groups),
+    }

@@ -7,47 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.trainer_hooks.signals.made_up import arrays, close
 from trainer_hooks import Rollouts
 from trainer_hooks.signals import NAMES, summarise
 from trainer_hooks.wire import Record, merge
-
-# A histogram's quantile is exact to a bin: nats of likelihood and entropy, and logarithms of ratio and length.
-BIN = {"likelihood/p05": 16 / 1024, "entropy/p95": 12.8 / 1024, "ratio/p999": 16 / 1024, "length/p95": 0.01}
-
-
-def arrays(seed: int, responses: int, width: int, *, bad: bool) -> dict:
-    """Make up a step with every optional array, groups of two or three, and rubbish outside the mask."""
-    rng = np.random.default_rng(seed)
-    shape = (responses, width)
-    mask = rng.random(shape) < rng.choice([0.3, 0.8])
-    mask[0, 0] = True
-    logprobs = -rng.exponential(1.0, shape)
-    token_arrays = {
-        "logprobs": logprobs,
-        "old_logprobs": np.minimum(logprobs + rng.normal(0, 0.3, shape), -1e-6),
-        "sampler_logprobs": np.minimum(logprobs + rng.normal(0, 0.1, shape), -1e-6),
-        "ref_logprobs": np.minimum(logprobs + rng.normal(0, 0.5, shape), -1e-6),
-        "entropies": rng.exponential(1.0, shape),
-    }
-    for array in token_arrays.values():
-        array[~mask] = rng.choice([np.nan, np.inf, 7.0, 0.0])
-        if bad:
-            array[rng.random(shape) < 0.1] = rng.choice([np.nan, -np.inf])
-    calls = rng.integers(0, 3, responses)
-    return token_arrays | {
-        "mask": mask,
-        "rewards": rng.integers(0, 2, responses).astype(float),
-        "advantages": rng.choice([-1.0, 0.0, 1.0], responses),
-        "group_ids": np.sort(rng.integers(0, max(1, responses // 2), responses)),
-        "token_ids": rng.integers(0, 3, shape),
-        "tool_calls": calls,
-        "tool_calls_valid": np.minimum(calls, rng.integers(0, 3, responses)),
-        "truncated": rng.random(responses) < 0.2,
-        "first_feedback": rng.integers(-1, 2, responses),
-        "trained": bool(rng.integers(2)),
-        "clip_range": (0.2, 0.28),
-        "control_ids": [1],
-    }
 
 
 @np.errstate(all="ignore")
@@ -168,15 +131,6 @@ def by_loops(a: dict) -> dict[str, float]:
 def signals_of(a: dict) -> dict[str, float]:
     """Give the signals as the collector would show them."""
     return merge([Record(step=1, summaries=summarise(Rollouts(**a)))])
-
-
-def close(name: str, found: float, expected: float) -> bool:
-    """Say whether two values are the same to rounding, or to the bin where the signal is a quantile."""
-    if name in ("ratio/p999", "length/p95"):
-        return abs(math.log(found / expected)) <= BIN[name]
-    if name in BIN:
-        return abs(found - max(expected, -16.0)) <= BIN[name]
-    return found == expected or math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
 
 
 steps = st.builds(arrays, st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 24), bad=st.booleans())

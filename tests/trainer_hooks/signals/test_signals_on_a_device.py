@@ -1,0 +1,180 @@
+"""Tensors that stay where they are: the same signals as in numpy, one copy home, and nothing that waits besides.
+
+No accelerator is needed. Values are checked with tensors of the processor, which `DeviceArrays` treats as any device's.
+What waits is found with tensors on torch's meta device, which have no values: whatever needs one raises there, and so
+does whatever has a shape that depends on values.
+"""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.trainer_hooks.signals.made_up import arrays, close
+from trainer_hooks import Rollouts, RolloutsError
+from trainer_hooks.arrays.device import DeviceArrays
+from trainer_hooks.signals import reduce, summarise
+from trainer_hooks.wire import Moments, Record, merge
+
+PROCESSOR, META = torch.device("cpu"), torch.device("meta")
+TOKEN_FLOATS = ("logprobs", "old_logprobs", "sampler_logprobs", "ref_logprobs", "entropies")
+LOGPROBS = [[-1.0, -2.0, -3.0, 0.0], [-0.5, -0.5, 0.0, 0.0]]
+MASK = [[1, 1, 1, 0], [1, 1, 0, 0]]
+
+
+def tensors(a, dtype=torch.float64, device=PROCESSOR):
+    """Give a step as a trainer with tensors has it: masks of integers, and rewards that are still on the host."""
+    found = {name: torch.as_tensor(array) if isinstance(array, np.ndarray) else array for name, array in a.items()}
+    found |= {name: found[name].to(device, dtype) for name in TOKEN_FLOATS}
+    return found | {
+        "mask": found["mask"].to(device, torch.int64),
+        "token_ids": found["token_ids"].to(device),
+        "rewards": a["rewards"].tolist(),
+    }
+
+
+def two_responses(**changes):
+    """Give the arguments for two responses, with some changed."""
+    return {"logprobs": torch.tensor(LOGPROBS), "mask": torch.tensor(MASK), "rewards": [1.0, 0.0]} | changes
+
+
+@st.composite
+def steps(draw):
+    """Give a step in which some responses, perhaps all, have no action token, and some advantages are per token."""
+    a = draw(st.builds(arrays, st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 24), bad=st.booleans()))
+    a["mask"][draw(st.lists(st.integers(0, len(a["mask"]) - 1)))] = False
+    if draw(st.booleans()):
+        a["advantages"] = np.random.default_rng(len(a["mask"])).normal(size=a["mask"].shape)
+    if draw(st.booleans()):
+        a["old_logprobs"] = a["logprobs"]
+    return a
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps(), st.sampled_from([torch.float64, torch.float32, torch.bfloat16, torch.float16]))
+def test_signals_are_those_of_numpy(a, dtype):
+    """Every summary is there or not alike, with the same counts, and sums to rounding, in every precision."""
+    given = tensors(a, dtype)
+    here = summarise(Rollouts(**given))
+    there = summarise(Rollouts(**given, library=DeviceArrays(PROCESSOR)))
+    assert list(there) == list(here)
+    for name, summary in here.items():
+        assert type(there[name]) is type(summary)
+        if isinstance(summary, Moments):
+            found = [there[name].count, there[name].sum, there[name].sum_squares]
+            assert found == pytest.approx([summary.count, summary.sum, summary.sum_squares], rel=1e-9, abs=1e-9)
+    found, expected = merge([Record(step=1, summaries=there)]), merge([Record(step=1, summaries=here)])
+    wrong = {name: (found[name], expected[name]) for name in found if not close(name, found[name], expected[name])}
+    assert not wrong
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps())
+def test_reducing_decides_nothing_by_a_value(a):
+    """Tensors without values are reduced to the last number, all of them where the tensors are."""
+    pending = reduce(Rollouts(**tensors(a, torch.bfloat16, META)))
+    numbers = [number for _, summary in pending for number in summary.numbers]
+    assert {number.device for number in numbers} == {META}
+    with pytest.raises(RuntimeError, match="cannot be called on meta tensors"):
+        float(numbers[0])
+
+
+class OneWayHome(TorchDispatchMode):
+    """Lets tensors without values be copied to the host, as zeros, and takes note of what is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.copies = 0
+        self.random = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded in function.tags:
+            self.random.append(function)
+        is_copy = function is torch.ops.aten._to_copy.default and args[0].device == META
+        if is_copy and torch.device(kwargs.get("device", META)) == PROCESSOR:
+            self.copies += 1
+            return torch.zeros(args[0].shape, dtype=kwargs.get("dtype", args[0].dtype))
+        return function(*args, **kwargs)
+
+
+def test_a_step_comes_home_with_one_copy(collector, connect):
+    """Rollouts, the loss and the gradient norm, all on the device: one copy, nothing that waits, nothing random."""
+    monitor = connect()
+    step = tensors(arrays(1, 8, 24, bad=True), torch.bfloat16, META)
+    loss = torch.zeros((), device=META, requires_grad=True)
+    with OneWayHome() as watch:
+        monitor.log_step(1, {"loss/policy": loss, "lr": 1e-6}, rollouts=step, grad_norm=torch.ones(1, device=META))
+    assert watch.copies == 1
+    assert watch.random == []
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.scalars == {"loss/policy": 0.0, "grad/norm": 0.0, "lr": 1e-6}
+    assert record.summaries["finite/bad_values"].value() == 0
+
+
+def test_a_step_logged_from_a_device_is_the_one_logged_from_the_host(collector, connect):
+    """Through `log_step` and the wire, with the level that the arrays make."""
+    step = tensors(arrays(5, 8, 24, bad=True))
+    monitor = connect()
+    monitor.log_step(1, rollouts=step)
+    monitor.log_step(2, rollouts=step | {"library": DeviceArrays(PROCESSOR)})
+    assert monitor.flush()
+    here, there = (merge([record]) for record in collector.records)
+    hooks = ("hooks/blocking_seconds", "hooks/spool_bytes")
+    assert {name: there[name] for name in here if name not in hooks} == {
+        name: pytest.approx(value, rel=1e-9, abs=1e-9) for name, value in here.items() if name not in hooks
+    }
+    assert collector.batches[-1].capability == "L3"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mask": torch.tensor(MASK) * 2},
+        {"logprobs": -torch.tensor(LOGPROBS)},
+        {"old_logprobs": torch.zeros(2, 4)},
+        {"entropies": torch.tensor(LOGPROBS)},
+        {"answer_mask": torch.ones(2, 4)},
+        {"tool_calls": [0, -1]},
+        {"tool_calls": [1, 1], "tool_calls_valid": [1, 2]},
+        {"correct": [0.0, 0.5]},
+    ],
+)
+def test_a_contradiction_is_located_as_on_the_host(changes):
+    """The message is the host's, though only the device knows the values."""
+    with pytest.raises(RolloutsError) as here:
+        Rollouts(**two_responses(**changes))
+    there = Rollouts(**two_responses(**changes), library=DeviceArrays(PROCESSOR))
+    with pytest.raises(RolloutsError) as refused:
+        summarise(there)
+    assert str(refused.value) == str(here.value)
+
+
+def test_a_contradiction_costs_only_the_rollouts(collector, connect):
+    """Scalars that came home with refused arrays still go out."""
+    monitor = connect()
+    refused = two_responses(old_logprobs=torch.zeros(2, 4), library=DeviceArrays(PROCESSOR))
+    monitor.log_step(1, {"x": torch.tensor(2.0)}, rollouts=refused)
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.scalars["x"] == 2.0
+    assert record.summaries["hooks/rejected_rollouts"].value() == 1
+
+
+def test_a_shape_is_refused_at_once():
+    """What can be known without a value is said where the arrays are given."""
+    with pytest.raises(RolloutsError, match=r"mask must have the shape of logprobs \(2, 4\), got \(2, 3\)"):
+        Rollouts(torch.zeros(2, 4, device=META), torch.ones(2, 3, device=META), [1.0, 0.0])
+
+
+def test_values_that_are_no_scalars_are_counted(collector, connect):
+    """A tensor of several elements on a device is no number, and costs nothing but itself."""
+    monitor = connect()
+    monitor.log_step(1, {"x": torch.zeros(2, device=META), "y": 1.0})
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.scalars == {"y": 1.0}
+    assert record.summaries["hooks/rejected_scalars"].value() == 1

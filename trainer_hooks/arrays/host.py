@@ -1,0 +1,114 @@
+"""Arrays in this process's memory, worked on by numpy."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer_hooks.errors import RolloutsError
+
+__all__ = ["HOST", "Kind"]
+
+Kind: TypeAlias = Literal["bool", "integer", "float", "other"]
+KINDS: dict[str, Kind] = {"b": "bool", "i": "integer", "u": "integer", "f": "float"}
+
+
+class HostArrays:
+    """numpy; tensors are brought here. Shapes may depend on data, so only the action tokens are looked at."""
+
+    is_host = True
+    doubts = ()
+    xp = np
+
+    def taken(self, name: str, value: object) -> NDArray[Any]:
+        try:
+            return np.asarray(_off_device(value))
+        except (TypeError, ValueError) as error:
+            raise RolloutsError(f"{name} must be a rectangular array of numbers: {error}") from error
+
+    def kind(self, array: NDArray[Any]) -> Kind:
+        return KINDS.get(array.dtype.kind, "other")
+
+    def floats(self, array: NDArray[Any]) -> NDArray[np.floating]:
+        if array.dtype.kind in "iu":
+            return _frozen(array.astype(np.float64))
+        return _frozen(array.astype(array.dtype if array.dtype.itemsize in (4, 8) else np.float32))
+
+    def integers(self, array: NDArray[Any]) -> NDArray[np.int64]:
+        return _frozen(array.astype(np.int64))
+
+    def booleans(self, array: NDArray[Any]) -> NDArray[np.bool_]:
+        return _frozen(array.astype(np.bool_))
+
+    def wide(self, array: NDArray[Any]) -> NDArray[np.float64]:
+        return array.astype(np.float64, copy=False)
+
+    def places(self, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+        return np.flatnonzero(mask).astype(np.int64, copy=False)
+
+    def count(self, flags: NDArray[np.bool_]) -> int:
+        return int(np.count_nonzero(flags))
+
+    def kept(self, values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return values if where.all() else np.where(where, values, 0.0)
+
+    def added(self, values: NDArray[Any], places: NDArray[np.integer], size: int) -> NDArray[np.float64]:
+        return np.bincount(places, weights=values, minlength=size).astype(np.float64, copy=False)
+
+    def runs(self, numbers: NDArray[np.int64], size: int) -> "HostRuns":
+        return HostRuns(numbers, size)
+
+    def histogram(self, places: NDArray[np.int64], where: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
+        return np.bincount(places if where.all() else places[where], minlength=size)
+
+    def sorted(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.sort(values)
+
+    def order(self, *keys: NDArray[Any]) -> NDArray[np.intp]:
+        return np.lexsort(keys[::-1])
+
+    def refuse_where(self, bad: NDArray[np.bool_], values: NDArray[Any], rule: str) -> None:
+        if bad.any():
+            place = tuple(int(index) for index in np.argwhere(bad)[0])
+            raise RolloutsError(f"{rule}, got {values[place]} at {list(place)}")
+
+    def refuse_if(self, is_bad: np.bool_, message: str) -> None:
+        if is_bad:
+            raise RolloutsError(message)
+
+    def fetched(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
+        return [np.asarray(array, dtype=np.float64).reshape(-1) for array in arrays]
+
+
+class HostRuns:
+    """Runs by where they start: a sixth of what counting by place takes."""
+
+    def __init__(self, numbers: NDArray[np.int64], size: int) -> None:
+        changes = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        self._starts = np.concatenate([np.zeros(min(1, len(numbers)), np.int64), changes])
+        self._owners = numbers[self._starts]
+        self._size = size
+
+    def added(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        sums = np.zeros(self._size)
+        if len(self._starts):
+            sums[self._owners] = np.add.reduceat(values, self._starts, dtype=np.float64)
+        return sums
+
+
+def _off_device(value: object) -> Any:  # noqa: ANN401 - whatever numpy may take
+    detach = getattr(value, "detach", None)
+    if detach is None:
+        return value
+    tensor = detach()
+    # numpy has no bfloat16.
+    return (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).cpu().numpy()
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+HOST = HostArrays()
