@@ -39,6 +39,13 @@ def test_our_own_signals_are_documented():
     assert set(documented("Our own cost and losses")) == OWN
 
 
+def test_what_the_model_monitors_measure_is_documented():
+    """Every name that the package writes stands in the table, and the other way round."""
+    source = Path(__file__).parents[2] / "trainer_hooks" / "model_monitors"
+    written = {name for path in source.glob("*.py") for name in re.findall(r'"((?:qk|moe)/\w+)"', path.read_text())}
+    assert set(documented("Inside the model")) == written | {"grad/norm/<module>"}
+
+
 def test_every_variable_that_the_sdk_reads_is_documented():
     """The settings module is the only one that reads the environment, and each name it reads is on a page."""
     source = Path(__file__).parents[2] / "trainer_hooks"

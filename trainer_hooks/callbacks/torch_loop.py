@@ -10,6 +10,7 @@ import trainer_hooks
 from trainer_hooks.actions import ActionPolicy, Decision
 from trainer_hooks.callbacks.agreement import Alone, Settlement, settlement
 from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
@@ -35,6 +36,11 @@ class LoopWatch:
         policy: What to do about alerts; its ``take`` has to be the monitor's ``on_alert``. The loop is yours: look
             at ``decisions`` after each step and do what they say. Where `torch.distributed` has several processes,
             a decision stands there after the same step on every rank, or on none.
+        model_monitors: Made with the loop's model; looks into it at every n-th step. Its gradients are those that the
+            optimiser sees. Nobody does unless given.
+
+    Raises:
+        ConfigurationError: If the model monitors have no model.
     """
 
     def __init__(
@@ -44,11 +50,13 @@ class LoopWatch:
         *,
         first_step: int = 1,
         policy: ActionPolicy | None = None,
+        model_monitors: ModelMonitors | None = None,
     ) -> None:
         self.decisions: Sequence[Decision] = ()
         self._policy = policy
         self._settlement: Settlement = settlement(_world_size()) if policy else Alone()
         self._monitor = monitor
+        self._model_monitors = model_monitors
         self._guard = Guard()
         self._step = first_step
         self._scalars: dict[str, SupportsFloat] = {}
@@ -57,6 +65,9 @@ class LoopWatch:
         if not isinstance(monitor, trainer_hooks.NullMonitor):
             self._handles.append(optimizer.register_step_pre_hook(self._before_step))
             self._handles.append(optimizer.register_step_post_hook(self._after_step))
+            if model_monitors is not None:
+                model_monitors.attach()
+                model_monitors.begin_step(first_step)
 
     def note(
         self,
@@ -89,8 +100,13 @@ class LoopWatch:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        if self._model_monitors is not None:
+            self._model_monitors.remove()
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+        with self._guard:
+            if self._model_monitors is not None:
+                self._model_monitors.note_gradients()
         with self._guard:
             groups = optimizer.param_groups
             self._scalars.setdefault("lr", float(groups[0]["lr"]))
@@ -107,8 +123,14 @@ class LoopWatch:
             if self._policy is not None:
                 reports = self._settle(self._policy)
             scalars |= {f"action/{report.action}": 1.0 for report in reports if report.outcome == "taken"}
+        with self._guard:
+            if self._model_monitors is not None:
+                scalars |= self._model_monitors.end_step()
         self._monitor.log_step(self._step, scalars, rollouts=rollouts, policy_version=self._step - 1, actions=reports)
         self._step += 1
+        with self._guard:
+            if self._model_monitors is not None:
+                self._model_monitors.begin_step(self._step)
 
     def _settle(self, policy: ActionPolicy) -> list[ActionReport]:
         verdicts = self._settlement.due(policy.due(), self._step)

@@ -21,7 +21,9 @@ from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
 from trainer_hooks.callbacks.step_capture import StepCapture
 from trainer_hooks.callbacks.trainer_actions import TrainerActions, refuse_impossible
+from trainer_hooks.callbacks.trainer_looks import TrainerLooks
 from trainer_hooks.callbacks.trl_capture import TokenCapture
+from trainer_hooks.model_monitors import ModelMonitors
 
 __all__ = ["VitalsCallback"]
 
@@ -42,6 +44,7 @@ class VitalsCallback(TrainerCallback):
         api_key: Key with the scope ingest.
         on_alert: Called with each alert that fires on the run, in a background thread.
         policy: What to do about alerts. With a monitor of your own, give ``policy.take`` to its ``on_alert``.
+        model_monitors: Looks into the model at every n-th step, on rank 0; nobody does unless given.
     """
 
     library = "transformers"
@@ -56,6 +59,7 @@ class VitalsCallback(TrainerCallback):
         api_key: str | None = None,
         on_alert: "Callable[[trainer_hooks.AlertNotice], object] | None" = None,
         policy: ActionPolicy | None = None,
+        model_monitors: ModelMonitors | None = None,
     ) -> None:
         refuse_impossible(policy)
         self._monitor = monitor
@@ -67,6 +71,8 @@ class VitalsCallback(TrainerCallback):
         self._on_alert = on_alert
         self._policy = policy
         self._actions: TrainerActions | None = None
+        self._model_monitors = model_monitors
+        self._looks: TrainerLooks | None = None
         self._guard = Guard()
         self._capture: StepCapture | None = None
 
@@ -89,6 +95,8 @@ class VitalsCallback(TrainerCallback):
             self._capture = self.capture_of(trainer)
             self._capture.install()
             self._actions = TrainerActions(self._policy, trainer, self._guard) if self._policy else None
+            if self._model_monitors is not None and state.is_world_process_zero:
+                self._looks = TrainerLooks(self._model_monitors, trainer, self._guard)
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -97,11 +105,17 @@ class VitalsCallback(TrainerCallback):
         with self._guard:
             if self._capture is not None:
                 self._capture.begin_step()
+        with self._guard:
+            if self._looks is not None:
+                self._looks.begin_step(state.global_step + 1)
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Leave the update out where the policy says so."""
+        """Look at the gradients, and leave the update out where the policy says so."""
+        with self._guard:
+            if self._looks is not None:
+                self._looks.before_update()
         with self._guard:
             if self._actions is not None:
                 self._actions.before_update(kwargs["model"])
@@ -127,6 +141,9 @@ class VitalsCallback(TrainerCallback):
         with self._guard:
             if state.is_world_process_zero:
                 scalars = self._capture.scalars()
+        with self._guard:
+            if self._looks is not None:
+                scalars |= self._looks.end_step()
         with self._guard:
             if self._actions is not None:
                 reports = self._actions.after_step(args, state, control)
@@ -177,9 +194,12 @@ class VitalsCallback(TrainerCallback):
         )
 
     def _release(self) -> None:
+        # The last to wrap a method is the first to let go of it.
+        if self._looks is not None:
+            self._looks.remove()
         if self._capture is not None:
             self._capture.remove()
-        self._capture = self._actions = None
+        self._capture = self._actions = self._looks = None
 
     def _note_alert(self, alert: "trainer_hooks.AlertNotice") -> None:
         if self._policy is not None:

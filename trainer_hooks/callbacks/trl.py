@@ -13,6 +13,7 @@ from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks import transformers
 from trainer_hooks.callbacks.step_capture import StepCapture
 from trainer_hooks.callbacks.trl_capture import TokenCapture
+from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probe import PairedProbe
 
 __all__ = ["VitalsCallback"]
@@ -44,6 +45,7 @@ class VitalsCallback(transformers.VitalsCallback):
             and displacement also where there is one update a rollout. Costs a forward pass of a microbatch, about
             0.27 / (n · gradient accumulation steps) of the training part of a step. Under FSDP and ZeRO-3 that pass
             is collective; all ranks make it at the same steps. Off unless given.
+        model_monitors: Looks into the model at every n-th step, on rank 0; nobody does unless given.
     """
 
     library = "trl"
@@ -61,8 +63,18 @@ class VitalsCallback(transformers.VitalsCallback):
         correct: str | None = None,
         control_ids: Sequence[int] | None = None,
         probe_every: int | None = None,
+        model_monitors: ModelMonitors | None = None,
     ) -> None:
-        super().__init__(monitor, url=url, project=project, run=run, api_key=api_key, on_alert=on_alert, policy=policy)
+        super().__init__(
+            monitor,
+            url=url,
+            project=project,
+            run=run,
+            api_key=api_key,
+            on_alert=on_alert,
+            policy=policy,
+            model_monitors=model_monitors,
+        )
         self._correct = correct
         self._control_ids = control_ids
         self._probe = PairedProbe(probe_every) if probe_every else None

@@ -6,7 +6,14 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, set_seed
+from transformers import (
+    MixtralConfig,
+    MixtralForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    set_seed,
+)
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 WORDS = ["<pad>", "<eos>", "<unk>", *string.ascii_lowercase, *string.digits]
@@ -49,6 +56,27 @@ def model(folder: Path) -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM.from_pretrained(folder)
 
 
+def mixture_of_experts(_: Path) -> MixtralForCausalLM:
+    """Mixtral of the same size, with four experts of which each token gets two."""
+    torch.manual_seed(0)
+    return MixtralForCausalLM(
+        MixtralConfig(
+            vocab_size=len(WORDS),
+            hidden_size=16,
+            intermediate_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            num_local_experts=4,
+            num_experts_per_tok=2,
+            max_position_embeddings=64,
+            pad_token_id=0,
+            eos_token_id=1,
+            bos_token_id=None,
+        )
+    )
+
+
 def share_of_vowels(completions, **_):
     """Reward: the share of vowels, less a half."""
     return [sum(word in "aeiou" for word in text.split()) / 12 - 0.1 for text in completions]
@@ -62,6 +90,7 @@ def trainer(
     reward=share_of_vowels,
     config_of=None,
     rollout_func=None,
+    model_of=None,
     **options,
 ):
     """A trainer of few small steps; options go to its config."""
@@ -84,7 +113,7 @@ def trainer(
     config_of = config_of or (RLOOConfig if kind is RLOOTrainer else GRPOConfig)
     set_seed(3)
     return kind(
-        model=model(folder / "model"),
+        model=(model_of or model)(folder / "model"),
         reward_funcs=reward,
         args=config_of(**settings),
         train_dataset=PROMPTS,

@@ -1,0 +1,5 @@
+"""Looks into the model while it trains: attention, expert routing, gradients of each module. Knows no trainer."""
+
+from trainer_hooks.model_monitors.schedule import ModelMonitors
+
+__all__ = ["ModelMonitors"]

@@ -1,0 +1,41 @@
+"""The gradient norm of each module."""
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["module_norms"]
+
+MATRIX = 2
+
+
+def module_norms(model: nn.Module) -> dict[str, Tensor]:
+    """Give the norm of the gradients of each module that holds a matrix.
+
+    A module is a child of a block (``model.layers.3.self_attn``), or what holds the weight outside of blocks
+    (``lm_head``). ‖g‖ = √Σ g² over all its weights. Sharded gradients are left out: their norm needs a collective.
+
+    Returns:
+        0-d tensors by module; no module whose weights have no gradient.
+    """
+    gradients: dict[str, list[Tensor]] = {}
+    with_matrix = set()
+    for name, weight in model.named_parameters():
+        if weight.grad is None:
+            continue
+        if hasattr(weight.grad, "full_tensor") or "_flat_param" in name:
+            return {}
+        module = _module_of(name)
+        gradients.setdefault(module, []).append(weight.grad)
+        if weight.ndim >= MATRIX:
+            with_matrix.add(module)
+    return {name: torch.nn.utils.get_total_norm(found) for name, found in gradients.items() if name in with_matrix}
+
+
+def _module_of(weight: str) -> str:
+    """Cut ``model.layers.3.self_attn.q_proj.weight`` after the child of the block, or before the weight's own name."""
+    # Wrappers of torch.compile and of DDP.
+    parts = [part for part in weight.split(".") if part not in ("_orig_mod", "module")]
+    for place, part in enumerate(parts[:-2]):
+        if part.isdigit():
+            return ".".join(parts[: place + 2])
+    return ".".join(parts[:-1]) or weight

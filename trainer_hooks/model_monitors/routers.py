@@ -1,0 +1,133 @@
+"""How a mixture of experts spreads its tokens. Listens to the routers' outputs by forward hooks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+__all__ = ["RouterWatch", "routers_of"]
+
+
+def routers_of(model: nn.Module) -> Iterator[tuple[nn.Module, int]]:
+    """Find the routers of a Hugging Face model, each a ``gate`` or ``router`` beside ``experts``, and their top k."""
+    for module in model.modules():
+        router = getattr(module, "gate", None) or getattr(module, "router", None)
+        if not isinstance(router, nn.Module) or not hasattr(module, "experts"):
+            continue
+        top_k = getattr(router, "top_k", None) or getattr(module, "top_k", None)
+        if isinstance(top_k, int):
+            yield router, top_k
+
+
+class RouterWatch:
+    """Counts where tokens go, in the forward passes that have gradients: those of the loss.
+
+    Padding is left out where the model is called with an ``attention_mask``. Sums stay on their device.
+
+    Args:
+        model: The whole model.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._attention_mask: Tensor | None = None
+        self._counts: list[_Counts] = []
+        self._handles: list[RemovableHandle] = []
+        for router, top_k in routers_of(model):
+            counts = _Counts(top_k)
+            self._counts.append(counts)
+            self._handles.append(router.register_forward_hook(self._listening(counts)))
+        if self._counts:
+            self._handles.append(model.register_forward_pre_hook(self._note_mask, with_kwargs=True))
+
+    def remove(self) -> None:
+        """Take the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def signals(self) -> dict[str, Tensor]:
+        """Give what was seen; nothing where no router spoke.
+
+        With f_e the share of assignments that expert e got: ``moe/load_entropy`` = −Σ f_e ln f_e, nats;
+        ``moe/router_entropy`` = mean over tokens of the entropy of the router's softmax; ``moe/top1_share`` = share
+        of tokens whose first choice is the expert that most tokens choose first. Means over layers, and the worst
+        layer's.
+        """
+        seen = [counts for counts in self._counts if counts.tokens]
+        if not seen:
+            return {}
+        loads = torch.stack([counts.load_entropy() for counts in seen])
+        top1 = torch.stack([counts.top1_share() for counts in seen])
+        entropies = torch.stack([counts.router_entropy() for counts in seen])
+        return {
+            "moe/load_entropy": loads.mean(),
+            "moe/load_entropy_min": loads.min(),
+            "moe/router_entropy": entropies.mean(),
+            "moe/top1_share": top1.mean(),
+            "moe/top1_share_max": top1.max(),
+        }
+
+    def _note_mask(self, _model: nn.Module, _args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        mask = kwargs.get("attention_mask")
+        self._attention_mask = mask if isinstance(mask, Tensor) else None
+
+    def _listening(self, counts: "_Counts") -> Any:  # noqa: ANN401 - a hook
+        def hook(router: nn.Module, _args: Sequence[Any], output: Any) -> None:  # noqa: ANN401 - whatever it gives
+            # Without gradients it is generation, or the scoring of an old or a reference policy.
+            if torch.is_grad_enabled() and router.training:
+                counts.add(output, self._attention_mask)
+
+        return hook
+
+
+class _Counts:
+    """What one router did with its tokens."""
+
+    def __init__(self, top_k: int) -> None:
+        self._top_k = top_k
+        self.tokens: Tensor | None = None
+        self._load: Tensor
+        self._first: Tensor
+        self._entropy: Tensor
+
+    def add(self, output: Any, attention_mask: Tensor | None) -> None:  # noqa: ANN401 - a router's own output
+        """Take a router's output: its logits ``(tokens, experts)``, alone or first in a tuple."""
+        logits = output[0] if isinstance(output, tuple) else output
+        logits = logits.detach().float().flatten(0, -2)
+        chosen = _indices(output)
+        chosen = logits.topk(self._top_k, dim=-1).indices if chosen is None else chosen.detach().flatten(0, -2)
+        real = torch.ones(len(logits), dtype=torch.bool, device=logits.device)
+        if attention_mask is not None and attention_mask.numel() == len(logits):
+            real = attention_mask.flatten().to(logits.device) > 0
+        experts = torch.arange(logits.shape[-1], device=logits.device)
+        hits = (chosen[:, :, None] == experts) & real[:, None, None]
+        first = (logits.argmax(dim=-1)[:, None] == experts) & real[:, None]
+        shares = logits.softmax(dim=-1)
+        entropy = torch.where(real, -torch.xlogy(shares, shares).sum(dim=-1), 0.0)
+        found = real.sum(), hits.sum(dim=(0, 1)), first.sum(dim=0), entropy.double().sum()
+        if self.tokens is None:
+            self.tokens, self._load, self._first, self._entropy = found
+        else:
+            self.tokens, self._load = self.tokens + found[0], self._load + found[1]
+            self._first, self._entropy = self._first + found[2], self._entropy + found[3]
+
+    def load_entropy(self) -> Tensor:
+        """Give −Σ f_e ln f_e, nats."""
+        shares = self._load / self._load.sum()
+        return -torch.xlogy(shares, shares).sum()
+
+    def top1_share(self) -> Tensor:
+        """Give the share of the expert that is most often chosen first."""
+        return self._first.max() / self._first.sum()
+
+    def router_entropy(self) -> Tensor:
+        """Give the mean entropy of the router's softmax, nats."""
+        return self._entropy / self._first.sum()
+
+
+def _indices(output: Any) -> Tensor | None:  # noqa: ANN401 - a router's own output
+    if not isinstance(output, tuple):
+        return None
+    return next((item for item in output if isinstance(item, Tensor) and not item.is_floating_point()), None)

@@ -1,0 +1,149 @@
+"""When the model is looked into, and what the looks give: `ModelMonitors`."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.model_monitors.attention import Heads, heads_of, spectral_entropies
+from trainer_hooks.model_monitors.gradients import module_norms
+from trainer_hooks.model_monitors.routers import RouterWatch
+
+__all__ = ["ModelMonitors"]
+
+UPDATE = "qk/update_spectral_entropy"
+
+
+class ModelMonitors:
+    """Measures attention, expert routing and gradients at every n-th step; give it to a callback or a `LoopWatch`.
+
+        VitalsCallback(model_monitors=ModelMonitors(every=50))
+        LoopWatch(optimizer, monitor, model_monitors=ModelMonitors(model, every=50))
+
+    Between its steps there is no hook on the model. Weights, gradients and random generators are the same with and
+    without it; no collective is added, so that sharded weights and gradients are not observed.
+
+    Args:
+        model: The model; a trainer's callback finds its own.
+        every: Measure at each step whose number is a multiple of this, and at the first.
+        attention: Spectral entropy of query-key products (arXiv 2606.28116).
+        attention_update: That of the first-order term of their change since the first step, ΔW_qᵀ W_k + W_qᵀ ΔW_k,
+            which the source found to move first. Keeps a copy of the projections: for 7 billion weights about 1 GB.
+        routers: Load and entropy of mixture-of-experts routers.
+        gradients: Gradient norm of each module.
+
+    Raises:
+        ConfigurationError: If ``every`` is below 1.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | None = None,
+        *,
+        every: int = 50,
+        attention: bool = True,
+        attention_update: bool = False,
+        routers: bool = True,
+        gradients: bool = True,
+    ) -> None:
+        if every < 1:
+            raise ConfigurationError(f"every must be at least 1, got {every}")
+        self.model = model
+        self._every = every
+        self._attention = attention
+        self._attention_update = attention_update
+        self._watches_routers = routers
+        self._watches_gradients = gradients
+        self._begun_with: list[Heads] = []
+        self._is_first = True
+        self._is_due = False
+        self._routers: RouterWatch | None = None
+        self._norms: dict[str, Tensor] = {}
+
+    def attach(self, model: nn.Module | None = None) -> None:
+        """Take the model to look into, unless it was given before, at the weights that its updates are counted from.
+
+        Raises:
+            ConfigurationError: If there is no model.
+        """
+        model = model or self.model
+        if model is None:
+            raise ConfigurationError("model monitors of a loop need its model; write ModelMonitors(model)")
+        self.model = model
+        self._is_first = True
+        if self._attention_update:
+            self._begun_with = [
+                Heads(heads.query.detach().clone(), heads.key.detach().clone(), heads.size) for heads in heads_of(model)
+            ]
+
+    def begin_step(self, step: int) -> None:
+        """Start to listen, where this step is to be measured."""
+        self.remove()
+        if self.model is None:
+            return
+        self._is_due = self._is_first or step % self._every == 0
+        self._is_first = False
+        if self._is_due and self._watches_routers:
+            self._routers = RouterWatch(self.model)
+
+    def note_gradients(self) -> None:
+        """Measure gradients as they are now; the first call of a step counts."""
+        if self._is_due and self._watches_gradients and not self._norms and self.model is not None:
+            self._norms = module_norms(self.model)
+
+    def end_step(self) -> dict[str, float]:
+        """Give the step's signals, weights as they are now, and stop to listen; one copy off the device."""
+        if not self._is_due or self.model is None:
+            return {}
+        found = {f"grad/norm/{module}": norm for module, norm in self._norms.items()}
+        if self._routers is not None:
+            found |= self._routers.signals()
+        found |= self._attention_signals(self.model)
+        self.remove()
+        if not found:
+            return {}
+        device = next(iter(found.values())).device
+        numbers = torch.stack([value.detach().float().to(device) for value in found.values()]).tolist()
+        signals = dict(zip(found, numbers, strict=True))
+        if math.isnan(signals.get(UPDATE, 0.0)):
+            # No head has moved: there is no update to speak of. Weights of NaN show in the product itself.
+            del signals[UPDATE]
+        return signals
+
+    def remove(self) -> None:
+        """Take every hook off the model; safe to call twice."""
+        if self._routers is not None:
+            self._routers.remove()
+        self._routers, self._is_due, self._norms = None, False, {}
+
+    def _attention_signals(self, model: nn.Module) -> dict[str, Tensor]:
+        signals: dict[str, Tensor] = {}
+        if self._attention:
+            entropies = [spectral_entropies(*heads.split()) for heads in heads_of(model)]
+            if entropies:
+                together = torch.cat([found.to(entropies[0].device) for found in entropies])
+                signals = {"qk/spectral_entropy": together.mean(), "qk/spectral_entropy_min": together.min()}
+        if self._begun_with:
+            changes = [
+                _update_entropies(begun, now) for begun, now in zip(self._begun_with, heads_of(model), strict=True)
+            ]
+            moved = torch.cat([found.to(changes[0].device) for found in changes])
+            signals[UPDATE] = moved.nanmean()
+        return signals
+
+
+def _update_entropies(begun: Heads, now: Heads) -> Tensor:
+    """Give the spectral entropies of ΔW_qᵀ W_k + W_qᵀ ΔW_k, as the one product [ΔW_q; W_q]ᵀ [W_k; ΔW_k]."""
+    (query, key), (moved_query, moved_key) = begun.split(), now.split()
+    change_query, change_key = moved_query - query, moved_key - key
+    # The entropy does not know scale, and small changes beside large weights would drown in rounding.
+    size = torch.maximum(_norms(change_query) / _norms(query), _norms(change_key) / _norms(key))
+    left = torch.cat([change_query / size, query], dim=1)
+    right = torch.cat([key, change_key / size], dim=1)
+    return torch.where(size.flatten() > 0, spectral_entropies(left, right), torch.nan)
+
+
+def _norms(matrices: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True)
+    return norms
