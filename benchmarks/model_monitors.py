@@ -8,6 +8,7 @@ share of training that is at every 50th step. Both fall with more tokens a step,
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config, Qwen2ForCausalLM
@@ -16,7 +17,7 @@ from trainer_hooks.model_monitors import ModelMonitors
 
 STEPS = 3
 EVERY = 50
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": 2048,
     "hidden_size": 512,
     "intermediate_size": 1024,
