@@ -2,7 +2,8 @@
 
 CollectorError                      500
 ├── MalformedBody                   400  neither msgpack nor JSON, truncated, or not what its encoding says
-├── UnknownRun, UnknownPath         404
+├── UnknownRun, UnknownAlert        404
+├── UnknownPath                     404
 ├── MethodNotAllowed                405
 ├── BodyTooLarge                    413  before or after decompression
 ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
@@ -46,6 +47,7 @@ __all__ = [
     "SummaryConflict",
     "TooManySignals",
     "Unavailable",
+    "UnknownAlert",
     "UnknownPath",
     "UnknownRun",
     "UnsupportedMediaType",
@@ -70,6 +72,12 @@ class MalformedBody(CollectorError):
 
 class UnknownRun(CollectorError):
     """No run has this id."""
+
+    status = 404
+
+
+class UnknownAlert(CollectorError):
+    """No alert has this id."""
 
     status = 404
 

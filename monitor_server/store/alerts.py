@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from monitor_server.store.tables import alerts, runs
 from trainer_hooks.wire import spell_non_finite
 
-__all__ = ["Alert", "Alerts"]
+__all__ = ["Alert", "Alerts", "alert_of"]
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
@@ -19,6 +19,8 @@ _FIRING = (
     .where(alerts.c.run_id == bindparam("run"), alerts.c.state == "firing")
     .order_by(alerts.c.number)
 )
+
+_VIEW = select(alerts, runs.c.name.label("run"), runs.c.project).join(runs, runs.c.id == alerts.c.run_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,7 @@ class Alerts:
 
     def firing(self, run_id: str) -> list[Alert]:
         """Give the alerts that fire on a run, the oldest first."""
-        return [_alert(row) for row in self._connection.execute(_FIRING, {"run": run_id}).mappings()]
+        return [alert_of(row) for row in self._connection.execute(_FIRING, {"run": run_id}).mappings()]
 
     def add(self, alert: Alert) -> None:
         """Write a new alert."""
@@ -56,6 +58,11 @@ class Alerts:
     def save(self, alert: Alert) -> None:
         """Write an alert back."""
         self._connection.execute(update(alerts).where(alerts.c.id == alert.id), _values(alert))
+
+    def view(self, alert_id: str) -> dict[str, Any] | None:
+        """Give one alert with its run's name and project, or None."""
+        row = self._connection.execute(_VIEW.where(alerts.c.id == alert_id)).mappings().one_or_none()
+        return None if row is None else {str(name): value for name, value in row.items()}
 
     def page(
         self,
@@ -67,12 +74,7 @@ class Alerts:
         severity: str | None = None,
     ) -> list[dict[str, Any]]:
         """Give alerts with their run's name and project, the newest first, before the one numbered ``before``."""
-        query = (
-            select(alerts, runs.c.name.label("run"), runs.c.project)
-            .join(runs, runs.c.id == alerts.c.run_id)
-            .order_by(alerts.c.number.desc())
-            .limit(limit)
-        )
+        query = _VIEW.order_by(alerts.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(alerts.c.number < before)
         for column, wanted in ((alerts.c.run_id, run_id), (alerts.c.state, state), (alerts.c.severity, severity)):
@@ -86,5 +88,7 @@ def _values(alert: Alert) -> Mapping[str, Any]:
     return asdict(alert) | {"evidence": json.dumps(spell_non_finite(alert.evidence), default=str).encode()}
 
 
-def _alert(row: RowMapping) -> Alert:
-    return Alert(**{**row, "evidence": json.loads(row["evidence"])})
+def alert_of(row: Mapping[Any, Any]) -> Alert:
+    """Make an alert from a row that has its columns, among others."""
+    fields = {name: row[name] for name in Alert.__slots__}
+    return Alert(**fields | {"evidence": json.loads(row["evidence"])})

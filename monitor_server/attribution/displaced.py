@@ -1,0 +1,98 @@
+"""Which sampled responses, tokens and actions carry the displacement."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from monitor_server.attribution.sampled import Sampled
+
+__all__ = ["Measure", "SampledAction", "Token", "displaced", "sampled_actions", "tokens"]
+
+Measure = Literal["displacement", "likelihood"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token id over all displaced responses: how much of their fall it carries.
+
+    Attributes:
+        token_id: The id.
+        text: Its text, where texts are sent.
+        count: How often it fell.
+        fall: Σ of its falls, nats, ≤ 0.
+        share: ``fall`` over that of all tokens.
+    """
+
+    token_id: int
+    text: str | None
+    count: int
+    fall: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledAction:
+    """The first, second, ... action over sampled correct responses: mean displacement a token, nats."""
+
+    action: int
+    mean: float
+    tokens: int
+
+
+def displaced(responses: Sequence[Sampled], *, most: int) -> tuple[Measure | None, list[Sampled]]:
+    """Give the responses that fell most, and by which measure.
+
+    Correct ones by their mean displacement; where none of them fell, incorrect ones. Where displacement was not
+    observed, the correct ones of the lowest mean likelihood; None where nothing was sampled.
+    """
+    fell = [r for r in responses if r.mean_displacement is not None and r.mean_displacement < 0]
+    if fell:
+        ranked = sorted(fell, key=lambda r: (not r.correct, r.mean_displacement))
+        leading = [r for r in ranked if r.correct == ranked[0].correct]
+        return "displacement", leading[:most]
+    if any(r.mean_displacement is not None for r in responses):
+        return "displacement", []
+    known = [r for r in responses if r.correct and not math.isnan(r.logprob)]
+    return ("likelihood" if responses else None), sorted(known, key=lambda r: r.mean_logprob)[:most]
+
+
+def tokens(responses: Sequence[Sampled], *, most: int) -> list[Token]:
+    """Give the token ids that fell furthest, summed over these responses."""
+    falls: defaultdict[int, list[float]] = defaultdict(list)
+    texts: dict[int, str] = {}
+    for response in responses:
+        if response.displacements is None or response.token_ids is None:
+            continue
+        for place, change in zip(response.spoken.tolist(), response.displacements.tolist(), strict=True):
+            if math.isfinite(change) and change < 0:
+                number = int(response.token_ids[place])
+                falls[number].append(change)
+                if response.pieces is not None:
+                    texts[number] = response.pieces[place]
+    whole = sum(map(sum, falls.values()))
+    ranked = sorted(falls.items(), key=lambda item: sum(item[1]))[:most]
+    return [
+        Token(token_id=number, text=texts.get(number), count=len(own), fall=sum(own), share=sum(own) / whole)
+        for number, own in ranked
+    ]
+
+
+def sampled_actions(responses: Sequence[Sampled]) -> list[SampledAction]:
+    """Give the mean displacement of each action over the correct responses in which it was kept."""
+    sums: defaultdict[int, list[float]] = defaultdict(list)
+    for response in responses:
+        if not response.correct or response.displacements is None:
+            continue
+        known = np.isfinite(response.displacements)
+        for action in range(len(response.actions)):
+            own = response.displacements[known & (response.action_of == action)].astype(np.float64)
+            sums[action] += own.tolist()
+    return [
+        SampledAction(action=action, mean=sum(own) / len(own), tokens=len(own))
+        for action, own in sorted(sums.items())
+        if own
+    ]

@@ -1,0 +1,119 @@
+"""Puts the explanation of one alert together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from monitor_server.attribution.actions import ActionChange, action_changes, crossing
+from monitor_server.attribution.displaced import Measure, SampledAction, Token, displaced, sampled_actions, tokens
+from monitor_server.attribution.onsets import Moved, Signal, moved_signals
+from monitor_server.attribution.remedies import Remedy, remedies
+from monitor_server.attribution.resemblance import Resembling, resembling
+from monitor_server.attribution.sampled import Sampled
+
+__all__ = ["Explanation", "NotObserved", "explain"]
+
+MOST_RESPONSES = 5
+MOST_TOKENS = 12
+STEPS_BEFORE = 8  # of the alert: the responses that carry it are sampled while it happens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotObserved:
+    """Something that could not be told, and what it would take."""
+
+    what: str
+    needs: str
+
+
+LIKELIHOOD, PAIRED, BY_ACTION, RESPONSES, DISPLACEMENT, TOKENS, GROUPS = (
+    NotObserved(what=what, needs=needs)
+    for what, needs in (
+        ("likelihood of correct responses", "rollouts: log-probabilities, masks and rewards"),
+        ("paired entropy change", "re-scoring the same contexts before and after an update"),
+        ("likelihood by action", "rollouts with more than one action"),
+        ("responses and tokens", "rollouts with token ids, and RLVITALS_RESPONSES above 0 in the trainer"),
+        ("displacement of responses", "old_logprobs in the rollouts, and more than one update a rollout"),
+        ("which tokens", "token_ids in the rollouts; a redaction that changes a text keeps them back"),
+        ("which incorrect responses resemble them", "group_ids in the rollouts"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an alert fires, as far as it was observed.
+
+    Attributes:
+        moved: The signals that had departed, the first to move first.
+        actions: Change of each action's likelihood over correct responses, from signals.
+        crossed_step: From where on the first action is less likely than the second; None if it is not.
+        sampled_actions: Displacement of each action over sampled correct responses.
+        measure: By what the responses lead: their displacement, or only their likelihood.
+        displaced: The responses that lead, the worst first.
+        tokens: The token ids that carry the fall of ``displaced``.
+        resembling: Incorrect responses that resemble them.
+        remedies: What helps, each with its source.
+        not_observed: What is missing here.
+    """
+
+    moved: list[Moved]
+    actions: list[ActionChange]
+    crossed_step: int | None
+    sampled_actions: list[SampledAction]
+    measure: Measure | None
+    displaced: list[Sampled]
+    tokens: list[Token]
+    resembling: list[Resembling]
+    remedies: list[Remedy]
+    not_observed: list[NotObserved]
+
+
+def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], responses: Sequence[Sampled]) -> Explanation:
+    """Explain an alert.
+
+    Args:
+        kind: The alert's kind.
+        opened_step: The step at which it opened; what came later is not read.
+        signals: Each signal's steps, ascending, and values.
+        responses: Sampled responses; those of the last 8 steps before the alert are read, or else of the newest
+            step before.
+    """
+    moved = moved_signals(signals, opened_step=opened_step)
+    onset = moved[0].onset[0] if moved else opened_step
+    actions = action_changes(signals, onset_step=onset, opened_step=opened_step)
+    before = [response for response in responses if response.step <= opened_step]
+    newest = max((response.step for response in before), default=opened_step)
+    near = [response for response in before if response.step > min(newest - 1, opened_step - STEPS_BEFORE)]
+    measure, leading = displaced(near, most=MOST_RESPONSES)
+    alike = resembling(leading, near, most=MOST_RESPONSES)
+    first_leads = len(actions) > 1 and actions[0].change < min(0.0, actions[1].change)
+    observed = {name for name, is_seen in (("resembling", bool(alike)), ("first action", first_leads)) if is_seen}
+    return Explanation(
+        moved=moved,
+        actions=actions,
+        crossed_step=crossing(signals, opened_step=opened_step),
+        sampled_actions=sampled_actions(near),
+        measure=measure,
+        displaced=leading,
+        tokens=tokens(leading, most=MOST_TOKENS),
+        resembling=alike,
+        remedies=remedies(kind, observed=frozenset(observed)),
+        not_observed=_not_observed(signals, near, measure, leading),
+    )
+
+
+def _not_observed(
+    signals: Mapping[str, Signal], near: Sequence[Sampled], measure: Measure | None, leading: Sequence[Sampled]
+) -> list[NotObserved]:
+    """Say what is missing, the most telling first; a part that was observed and found nothing is not missing."""
+    seen = {name for name, (steps, _) in signals.items() if len(steps)}
+    gaps = (
+        ("likelihood/correct" not in seen, LIKELIHOOD),
+        ("entropy/paired_delta" not in seen, PAIRED),
+        ("likelihood/action1" not in seen, BY_ACTION),
+        (not near, RESPONSES),
+        (measure == "likelihood", DISPLACEMENT),
+        (any(response.token_ids is None for response in leading), TOKENS),
+        (any(response.group is None for response in leading), GROUPS),
+    )
+    return [gap for is_missing, gap in gaps if is_missing]

@@ -1,0 +1,124 @@
+"""What the literature, or an experiment of ours, gives against each kind of alert, with its source. Declarations only.
+
+A source is a paper, a thread of the field, or a page of this repository; what nobody has measured says so.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["REMEDIES", "Remedy", "remedies"]
+
+LLD: Final = "arXiv 2512.04220"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One change to make.
+
+    Attributes:
+        change: What to change.
+        how: How, and what it needs.
+        source: Who found it to help, or where we measured it.
+        kinds: The alerts that it answers.
+        needs: What must have been observed for it to be named: "resembling", "first action", or nothing.
+    """
+
+    change: str
+    how: str
+    source: str
+    kinds: frozenset[str]
+    needs: str | None = None
+
+
+def _kinds(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+SPIRAL: Final = _kinds("likelihood_drift", "death_spiral", "run_collapsed", "entropy_explosion")
+
+REMEDIES: Final = (
+    Remedy(
+        change="Go back to a checkpoint from before the onset",
+        how="Going on unchanged repeats it: change one of the things below as well.",
+        source="docs/alerts.md, GRPODeathSpiral",
+        kinds=_kinds("death_spiral", "run_collapsed", "non_finite", "entropy_collapse"),
+    ),
+    Remedy(
+        change="Add LLDS with λ = 0.1",
+        how="It penalises a fall of ln π on responses with A ≥ 0, from the second update of a rollout on; with one "
+        "update a rollout it does nothing. LLDSGRPOTrainer in TRL, the llds policy loss in verl.",
+        source=f"{LLD}, eq. 5 to 7 and Fig. 8: λ 0 dies near step 200, 0.01 near 220, 0.1 trains on. On our small "
+        "trainer it postpones and does not cure (docs/experiments/README.md)",
+        kinds=SPIRAL,
+    ),
+    Remedy(
+        change="Gate LLDS by action",
+        how='gate="action": only actions whose own likelihood fell are held.',
+        source=f"{LLD} v2, whose authors report it as the better gate",
+        kinds=SPIRAL,
+        needs="first action",
+    ),
+    Remedy(
+        change="Scale down the negative advantage of tokens that resemble correct responses (NTHR)",
+        how="nthr_scales in trainer_hooks.losses; needs hidden states.",
+        source='"On the Effect of Negative Gradient in Group Relative Deep Reinforcement Optimization" (May 2025)',
+        kinds=SPIRAL,
+        needs="resembling",
+    ),
+    Remedy(
+        change="Lower the learning rate",
+        how="Halve it, or end its climb; the warning stage is reversible.",
+        source="Search-R1 issue 88: its author finds a low learning rate safer; in our prototype 4e-4 lived in 3 of 3 "
+        "runs where 9e-4 died in 5 of 5",
+        kinds=SPIRAL
+        | _kinds("gradient_explosion", "loss_explosion", "clip_surge", "off_policy_blowup", "kl_runaway", "non_finite"),
+    ),
+    Remedy(
+        change="Add a KL term to the reference",
+        how="0.01 is a start.",
+        source="docs/experiments/README.md: on our trainer KL 0.01 moved a collapse from step 70 to 122, one seed",
+        kinds=SPIRAL | _kinds("kl_runaway"),
+    ),
+    Remedy(
+        change="Leave out responses with void turns",
+        how="Turns that hold neither a tool call nor an answer: take the whole response out of the update.",
+        source="SimpleTIR, arXiv 2509.02479",
+        kinds=_kinds("death_spiral", "gradient_explosion", "entropy_explosion", "tool_use_collapse"),
+    ),
+    Remedy(
+        change="Mask the answer in LLDS (LLDS-MA)",
+        how="The penalty leaves answer tokens out, so that searching is kept likely and answering early is not.",
+        source=f"{LLD}, eq. 6 and Fig. 9: valid searches a question rise above 2, from 1 under LLDS",
+        kinds=_kinds("tool_use_collapse"),
+    ),
+    Remedy(
+        change="Raise the upper clip alone (clip-higher)",
+        how="ε_low 0.2, ε_high 0.28: unlikely tokens may grow.",
+        source="DAPO, arXiv 2503.14476",
+        kinds=_kinds("entropy_collapse"),
+    ),
+    Remedy(
+        change="Sample on until groups differ (dynamic sampling)",
+        how="Groups that are all right or all wrong carry no gradient.",
+        source="DAPO, arXiv 2503.14476; the early share of such groups explains 62 % of the variance of final scores "
+        "in arXiv 2605.21125",
+        kinds=_kinds("reward_signal_dead"),
+    ),
+    Remedy(
+        change="Correct for the sampler: truncated importance sampling, the same precision on both sides",
+        how="Weight by min(π_trainer / π_sampler, a bound); sample afresh more often.",
+        source='Liu and Li, "When Speed Kills Stability" (2025)',
+        kinds=_kinds("sampler_mismatch", "mismatch_growth"),
+    ),
+    Remedy(
+        change="Fewer updates a rollout, fresher samples",
+        how="The ratio's tail grows with each update on the same rollout.",
+        source="VCPO, arXiv 2602.17616: collapse is predicted by the effective sample size",
+        kinds=_kinds("off_policy_blowup", "clip_surge"),
+    ),
+)
+
+
+def remedies(kind: str, *, observed: frozenset[str] = frozenset()) -> list[Remedy]:
+    """Give the remedies for a kind of alert; those that need an observation only where it was made."""
+    return [r for r in REMEDIES if kind in r.kinds and (r.needs is None or r.needs in observed)]

@@ -1,0 +1,79 @@
+"""Which incorrect responses resemble the displaced correct ones.
+
+By arXiv 2512.04220 (Theorem A.1, eq. 8 and 9) what pushes a correct response down is incorrect responses of its group
+whose prefixes look alike to the model: the inner product of hidden states. Hidden states do not travel; this measures
+what they come from, equal tokens, and says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor_server.attribution.sampled import Sampled
+
+__all__ = ["Resembling", "resembling"]
+
+GRAM = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resembling:
+    """An incorrect response beside a displaced correct one of its group.
+
+    Attributes:
+        response: Its id.
+        displaced: The id of the correct one.
+        shared_prefix: Tokens equal from the first action token on, feedback included.
+        prefix_share: The same, over the shorter of the two.
+        overlap: Share of its distinct 4-grams, within actions, that the correct one has too; 0 where it has none.
+        resemblance: Mean of ``prefix_share`` and ``overlap``, in [0, 1].
+    """
+
+    response: str
+    displaced: str
+    shared_prefix: int
+    prefix_share: float
+    overlap: float
+    resemblance: float
+
+
+def resembling(displaced: Sequence[Sampled], others: Sequence[Sampled], *, most: int) -> list[Resembling]:
+    """Give the incorrect ``others`` of the same group as a displaced correct response, the most alike first."""
+    pairs = [
+        _compared(wrong, right)
+        for right in displaced
+        for wrong in others
+        if right.correct and not wrong.correct and right.group is not None and right.group == wrong.group
+    ]
+    found = sorted((pair for pair in pairs if pair is not None), key=lambda pair: -pair.resemblance)
+    return found[:most]
+
+
+def _compared(wrong: Sampled, right: Sampled) -> Resembling | None:
+    if wrong.token_ids is None or right.token_ids is None:
+        return None
+    both = min(len(wrong.token_ids), len(right.token_ids))
+    differs = np.flatnonzero(wrong.token_ids[:both] != right.token_ids[:both])
+    prefix = int(differs[0]) if differs.size else both
+    own, held = _grams(wrong), _grams(right)
+    overlap = len(own & held) / len(own) if own else 0.0
+    share = prefix / both if both else 0.0
+    return Resembling(
+        response=wrong.id,
+        displaced=right.id,
+        shared_prefix=prefix,
+        prefix_share=share,
+        overlap=overlap,
+        resemblance=(share + overlap) / 2,
+    )
+
+
+def _grams(response: Sampled) -> set[tuple[int, ...]]:
+    """Give the distinct 4-grams of a response; none spans feedback."""
+    ids = [] if response.token_ids is None else response.token_ids.tolist()
+    return {
+        tuple(ids[start : start + GRAM])
+        for first, after in response.actions.tolist()
+        for start in range(first, after - GRAM + 1)
+    }

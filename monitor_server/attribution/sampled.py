@@ -1,0 +1,63 @@
+"""A sampled response as attribution reads it. Computes only what several of its parts need."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Sampled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """One sampled response of T tokens, N of them action tokens, in A actions.
+
+    Attributes:
+        id: Its id in the store.
+        step: Optimiser step.
+        group: Equal for responses of one step to the same prompt; None where the trainer does not say.
+        correct: Whether it counts as correct.
+        length: Action tokens of the whole response, of which N were kept.
+        logprob: Σ ln π_θ over the whole, nats.
+        displacement: Σ (ln π_θ − ln π_old) over the whole, nats; None where it is not observed.
+        actions: First place and place after the last of each action, ``(A, 2)``.
+        logprobs: ln π_θ of the action tokens, ``(N,)``.
+        displacements: Displacement of the action tokens, ``(N,)``.
+        token_ids: All T tokens, feedback too.
+        pieces: Their texts.
+    """
+
+    id: str
+    step: int
+    group: tuple[int, ...] | None
+    correct: bool
+    length: int
+    logprob: float
+    displacement: float | None
+    actions: NDArray[np.integer]
+    logprobs: NDArray[np.floating]
+    displacements: NDArray[np.floating] | None
+    token_ids: NDArray[np.integer] | None
+    pieces: Sequence[str] | None = None
+
+    @cached_property
+    def spoken(self) -> NDArray[np.intp]:
+        """Places of the action tokens among the T tokens, ``(N,)``."""
+        return np.concatenate([np.arange(first, after) for first, after in self.actions]).astype(np.intp)
+
+    @cached_property
+    def action_of(self) -> NDArray[np.intp]:
+        """Action of each action token, from 0, ``(N,)``."""
+        return np.repeat(np.arange(len(self.actions)), self.actions[:, 1] - self.actions[:, 0])
+
+    @property
+    def mean_displacement(self) -> float | None:
+        """Displacement an action token, over the whole response."""
+        return None if self.displacement is None else self.displacement / max(1, self.length)
+
+    @property
+    def mean_logprob(self) -> float:
+        """Log-probability an action token, over the whole response."""
+        return self.logprob / max(1, self.length)

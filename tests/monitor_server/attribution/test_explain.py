@@ -1,0 +1,178 @@
+"""Actions, responses, tokens, resemblance and remedies: by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor_server.attribution.actions import action_changes, crossing
+from monitor_server.attribution.displaced import displaced, sampled_actions, tokens
+from monitor_server.attribution.explain import explain
+from monitor_server.attribution.remedies import REMEDIES, remedies
+from monitor_server.attribution.resemblance import resembling
+from monitor_server.attribution.sampled import Sampled
+from monitor_server.detection.registry import DETECTORS
+
+
+def sampled(name, ids, *, changes=None, correct=True, actions=None, **given_):
+    """Give a response whose tokens are all of one action, unless told otherwise."""
+    places = np.array(actions or [[0, len(ids)]])
+    count = int((places[:, 1] - places[:, 0]).sum())
+    held = None if changes is None else np.array(changes, dtype=np.float64)
+    fields = {"step": 10, "group": (1,), "logprob": -1.0, "length": count} | given_
+    return Sampled(
+        id=name,
+        correct=correct,
+        actions=places,
+        logprobs=np.full(count, -0.5),
+        displacements=held,
+        displacement=None if held is None else float(held.sum()),
+        token_ids=np.array(ids),
+        **fields,
+    )
+
+
+def test_correct_responses_that_fell_lead_by_their_mean():
+    """−0.3 over 3 tokens is −0.1 a token; −0.2 over 1 is −0.2, and leads; the wrong one that fell more comes not."""
+    responses = [
+        sampled("long", [1, 2, 3], changes=[-0.1] * 3),
+        sampled("short", [1], changes=[-0.2]),
+        sampled("wrong", [1], changes=[-9.0], correct=False),
+        sampled("rose", [1], changes=[0.2]),
+    ]
+    assert [r.id for r in displaced(responses, most=5)[1]] == ["short", "long"]
+    assert [r.id for r in displaced(responses[2:], most=5)[1]] == ["wrong"]
+    assert displaced(responses[3:], most=5) == ("displacement", [])
+
+
+def test_without_displacement_the_least_likely_correct_ones_lead():
+    """And it is said that it is by likelihood."""
+    responses = [
+        sampled("likely", [1, 2], logprob=-1.0),
+        sampled("unlikely", [1], logprob=-3.0),
+        sampled("wrong", [1], logprob=-9.0, correct=False),
+    ]
+    measure, leading = displaced(responses, most=1)
+    assert (measure, [r.id for r in leading]) == ("likelihood", ["unlikely"])
+    assert displaced([], most=1) == (None, [])
+
+
+def test_tokens_are_summed_over_responses_and_feedback_is_left_out():
+    """Id 7 falls by 0.1 + 0.3, id 8 by 0.1, of 0.5 in all; 9 rose, 5 is feedback, NaN says nothing."""
+    responses = [
+        sampled("a", [7, 8, 5, 9], changes=[-0.1, -0.1, 0.2], actions=[[0, 2], [3, 4]], pieces=["x", "y", "f", "z"]),
+        sampled("b", [7, 8], changes=[-0.3, np.nan]),
+    ]
+    first, second = tokens(responses, most=5)
+    assert (first.token_id, first.text, first.count) == (7, "x", 2)
+    assert (first.fall, first.share) == (pytest.approx(-0.4), pytest.approx(0.8))
+    assert (second.token_id, second.share) == (8, pytest.approx(0.2))
+
+
+def test_actions_of_samples_are_averaged_over_tokens_of_correct_responses():
+    """First action: −0.1, −0.3 and 0.1 make −0.1; second: 0.4."""
+    responses = [
+        sampled("a", [1, 2, 0, 3], changes=[-0.1, -0.3, 0.4], actions=[[0, 2], [3, 4]]),
+        sampled("b", [1], changes=[0.1]),
+        sampled("wrong", [1], changes=[-9.0], correct=False),
+    ]
+    first, second = sampled_actions(responses)
+    assert (first.action, first.mean, first.tokens) == (0, pytest.approx(-0.1), 3)
+    assert (second.action, second.mean, second.tokens) == (1, pytest.approx(0.4), 1)
+
+
+def test_resemblance_is_the_mean_of_prefix_and_overlap():
+    """Right 1 2 3 4 5 6, wrong 1 2 3 4 9: 4 of 5 tokens of prefix; 4-grams 1234 of (1234, 2349): 1 of 2."""
+    right = sampled("right", [1, 2, 3, 4, 5, 6], changes=[-0.1] * 6)
+    wrong = sampled("wrong", [1, 2, 3, 4, 9], correct=False)
+    stranger = sampled("stranger", [1, 2, 3, 4, 5], correct=False, group=(2,))
+    brother = sampled("brother", [1, 2, 3, 4, 5, 6])
+    far = sampled("far", [8, 8, 8], correct=False)
+    first, second = resembling([right], [right, far, wrong, stranger, brother], most=5)
+    assert (first.response, first.displaced, first.shared_prefix) == ("wrong", "right", 4)
+    assert (first.prefix_share, first.overlap, first.resemblance) == (0.8, 0.5, pytest.approx(0.65))
+    assert (second.response, second.resemblance) == ("far", 0.0)
+
+
+def test_four_grams_do_not_span_feedback():
+    """Two actions of two tokens have none, whatever stands between."""
+    right = sampled("right", [1, 2, 3, 4, 5], changes=[-0.1] * 5)
+    wrong = sampled("wrong", [1, 2, 3, 4, 5], actions=[[0, 2], [3, 5]], correct=False)
+    (pair,) = resembling([right], [wrong], most=1)
+    assert (pair.prefix_share, pair.overlap) == (1.0, 0.0)
+
+
+def test_the_first_action_falls_below_the_second():
+    """−0.1 and −0.2 before step 10; then the first is −0.4: it changed by −0.3 and crossed within three rows."""
+    steps = np.arange(20)
+    signals = {
+        "likelihood/action0": (steps, np.where(steps < 10, -0.1, -0.4)),
+        "likelihood/action1": (steps, np.full(20, -0.2)),
+    }
+    first, second = action_changes(signals, onset_step=10, opened_step=19)
+    assert (first.before, first.at_alert, first.change) == (-0.1, -0.4, pytest.approx(-0.3))
+    assert second.change == 0.0
+    # The median of three rows falls below from rows 9 to 11 on.
+    assert crossing(signals, opened_step=19) == 11
+    assert crossing(signals, opened_step=9) is None
+
+
+def test_only_the_steps_around_the_alert_are_read():
+    """Eight steps before it, none after; of a sampling that is rarer the newest step before."""
+    responses = [sampled(str(step), [1], changes=[-0.1], step=step) for step in range(30)]
+    found = explain(kind="death_spiral", opened_step=20, signals={}, responses=responses)
+    assert {r.step for r in found.displaced} <= set(range(13, 21))
+    found = explain(kind="death_spiral", opened_step=90, signals={}, responses=responses)
+    assert [r.step for r in found.displaced] == [29]
+
+
+def test_what_is_missing_is_named():
+    """Nothing at all: no part pretends to be well."""
+    found = explain(kind="reward_fall", opened_step=5, signals={}, responses=[])
+    assert (found.moved, found.measure, found.displaced) == ([], None, [])
+    missing = [gap.what for gap in found.not_observed]
+    assert missing[:2] == ["likelihood of correct responses", "paired entropy change"]
+    assert "responses and tokens" in missing
+    bare = sampled("bare", [1], changes=[-0.1], group=None)
+    found = explain(kind="reward_fall", opened_step=10, signals={}, responses=[bare])
+    assert "which incorrect responses resemble them" in [gap.what for gap in found.not_observed]
+
+
+def test_remedies_answer_known_kinds_and_each_has_a_source():
+    """No remedy is for an alert that nobody raises; some wait for an observation."""
+    kinds = {detector.kind for detector in DETECTORS.values()}
+    for remedy in REMEDIES:
+        assert remedy.kinds <= kinds
+        assert remedy.source
+    plain = [remedy.change for remedy in remedies("death_spiral")]
+    seen = [remedy.change for remedy in remedies("death_spiral", observed=frozenset({"resembling"}))]
+    assert any("LLDS" in change for change in plain)
+    assert [change for change in seen if change not in plain] == [
+        "Scale down the negative advantage of tokens that resemble correct responses (NTHR)"
+    ]
+    assert remedies("trainer_lost") == []
+
+
+numbers = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@given(
+    st.lists(
+        st.builds(
+            lambda ids, change, correct, logprob, group: sampled(
+                "r", ids, changes=[change] * len(ids), correct=correct, logprob=logprob, group=group
+            ),
+            st.lists(st.integers(0, 3), min_size=1, max_size=6),
+            numbers,
+            st.booleans(),
+            numbers,
+            st.none() | st.tuples(st.integers(0, 1)),
+        ),
+        max_size=6,
+    )
+)
+def test_any_responses_are_explained(responses):
+    """Whatever they hold: no exception, and shares and resemblances stay within [0, 1]."""
+    found = explain(kind="death_spiral", opened_step=10, signals={}, responses=responses)
+    assert all(0 <= token.share <= 1.000001 for token in found.tokens)
+    assert all(0 <= pair.resemblance <= 1 for pair in found.resembling)

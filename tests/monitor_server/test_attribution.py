@@ -1,0 +1,60 @@
+"""An alert's attribution over the API."""
+
+import pytest
+
+from tests.live import eventually
+from tests.monitor_server.test_responses import array, response
+
+
+@pytest.fixture
+def explained(start_collector, scripted):
+    """A collector with a run of 40 steps whose entropy rises from step 30 on and that is paged at 36."""
+    live = start_collector(engine=scripted)
+    right = {
+        "group": 3,
+        "displacement": -0.6,
+        "displacements": array([-0.5, -0.1, 0.0], "float16"),
+        "pieces": ["<think>", "so", " tool", "!"],
+    }
+    for step in range(40):
+        record = {
+            "step": step,
+            "scalars": {"page": float(step == 36), "entropy/mean": 0.3 if step < 30 else 0.9, "grad/norm": 1.0},
+            "responses": [
+                response(**right),
+                response(correct=False, reward=0.0, group=3, token_ids=array([7, 8, 9, 5], "int32")),
+            ],
+        }
+        live.send(run="r", records=[record])
+    (alert,) = eventually(lambda: live.get("/alerts")["items"])
+    return live, alert
+
+
+def test_an_alert_is_given_alone(explained):
+    """By its id, as in the list."""
+    live, alert = explained
+    assert live.get(f"/alerts/{alert['id']}") == alert
+
+
+def test_an_alert_is_explained(explained):
+    """What moved, which response and token lead, which wrong one resembles it, and what was not observed."""
+    live, alert = explained
+    told = live.get(f"/alerts/{alert['id']}/attribution")
+    assert [(m["signal"], m["direction"], m["onset"]) for m in told["moved"]] == [("entropy/mean", "rise", [30, 31])]
+    assert told["measure"] == "displacement"
+    by_id = {item["id"]: item for item in told["responses"]}
+    first = by_id[told["displaced"][0]]
+    assert (first["correct"], first["displacement"]) == (True, -0.6)
+    assert (told["tokens"][0]["token_id"], told["tokens"][0]["text"]) == (7, "<think>")
+    pair = told["resembling"][0]
+    assert by_id[pair["response"]]["correct"] is False
+    assert (pair["shared_prefix"], pair["prefix_share"]) == (3, 0.75)
+    assert all(item["step"] <= alert["opened_step"] for item in told["responses"])
+    assert "paired entropy change" in [gap["what"] for gap in told["not_observed"]]
+
+
+def test_an_unknown_alert_is_told(collector):
+    """404 for both questions."""
+    for path in ("alerts/nobody", "alerts/nobody/attribution"):
+        answer = collector.pool.request("GET", f"{collector.url}/api/v1/{path}")
+        assert (answer.status, answer.json()["error"]) == (404, "UnknownAlert")
