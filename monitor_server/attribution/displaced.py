@@ -12,6 +12,8 @@ from monitor_server.attribution.sampled import Sampled
 
 __all__ = ["Measure", "SampledAction", "Token", "displaced", "sampled_actions", "tokens"]
 
+LARGEST = 1e100  # beyond it sums overflow; such a number is no measurement
+
 Measure = Literal["displacement", "likelihood"]
 
 
@@ -68,7 +70,7 @@ def tokens(responses: Sequence[Sampled], *, most: int) -> list[Token]:
         if response.displacements is None or response.token_ids is None:
             continue
         for place, change in zip(response.spoken.tolist(), response.displacements.tolist(), strict=True):
-            if math.isfinite(change) and change < 0:
+            if -LARGEST < change < 0:
                 number = int(response.token_ids[place])
                 falls[number].append(change)
                 if response.pieces is not None:

@@ -63,7 +63,8 @@ def moved_signals(signals: Mapping[str, Signal], *, opened_step: int) -> list[Mo
     3 σ and by as much as matters. It began between the last row with S = 0 and the first row from which the median of
     3 rows stays beyond both. A signal whose newest value is NaN or infinite moved when it became so.
 
-    The order is that of the latest possible beginnings: a trough is blurred, standing clear of it is not.
+    The order is that of the latest possible beginnings: where a best level ends is blurred, standing clear of it is
+    not.
     """
     found = [
         moved

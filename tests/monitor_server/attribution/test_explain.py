@@ -26,7 +26,7 @@ def sampled(name, ids, *, changes=None, correct=True, actions=None, **given_):
         actions=places,
         logprobs=np.full(count, -0.5),
         displacements=held,
-        displacement=None if held is None else float(held.sum()),
+        displacement=None if changes is None else sum(changes),
         token_ids=np.array(ids),
         **fields,
     )
