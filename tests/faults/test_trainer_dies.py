@@ -1,32 +1,16 @@
-import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
+from tests.bad_collectors import nobody_answers, nobody_listens
 from tests.live import eventually
 
 STEPS = 600
 PROMISED_SECONDS = 1.0
-
-
-@contextlib.contextmanager
-def nobody_listens():
-    """Give the address of a port on which nothing listens."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{unused.getsockname()[1]}"
-
-
-@contextlib.contextmanager
-def nobody_answers():
-    """Give the address of a collector that takes a connection and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def spooled(spool):

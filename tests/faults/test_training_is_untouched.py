@@ -1,95 +1,82 @@
-import contextlib
-import hashlib
-import random
-import socket
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+import shutil
+import subprocess
+from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 import trainer_hooks
+from tests.bad_collectors import BAD_COLLECTORS, SLOW_SECONDS, nobody_listens, slow
+from tests.faults.trainings import TRAININGS, be_brief
+from tests.ranks import launch
 
-STEPS = 30
-
-
-@contextlib.contextmanager
-def dead():
-    """Nothing listens."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{unused.getsockname()[1]}"
+WORKER = Path(__file__).with_name("ddp_trainings.py")
 
 
-@contextlib.contextmanager
-def silent():
-    """It takes the connection, and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch):
+    torch.set_num_threads(1)
+    be_brief(monkeypatch.setitem)
 
 
-def answering(status, body):
-    """Give a collector that always answers the same."""
+@pytest.fixture(scope="module")
+def unwatched(tmp_path_factory):
+    """Give what a training ends with where nothing of ours is there."""
+    ends = {}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
+    def end_of(name):
+        if name not in ends:
+            ends[name] = TRAININGS[name](tmp_path_factory.mktemp(name), is_watched=False)
+        return ends[name]
 
-        def log_message(self, *_):
-            """Say nothing."""
-
-    @contextlib.contextmanager
-    def serving():
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-            yield f"http://127.0.0.1:{server.server_port}"
-            server.shutdown()
-
-    return serving
+    return end_of
 
 
-def train(monitor):
-    """Train a small policy; give a fingerprint of its weights, and of every random generator at the end."""
-    for seed in (random.seed, np.random.seed, torch.manual_seed):
-        seed(3)
-    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 4))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=0.1)
-    mask = torch.ones(6, 5, dtype=torch.bool)
-    for step in range(STEPS):
-        logits = model(torch.randn(6, 5, 8))
-        logprobs = logits.log_softmax(-1)[..., 0]
-        rewards = torch.as_tensor(np.random.rand(6) + random.random())  # noqa: NPY002, S311 - the generators that a trainer draws from
-        loss = -(logprobs.mean(-1) * rewards).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        rollouts = {"logprobs": logprobs, "mask": mask, "rewards": rewards, "old_logprobs": logprobs - 0.1}
-        monitor.log_step(step, {"loss/policy": loss}, rollouts=rollouts)
-    weights = b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
-    state = (random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist())  # noqa: NPY002 - as above
-    return hashlib.sha256(weights).hexdigest(), state
+@pytest.fixture
+def own_errors(caplog):
+    """Fail where an error of ours was swallowed."""
+    yield
+    assert not [record for record in caplog.get_records("call") if "internal_errors" in record.getMessage()]
 
 
-@pytest.mark.parametrize(
-    "collector",
-    [dead, silent, answering(500, b"oops"), answering(200, b"<html>log in</html>"), answering(200, b"")],
-    ids=["dead", "silent", "500", "garbage", "empty"],
-)
-@pytest.mark.parametrize("disk", ["writable", "full"])
-def test_weights_and_generators_are_the_same_to_the_bit_whatever_fails(collector, disk, tmp_path, monkeypatch):
-    """A watched training ends where an unwatched one does, with any collector, and with a disk that takes nothing."""
+@pytest.mark.usefixtures("own_errors")
+@pytest.mark.parametrize("failure", [*BAD_COLLECTORS, "no folder"])
+@pytest.mark.parametrize("name", TRAININGS)
+def test_weights_and_generators_are_the_same_to_the_bit_whatever_fails(name, failure, unwatched, tmp_path, monkeypatch):
+    """A watched training ends where an unwatched one does, with any collector, and with a spool that takes nothing."""
     spool = tmp_path / "spool"
-    if disk == "full":
+    if failure == "no folder":
         spool.write_text("a file in the way: no folder can be made here")
     monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(spool))
-    alone = train(trainer_hooks.NullMonitor())
-    with collector() as url:
+    with BAD_COLLECTORS.get(failure, nobody_listens)() as url:
+        monkeypatch.setenv("RLVITALS_URL", url)
+        assert TRAININGS[name](tmp_path / "run", is_watched=True) == unwatched(name)
+
+
+def _can_mount():
+    return shutil.which("unshare") and subprocess.run(["unshare", "-rm", "true"], check=False).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _can_mount(), reason="a file system of our own needs user namespaces")
+def test_two_processes_end_with_the_same_weights_whatever_fails(tmp_path):
+    """Each training, data-parallel on two ranks, with each bad collector, and with a spool on a disk that is full."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = f'mount -t tmpfs -o size=16k tmpfs {disk} && exec "$@"'
+    launch(WORKER, str(tmp_path), prefix=("unshare", "-rm", "sh", "-c", mount, "sh"))
+
+
+@pytest.mark.slow
+def test_a_collector_that_takes_ten_seconds_for_an_answer_is_waited_for_and_heard(tmp_path, monkeypatch):
+    """Steps return meanwhile; the answer comes, and is not asked for twice."""
+    monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
+    with slow() as url:
         monitor = trainer_hooks.connect(url, run="r")
-        assert train(monitor) == alone
-        monitor._close_timeout_seconds = 0.3
+        for step in range(50):
+            monitor.log_step(step, {"x": 1.0})
+        assert monitor.phase == "unknown"
+        assert monitor.flush(3 * SLOW_SECONDS)
+        assert monitor.phase == "healthy"
         monitor.close()
-    assert monitor._tally["internal_errors"] == 0
+    assert monitor._tally.lost_records == 0

@@ -12,7 +12,8 @@ __all__ = ["HttpTransport"]
 
 INGEST_PATH = "/api/v1/ingest"
 CONNECT_TIMEOUT_SECONDS = 3.0
-READ_TIMEOUT_SECONDS = 10.0
+# A collector may take ten seconds under load; given up too early, what it has stored would be sent again for ever.
+READ_TIMEOUT_SECONDS = 30.0
 # A receipt is a few hundred bytes; whatever is much longer did not come from a collector.
 LONGEST_ANSWER_BYTES = 1 << 20
 OK = 200

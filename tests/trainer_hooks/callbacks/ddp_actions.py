@@ -1,26 +1,28 @@
-"""One rank of a plain data-parallel loop that may be told to stop. Arguments: output folder, stories."""
+"""One rank of trainings that are told to act, plain loops and TRL. Arguments: a folder, stories."""
 
 import hashlib
 import json
 import sys
 from pathlib import Path
 
+import tiny_trl
 import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
+from transformers import TrainerCallback
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks import agreement
 from trainer_hooks.callbacks.torch_loop import LoopWatch
+from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
 
 STEPS = 12
 
 
-def train(story):
+def loop(story):
     """Train until told to stop; give the step after which that was, and the weights."""
-    if story.startswith("deaf"):
-        agreement.PATIENCE_SECONDS = 0.1  # a minute of a run whose steps take seconds
     policy = ActionPolicy({"critical": "stop"}, dry_run=False)
     monitor = trainer_hooks.connect(run=story, on_alert=policy.take)
     torch.manual_seed(0)
@@ -40,9 +42,51 @@ def train(story):
     return {"stopped_after": stopped_after, "weights": hashlib.sha256(weights).hexdigest()}
 
 
-torch.set_num_threads(1)
-distributed.init_process_group("gloo")
-folder, *stories = sys.argv[1:]
-done = {story: train(story) for story in stories}
-(Path(folder) / f"rank{distributed.get_rank()}.json").write_text(json.dumps(done))
-distributed.destroy_process_group()
+class Flush(TrainerCallback):
+    """Waits after each step for the answer, so that alerts come at known steps."""
+
+    def __init__(self, monitor):
+        self.monitor = monitor
+
+    def on_step_end(self, args, state, control, **kwargs):  # noqa: ARG002 - the event's signature
+        """Wait."""
+        assert self.monitor.flush()
+
+
+def grpo(story):
+    """Train TRL with a rule for every action there is; give where it ended, and what has become of it."""
+    rules = {"save": "checkpoint", "skip": "skip_update", "cure": "enable_llds", "end": "stop"}
+    policy = ActionPolicy(rules, dry_run=False)
+    monitor = trainer_hooks.connect(run=story, on_alert=policy.take)
+    folder = Path(sys.argv[1]) / story
+    trainer = tiny_trl.trainer(
+        folder,
+        [VitalsCallback(monitor, policy=policy), Flush(monitor)],
+        kind=LLDSGRPOTrainer,
+        config_of=LLDSConfig,
+        llds_coef=0.0,
+        num_iterations=2,
+        per_device_train_batch_size=2,
+        max_steps=STEPS,
+    )
+    trainer.train()
+    monitor.close()
+    saved = sorted(path.name for path in folder.glob("checkpoint-*"))
+    weights = hashlib.sha256(tiny_trl.weights(trainer)).hexdigest()
+    return {"ended": trainer.state.global_step, "llds": trainer.llds_coef, "saved": saved, "weights": weights}
+
+
+def main(folder, stories):
+    """Train story by story."""
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo")
+    done = {}
+    for story in stories:
+        # Who is deaf need not be waited for.
+        agreement.PATIENCE_SECONDS = 0.0 if story.startswith("deaf") else 60.0
+        done[story] = grpo(story) if story.endswith("TRL") else loop(story)
+    (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(done))
+    distributed.barrier()
+
+
+main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,18 +1,16 @@
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import tiny_trl
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributed import HashStore
 
-import trainer_hooks
+from tests.ranks import launch
 from trainer_hooks.actions import Decision
 from trainer_hooks.callbacks.agreement import PATIENCE_SECONDS, Agreement, Refusing, settlement
+from trainer_hooks.callbacks.trainer_actions import STOP_FILE
 from trainer_hooks.wire import AlertNotice, Receipt, decode_record
 
 STEPS = 12
@@ -104,58 +102,71 @@ def test_processes_without_a_process_group_refuse():
     assert "cannot agree" in verdict.refusal
 
 
-# When each rank hears of the alert; None is never.
+# After which step each rank hears; None is never.
 STORIES = {"at once": (3, 3), "one later": (2, 6), "deaf follower": (3, None), "deaf leader": (None, 3)}
+TRL_STORIES = ("TRL", "deaf TRL")
+# In the order in which they fire: the run's health, and the step from which on they do.
+TRL_ALERTS = {"save": 1, "skip": 2, "cure": 4, "end": 6}
 
 
 @pytest.fixture
 def answers(collector):
-    """Let each rank of each story hear of the alert from its step on."""
+    """Let each rank of each story hear of its alerts."""
+
+    def firing(run, rank, step):
+        if run == "deaf TRL":
+            return ["end"] if rank == 0 else []
+        if run == "TRL":
+            return [kind for kind, first in TRL_ALERTS.items() if step >= first]
+        heard = STORIES[run][rank]
+        return [] if heard is None or step < heard else ["k"]
 
     def receipt(batch):
-        heard = STORIES[batch.run][batch.rank]
-        steps = [decode_record(raw).step for raw in batch.records]
-        is_heard = heard is not None and bool(steps) and max(steps) >= heard
-        notice = AlertNotice(id=f"a-{batch.run}", kind="k", severity="critical", opened_step=1, summary="s")
-        return Receipt(run_id="r", accepted=len(steps), alerts=[notice] if is_heard else [])
+        step = max((decode_record(raw).step for raw in batch.records), default=0)
+        kinds = firing(batch.run, batch.rank, step)
+        alerts = [
+            AlertNotice(id=f"{kind} {batch.run}", kind=kind, severity="critical", opened_step=1, summary="s")
+            for kind in kinds
+        ]
+        return Receipt(run_id="r", accepted=len(batch.records), phase="healthy", alerts=alerts)
 
     collector.receipt = receipt
     return collector
 
 
-def test_two_processes_stop_after_the_same_step_or_not_at_all(answers, tmp_path):
-    """Real processes, a real gloo group: nobody hangs, whoever hears when, and what was done or not is recorded."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = str(listening.getsockname()[1])
-    processes = []
-    for rank in range(2):
-        ranks = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        environ = os.environ | ranks | {"RLVITALS_URL": answers.url, "RLVITALS_ATTEMPT": "1", "OMP_NUM_THREADS": "1"}
-        environ["PYTHONPATH"] = str(Path(trainer_hooks.__file__).parents[1])
-        command = [sys.executable, str(WORKER), str(tmp_path), *STORIES]
-        processes.append(subprocess.Popen(command, env=environ))
-    try:
-        assert [process.wait(120) for process in processes] == [0, 0]
-    finally:
-        for process in processes:
-            process.kill()
-    found = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
-    for story, (first, second) in STORIES.items():
-        here, there = found[0][story], found[1][story]
-        assert here == there
-        last_heard = None if None in (first, second) else max(first, second)
-        assert (here["stopped_after"] is None) == (last_heard is None)
-        assert last_heard is None or here["stopped_after"] > last_heard
-    reports = {
-        (batch.run, report.outcome, report.reason)
+@pytest.mark.slow
+def test_two_processes_act_after_the_same_step_or_not_at_all(answers, tmp_path):
+    """A real gloo group, a plain loop and TRL: nobody hangs, whoever hears when, and what was done or not is told."""
+    for story in TRL_STORIES:
+        tiny_trl.model(tmp_path / story / "model")  # before two ranks write it at once
+    launch(WORKER, str(tmp_path), *STORIES, *TRL_STORIES, RLVITALS_URL=answers.url)
+    first, second = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
+    assert first == second
+    for story, heard in STORIES.items():
+        stopped_after = first[story]["stopped_after"]
+        assert (stopped_after is None) == (None in heard)
+        assert stopped_after is None or stopped_after > max(heard)
+    told = {
+        (batch.run, report.action, report.outcome)
         for batch in answers.batches
         for raw in batch.records
         for report in decode_record(raw).actions
     }
-    reason = "critical k since step 1: s"
-    assert reports == {
-        ("at once", "taken", reason),
-        ("one later", "taken", reason),
-        ("deaf follower", "refused", reason),
-        ("deaf leader", "refused", reason),
+    assert told == {
+        ("at once", "stop", "taken"),
+        ("one later", "stop", "taken"),
+        ("deaf follower", "stop", "refused"),
+        ("deaf leader", "stop", "refused"),
+        ("TRL", "checkpoint", "taken"),
+        ("TRL", "skip_update", "taken"),
+        ("TRL", "enable_llds", "taken"),
+        ("TRL", "stop", "taken"),
+        ("deaf TRL", "stop", "refused"),
     }
+    (saved,) = first["TRL"]["saved"]
+    stopped = json.loads((tmp_path / "TRL" / STOP_FILE).read_text())
+    assert first["TRL"]["llds"] == 0.1
+    assert TRL_ALERTS["end"] < first["TRL"]["ended"] == stopped["step"] < 12
+    assert stopped["last_healthy_checkpoint"] == str(tmp_path / "TRL" / saved)
+    assert first["deaf TRL"]["ended"] == 12
+    assert first["deaf TRL"]["saved"] == []

@@ -2,7 +2,6 @@ import inspect
 import math
 import os
 import random
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -365,18 +364,6 @@ def test_the_run_is_introduced_with_its_name_and_arguments(tmp_path, collector):
     assert collector.batches[0].source.startswith("trl ")
     assert collector.batches[0].config["num_generations"] == 4
     assert collector.batches[-1].end == "finished"
-
-
-def test_a_dead_collector_does_not_matter(tmp_path):
-    """With nobody listening the training ends, with the weights of an unwatched one."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        watched = tiny_trl.trainer(tmp_path, [VitalsCallback(url=url, run="r")])
-        watched.train()
-    alone = tiny_trl.trainer(tmp_path)
-    alone.train()
-    assert tiny_trl.weights(watched) == tiny_trl.weights(alone)
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def model(folder: Path) -> Qwen2ForCausalLM:
     """Two layers, 16 wide, random; loaded from a folder, where TRL looks for the reference model."""
     torch.manual_seed(0)
-    Qwen2ForCausalLM(
+    fresh = Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=len(WORDS),
             hidden_size=16,
@@ -52,7 +52,9 @@ def model(folder: Path) -> Qwen2ForCausalLM:
             eos_token_id=1,
             bos_token_id=None,
         )
-    ).save_pretrained(folder)
+    )
+    if not folder.exists():  # with a process group, transformers writes on rank 0 alone
+        fresh.save_pretrained(folder)
     return Qwen2ForCausalLM.from_pretrained(folder)
 
 

@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import trainer_hooks
+from tests.bad_collectors import nobody_answers, nobody_listens
 from trainer_hooks.delivery import courier as courier_module
 from trainer_hooks.delivery import sender as sender_module
 from trainer_hooks.wire import Receipt, Rejection, encode
@@ -94,9 +94,8 @@ def test_a_rejected_record_is_counted(collector, connect):
 @pytest.mark.usefixtures("no_spool")
 def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
     """Nothing listens: every step returns, close returns, and the loss is counted."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        monitor = trainer_hooks.connect(f"http://127.0.0.1:{unused.getsockname()[1]}", run="r")
+    with nobody_listens() as url:
+        monitor = trainer_hooks.connect(url, run="r")
         for step in range(100):
             monitor.log_step(step, {"x": 1.0})
         monitor._close_timeout_seconds = 0.3
@@ -109,14 +108,12 @@ def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
 @pytest.mark.usefixtures("no_spool")
 def test_a_silent_collector_holds_nobody_up():
     """A collector that accepts and never answers: steps return meanwhile, and close ends its wait in time."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        monitor = trainer_hooks.connect(f"http://127.0.0.1:{listener.getsockname()[1]}", run="r")
-        connection, _ = listener.accept()
+    with nobody_answers() as url:
+        monitor = trainer_hooks.connect(url, run="r")
         for step in range(100):
             monitor.log_step(step, {"x": 1.0})
         monitor._close_timeout_seconds = 0.3
         monitor.close()
-        connection.close()
     assert losses(monitor) == 100
 
 

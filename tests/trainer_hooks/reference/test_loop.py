@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+import trainer_hooks
+from tests.bad_collectors import BAD_COLLECTORS
 from trainer_hooks.reference.checkpoints import Checkpoints
 from trainer_hooks.reference.loop import Loop
 from trainer_hooks.reference.train import Trainer
@@ -112,3 +114,18 @@ class Flushing:
     def phase(self):
         """Give the phase."""
         return self.monitor.phase
+
+
+@pytest.mark.parametrize("failure", BAD_COLLECTORS)
+def test_a_watched_run_ends_with_the_weights_of_an_unwatched_one(tiny, tmp_path, failure):
+    """Whatever is wrong with the collector; its own random draws go on alike, too."""
+    config = replace(tiny, steps=2, checkpoints=tmp_path)
+    alone, watched = trainer_of(config), trainer_of(config)
+    Loop(config, alone, trainer_hooks.NullMonitor(), lambda _: None).run()
+    with BAD_COLLECTORS[failure]() as url:
+        monitor = trainer_hooks.connect(url, run="r")
+        Loop(config, watched, monitor, lambda _: None).run()
+        monitor._close_timeout_seconds = 0.2
+        monitor.close()
+    assert torch.equal(weights(watched), weights(alone))
+    assert torch.equal(watched.generator.get_state(), alone.generator.get_state())

@@ -1,0 +1,74 @@
+"""Collectors that are no use: real sockets that nobody listens on, that are never answered, or answered wrongly.
+
+Each is a context manager that gives the address.
+"""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from trainer_hooks.wire import Receipt, encode
+
+Collector = Callable[[], AbstractContextManager[str]]
+SLOW_SECONDS = 10.5  # ten, and a little for the way
+
+
+@contextlib.contextmanager
+def nobody_listens() -> Iterator[str]:
+    """Give the address of a port on which nothing listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def nobody_answers() -> Iterator[str]:
+    """Give the address of a collector that takes a connection and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def answering(status: int, body: bytes, *, after_seconds: float = 0.0) -> Iterator[str]:
+    """Give the address of a collector that always answers the same, after a while."""
+    ended = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            ended.wait(after_seconds)
+            with contextlib.suppress(OSError):  # the trainer has gone
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        ended.set()
+        server.shutdown()
+
+
+def slow(after_seconds: float = SLOW_SECONDS) -> AbstractContextManager[str]:
+    """Give the address of a collector that takes everything, and takes its time."""
+    return answering(200, encode(Receipt(run_id="r", accepted=1, phase="healthy")), after_seconds=after_seconds)
+
+
+BAD_COLLECTORS: dict[str, Collector] = {
+    "dead": nobody_listens,
+    "silent": nobody_answers,
+    "slow": slow,
+    "500": lambda: answering(500, b"oops"),
+    "garbage": lambda: answering(200, b"<html>log in</html>"),
+    "empty": lambda: answering(200, b""),
+}

@@ -1,0 +1,61 @@
+"""One rank of every training there is, watched by every collector that is no use. Arguments: a folder.
+
+Below the folder is ``disk``, a few kilobytes that are filled before the last round of trainings.
+"""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import torch
+from torch import distributed
+
+from tests.bad_collectors import BAD_COLLECTORS, nobody_listens
+from tests.faults.trainings import TRAININGS, be_brief
+from tests.trainer_hooks.callbacks import tiny_trl
+
+FAILURES = ("dead", "slow", "500", "garbage", "full disk")
+
+
+def fill(disk: Path) -> None:
+    """Leave no byte free."""
+    with contextlib.suppress(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
+        while True:
+            ballast.write(bytes(4096))
+
+
+def is_full(disk: Path) -> bool:
+    """Whether a byte more is too much."""
+    try:
+        (disk / "straw").write_bytes(b"x")
+    except OSError:
+        return True
+    return False
+
+
+def main(folder: Path) -> None:
+    """Train, and compare."""
+    torch.set_num_threads(1)
+    be_brief(dict.__setitem__)
+    here = folder / f"rank{os.environ['RANK']}"
+    for name in TRAININGS:
+        tiny_trl.model(here / name / "model")  # each rank its own, as long as it is alone
+    distributed.init_process_group("gloo")
+    disk = folder / "disk"
+    fill(disk)
+    for name, training in TRAININGS.items():
+        alone = training(here / name, is_watched=False)
+        for failure in FAILURES:
+            spool = disk if failure == "full disk" else here / "spool"
+            with BAD_COLLECTORS.get(failure, nobody_listens)() as url:
+                os.environ |= {"RLVITALS_URL": url, "RLVITALS_RUN": "r", "RLVITALS_SPOOL_DIR": str(spool)}
+                assert training(here / name, is_watched=True) == alone, (name, failure)
+            for variable in ("RLVITALS_URL", "RLVITALS_SPOOL_DIR"):
+                del os.environ[variable]
+        assert is_full(disk)
+    distributed.barrier()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
