@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from trainer_hooks.errors import ConfigurationError
 
-__all__ = ["ConnectionSettings", "spool_dir"]
+__all__ = ["ConnectionSettings", "hooks_to_load", "spool_dir"]
 
 # Rewinds inside a process count attempts up by one; restarts leave room for this many between them.
 REWINDS_PER_RESTART = 1000
@@ -114,6 +114,12 @@ class ConnectionSettings:
             response_bytes=response_bytes,
             texts=_switch(environ, "RLVITALS_TEXTS") if texts is None else texts,
         )
+
+
+def hooks_to_load(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Give the adapters that every process of this environment is to load: `RLVITALS_HOOKS`, separated by commas."""
+    environ = os.environ if environ is None else environ
+    return [name.strip() for name in environ.get("RLVITALS_HOOKS", "").split(",") if name.strip()]
 
 
 def spool_dir(environ: Mapping[str, str] | None = None) -> Path | None:

@@ -1,4 +1,4 @@
-"""Stands in for what verl imports and no CPU test needs: Ray, vLLM and its transfer queue."""
+"""Stands in for what verl and OpenRLHF import and no CPU test needs: Ray, vLLM, DeepSpeed, the transfer queue."""
 
 import importlib.abc
 import importlib.machinery
@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from unittest.mock import MagicMock
 
-STUBBED = ("ray", "vllm", "transfer_queue", "sglang", "pylatexenc", "wandb", "tensorboard")
+STUBBED = ("ray", "vllm", "deepspeed", "transfer_queue", "sglang", "flash_attn", "pylatexenc", "wandb", "tensorboard")
 
 
 class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -28,7 +28,7 @@ class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Run nothing."""
 
 
-if importlib.util.find_spec("verl"):
+if importlib.util.find_spec("verl") or importlib.util.find_spec("openrlhf"):
     sys.meta_path.insert(0, Stubs())
 
 from tests.trainer_hooks.conftest import clean_environment, collector, connect, swallowed  # noqa: E402, F401

@@ -1,4 +1,4 @@
-"""Runs the adapters' tests on older TRL versions and on verl, each in an own environment: ``make test-trainers``.
+"""Runs the adapters' tests on older TRL, on verl and OpenRLHF, each in an own environment: ``make test-trainers``.
 
 An environment holds the few packages that differ; everything else (torch, datasets, pytest) is seen from the
 environment that runs this. The newest TRL is tested by the ordinary suite.
@@ -18,8 +18,10 @@ VERSIONS = {
     "0.20": ["trl==0.20.0", "transformers==4.55.4", "tokenizers==0.21.4", "huggingface_hub==0.36.0", "datasets==4.4.1"],
     "0.24": ["trl==0.24.0", "transformers==4.57.6", "tokenizers==0.22.2", "huggingface_hub==0.36.0", "datasets==4.4.1"],
     "1.0": ["trl==1.0.0"],
+    "openrlhf": ["--no-deps", "openrlhf==0.11.2", "torchdata", "peft", "pillow"],
     "verl": ["--no-deps", *VERL.split(), "cloudpickle", "pillow", "cachetools", "torchdata", "peft"],
 }
+FILES = {"verl": "tests/trainers/test_verl.py", "openrlhf": "tests/trainers/test_openrlhf.py"}
 
 
 def environment(name: str, packages: list[str]) -> Path:
@@ -42,7 +44,7 @@ def main() -> int:
     for name in chosen:
         python = environment(name, VERSIONS[name])
         print(f"{name}: {' '.join(VERSIONS[name])}", flush=True)  # noqa: T201 - a command's output
-        file = "tests/trainers/test_verl.py" if name == "verl" else "tests/trainer_hooks/callbacks/test_trl.py"
+        file = FILES.get(name, "tests/trainer_hooks/callbacks/test_trl.py")
         tests = [file, "-q", "-m", "not slow", "-W", "ignore", "-p", "no:cacheprovider"]
         if subprocess.run([python, "-m", "pytest", *tests], cwd=ROOT, check=False).returncode:
             failed.append(name)

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from trainer_hooks.callbacks import verl as adapter
+from trainer_hooks.callbacks.loss_sums import NAMES
 from trainer_hooks.losses import llds_loss
-from trainer_hooks.losses.verl import _SUMS, with_sums
+from trainer_hooks.losses.verl import with_sums
 
 pytest.importorskip("verl", reason="verl has an environment of its own: make test-trainers")
 
@@ -73,7 +74,7 @@ def test_sums_leave_a_policy_loss_as_it_is(base, tokens, config):
     torch.manual_seed(0)
     watched, more = with_sums(original, adapter.SUMS, adapter.guard)(**arguments)
     assert torch.equal(loss, watched)
-    assert more.keys() - metrics.keys() == {adapter.SUMS + name for name in _SUMS}
+    assert more.keys() - metrics.keys() == {adapter.SUMS + name for name in NAMES}
     assert more[adapter.SUMS + "tokens"] == 10
 
 

@@ -9,7 +9,7 @@ from numbers import Real
 
 from trainer_hooks.signals import NAMES
 
-__all__ = ["SIGNALS", "SKYRL", "TRANSFORMERS", "TRL", "VERL", "canonical"]
+__all__ = ["OPENRLHF", "SIGNALS", "SKYRL", "TRANSFORMERS", "TRL", "VERL", "canonical"]
 
 # What token arrays give, and what only a trainer or a probe knows.
 SIGNALS = frozenset(NAMES) | {
@@ -60,6 +60,19 @@ VERL: Mapping[str, str] = {
     "response_length/mean": "length/mean",
     "response_length/clip_ratio": "length/truncated_frac",
     "tool_call_counts/mean": "tools/calls",
+}
+
+OPENRLHF: Mapping[str, str] = {
+    "rollout/reward_mean": "reward/mean",
+    "rollout/response_length_mean": "length/mean",
+    "rollout/truncated_rate": "length/truncated_frac",
+    "policy_loss": "loss/policy",
+    "entropy_loss": "entropy/mean",
+    "actor_grad_norm": "grad/norm",
+    "actor_lr": "lr",
+    "ppo_clip_ratio": "ratio/clip_frac",
+    "ppo_kl": "kl/old",
+    "kl": "kl/ref",
 }
 
 SKYRL: Mapping[str, str] = {

@@ -17,6 +17,7 @@ import numpy as np
 
 import trainer_hooks
 from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.callbacks.loss_sums import OFF_POLICY_ONLY, signals_of
 from trainer_hooks.callbacks.naming import VERL, canonical
 from trainer_hooks.callbacks.post_import import after_import
 from trainer_hooks.settings import ConnectionSettings
@@ -25,8 +26,6 @@ __all__ = ["VitalsLogger"]
 
 NAME = "rlvitals"
 SUMS = "actor/rlvitals_"
-# Where there is one update a rollout these are 1 and 0 by construction.
-OFF_POLICY_ONLY = ("ratio/", "lld/", "kl/old")
 Function = Callable[..., Any]
 
 guard = Guard()
@@ -70,7 +69,8 @@ class VitalsLogger:
             rollouts, self._rollouts = self._rollouts, None
             sums = {name: float(value) for name, value in data.items() if name.startswith(SUMS)}
             metrics = {name: value for name, value in data.items() if name not in sums}
-            scalars = canonical(metrics, VERL, prefix="verl") | _loss_signals(sums)
+            loss = signals_of({name.removeprefix(SUMS): value for name, value in sums.items()})
+            scalars = canonical(metrics, VERL, prefix="verl") | loss
             if self._is_on_policy:
                 scalars = {name: value for name, value in scalars.items() if not name.startswith(OFF_POLICY_ONLY)}
             self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)
@@ -87,26 +87,6 @@ def _has_one_update(config: Mapping[str, Any]) -> bool:
         return bool(actor["ppo_epochs"] == 1 and actor["ppo_mini_batch_size"] >= config["data"]["train_batch_size"])
     except (KeyError, TypeError):
         return False
-
-
-def _loss_signals(sums: Mapping[str, float]) -> dict[str, float]:
-    """Turn the workers' sums into signals; as all are averaged alike over microbatches, their ratios are exact."""
-    found = {name.removeprefix(SUMS): value for name, value in sums.items()}
-    tokens = found.get("tokens", 0.0)
-    if not tokens > 0:
-        return {}
-    mean = found["log_ratio"] / tokens
-    signals = {
-        "ratio/log_var": found["log_ratio_squares"] / tokens - mean**2,
-        "ratio/ess_frac": found["ratio"] ** 2 / (tokens * found["ratio_squares"]),
-    }
-    for signal, part, whole in (
-        ("lld/penalty_tokens_frac", "lost_tokens", "kept_tokens"),
-        ("lld/gated_responses_frac", "lost_responses", "kept_responses"),
-    ):
-        if found[whole] > 0:
-            signals[signal] = found[part] / found[whole]
-    return signals
 
 
 def _watch_tracking(module: ModuleType) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from trainer_hooks.callbacks.loss_sums import NAMES, of_responses, token_sums
 from trainer_hooks.losses.llds import Gate, llds_loss
 
 __all__ = ["register_llds", "with_sums"]
@@ -49,7 +49,7 @@ def register_llds(name: str = "llds", *, coef: float = 0.1, gate: Gate = "action
             rollout_is_weights=rollout_is_weights,
         )
         mask = response_mask.bool()
-        penalty = llds_loss(log_prob, old_log_prob, mask, _of_responses(advantages, mask), gate=gate)
+        penalty = llds_loss(log_prob, old_log_prob, mask, of_responses(advantages, mask), gate=gate)
         whole = getattr(config, "global_batch_info", None) or {}
         total = whole.get("batch_num_tokens") or mask.sum().clamp(min=1)
         share = mask.sum() / total * (whole.get("dp_size") or 1)
@@ -73,49 +73,11 @@ def with_sums(loss: PolicyLoss, prefix: str, guard: AbstractContextManager[objec
         result, metrics = outcome
         names = ("old_log_prob", "log_prob", "advantages", "response_mask")
         given = dict(zip(names, args, strict=False)) | kwargs
-        sums = dict.fromkeys(_SUMS, 0.0)
+        sums = dict.fromkeys(NAMES, 0.0)
         with guard:
-            sums |= _sums(*(given[name].detach() for name in names))
+            # One copy off the device for all of them.
+            found = token_sums(*(given[name].detach() for name in names)).tolist()
+            sums |= dict(zip(NAMES, found, strict=True))
         return result, metrics | {f"{prefix}{name}": value for name, value in sums.items()}
 
     return policy_loss
-
-
-_SUMS = (
-    "tokens",
-    "log_ratio",
-    "log_ratio_squares",
-    "ratio",
-    "ratio_squares",
-    "kept_tokens",
-    "lost_tokens",
-    "kept_responses",
-    "lost_responses",
-)
-
-
-def _sums(old_logprobs: Tensor, logprobs: Tensor, advantages: Tensor, response_mask: Tensor) -> dict[str, float]:
-    mask = response_mask.bool()
-    change = torch.where(mask, logprobs.float() - old_logprobs.float(), 0.0)
-    ratio = torch.where(mask, change.clamp(-20, 20).exp(), 0.0)
-    kept = mask & (_of_responses(advantages, mask) >= 0)[:, None]
-    lost = torch.where(kept, -change, 0.0)
-    found = (
-        mask.sum(),
-        change.sum(),
-        change.square().sum(),
-        ratio.sum(),
-        ratio.square().sum(),
-        kept.sum(),
-        (lost > 0).sum(),
-        kept.any(dim=1).sum(),
-        (lost.sum(dim=1) > 0).sum(),
-    )
-    # One copy off the device for all of them.
-    values = torch.stack([value.float() for value in found]).tolist()
-    return dict(zip(_SUMS, values, strict=True))
-
-
-def _of_responses(advantages: Tensor, mask: Tensor) -> Tensor:
-    """Give one advantage a response from verl's one a token: their mean over action tokens."""
-    return (advantages * mask).sum(dim=-1) / mask.sum(dim=-1).clamp(min=1)

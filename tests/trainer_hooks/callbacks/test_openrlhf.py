@@ -1,0 +1,121 @@
+import argparse
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from trainer_hooks.callbacks import openrlhf
+from trainer_hooks.callbacks.loss_sums import NAMES
+
+
+@pytest.fixture
+def args():
+    """The arguments that the logger looks at."""
+    wandb = argparse.Namespace(key="a secret", project="search", run_name="qwen")
+    return argparse.Namespace(
+        logger=argparse.Namespace(wandb=wandb),
+        rollout=argparse.Namespace(batch_size=4, n_samples_per_prompt=2),
+        train=argparse.Namespace(batch_size=4, max_epochs=1),
+    )
+
+
+class Inner:
+    """OpenRLHF's own logger; keeps what it is called with."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        return lambda *args: self.calls.append((name, *args))
+
+
+def experience(index, scores, **fields):
+    """An experience as the driver has it: right-padded, prompts before actions in the sequences."""
+    mask = torch.ones(len(index), len(scores[0]), dtype=torch.bool)
+    nothing = dict.fromkeys(("rollout_log_probs", "base_action_log_probs", "advantages", "truncated"))
+    return SimpleNamespace(
+        **nothing
+        | {
+            "index": index,
+            "sequences": torch.arange(3 + len(scores[0])).repeat(len(index), 1),
+            "action_mask": mask,
+            "action_log_probs": torch.tensor(scores),
+            "rewards": torch.tensor([9.0] * len(index)),
+            "info": {"reward": torch.tensor([float(place % 2) for place in index])},
+        }
+        | fields
+    )
+
+
+def test_experiences_of_different_lengths_become_one_step(args, connect, collector):
+    """Groups go by the place in the rollout, rewards are those before shaping, ids those of the actions."""
+    logger = openrlhf.VitalsLogger(None, args, monitor=connect())
+    experiences = [experience([0, 3], [[-1.0, -3.0], [-4.0, -6.0]]), experience([1, 2], [[-2.0], [-8.0]])]
+    found = openrlhf._rollouts(experiences, 2)
+    assert found["group_ids"].tolist() == [0, 1, 0, 1]
+    assert found["token_ids"].tolist() == [[3, 4], [3, 4], [3, 0], [3, 0]]
+    logger.note_rollouts(experiences, 2)
+    logger.log_step(7, {"rollout/reward_mean": 0.5, "policy_loss": 0.25, "timing/ppo_train": 3.0})
+    logger.close()
+    (record,) = collector.records
+    assert record.step == 7
+    assert record.scalars == {"loss/policy": 0.25, "openrlhf/timing/ppo_train": 3.0}
+    assert record.summaries["reward/mean"].value() == 0.5
+    assert record.summaries["reward/zero_std_frac"].value() == 0
+    # Places 3 and 1 are correct: −4, −6 and −2.
+    assert record.summaries["likelihood/correct"].value() == -4
+    assert next(batch for batch in collector.batches if batch.records).capability == "L2"
+
+
+def test_sums_of_all_ranks_add_up_and_leave_the_status(args, connect, collector):
+    """Each rank has a name of its own in what the driver puts together; the shares are those of all tokens."""
+    logger = openrlhf.VitalsLogger(None, args, monitor=connect())
+    first = dict.fromkeys(NAMES, 1.0) | {"tokens": 6.0, "kept_tokens": 4.0, "lost_tokens": 1.0, "ratio": 6.0}
+    second = dict.fromkeys(NAMES, 1.0) | {"tokens": 2.0, "kept_tokens": 2.0, "lost_tokens": 2.0, "ratio": 2.0}
+    status = {"policy_loss": 0.5, "rlvitals_sums_0": [*first.values()], "rlvitals_sums_12": [*second.values()]}
+    logger.note_sums(status)
+    assert status == {"policy_loss": 0.5}
+    logger.log_step(1, status)
+    assert logger._monitor.flush()
+    scalars = collector.records[0].scalars
+    assert scalars["lld/penalty_tokens_frac"] == pytest.approx(3 / 6)
+    assert scalars["lld/gated_responses_frac"] == 1
+    # 8 tokens: Σw = 8, Σw² = 2.
+    assert scalars["ratio/ess_frac"] == pytest.approx(64 / (8 * 2))
+
+
+def test_one_update_a_rollout_says_nothing_about_ratios(args, connect, collector):
+    """A training batch of all responses and one epoch: ratios are 1 by construction."""
+    args.train.batch_size = 8
+    logger = openrlhf.VitalsLogger(None, args, monitor=connect())
+    logger.log_step(1, {"ppo_kl": 0.0, "ppo_clip_ratio": 0.0, "kl": 0.1})
+    logger.close()
+    assert collector.records[0].scalars == {"kl/ref": 0.1}
+
+
+def test_what_openrlhf_logs_reaches_its_own_logger(args, connect, collector):
+    """Training, evaluation and the end are passed on; an evaluation is ours, too."""
+    inner = Inner()
+    logger = openrlhf.VitalsLogger(inner, args, monitor=connect())
+    logger.log_train(3, {"policy_loss": 1.0})
+    logger.log_eval(3, {"eval_default_pass1": 0.25})
+    logger.close()
+    assert inner.calls == [
+        ("log_train", 3, {"policy_loss": 1.0}),
+        ("log_eval", 3, {"eval_default_pass1": 0.25}),
+        ("close",),
+    ]
+    assert [record.scalars for record in collector.records] == [{"openrlhf/eval_default_pass1": 0.25}]
+    assert collector.batches[-1].end == "finished"
+
+
+def test_no_key_to_another_service_is_sent(args, collector, monkeypatch):
+    """The arguments are the run's configuration, but for those of the loggers."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    openrlhf.VitalsLogger(None, args).close()
+    assert {(batch.project, batch.run) for batch in collector.batches} == {("search", "qwen")}
+    config = next(batch.config for batch in collector.batches if batch.config)
+    assert config == {
+        "rollout": {"batch_size": 4, "n_samples_per_prompt": 2},
+        "train": {"batch_size": 4, "max_epochs": 1},
+    }

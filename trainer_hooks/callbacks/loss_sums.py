@@ -1,0 +1,84 @@
+"""Sums over the tokens of a policy loss, taken in a worker, and the signals that a driver makes of them.
+
+Sums and counts, because they add up over microbatches and ranks where means of empty sets do not. Importing this module
+loads no torch: plugins are imported in every process of a trainer.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["NAMES", "OFF_POLICY_ONLY", "of_responses", "signals_of", "token_sums"]
+
+NAMES = (
+    "tokens",
+    "log_ratio",
+    "log_ratio_squares",
+    "ratio",
+    "ratio_squares",
+    "kept_tokens",
+    "lost_tokens",
+    "kept_responses",
+    "lost_responses",
+)
+# Where there is one update a rollout these are 1 and 0 by construction.
+OFF_POLICY_ONLY = ("ratio/", "lld/", "kl/old")
+
+
+def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor", mask: "Tensor") -> "Tensor":
+    """Give the sums named in `NAMES`, on the device.
+
+    Args:
+        old_logprobs: ln π_old, shape ``(B, T)``, nats.
+        logprobs: ln π_θ, shape ``(B, T)``, nats.
+        advantages: Shape ``(B, T)``; a response is kept where their mean over action tokens is ≥ 0.
+        mask: Not 0 on action tokens, shape ``(B, T)``.
+
+    Returns:
+        Shape ``(9,)``, float.
+    """
+    import torch  # noqa: PLC0415 - see above
+
+    actions = mask.bool()
+    change = torch.where(actions, logprobs.float() - old_logprobs.float(), 0.0)
+    ratio = torch.where(actions, change.clamp(-20, 20).exp(), 0.0)
+    kept = actions & (of_responses(advantages, actions) >= 0)[:, None]
+    lost = torch.where(kept, -change, 0.0)
+    found = (
+        actions.sum(),
+        change.sum(),
+        change.square().sum(),
+        ratio.sum(),
+        ratio.square().sum(),
+        kept.sum(),
+        (lost > 0).sum(),
+        kept.any(dim=1).sum(),
+        (lost.sum(dim=1) > 0).sum(),
+    )
+    return torch.stack([value.float() for value in found])
+
+
+def of_responses(advantages: "Tensor", mask: "Tensor") -> "Tensor":
+    """Give one advantage a response from one a token: their mean over action tokens, shape ``(B,)``."""
+    return (advantages * mask).sum(dim=-1) / mask.sum(dim=-1).clamp(min=1)
+
+
+def signals_of(sums: Mapping[str, float]) -> dict[str, float]:
+    """Give the signals that sums over all microbatches and ranks make; their scale does not matter."""
+    tokens = sums.get("tokens", 0.0)
+    if not tokens > 0:
+        return {}
+    mean = sums["log_ratio"] / tokens
+    signals = {
+        "ratio/log_var": sums["log_ratio_squares"] / tokens - mean**2,
+        "ratio/ess_frac": sums["ratio"] ** 2 / (tokens * sums["ratio_squares"]),
+    }
+    for signal, part, whole in (
+        ("lld/penalty_tokens_frac", "lost_tokens", "kept_tokens"),
+        ("lld/gated_responses_frac", "lost_responses", "kept_responses"),
+    ):
+        if sums[whole] > 0:
+            signals[signal] = sums[part] / sums[whole]
+    return signals
