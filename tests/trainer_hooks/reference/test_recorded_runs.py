@@ -8,10 +8,13 @@ import pytest
 
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
+from trainer_hooks.reference.experiments.healthy import healthy_table
 from trainer_hooks.reference.experiments.measures import collapse_step
+from trainer_hooks.reference.experiments.search import search_table
 from trainer_hooks.reference.experiments.table import table
 
-FOLDER = Path(__file__).parents[3] / "docs/experiments/runs"
+EXPERIMENTS = Path(__file__).parents[3] / "docs/experiments"
+FOLDER = EXPERIMENTS / "runs"
 VANILLA = sorted(FOLDER.glob("grpo-seed*.jsonl.gz"))
 
 
@@ -40,5 +43,18 @@ def test_the_demo_rises_is_warned_of_and_collapses(path):
 
 def test_the_documented_table_is_the_table_of_the_recorded_runs():
     """docs/experiments/README.md holds what `experiments` prints, line by line."""
-    page = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     assert table(FOLDER) in page
+
+
+def test_the_healthy_runs_are_documented_as_they_are():
+    """docs/experiments/healthy/README.md holds what `experiments healthy` prints, and every recording is whole."""
+    folder = EXPERIMENTS / "healthy"
+    assert healthy_table(folder) in (folder / "README.md").read_text(encoding="utf-8")
+    for path in folder.glob("*.jsonl.gz"):
+        assert [row["step"] for row in rows(path)] == list(range(1, 751))
+
+
+def test_the_search_is_documented_as_it_was():
+    """docs/experiments/search.md holds what `experiments search` prints."""
+    assert search_table(EXPERIMENTS / "search") in (EXPERIMENTS / "search.md").read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ HYPOTHESES: dict[str, dict[str, Any]] = {
     for name, changed in {
         "text-retry": _TEXT | {"lr": 2e-4},
         "slow-climb": {"lr": 6e-4, "lr_warmup": 300, "steps": 400},
+        "steady": {"lr": 1.5e-4, "steps": 400},
         "no-retry": {"lr": 2e-4, "retry": False, "max_grad_norm": 0.0},
         "stubborn": {
             "lr": 2e-4, "retry": False, "long_form": 0.15,
