@@ -7,17 +7,23 @@ Likelihood-Displacement Death Spiral", where no other source is named.
 
 from trainer_hooks.losses.grpo import group_advantages, grpo_loss
 from trainer_hooks.losses.gspo import gspo_loss, sequence_log_ratio
-from trainer_hooks.losses.llds import lld_loss, llds_loss, llds_ma_loss
+from trainer_hooks.losses.likelihood import likelihood_loss
+from trainer_hooks.losses.llds import Gate, lld_loss, llds_loss, llds_ma_loss
 from trainer_hooks.losses.nthr import gwhes, nthr_scales
+from trainer_hooks.losses.ppo import generalised_advantages, value_loss
 
 __all__ = [
+    "Gate",
+    "generalised_advantages",
     "group_advantages",
     "grpo_loss",
     "gspo_loss",
     "gwhes",
+    "likelihood_loss",
     "lld_loss",
     "llds_loss",
     "llds_ma_loss",
     "nthr_scales",
     "sequence_log_ratio",
+    "value_loss",
 ]

@@ -1,7 +1,7 @@
 """`python -m trainer_hooks.reference`: train, stream, and show progress in the terminal."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,35 +10,67 @@ import torch
 import trainer_hooks
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.loop import Loop
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.ranks import Ranks, device_of
+from trainer_hooks.reference.train import Trainer, TrainingError
 from trainer_hooks.reference.warm_start import warm_start
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit code: 2 where the run cannot begin as asked."""
+    """Run the command line and give the exit code: 2 where the run cannot begin as asked, 1 where it cannot go on."""
     config = Config.from_command_line(arguments)
     torch.set_num_threads(config.threads)
-    if config.is_llds_inert:
-        _say(
-            "warning: LLDS is on and does nothing: with one update a rollout batch every penalty is zero, and its "
-            "gradient too; raise --minibatches or --epochs"
-        )
-    settings = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
-    trainer = Trainer(config, warm_start(config, report=_say))
+    ranks = Ranks.join()
     try:
-        monitor = trainer_hooks.connect(
-            config.url, config.project, config.run_name, config=settings, source="reference"
-        )
-        loop = Loop(config, trainer, monitor, _say)
-        loop.resume()
+        loop = _loop(config, ranks, _say if ranks.rank == 0 else lambda _: None)
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - one line for the terminal
-        return 2
-    with monitor:
-        loop.run()
+        return _fail(error, code=2)
+    try:
+        with loop.monitor:
+            loop.run()
+    except TrainingError as error:
+        return _fail(error, code=1)
+    finally:
+        ranks.leave()
     return 0
+
+
+def _loop(config: Config, ranks: Ranks, say: Callable[[str], None]) -> Loop:
+    """Set everything up.
+
+    Raises:
+        ValueError: If the settings, the checkpoint or the connection cannot work.
+    """
+    if config.is_llds_inert:
+        say(
+            "warning: LLDS does nothing here: with one update a rollout batch every penalty is zero, and its gradient "
+            "too; raise --minibatches or --epochs"
+        )
+    if ranks.rank == 0:
+        warm_start(config, report=say)
+    # The others read what the first has written.
+    ranks.wait()
+    model = warm_start(config).to(device_of(config.device, ranks))
+    trainer = Trainer(config, model, ranks=ranks)
+    settings = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
+    monitor = trainer_hooks.connect(
+        config.url,
+        config.project,
+        config.run_name,
+        config=settings,
+        rank=ranks.rank,
+        world_size=ranks.size,
+        source="reference",
+    )
+    loop = Loop(config, trainer, monitor, say)
+    loop.resume()
+    return loop
+
+
+def _fail(error: Exception, *, code: int) -> int:
+    print(f"error: {error}", file=sys.stderr)  # noqa: T201 - one line for the terminal
+    return code
 
 
 def _say(text: str) -> None:

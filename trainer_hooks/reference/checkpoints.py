@@ -1,8 +1,10 @@
 """Checkpoints on disk: everything a run needs to go on to the last bit as if it had never stopped."""
 
+import pickle
 import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -11,15 +13,18 @@ from trainer_hooks.reference.train import Trainer
 
 __all__ = ["Checkpoints"]
 
-FREE_IN_THE_RUN = {"steps", "lambda_", "gate", "mask_answer", "on_acceleration", "max_rollbacks"}
-FREE_AROUND_IT = {"resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads"}
+FREE_IN_THE_RUN = {"steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks"}
+FREE_AROUND_IT = {
+    "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device",
+}  # fmt: skip
 """Settings that may differ between the run that wrote a checkpoint and the one that goes on from it."""
 
 KEPT = 20
+HEALTHY = "healthy"
 
 
 class Checkpoints:
-    """A folder of checkpoints, one file a step, the newest few of them kept.
+    """A folder of checkpoints, one file a step: the newest few, and the newest that is known to be healthy.
 
     Args:
         directory: Where they are; made when the first is written.
@@ -35,23 +40,49 @@ class Checkpoints:
         part = path.with_suffix(".part")
         torch.save({"settings": _settings(trainer.config)} | trainer.state(), part)
         part.replace(path)
+        healthy = self.healthy()
         for old in self._all()[:-KEPT]:
-            old.unlink()
+            if old != healthy:
+                old.unlink()
         return path
 
-    def newest(self, *, before: int | None = None) -> Path | None:
-        """Give the newest checkpoint, or the newest of a step below ``before``; None where there is none."""
-        found = [path for path in self._all() if before is None or _step(path) < before]
+    def newest(self) -> Path | None:
+        """Give the newest checkpoint; None where there is none."""
+        found = self._all()
         return found[-1] if found else None
+
+    def mark_healthy(self, path: Path) -> None:
+        """Remember a checkpoint as one to go back to, for this process and later ones."""
+        part = self.directory / f"{HEALTHY}.part"
+        part.write_text(path.name, encoding="utf-8")
+        part.replace(self.directory / HEALTHY)
+
+    def healthy(self) -> Path | None:
+        """Give the newest checkpoint that was marked healthy; None where there is none."""
+        mark = self.directory / HEALTHY
+        path = self.directory / mark.read_text(encoding="utf-8") if mark.exists() else None
+        return path if path is not None and path.exists() else None
+
+    def forget_after(self, path: Path) -> None:
+        """Remove what was written after a checkpoint: a run that has gone back to it must not resume from beyond."""
+        for later in self._all():
+            if _step(later) > _step(path):
+                later.unlink()
 
     def load(self, trainer: Trainer, path: Path) -> None:
         """Bring a trainer to the state that was saved.
 
         Raises:
-            ValueError: If the checkpoint comes from another configuration; the message names what differs.
+            ValueError: If the file cannot be read, or the checkpoint comes from another configuration; the message
+                names what differs.
         """
-        state = torch.load(path, weights_only=True)
-        saved, wanted = state.pop("settings"), _settings(trainer.config)
+        try:
+            device = next(trainer.model.parameters()).device
+            state: dict[str, Any] = torch.load(path, weights_only=True, map_location=device)
+            saved = state.pop("settings")
+        except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
+            raise ValueError(f"checkpoint {path} must be one of this trainer's, got {error!r}") from error
+        wanted = _settings(trainer.config)
         different = [name for name in wanted if saved.get(name) != wanted[name]]
         if different:
             named = ", ".join(f"{name} {saved.get(name)!r} there and {wanted[name]!r} here" for name in different)
@@ -63,7 +94,9 @@ class Checkpoints:
 
 
 def _settings(config: Config) -> dict[str, object]:
-    return {name: value for name, value in asdict(config).items() if name not in FREE_IN_THE_RUN | FREE_AROUND_IT}
+    """Give what has to be the same; of the method, whether it has a critic, for that is part of the state."""
+    fixed = {name: value for name, value in asdict(config).items() if name not in FREE_IN_THE_RUN | FREE_AROUND_IT}
+    return fixed | {"has_critic": config.optimises.has_critic}
 
 
 def _step(path: Path) -> int:

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin
 
-from trainer_hooks.losses.llds import Gate
+from trainer_hooks.reference.methods import METHODS, Method, MethodName
+from trainer_hooks.reference.treatment import LLDS_WEIGHT
 
 __all__ = ["PRESETS", "Config", "Verdict"]
 
 Verdict = Literal["none", "stop", "rollback", "rollback+llds"]
 """What the trainer makes of a dying run."""
+
+Device = Literal["auto", "cpu", "cuda"]
 
 
 def _option(default: Any, text: str) -> Any:  # noqa: ANN401 - a field of any type
@@ -32,13 +35,18 @@ class Config:
     # The objective.
     lr: float = _option(6e-4, "learning rate of AdamW")
     lr_warmup: int = _option(0, "steps over which the learning rate climbs to lr in a straight line; 0 is constant")
-    lambda_: float = _option(0.0, "weight of LLDS (eq. 7); 0 is vanilla GRPO, the paper uses 0.1")
-    gate: Gate = _option("response", "gate of LLDS: response (eq. 5), action (v2) or none (eq. 4)")
-    mask_answer: bool = _option(False, "leave answer tokens out of LLDS (LLDS-MA, eq. 6)")
-    placebo: float = _option(0.0, "weight of a plain likelihood term on the responses that LLDS protects: its control")
-    nthr: bool = _option(False, "soften the negative advantage of the tokens that hurt correct responses (NTHR)")
+    method: MethodName = _option(
+        "grpo",
+        "what is optimised: grpo; with a penalty on lost likelihood: lld (eq. 4), llds (eq. 5), llds-action (the gate "
+        "of v2), llds-ma and llds-ma-action (eq. 6: answers spared); nthr; ppo, with a critic; placebo, plain "
+        "likelihood where llds has its penalty",
+    )
+    lambda_: float | None = _option(None, "weight of the penalty, where the method has one (eq. 7) [0.1]")
     kl: float = _option(0.0, "weight of the KL divergence to the warm start (k3 estimator)")
     clip: float = _option(0.2, "ε of the clipped ratio")
+    critic_lr: float = _option(1e-3, "learning rate of the critic (ppo)")
+    discount: float = _option(1.0, "γ of the advantage estimator (ppo)")
+    gae_lambda: float = _option(1.0, "λ of the advantage estimator (ppo): 1 trusts rewards, 0 the critic")
     max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm; 0 leaves them alone")
     # The batch.
     questions_per_step: int = _option(8, "questions in a rollout batch")
@@ -68,42 +76,89 @@ class Config:
     # Telemetry.
     url: str | None = _option(None, "address of a collector to stream to; default: RLVITALS_URL, or none")
     project: str = _option("reference", "project under which the run appears")
-    run: str | None = _option(None, "name of the run; default: made from seed and λ")
+    run: str | None = _option(None, "name of the run; default: made from method, λ and seed")
     log: Path | None = _option(None, "file to append each step's numbers to, one JSON object a line")
     # Checkpoints, and what a verdict does.
     checkpoints: Path | None = _option(None, "folder of checkpoints; default: under the cache, by the run's name")
     checkpoint_every: int = _option(0, "steps between checkpoints; 0 keeps none")
     resume: bool = _option(False, "go on from the newest checkpoint, to the last bit")
     on_acceleration: Verdict = _option("none", "what to do when the collector says that the run is dying")
+    rollback_lr: float = _option(
+        1.0, "factor on the learning rate at each rollback; at 1 the same steps lead to the same cliff, only later"
+    )
     max_rollbacks: int = _option(3, "after so many rollbacks a dying run is stopped")
     threads: int = _option(1, "torch threads")
+    device: Device = _option("auto", "where the model is: cpu, cuda, or auto, a GPU where there is one")
 
     def __post_init__(self) -> None:
-        positive = "steps lr questions_per_step minibatches epochs temperature clip group_size max_actions width layers"
-        for name in positive.split():
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        for name in ("lambda_", "kl", "placebo", "held_out", "max_grad_norm", "lr_warmup"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name, allowed in (
+            ("method", METHODS),
+            ("on_acceleration", get_args(Verdict)),
+            ("device", get_args(Device)),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        self._refuse_numbers_out_of_range()
         if self.questions_per_step % self.minibatches:
             raise ValueError(
                 f"minibatches must divide questions_per_step, got {self.minibatches} and {self.questions_per_step}"
             )
         if "rollback" in self.on_acceleration and not self.checkpoint_every:
             raise ValueError(f"on_acceleration {self.on_acceleration} needs checkpoints: set checkpoint_every")
-        if self.gate not in get_args(Gate):
-            raise ValueError(f"gate must be one of {', '.join(get_args(Gate))}, got {self.gate!r}")
+        self._refuse_what_does_nothing()
+
+    def _refuse_numbers_out_of_range(self) -> None:
+        for name in _POSITIVE.split():
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        for name in _NOT_NEGATIVE.split():
+            if not (getattr(self, name) or 0.0) >= 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name in ("discount", "gae_lambda", "rollback_lr"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+
+    def _refuse_what_does_nothing(self) -> None:
+        """Refuse settings under which a part of what was asked for would silently be nothing."""
+        if self.lambda_ is not None and not self.optimises.is_weighed:
+            weighed = ", ".join(name for name, method in METHODS.items() if method.is_weighed)
+            raise ValueError(f"lambda_ must be given with a method that it weighs ({weighed}), got {self.method!r}")
+        if self.group_size == 1 and not self.optimises.has_critic:
+            raise ValueError(
+                f"group_size must be at least 2 under {self.method}, got 1: a response alone in its group has "
+                "advantage 0 and teaches nothing; raise it, or use the method ppo"
+            )
+
+    @property
+    def optimises(self) -> Method:
+        """What the method adds to the clipped objective."""
+        return METHODS[self.method]
+
+    @property
+    def llds_weight(self) -> float:
+        """λ of the likelihood-preserving penalty; 0 where the method has none."""
+        return self._weight if self.optimises.gate is not None else 0.0
+
+    @property
+    def placebo_weight(self) -> float:
+        """λ of plain likelihood; 0 where the method is not the placebo."""
+        return self._weight if self.optimises.is_placebo else 0.0
+
+    @property
+    def _weight(self) -> float:
+        return LLDS_WEIGHT if self.lambda_ is None else self.lambda_
 
     @property
     def is_llds_inert(self) -> bool:
-        """Whether LLDS is on and can do nothing: one update a rollout batch is taken at θ = θ_old."""
-        return self.lambda_ > 0 and self.minibatches * self.epochs == 1
+        """Whether LLDS is on, or may be turned on, and can do nothing: a single update is taken at θ = θ_old."""
+        is_wanted = self.llds_weight > 0 or self.on_acceleration == "rollback+llds"
+        return is_wanted and self.minibatches * self.epochs == 1
 
     @property
     def run_name(self) -> str:
         """The name of the run."""
-        return self.run or f"{'grpo' if self.lambda_ == 0 else f'llds-{self.lambda_:g}'}-seed{self.seed}"
+        weight = f"-{self._weight:g}" if self.optimises.is_weighed else ""
+        return self.run or f"{self.method}{weight}-seed{self.seed}"
 
     @classmethod
     def from_command_line(cls, arguments: Sequence[str] | None = None) -> Self:
@@ -134,6 +189,12 @@ def _add(parser: argparse.ArgumentParser, name: str, kind: Any, text: str) -> No
     kinds = [part for part in get_args(kind) or (kind,) if part is not type(None)]
     parser.add_argument(option, dest=name, type=kinds[0], default=None, help=text.replace("%", "%%"))
 
+
+_POSITIVE = (
+    "steps lr critic_lr questions_per_step minibatches epochs temperature clip group_size max_actions width layers "
+    "threads rollback_lr"
+)
+_NOT_NEGATIVE = "lambda_ kl held_out max_grad_norm lr_warmup probe_every checkpoint_every max_rollbacks"
 
 PRESETS: dict[str, dict[str, Any]] = {
     # A learning rate that climbs too high, wrong responses that are longer than right ones: rises, drifts, dies.

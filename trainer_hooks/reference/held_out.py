@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from trainer_hooks.reference.batch import select
 from trainer_hooks.reference.model import token_statistics
 from trainer_hooks.reference.protocols import Policy, Rollout
+from trainer_hooks.reference.ranks import ALONE, Ranks
 
 __all__ = ["HeldOut"]
 
@@ -19,15 +21,21 @@ __all__ = ["HeldOut"]
 class HeldOut:
     """Held-out responses with their statistics under the weights before the update."""
 
-    rollout: Rollout
+    tokens: Tensor
+    mask: Tensor
+    correct: Tensor
     logprobs: Tensor
     entropies: Tensor
+    ranks: Ranks
 
     @classmethod
     @torch.no_grad()
-    def before(cls, model: Policy, rollout: Rollout) -> "HeldOut":
-        """Score fresh responses under the policy that sampled them."""
-        return cls(rollout, *token_statistics(model, rollout.tokens, rollout.mask))
+    def before(cls, model: Policy, rollout: Rollout, ranks: Ranks = ALONE) -> "HeldOut":
+        """Score this rank's share of fresh responses under the policy that sampled them."""
+        share = select(rollout, ranks.share(torch.arange(len(rollout.episodes))))
+        device = next(model.parameters()).device
+        tokens, mask = share.tokens.to(device), share.mask.to(device)
+        return cls(tokens, mask, share.rewards.to(device) > 0, *token_statistics(model, tokens, mask), ranks)
 
     @torch.no_grad()
     def after(self, model: Policy) -> dict[str, float]:
@@ -36,13 +44,15 @@ class HeldOut:
         Returns:
             ``entropy/paired_delta``: mean over action tokens of H(π_θ'|context) − H(π_θ|context), nats a token.
             ``displacement/cross``: mean over action tokens of correct responses of ln π_θ' − ln π_θ, nats a token.
-            The latter is absent where no held-out response is correct.
+            Each is absent where there is no such token on any rank.
         """
-        mask = self.rollout.mask
-        logprobs, entropies = token_statistics(model, self.rollout.tokens, mask)
-        signals = {"entropy/paired_delta": ((entropies - self.entropies).sum() / mask.sum()).item()}
-        correct = self.rollout.rewards > 0
-        if correct.any():
-            displaced = (logprobs - self.logprobs)[correct].sum()
-            signals["displacement/cross"] = (displaced / mask[correct].sum()).item()
-        return signals
+        logprobs, entropies = token_statistics(model, self.tokens, self.mask)
+        sums = (
+            (entropies - self.entropies).sum(),
+            self.mask.sum(),
+            (logprobs - self.logprobs)[self.correct].sum(),
+            self.mask[self.correct].sum(),
+        )
+        entropy, tokens, displaced, correct = self.ranks.sum(torch.stack([part.float() for part in sums]))
+        signals = {"entropy/paired_delta": (entropy, tokens), "displacement/cross": (displaced, correct)}
+        return {name: (total / count).item() for name, (total, count) in signals.items() if count > 0}

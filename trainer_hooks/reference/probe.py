@@ -5,7 +5,6 @@ on the question's correct responses, and the parameters and the optimiser are pu
 """
 
 import copy
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -13,28 +12,26 @@ from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
 from trainer_hooks.losses import gwhes
 from trainer_hooks.reference.batch import TrainingBatch
+from trainer_hooks.reference.learner import Learner
 from trainer_hooks.reference.model import token_statistics
 from trainer_hooks.reference.protocols import Policy
 
 __all__ = ["displacement_by_question", "gwhes_by_question"]
 
 
-def displacement_by_question(
-    model: Policy, optimiser: torch.optim.Optimizer, batch: TrainingBatch, update: Callable[[Tensor], object]
-) -> dict[int, float]:
+def displacement_by_question(learner: Learner, batch: TrainingBatch) -> dict[int, float]:
     """Give Δ(x) = mean over correct responses of ln π_θ'(y⁺|x) − ln π_θ(y⁺|x), nats, by group (eq. 3).
 
     The update is the one that the optimiser would take now, its momentum included, if the question were the minibatch.
 
     Args:
-        model: The policy; the same bits afterwards.
-        optimiser: Its optimiser; the same state afterwards.
-        batch: A batch that has just been sampled, before it is trained on.
-        update: Takes one optimiser step on the given rows of the batch.
+        learner: The policy and its optimiser; the same bits afterwards.
+        batch: A batch that has just been sampled, before it is trained on; the same afterwards.
 
     Returns:
         Δ by group number, for the groups that have both correct and incorrect responses.
     """
+    model, optimiser = learner.policy, learner.optimiser
     weights, moments = copy.deepcopy(model.state_dict()), copy.deepcopy(optimiser.state_dict())
     seen = batch.logprobs.clone()
     found = {}
@@ -42,7 +39,7 @@ def displacement_by_question(
         rows = (batch.group_ids == group).nonzero()[:, 0]
         correct = rows[batch.rewards[rows] > 0]
         before = _summed(model, batch, correct)
-        update(rows)
+        learner.update(batch, batch.minibatch(rows), alone=True)
         found[group] = (_summed(model, batch, correct) - before).mean().item()
         model.load_state_dict(weights)
         optimiser.load_state_dict(copy.deepcopy(moments))
@@ -65,8 +62,9 @@ def gwhes_by_question(model: Policy, batch: TrainingBatch) -> dict[int, float]:
 
 
 def _mixed(batch: TrainingBatch) -> list[int]:
-    """Groups with an advantage: those with both correct and incorrect responses."""
-    return torch.unique(batch.group_ids[batch.advantages != 0]).tolist()  # type: ignore[no-any-return]
+    """Groups that have both correct and incorrect responses."""
+    right, wrong = (torch.unique(batch.group_ids[chosen]) for chosen in (batch.rewards > 0, batch.rewards <= 0))
+    return right[torch.isin(right, wrong)].tolist()  # type: ignore[no-any-return]
 
 
 @torch.no_grad()

@@ -1,110 +1,135 @@
 """The trainer: sample, score, update, measure, tell. Read from the top; each idea has a page of its own.
 
-Tool-integrated GRPO (eq. 1) with an optional KL term and LLDS (eq. 4 to 7). What it measures goes out through the
-public SDK and nothing else; what it draws comes from generators of its own.
+Tool-integrated GRPO (eq. 1), or one of the methods built on it. What it measures goes out through the public SDK and
+nothing else; what it draws comes from generators of its own.
 """
 
-import copy
+import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from trainer_hooks.losses import grpo_loss, llds_loss
-from trainer_hooks.reference.batch import TrainingBatch, prepare
+from trainer_hooks.reference.batch import TrainingBatch, prepare, select
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.facts_world import FactsWorld
 from trainer_hooks.reference.held_out import HeldOut
-from trainer_hooks.reference.model import token_statistics
-from trainer_hooks.reference.placebo import likelihood_placebo
+from trainer_hooks.reference.learner import Learner
 from trainer_hooks.reference.probe import displacement_by_question, gwhes_by_question
 from trainer_hooks.reference.protocols import Policy, Rollout, World
+from trainer_hooks.reference.ranks import ALONE, Ranks
+from trainer_hooks.reference.treatment import Treatment
 
-__all__ = ["StepResult", "Trainer"]
+__all__ = ["StepResult", "Trainer", "TrainingError"]
 
 _RESEED = 1_000_003
 """Far from any seed that a person would choose for another run."""
 
 
+class TrainingError(RuntimeError):
+    """Training cannot go on; the message says why and what to change."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One step: the batch it trained on, the norm of its gradients, numbers by their canonical names, the tags' ids.
+    """One step.
 
-    ``displaced`` is Δ(x) of eq. 3 by group number, at a step with a probe.
+    Attributes:
+        step: Its number, from 1.
+        batch: What this rank trained on.
+        grad_norm: Mean norm of its gradients, before clipping.
+        scalars: Numbers by their canonical names, over all ranks.
+        skipped: Updates left out because the gradient was not finite, of so many.
+        control_ids: Token ids of the protocol's tags.
+        displaced: Δ(x) of eq. 3 by group number, over all ranks, at a step with a probe.
     """
 
     step: int
     batch: TrainingBatch
     grad_norm: float
     scalars: dict[str, float]
+    skipped: tuple[int, int]
     control_ids: Sequence[int]
     displaced: Mapping[int, float]
 
 
 class Trainer:
-    """GRPO on one world from one warm start.
+    """One policy trained in one world.
 
     Args:
         config: Every setting.
-        model: The policy, trained in place; a copy of it stays as the reference where ``config.kl`` asks for one.
+        model: The policy, trained in place, on its device.
         world: What it is asked and answered by; default the built-in world.
+        ranks: The processes that train it together.
+
+    Raises:
+        ValueError: If minibatches cannot be dealt out to the ranks in whole groups.
     """
 
-    def __init__(self, config: Config, model: Policy, world: World | None = None) -> None:
+    def __init__(self, config: Config, model: Policy, world: World | None = None, *, ranks: Ranks = ALONE) -> None:
+        if config.questions_per_step % (config.minibatches * ranks.size):
+            raise ValueError(
+                f"questions_per_step must be a multiple of minibatches times ranks, got {config.questions_per_step} "
+                f"with {config.minibatches} minibatches and {ranks.size} ranks: lower minibatches"
+            )
         self.config = config
         self.model = model
-        self.reference = copy.deepcopy(model).requires_grad_(requires_grad=False) if config.kl > 0 else None
-        self.optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=0.0)
-        self.generator = torch.Generator().manual_seed(config.seed)
+        self.ranks = ranks
+        self.learner = Learner(config, model, ranks)
+        self.generator = torch.Generator(next(model.parameters()).device).manual_seed(config.seed)
         self.world = world or FactsWorld(config)
         self.draw = random.Random(config.seed)
         self.step_number = 0
 
     def step(self) -> StepResult:
-        """Sample a rollout batch, pass over it ``epochs`` times, measure, and give what was seen."""
-        config = self.config
+        """Sample a rollout batch, pass over it ``epochs`` times, measure, and give what was seen.
+
+        Raises:
+            TrainingError: If no response has an action token, or the weights give no probabilities any more.
+        """
+        config, learner = self.config, self.learner
         self.model.eval()
-        self._set_learning_rate()
+        learner.set_rate(self.step_number)
         training, held_out = self._sample()
-        batch = prepare(
-            self.model,
-            training,
-            group_size=config.group_size,
-            minibatches=config.minibatches,
-            generator=self.generator,
-            nthr=config.nthr,
-        )
-        probe = HeldOut.before(self.model, held_out) if held_out.episodes else None
+        batch = prepare(self.model, training, config, generator=self.generator, critic=learner.critic, ranks=self.ranks)
+        probe = HeldOut.before(self.model, held_out, self.ranks) if held_out.episodes else None
         is_probed = config.probe_every > 0 and self.step_number % config.probe_every == 0
-        displaced = self._displaced(batch) if is_probed else {}
+        displaced = self._by_question(displacement_by_question(learner, batch)) if is_probed else {}
         scalars = self._probed(batch, displaced) if displaced else {}
-        updates = [self._update(batch, rows) for _ in range(config.epochs) for rows in batch.shuffled(self.generator)]
+        updates = [learner.update(batch, part) for _ in range(config.epochs) for part in batch.shuffled(self.generator)]
         self.step_number += 1
-        scalars |= {name: sum(update[name] for update in updates) / len(updates) for name in updates[0]}
+        self._require_a_policy(batch)
+        scalars |= self._means(updates) | batch.told
         grad_norm = scalars.pop("grad/norm")
-        scalars["lr"] = self.optimiser.param_groups[0]["lr"]
+        scalars["lr"] = learner.optimiser.param_groups[0]["lr"]
         if probe is not None:
             scalars |= probe.after(self.model) | {"eval/reward": held_out.rewards.mean().item()}
-        return StepResult(self.step_number, batch, grad_norm, scalars, self.world.control_ids, displaced)
+        return StepResult(
+            step=self.step_number,
+            batch=batch,
+            grad_norm=grad_norm,
+            scalars=scalars,
+            skipped=(sum(not math.isfinite(update["grad/norm"]) for update in updates), len(updates)),
+            control_ids=self.world.control_ids,
+            displaced=displaced,
+        )
 
     def state(self) -> dict[str, object]:
         """Give everything that the next step depends on: tensors and plain values."""
-        return {
+        return self.learner.state() | {
             "step": self.step_number,
-            "model": self.model.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
             "generator": self.generator.get_state(),
             "draw": self.draw.getstate(),
+            "treatment": asdict(self.learner.treatment),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from a state that `state` gave, to the last bit."""
         self.step_number = state["step"]
-        self.model.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.learner.load_state(state)
+        self.learner.treatment = Treatment(**state["treatment"])
         self.generator.set_state(state["generator"])
         self.draw.setstate(state["draw"])
 
@@ -112,11 +137,6 @@ class Trainer:
         """Leave the path that led here: after a rollback the same draws would lead to the same place."""
         self.generator.manual_seed(self.config.seed + _RESEED * number)
         self.draw.seed(self.config.seed + _RESEED * number)
-
-    def _set_learning_rate(self) -> None:
-        share = min(1.0, (self.step_number + 1) / self.config.lr_warmup) if self.config.lr_warmup else 1.0
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.config.lr * share
 
     def _sample(self) -> tuple[Rollout, Rollout]:
         """Play the step's training groups and, in the same sweep, fresh held-out questions once each."""
@@ -130,69 +150,40 @@ class Trainer:
             generator=self.generator,
             temperature=config.temperature,
         )
-        return _split(rollout, len(questions) - len(unseen))
+        # A tool that answers ranks differently has them draw differently; what follows must be dealt out alike.
+        self.generator.set_state(self.ranks.agree(self.generator.get_state()))
+        if not rollout.mask.any():
+            raise TrainingError(
+                f"a response must have an action token, got none in {len(questions)} of step {self.step_number + 1}: "
+                "prompts leave no room in the context; raise --context"
+            )
+        rows = torch.arange(len(questions))
+        return select(rollout, rows[: len(rows) - len(unseen)]), select(rollout, rows[len(rows) - len(unseen) :])
 
-    def _displaced(self, batch: TrainingBatch) -> dict[int, float]:
-        """Ask of each mixed question what its own update would do to it (eq. 3)."""
-        return displacement_by_question(self.model, self.optimiser, batch, lambda rows: self._update(batch, rows))
+    def _by_question(self, found: dict[int, float]) -> dict[int, float]:
+        """Lay together what the ranks found for their own questions."""
+        return {group: value for held in self.ranks.gather(found) for group, value in held.items()}
 
     def _probed(self, batch: TrainingBatch, displaced: Mapping[int, float]) -> dict[str, float]:
-        """Sum a probe up, and say what GWHES has to say of the same questions (eq. 9)."""
-        weight = gwhes_by_question(self.model, batch)
+        """Sum a probe of eq. 3 up, and say what GWHES has to say of the same questions (eq. 9)."""
+        weight = self._by_question(gwhes_by_question(self.model, batch))
         return {
             "probe/displacement_mean": sum(displaced.values()) / len(displaced),
             "probe/fell_frac": sum(change < 0 for change in displaced.values()) / len(displaced),
             "similarity/gwhes": sum(weight.values()) / len(weight),
         }
 
-    def _update(self, batch: TrainingBatch, rows: Tensor) -> dict[str, float]:
-        """Take one optimiser step on a minibatch; give its losses and the norm of its gradient before clipping.
+    def _means(self, updates: list[dict[str, float]]) -> dict[str, float]:
+        """Average what updates told, over updates and ranks."""
+        means = {name: sum(update[name] for update in updates) / len(updates) for name in updates[0]}
+        total = self.ranks.sum(torch.tensor(list(means.values()), dtype=torch.float64)) / self.ranks.size
+        return dict(zip(means, total.tolist(), strict=True))
 
-        Where the norm is NaN or Inf the weights stay as they are.
-        """
-        config = self.config
-        logprobs, _ = token_statistics(self.model, batch.tokens[rows], batch.mask[rows])
-        batch.logprobs[rows] = logprobs.detach()
-        shared = (logprobs, batch.old_logprobs[rows], batch.mask[rows], batch.advantages[rows])
-        scales = None if batch.token_scales is None else batch.token_scales[rows]
-        policy = grpo_loss(*shared, clip_low=config.clip, clip_high=config.clip, token_scales=scales)
-        llds = llds_loss(
-            *shared,
-            gate=config.gate,
-            answer_mask=batch.answer_mask[rows] if config.mask_answer else None,
-        )
-        losses = {"loss/policy": policy, "loss/llds": llds}
-        total = policy + config.lambda_ * llds
-        if config.placebo:
-            total = total + config.placebo * likelihood_placebo(logprobs, batch.mask[rows], batch.advantages[rows])
-        if self.reference is not None:
-            losses["kl/ref"] = _kl(self.reference, batch, rows, logprobs)
-            total = total + config.kl * losses["kl/ref"]
-        self.optimiser.zero_grad()
-        torch.autograd.backward(total)
-        limit = config.max_grad_norm or torch.inf
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)
-        # A gradient that is not finite would poison every weight; its norm is told as it is, so the failure is seen.
-        if norm.isfinite():
-            self.optimiser.step()
-        return {name: loss.item() for name, loss in losses.items()} | {"grad/norm": norm.item()}
-
-
-def _kl(reference: Policy, batch: TrainingBatch, rows: Tensor, logprobs: Tensor) -> Tensor:
-    """Estimate KL(π_θ ‖ π_ref) a token by k3: r − ln r − 1 with r = π_ref/π_θ."""
-    mask = batch.mask[rows]
-    with torch.no_grad():
-        held, _ = token_statistics(reference, batch.tokens[rows], mask)
-    log_ratio = (held - logprobs) * mask
-    return (log_ratio.exp() - log_ratio - 1).sum() / mask.sum().clamp(min=1)
-
-
-def _split(rollout: Rollout, at: int) -> tuple[Rollout, Rollout]:
-    first, second = (
-        Rollout(rollout.tokens[rows], rollout.mask[rows], rollout.rewards[rows], rollout.truncated[rows], episodes)
-        for rows, episodes in (
-            (slice(None, at), rollout.episodes[:at]),
-            (slice(at, None), rollout.episodes[at:]),
-        )
-    )
-    return first, second
+    @torch.no_grad()
+    def _require_a_policy(self, batch: TrainingBatch) -> None:
+        """Refuse weights under which there are no probabilities to sample from."""
+        if not self.model.logits(self.model.hidden(batch.tokens[:1])[:, -1]).isfinite().all():
+            raise TrainingError(
+                f"logits must be finite, got NaN or Inf after the updates of step {self.step_number}: the weights are "
+                "lost; lower --lr, or go on from an older checkpoint with --resume"
+            )

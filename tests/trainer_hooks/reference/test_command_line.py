@@ -22,9 +22,9 @@ def test_a_run_shows_progress_and_streams(options, collector, capsys):
 
 
 def test_inert_llds_is_warned_of(options, capsys):
-    """One update a rollout batch and λ above 0: the first line says that it does nothing."""
-    main([*options, "--steps", "1", "--minibatches", "1", "--epochs", "1", "--lambda", "0.1"])
-    assert capsys.readouterr().out.startswith("warning: LLDS is on and does nothing")
+    """One update a rollout batch under LLDS: the first line says that it does nothing."""
+    main([*options, "--steps", "1", "--minibatches", "1", "--epochs", "1", "--method", "llds"])
+    assert capsys.readouterr().out.startswith("warning: LLDS does nothing here")
 
 
 def test_a_run_is_resumed_or_refused_in_one_line(options, capsys):

@@ -46,18 +46,55 @@ def test_a_checkpoint_of_another_configuration_is_refused(tiny, tmp_path):
     path = Checkpoints(tmp_path).save(trainer_of(tiny))
     with pytest.raises(ValueError, match=r"same configuration, got lr 0\.0006 there and 0\.01 here"):
         Checkpoints(tmp_path).load(trainer_of(replace(tiny, lr=0.01)), path)
-    Checkpoints(tmp_path).load(trainer_of(replace(tiny, lambda_=0.1, steps=9)), path)
+    Checkpoints(tmp_path).load(trainer_of(replace(tiny, method="llds", steps=9)), path)
+    with pytest.raises(ValueError, match="got has_critic False there and True here"):
+        Checkpoints(tmp_path).load(trainer_of(replace(tiny, method="ppo")), path)
 
 
-def test_the_newest_checkpoint_is_found_by_its_step(tiny, tmp_path):
-    """Newest of all, or newest below a step; None from an empty folder."""
+def test_a_file_that_is_no_checkpoint_is_refused(tiny, tmp_path):
+    """A torn file and a file of something else: one line that names it."""
+    torn, other = tmp_path / "step-000001.pt", tmp_path / "step-000002.pt"
+    torn.write_bytes(Checkpoints(tmp_path).save(trainer_of(tiny)).read_bytes()[:1000])
+    torch.save({"weights": 1}, other)
+    for path in (torn, other):
+        with pytest.raises(ValueError, match=rf"checkpoint .*{path.name} must be one of this trainer's, got"):
+            Checkpoints(tmp_path).load(trainer_of(tiny), path)
+
+
+def test_checkpoints_are_found_by_their_step_and_the_healthy_one_is_never_dropped(tiny, tmp_path):
+    """Of many the newest 20 stay, and the one marked healthy; going back to it forgets what came later."""
     checkpoints, trainer = Checkpoints(tmp_path), trainer_of(tiny)
     assert checkpoints.newest() is None
-    for step in (2, 10):
+    assert checkpoints.healthy() is None
+    for step in range(1, 24):
         trainer.step_number = step
-        checkpoints.save(trainer)
-    assert checkpoints.newest().name == "step-000010.pt"
-    assert checkpoints.newest(before=10).name == "step-000002.pt"
+        path = checkpoints.save(trainer)
+        if step == 2:
+            checkpoints.mark_healthy(path)
+    assert len(list(tmp_path.glob("step-*.pt"))) == 21
+    assert checkpoints.newest().name == "step-000023.pt"
+    assert Checkpoints(tmp_path).healthy().name == "step-000002.pt"
+    checkpoints.forget_after(checkpoints.healthy())
+    assert checkpoints.newest() == checkpoints.healthy()
+
+
+@pytest.mark.parametrize("method", ["ppo", "nthr", "llds-action"])
+def test_a_resumed_run_is_the_same_under_every_kind_of_method(tiny, tmp_path, method):
+    """Two steps, a checkpoint and one more step: the weights of three steps, the critic's too, to the last bit."""
+    config = replace(tiny, method=method, kl=0.01)
+    straight, first, resumed = (trainer_of(config) for _ in range(3))
+    results = [straight.step() for _ in range(3)]
+    for _ in range(2):
+        first.step()
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.load(resumed, checkpoints.save(first))
+    assert resumed.step().scalars == results[-1].scalars
+    kept, again = straight.learner.state(), resumed.learner.state()
+    assert all(
+        torch.equal(kept[name][key], again[name][key])
+        for name in kept.keys() & {"model", "critic"}
+        for key in kept[name]
+    )
 
 
 def test_a_dying_run_is_stopped_where_asked(tiny, collector, connect):
@@ -82,17 +119,59 @@ def test_a_dying_run_goes_back_to_health_with_llds_on(tiny, collector, connect, 
 
     collector.receipt = receipt
     config = replace(
-        tiny, steps=6, checkpoints=tmp_path, checkpoint_every=1, on_acceleration="rollback+llds", max_rollbacks=1
+        tiny,
+        steps=6,
+        checkpoints=tmp_path,
+        checkpoint_every=1,
+        on_acceleration="rollback+llds",
+        rollback_lr=0.5,
+        max_rollbacks=1,
     )
     trainer = trainer_of(config)
     monitor = connect()
-    loop = Loop(config, trainer, Flushing(monitor), [].append)
+    said = []
+    loop = Loop(config, trainer, Flushing(monitor), said.append)
     assert loop.run() == 1
     monitor.close()
-    assert (trainer.step_number, trainer.config.lambda_) == (6, 0.1)
+    assert (trainer.step_number, trainer.learner.llds_weight) == (6, 0.1)
+    assert trainer.learner.optimiser.param_groups[0]["lr"] == tiny.lr / 2
+    assert "phase acceleration at step 4: rolled back to step 2, λ = 0.1, learning rate × 0.5" in said
     attempts = [batch.attempt for batch in collector.batches]
     assert len(set(attempts)) == 2
     assert "acceleration" in told
+
+
+def test_a_run_that_was_rolled_back_resumes_treated(tiny, collector, connect, tmp_path):
+    """Killed after its rollback, the run goes on from the healthy branch, with LLDS still on and one rollback spent."""
+    collector.receipt = lambda batch: Receipt(
+        run_id="r",
+        accepted=len(batch.records),
+        phase="acceleration" if max((record.step for record in collector.records), default=0) > 3 else "healthy",
+    )
+    config = replace(
+        tiny, steps=4, checkpoints=tmp_path, checkpoint_every=1, on_acceleration="rollback+llds", max_rollbacks=1
+    )
+    loop = Loop(config, trainer_of(config), Flushing(connect()), [].append)
+    loop.monitor.stop_after = 4
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    again = Loop(replace(config, resume=True), trainer_of(config), connect(), [].append)
+    again.resume()
+    assert again.rollbacks == 1
+    assert again.trainer.step_number == 2
+    assert again.trainer.learner.llds_weight == 0.1
+    once = trainer_of(config)
+    once.reseed(1)
+    assert torch.equal(again.trainer.generator.get_state(), once.generator.get_state())
+
+
+def test_a_remark_is_made_once_while_it_lasts(tiny, connect):
+    """A dead policy is told of at its first step, and not at every one."""
+    trainer = trainer_of(replace(tiny, steps=3, lr=1e-30))
+    torch.nn.init.zeros_(trainer.model.embed.weight)
+    said = []
+    Loop(trainer.config, trainer, connect(), said.append).run()
+    assert sum("none of 16 responses is correct" in text for text in said) == 1
 
 
 def first_attempt(collector):
@@ -104,9 +183,14 @@ class Flushing:
 
     def __init__(self, monitor):
         self.monitor = monitor
+        self.logged = 0
+        self.stop_after = None
 
     def log_step(self, *arguments, **options):
-        """Log and wait."""
+        """Log and wait; or be killed at the first step after so many."""
+        self.logged += 1
+        if self.stop_after is not None and self.logged > self.stop_after:
+            raise KeyboardInterrupt
         self.monitor.log_step(*arguments, **options)
         assert self.monitor.flush()
 

@@ -9,6 +9,7 @@ from trainer_hooks.reference.batch import answer_tokens, prepare
 from trainer_hooks.reference.episode import FactsEpisode
 from trainer_hooks.reference.facts_world import FactsWorld, vocabulary_of
 from trainer_hooks.reference.model import Cache, PolicyModel, Shape, token_statistics
+from trainer_hooks.reference.ranks import ALONE, Ranks
 
 
 def rollout_of(config, model, *, seed=0, rows=24):
@@ -104,13 +105,43 @@ def test_a_context_that_is_too_short_cuts_the_episode_and_says_so(tiny):
 def test_minibatches_are_whole_groups_and_cover_the_batch(tiny, model):
     """Every response is in exactly one minibatch, with the rest of its group; the ratio starts at exactly 1."""
     rollout = rollout_of(tiny, model, rows=16)
-    batch = prepare(model, rollout, group_size=4, minibatches=2, generator=torch.Generator().manual_seed(0))
-    assert sorted(torch.cat(batch.minibatches).tolist()) == list(range(16))
-    for rows in batch.minibatches:
+    batch = prepare(model, rollout, tiny, generator=torch.Generator().manual_seed(0))
+    assert sorted(torch.cat([part.rows for part in batch.minibatches]).tolist()) == list(range(16))
+    for part in batch.minibatches:
+        rows = part.rows
         groups = batch.group_ids[rows]
+        assert part.tokens == batch.mask[rows].sum()
+        assert part.preserved == batch.mask[rows][batch.advantages[rows] >= 0].sum()
         assert all((groups == group).sum() == 4 for group in groups.unique())
         logprobs, _ = token_statistics(model, batch.tokens[rows], batch.mask[rows])
         assert torch.equal(logprobs.detach(), batch.old_logprobs[rows])
+
+
+def test_two_ranks_share_each_minibatch_in_whole_groups(tiny, model):
+    """What the ranks keep is what one keeps: the same groups in the same minibatch, none twice, none lost."""
+    rollout = rollout_of(tiny, model, rows=16)
+    whole, first, second = (
+        prepare(model, rollout, tiny, generator=torch.Generator().manual_seed(0), ranks=ranks)
+        for ranks in (ALONE, Dealt(0, 2), Dealt(1, 2))
+    )
+    for part, *shares in zip(whole.minibatches, first.minibatches, second.minibatches, strict=True):
+        groups = [
+            set(batch.group_ids[share.rows].tolist()) for batch, share in zip((first, second), shares, strict=True)
+        ]
+        assert groups[0].isdisjoint(groups[1])
+        assert groups[0] | groups[1] == set(whole.group_ids[part.rows].tolist())
+    for batch in (first, second):
+        rows = torch.isin(whole.group_ids, batch.group_ids)
+        assert torch.equal(whole.tokens[rows], batch.tokens)
+        assert torch.equal(whole.advantages[rows], batch.advantages)
+
+
+class Dealt(Ranks):
+    """A rank that is told its place and adds nothing up: what is dealt out needs no other process."""
+
+    def sum(self, tensor):
+        """Give the own part."""
+        return tensor
 
 
 def test_answer_tokens_run_from_tag_to_tag(tiny, model):

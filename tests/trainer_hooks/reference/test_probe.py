@@ -26,7 +26,7 @@ def everything(trainer):
     """All weights and moments as one vector."""
     moments = [
         value.flatten().float()
-        for state in trainer.optimiser.state_dict()["state"].values()
+        for state in trainer.learner.optimiser.state_dict()["state"].values()
         for value in state.values()
     ]
     return torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()] + moments)
@@ -36,7 +36,7 @@ def test_parameters_and_optimiser_are_put_back_to_the_last_bit(trained):
     """After the probe the weights, the moments and the batch are what they were."""
     trainer, batch = trained
     before, logprobs = everything(trainer), batch.logprobs.clone()
-    assert displacement_by_question(trainer.model, trainer.optimiser, batch, lambda rows: trainer._update(batch, rows))
+    assert displacement_by_question(trainer.learner, batch)
     assert torch.equal(everything(trainer), before)
     assert torch.equal(batch.logprobs, logprobs)
 
@@ -44,13 +44,13 @@ def test_parameters_and_optimiser_are_put_back_to_the_last_bit(trained):
 def test_the_probe_measures_the_update_on_that_question(trained):
     """Δ of a group equals updating on it by hand and scoring its correct responses before and after."""
     trainer, batch = trained
-    found = displacement_by_question(trainer.model, trainer.optimiser, batch, lambda rows: trainer._update(batch, rows))
+    found = displacement_by_question(trainer.learner, batch)
     group = next(iter(found))
     rows = (batch.group_ids == group).nonzero()[:, 0]
     correct = rows[batch.rewards[rows] > 0]
     with torch.no_grad():
         before = token_statistics(trainer.model, batch.tokens[correct], batch.mask[correct])[0].sum(dim=1)
-    trainer._update(batch, rows)
+    trainer.learner.update(batch, batch.minibatch(rows), alone=True)
     with torch.no_grad():
         after = token_statistics(trainer.model, batch.tokens[correct], batch.mask[correct])[0].sum(dim=1)
     assert found[group] == (after - before).mean().item()
@@ -61,7 +61,7 @@ def test_only_mixed_groups_count(trained):
     trainer, batch = trained
     rewards = batch.rewards.view(-1, trainer.config.group_size)
     mixed = {group for group, row in enumerate(rewards) if row.min() < row.max()}
-    found = displacement_by_question(trainer.model, trainer.optimiser, batch, lambda rows: trainer._update(batch, rows))
+    found = displacement_by_question(trainer.learner, batch)
     assert found.keys() == gwhes_by_question(trainer.model, batch).keys() == mixed
 
 

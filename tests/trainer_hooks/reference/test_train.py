@@ -3,14 +3,17 @@
 import json
 import math
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
 
 from trainer_hooks.reference.config import PRESETS, Config
-from trainer_hooks.reference.telemetry import append_log, line, numbers, rollouts
-from trainer_hooks.reference.train import Trainer
-from trainer_hooks.reference.warm_start import warm_start
+from trainer_hooks.reference.methods import METHODS, MethodName
+from trainer_hooks.reference.model import PolicyModel
+from trainer_hooks.reference.telemetry import append_log, line, numbers, remarks, rollouts
+from trainer_hooks.reference.train import Trainer, TrainingError
+from trainer_hooks.reference.warm_start import shape_of, warm_start
 from trainer_hooks.wire import merge
 
 
@@ -45,22 +48,24 @@ def test_llds_with_one_update_a_rollout_changes_nothing_and_is_warned_of(tiny):
     """λ = 1 and λ = 0 give the same weights to the last bit where θ = θ_old at the only update."""
     once = replace(tiny, minibatches=1, epochs=1)
     _, vanilla = train(once, 3)
-    _, llds = train(replace(once, lambda_=1.0), 3)
+    _, llds = train(replace(once, method="llds", lambda_=1.0), 3)
     assert torch.equal(vanilla, llds)
-    assert replace(once, lambda_=1.0).is_llds_inert
-    assert not replace(tiny, lambda_=1.0).is_llds_inert
+    assert replace(once, method="llds").is_llds_inert
+    assert replace(once, on_acceleration="rollback+llds", checkpoint_every=1).is_llds_inert
+    assert not replace(tiny, method="llds").is_llds_inert
+    assert not once.is_llds_inert
 
 
 def test_llds_acts_from_the_second_update(tiny):
     """With several minibatches, λ changes the run."""
     _, vanilla = train(replace(tiny, lr=5e-3), 2)
-    _, llds = train(replace(tiny, lr=5e-3, lambda_=1.0), 2)
+    _, llds = train(replace(tiny, lr=5e-3, method="llds", lambda_=1.0), 2)
     assert not torch.equal(vanilla, llds)
 
 
 def test_nthr_softens_tokens_of_wrong_responses_only(tiny):
     """Scales below 1 stand in incorrect responses of mixed groups, and the run is another one."""
-    softened, with_nthr = train(replace(tiny, nthr=True), 2)
+    softened, with_nthr = train(replace(tiny, method="nthr"), 2)
     _, without = train(tiny, 2)
     batch = softened[-1].batch
     is_soft = batch.token_scales < 1
@@ -106,22 +111,34 @@ def test_the_gradient_norm_is_that_before_clipping(tiny):
     assert free[0].grad_norm == clipped[0].grad_norm > 1e-4
 
 
+def test_every_method_trains_by_its_name_and_is_another_run(tiny):
+    """One option: each name gives finite weights of its own; λ = 0 is vanilla GRPO to the last bit."""
+    config = replace(tiny, lr=5e-3)
+    weights = {name: train(replace(config, method=name), 2)[1] for name in METHODS}
+    assert all(one.isfinite().all() for one in weights.values())
+    names = sorted(weights)
+    same = [(a, b) for a in names for b in names if a < b and torch.equal(weights[a], weights[b])]
+    assert not same
+    _, without = train(replace(config, method="llds", lambda_=0.0), 2)
+    assert torch.equal(without, weights["grpo"])
+
+
 def test_a_gradient_that_is_not_finite_is_told_and_not_applied(tiny):
     """NaN in the old log-probabilities gives NaN as loss and norm; no weight moves."""
     trainer = Trainer(tiny, warm_start(tiny))
     batch = trainer.step().batch
     before = [weight.detach().clone() for weight in trainer.model.parameters()]
-    rows = batch.minibatches[0]
-    batch.advantages[rows] = 1.0
-    batch.old_logprobs[rows] = torch.nan
-    update = trainer._update(batch, rows)
+    part = batch.minibatches[0]
+    batch.advantages[part.rows] = 1.0
+    batch.old_logprobs[part.rows] = torch.nan
+    update = trainer.learner.update(batch, part)
     assert math.isnan(update["grad/norm"])
     assert math.isnan(update["loss/policy"])
     assert all(torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True))
 
 
 def test_a_batch_without_a_correct_response_is_trained_and_told(tiny):
-    """All wrong: no advantage, no gradient, no likelihood of correct responses; the line says nan, not 0."""
+    """All wrong: no advantage, no gradient, no likelihood of correct responses; the line says nan, not 0, and why."""
     trainer = Trainer(tiny, warm_start(tiny))
     torch.nn.init.zeros_(trainer.model.embed.weight)
     result = trainer.step()
@@ -129,13 +146,55 @@ def test_a_batch_without_a_correct_response_is_trained_and_told(tiny):
     assert result.grad_norm == 0.0
     assert "ln p(correct) +nan" in line(result, "unknown")
     assert "likelihood/correct" not in numbers(result, clip=0.2)
+    said = remarks(result)
+    assert said["wrong"] == "none of 16 responses is correct: their likelihood is not observed"
+    assert said["equal"].startswith("all rewards are equal within their groups: every advantage is 0")
 
 
-def test_groups_of_one_give_no_signal_and_no_error(tiny):
-    """With one response a group every advantage, and so every gradient, is zero."""
-    results, _ = train(replace(tiny, group_size=1), 1)
-    assert not results[0].batch.advantages.any()
-    assert results[0].grad_norm == 0.0
+def test_a_group_of_one_is_refused_where_it_teaches_nothing(tiny):
+    """GRPO compares responses of a group; PPO does not and trains."""
+    with pytest.raises(ValueError, match="group_size must be at least 2 under grpo, got 1: a response alone"):
+        replace(tiny, group_size=1)
+    results, _ = train(replace(tiny, group_size=1, questions_per_step=32, method="ppo"), 1)
+    assert results[0].batch.advantages.any()
+
+
+def test_responses_without_an_action_token_are_counted_or_end_the_run(tiny):
+    """Prompts of 4 and 5 tokens in a context of 5: some have room for one token; in a context of 4 none has."""
+    trainer = Trainer(replace(tiny, context=5), PolicyModel(replace(shape_of(tiny), positions=5)))
+    result = trainer.step()
+    empty = int((~result.batch.mask.any(dim=1)).sum())
+    assert 0 < empty < len(result.batch.rewards)
+    assert remarks(result)["empty"] == f"{empty} of 16 responses have no action token: raise --context"
+    assert numbers(result, clip=0.2)["length/truncated_frac"] == 1.0
+    full = Trainer(replace(tiny, context=4), PolicyModel(replace(shape_of(tiny), positions=4)))
+    with pytest.raises(TrainingError, match="must have an action token, got none in 20 of step 1: prompts leave no"):
+        full.step()
+
+
+def test_weights_that_give_no_probabilities_end_the_run(tiny):
+    """An absurd learning rate: the message says what to lower, and not what torch's sampler makes of NaN."""
+    trainer = Trainer(replace(tiny, lr=1e30), warm_start(tiny))
+    with pytest.raises(TrainingError, match="logits must be finite, got NaN or Inf after the updates of step 1: the w"):
+        trainer.step()
+
+
+def test_updates_left_out_are_counted_and_told(tiny, monkeypatch):
+    """A reward of NaN poisons the advantages of its minibatch, whose updates are then left out."""
+    trainer = Trainer(tiny, warm_start(tiny))
+    sampled = trainer.model.sample
+
+    def spoiled(*arguments, **options):
+        rollout = sampled(*arguments, **options)
+        rollout.rewards[0] = torch.nan
+        return rollout
+
+    monkeypatch.setattr(trainer.model, "sample", spoiled)
+    result = trainer.step()
+    assert result.skipped == (2, 4)
+    assert remarks(result)["skipped"] == "2 of 4 updates left out: the gradient is not finite"
+    assert math.isnan(result.grad_norm)
+    assert all(weight.isfinite().all() for weight in trainer.model.parameters())
 
 
 def test_current_log_probabilities_are_those_of_the_last_pass(tiny):
@@ -152,7 +211,7 @@ def test_numbers_of_a_step_go_to_terminal_and_file(tiny, tmp_path):
     assert line(results[0], "warmup").startswith("step    1  reward ")
     assert line(results[0], "warmup").endswith("phase warmup")
     for result in results:
-        append_log(tmp_path / "log.jsonl", result, clip=0.2)
+        append_log(tmp_path / "log.jsonl", result.step, numbers(result, clip=0.2))
     logged = [json.loads(text) for text in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [row["step"] for row in logged] == [1, 2]
     assert logged[0]["reward/mean"] == pytest.approx(results[0].batch.rewards.mean().item())
@@ -197,8 +256,11 @@ def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
     [
         ({"lr": 0.0}, "lr must be above 0, got 0.0"),
         ({"minibatches": 3}, "minibatches must divide questions_per_step, got 3 and 8"),
-        ({"gate": "turn"}, "gate must be one of response, action, none, got 'turn'"),
-        ({"lambda_": -1.0}, "lambda_ must not be negative, got -1.0"),
+        ({"method": "dpo"}, "method must be one of grpo, lld, llds, .*, got 'dpo'"),
+        ({"method": "llds", "lambda_": -1.0}, "lambda_ must not be negative, got -1.0"),
+        ({"lambda_": 0.1}, r"lambda_ must be given with a method that it weighs \(lld, llds, .*\), got 'grpo'"),
+        ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
+        ({"gae_lambda": 1.5}, r"gae_lambda must be in \[0, 1\], got 1.5"),
         ({"lr": float("nan")}, "lr must be above 0, got nan"),
     ],
 )
@@ -212,9 +274,11 @@ def test_the_command_line_knows_every_setting(capsys):
     """--help lists each field with its meaning; options override the preset."""
     with pytest.raises(SystemExit):
         Config.from_command_line(["--help"])
-    assert "weight of LLDS" in capsys.readouterr().out
-    config = Config.from_command_line(["--preset", "tiny", "--lambda", "0.1", "--no-retry", "--steps", "7"])
-    assert (config.lambda_, config.retry, config.steps, config.entities) == (0.1, False, 7, PRESETS["tiny"]["entities"])
+    assert "weight of the penalty" in capsys.readouterr().out
+    config = Config.from_command_line(["--preset", "tiny", "--method", "llds", "--no-retry", "--steps", "7"])
+    assert (config.llds_weight, config.retry, config.steps) == (0.1, False, 7)
+    assert (config.entities, config.run_name) == (PRESETS["tiny"]["entities"], "llds-0.1-seed0")
+    assert set(get_args(MethodName)) == METHODS.keys()
     with pytest.raises(SystemExit):
         Config.from_command_line(["--minibatches", "3"])
     assert "must divide" in capsys.readouterr().err

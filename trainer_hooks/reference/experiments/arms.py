@@ -6,18 +6,19 @@ __all__ = ["ARMS", "SEEDS"]
 
 SEEDS = (0, 1, 2, 3, 4)
 
-_LLDS = {"lambda_": 0.1}
+_LLDS: dict[str, Any] = {"method": "llds"}
 
 ARMS: dict[str, dict[str, Any]] = {
     "grpo": {},
-    "llds-0.01": {"lambda_": 0.01},
+    "llds-0.01": _LLDS | {"lambda_": 0.01},
     "llds-0.1": _LLDS,
-    "llds-0.1-action": _LLDS | {"gate": "action"},
-    "lld-0.1": _LLDS | {"gate": "none"},
-    "llds-ma-0.1": _LLDS | {"mask_answer": True},
-    "nthr": {"nthr": True},
+    "llds-0.1-action": {"method": "llds-action"},
+    "lld-0.1": {"method": "lld"},
+    "llds-ma-0.1": {"method": "llds-ma"},
+    "nthr": {"method": "nthr"},
+    "ppo": {"method": "ppo"},
     "kl-0.01": {"kl": 0.01},
-    "placebo-0.1": {"placebo": 0.1},
+    "placebo-0.1": {"method": "placebo"},
     "low-lr": {"lr": 3e-4, "lr_warmup": 50},
     "no-retry": {"retry": False},
     # Sizes and warm starts (Fig. 6). The stronger warm start stands where the paper has an instruct model.

@@ -22,7 +22,7 @@ HEALTHY: dict[str, dict[str, Any]] = {
         "large-groups": _SMALL | {"group_size": 16},
         "hot": _SMALL | {"temperature": 1.2},
         "cold": _SMALL | {"temperature": 0.8, "lr_warmup": 50},
-        "kl-llds": _SMALL | {"lr": 2e-4, "kl": 0.005, "lambda_": 0.1},
+        "kl-llds": _SMALL | {"lr": 2e-4, "kl": 0.005, "method": "llds"},
         "other-world": _SMALL | {"entities": 48, "long_form": 0.0, "world_seed": 7, "clip": 0.3},
     }.items()
 }

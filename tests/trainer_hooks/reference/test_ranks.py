@@ -1,0 +1,100 @@
+"""torchrun: the same global batch gives the same run on one process and on two, each streaming its own shard."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from trainer_hooks.reference.ranks import ALONE, Ranks, device_of
+from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.warm_start import warm_start
+from trainer_hooks.wire import decode_record, merge
+
+ROOT = Path(__file__).parents[3]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
+
+
+def run(command, folder, cache, *options):
+    """Train three steps; give the log's rows and the newest checkpoint."""
+    options = ["--preset", "tiny", "--group-size", "8", "--steps", "3", "--lr", "1e-3", "--device", "cpu", *options]
+    places = ["--cache", str(cache), "--log", str(folder / "log.jsonl"), "--checkpoints", str(folder)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    folder.mkdir()
+    done = subprocess.run(
+        [*command, "trainer_hooks.reference", *options, *places, "--checkpoint-every", "1"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [json.loads(text) for text in (folder / "log.jsonl").read_text().splitlines()]
+    return rows, torch.load(folder / "step-000003.pt", weights_only=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [("--method", "llds-action", "--kl", "0.01", "--probe-every", "1"), ("--method", "ppo")]
+)
+def test_two_processes_train_the_run_of_one(tiny, tmp_path, collector, options):
+    """The same numbers at every step and the same weights, to float tolerance; two shards make the whole batch."""
+    warm_start(tiny)
+    alone, one = run([sys.executable, "-m"], tmp_path / "one", tiny.cache, *options)
+    shared, two = run(TORCHRUN, tmp_path / "two", tiny.cache, *options, "--url", collector.url)
+    for row, other in zip(alone, shared, strict=True):
+        assert row.keys() == other.keys()
+        assert row == {name: pytest.approx(value, rel=2e-4, abs=2e-5, nan_ok=True) for name, value in other.items()}
+    assert torch.equal(one["generator"], two["generator"])
+    for part in one.keys() & {"model", "critic"}:
+        for name, weights in one[part].items():
+            assert torch.allclose(weights, two[part][name], atol=2e-5), name
+    assert {batch.rank for batch in collector.batches} == {0, 1}
+    assert len({batch.attempt for batch in collector.batches}) == 1
+    for row in shared:
+        first, second = (
+            next(record for batch in collector.batches if batch.rank == rank for record in decoded(batch, row["step"]))
+            for rank in (0, 1)
+        )
+        assert not second.scalars.keys() & {"grad/norm", "loss/policy", "lr"}
+        merged = merge([second, first])
+        for name in ("reward/mean", "length/mean", "entropy/mean", "grad/norm", "reward/zero_std_frac"):
+            assert merged[name] == pytest.approx(row[name], rel=1e-5), name
+
+
+def decoded(batch, step):
+    """Give a batch's records of one step."""
+    records = [decode_record(raw) for raw in batch.records]
+    return [record for record in records if record.step == step]
+
+
+def test_groups_that_cannot_be_dealt_out_are_refused(tiny):
+    """4 questions in 2 minibatches leave nothing whole for a fourth rank."""
+    with pytest.raises(
+        ValueError, match="must be a multiple of minibatches times ranks, got 4 with 2 minibatches and 4"
+    ):
+        Trainer(tiny, warm_start(tiny), ranks=Ranks(0, 4))
+
+
+def test_alone_nothing_is_asked_of_anybody():
+    """Sums, agreements and gatherings of one process are its own."""
+    tensor = torch.arange(3)
+    assert ALONE.sum(tensor) is tensor
+    assert ALONE.agree("healthy") == "healthy"
+    assert ALONE.gather(1) == [1]
+    assert torch.equal(ALONE.share(tensor), tensor)
+    assert Ranks.join() == ALONE
+
+
+def test_each_rank_has_a_gpu_of_its_own_while_they_last(monkeypatch):
+    """Automatic is a GPU where there is one; more ranks than GPUs share them in turn."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert device_of("auto", ALONE) == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [device_of("auto", Ranks(rank, 3)).index for rank in range(3)] == [0, 1, 0]
+    assert device_of("cpu", ALONE) == torch.device("cpu")

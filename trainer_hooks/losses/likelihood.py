@@ -1,0 +1,33 @@
+"""The placebo beside LLDS: pull the preserving set up by plain likelihood, whether or not it has sunk."""
+
+from torch import Tensor
+
+from trainer_hooks.losses.tokens import lifted, require_shapes
+
+__all__ = ["likelihood_loss"]
+
+
+def likelihood_loss(
+    logprobs: Tensor, mask: Tensor, advantages: Tensor, *, normaliser: Tensor | float | None = None
+) -> Tensor:
+    """Give the mean negative log-likelihood of the preserving set's action tokens, to be minimised.
+
+    L = −(1/N) Σ_{i: A_i ≥ 0} Σ_k ln π_θ(y_{i,k}), N as in `llds_loss`. No gate and no old policy: a control that
+    shows what of LLDS's effect any pull of equal weight would have had.
+
+    Args:
+        logprobs: ln π_θ of the sampled tokens, shape ``(B, T)``, nats.
+        mask: True on action tokens, shape ``(B, T)``, bool.
+        advantages: A_i, shape ``(B,)``.
+        normaliser: N, to share one over minibatches or ranks; default: the preserving set's action tokens here.
+
+    Returns:
+        The loss, a scalar ≥ 0 in nats a token; 0 where the preserving set is empty.
+
+    Raises:
+        ValueError: If shapes do not belong together.
+    """
+    require_shapes(logprobs, advantages, mask=mask)
+    kept = mask & (advantages >= 0)[:, None]
+    count = kept.sum().clamp(min=1) if normaliser is None else normaliser
+    return -lifted(logprobs).masked_fill(~kept, 0.0).sum() / count

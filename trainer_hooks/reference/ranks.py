@@ -1,0 +1,90 @@
+"""The processes that train one model together, as torchrun starts them; one process alone is the common case.
+
+Every rank draws the same questions and samples the same rollout batch from the same generators, then keeps whole
+groups of its own to score, train on and stream. That costs each rank the sampling of all; it buys a run that is the
+same on any number of ranks but for rounding.
+"""
+
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+__all__ = ["ALONE", "Ranks"]
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """This process's place among those that train together; with one of them nothing here does anything."""
+
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def join(cls) -> Self:
+        """Meet the other processes that torchrun has started, over gloo; alone where it has not."""
+        if not distributed.is_torchelastic_launched():
+            return cls()
+        distributed.init_process_group("gloo")
+        return cls(distributed.get_rank(), distributed.get_world_size())
+
+    def leave(self) -> None:
+        """Part from the other processes."""
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+    def share(self, tensor: Tensor) -> Tensor:
+        """Give this rank's part of a tensor that is cut along its first dimension."""
+        return tensor.tensor_split(self.size)[self.rank]
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Add a tensor up over the ranks."""
+        if self.size == 1:
+            return tensor
+        total = tensor.detach().cpu().clone()
+        distributed.all_reduce(total)
+        return total.to(tensor.device)
+
+    def agree(self, value: Item) -> Item:
+        """Give what rank 0 has: ranks that decide for themselves would wait for each other for ever."""
+        if self.size == 1:
+            return value
+        held = [value]
+        distributed.broadcast_object_list(held, src=0)
+        return held[0]
+
+    def gather(self, value: Item) -> list[Item]:
+        """Give what every rank has, by rank."""
+        if self.size == 1:
+            return [value]
+        held: list[Item | None] = [None] * self.size
+        distributed.all_gather_object(held, value)
+        return held  # type: ignore[return-value]
+
+    def wait(self) -> None:
+        """Go on when all ranks are here."""
+        if self.size > 1:
+            distributed.barrier()
+
+    def averaging(self, module: nn.Module) -> nn.Module:
+        """Give a module whose backward pass averages gradients over the ranks; the weights become rank 0's."""
+        if self.size == 1:
+            return module
+        device = next(module.parameters()).device
+        return DistributedDataParallel(module, device_ids=[device] if device.type == "cuda" else None)
+
+
+ALONE = Ranks()
+
+
+def device_of(name: str, ranks: Ranks) -> torch.device:
+    """Give the device of a setting: ``"auto"`` is a GPU where there is one, each rank on its own while they last."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        return torch.device("cuda", ranks.rank % max(1, torch.cuda.device_count()))
+    return torch.device(name)
