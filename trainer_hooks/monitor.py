@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
-from trainer_hooks.arrays import Array, library_of
 from trainer_hooks.delivery import BackingOff, Courier, Outbox, Spool, Tally, Transport
-from trainer_hooks.errors import RolloutsError
+from trainer_hooks.inputs import FLOATS, Inputs, Tokens
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.shipper import Measurement, RecordShipper
-from trainer_hooks.signals import Fetched, fetch
+from trainer_hooks.shipper import SCALAR_BYTES, Measurement, RecordShipper
 from trainer_hooks.wire import ActionReport, AlertNotice, RunEnd, run_id
 
 __all__ = ["Monitor", "NullMonitor"]
@@ -57,6 +55,7 @@ class Monitor:
         self._clock = clock
         self._close_timeout_seconds = close_timeout_seconds
         self._tally = Tally()
+        self._inputs = Inputs(self._tally)
         outbox = Outbox(self._tally, spool=_spool(settings))
         self._shipper = RecordShipper(
             settings,
@@ -69,9 +68,6 @@ class Monitor:
         )
         self._transport = BackingOff(transport) if transport else None
         self._courier: Courier[Measurement] = Courier(self._shipper, self._transport, outbox, self._tally)
-        self._attempt = settings.attempt
-        self._seq = 0
-        self._step = 0
         self._blocking_seconds: float | None = None
         # Reentrant: a signal handler may log while the training thread is logging.
         self._lock = threading.RLock()
@@ -127,25 +123,27 @@ class Monitor:
             return
         started = time.perf_counter()
         try:
-            given = scalars or {} if grad_norm is None else {**(scalars or {}), "grad/norm": grad_norm}
-            numbers, tokens = self._fetched(*self._numbers(given), self._rollouts(rollouts))
+            numbers: dict[str, Any] = {**scalars} if scalars else {}
+            tokens: Tokens | None = None
+            if grad_norm is not None:
+                numbers["grad/norm"] = grad_norm
+            # Mostly these are floats alone, and then every call that is not made counts.
+            if rollouts is not None or not set(map(type, numbers.values())) <= FLOATS:
+                numbers, tokens = self._inputs.taken(numbers, rollouts)
+            measurement = Measurement(
+                step=int(step),
+                time=self._clock(),
+                scalars=numbers,
+                tokens=tokens,
+                nbytes=SCALAR_BYTES * len(numbers) + (tokens.nbytes if tokens else 0),
+                policy_version=policy_version,
+                data_version=data_version,
+                blocking_seconds=self._blocking_seconds,
+                actions=actions,
+            )
             with self._lock:
-                attempt, seq = self._place(int(step))
-                self._courier.hand_over(
-                    Measurement(
-                        attempt=attempt,
-                        seq=seq,
-                        step=self._step,
-                        time=self._clock(),
-                        scalars=numbers,
-                        rollouts=tokens,
-                        policy_version=policy_version,
-                        data_version=data_version,
-                        blocking_seconds=self._blocking_seconds,
-                        actions=actions,
-                    )
-                )
-                self._blocking_seconds = time.perf_counter() - started
+                self._courier.hand_over(measurement)
+            self._blocking_seconds = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self._tally.swallow(error)
 
@@ -178,56 +176,6 @@ class Monitor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close("finished" if kind is None else "stopped")
-
-    def _place(self, step: int) -> tuple[int, int]:
-        """Give the attempt and the sequence number of a record at this step."""
-        if step < self._step:
-            self._attempt += 1
-            self._seq = 0
-        self._step = step
-        self._seq += 1
-        return self._attempt, self._seq - 1
-
-    def _numbers(self, scalars: Mapping[str, SupportsFloat]) -> tuple[dict[str, float], dict[str, Array]]:
-        """Give numbers, and those that are still on a device."""
-        # Nearly always so, and then the training thread waits for three passes in C only.
-        if set(map(type, scalars.values())) <= {float} and set(map(type, scalars)) <= {str}:
-            return {**scalars}, {}  # type: ignore[dict-item]
-        numbers: dict[str, float] = {}
-        waiting: dict[str, Array] = {}
-        for name, value in scalars.items():
-            try:
-                if not library_of(value).is_host and value.numel() == 1:  # type: ignore[attr-defined]
-                    waiting[str(name)] = value
-                else:
-                    # A tensor that needs gradients warns when it is made a float.
-                    numbers[str(name)] = float(getattr(value, "detach", value.__float__)())
-            except Exception as error:  # noqa: BLE001 - what is no number may raise anything
-                self._tally.count("scalars", f"scalar {name!r} must be a number: {error}")
-        return numbers, waiting
-
-    def _fetched(
-        self, numbers: dict[str, float], waiting: dict[str, Array], rollouts: Rollouts | None
-    ) -> tuple[dict[str, float], Rollouts | Fetched | None]:
-        """Bring what is on a device here, with one copy; token arrays are reduced before."""
-        if rollouts is not None and rollouts.library.is_host:
-            found, _ = self._fetched(numbers, waiting, None)
-            return found, rollouts
-        if rollouts is None and not waiting:
-            return numbers, None
-        library = rollouts.library if rollouts else library_of(next(iter(waiting.values())))
-        fetched, found = fetch(library, rollouts, waiting)
-        return numbers | found, fetched
-
-    def _rollouts(self, rollouts: Rollouts | Mapping[str, Any] | None) -> Rollouts | None:
-        if rollouts is None or isinstance(rollouts, Rollouts):
-            return rollouts
-        try:
-            # What contradicts itself is found where the signals are computed, in the background.
-            return Rollouts(**{**rollouts, "check": False})
-        except (RolloutsError, TypeError) as error:
-            self._tally.count("rollouts", f"rollouts were left out: {error}")
-            return None
 
     def _close_at_exit(self) -> None:
         # Set by the interpreter when an exception ends the script.

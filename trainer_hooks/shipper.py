@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from trainer_hooks.arrays import LENT
+from trainer_hooks.arrays.copies import Copies
 from trainer_hooks.delivery import Packed, Tally
 from trainer_hooks.delivery.tally import Reason
 from trainer_hooks.errors import RolloutsError
+from trainer_hooks.inputs import Tokens
 from trainer_hooks.responses import ResponseSampler
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
@@ -46,26 +49,20 @@ REPORTED_REASONS: dict[Reason, str] = {
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What one `log_step` handed over, copied, with its place in the run.
+    """What one `log_step` handed over, copied.
 
     A msgspec struct because the training thread waits for its making, a third of a dataclass's.
     """
 
-    attempt: int
-    seq: int
     step: int
     time: float
     scalars: Mapping[str, float]
-    rollouts: Rollouts | Fetched | None = None
+    nbytes: int  # held, roughly
+    tokens: Tokens | None = None
     policy_version: int | None = None
     data_version: str | None = None
     blocking_seconds: float | None = None
     actions: Sequence[ActionReport] = ()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held, roughly."""
-        return SCALAR_BYTES * len(self.scalars) + (self.rollouts.nbytes if self.rollouts else 0)
 
 
 class RecordShipper:
@@ -108,20 +105,50 @@ class RecordShipper:
             on_loss=lambda detail: tally.count("responses", detail),
         )
         self._spool_bytes = spool_bytes
-        self._attempt = settings.attempt
+        self._attempt = self._newest_attempt = settings.attempt
+        self._step = self._seq = 0
         self._capability: Capability = "L1"
         self._told: set[tuple[str, str]] = set()
 
     def pack(self, item: Measurement) -> Packed:
         """Reduce and encode one measurement; token arrays that cannot be reduced cost only themselves."""
+        if not isinstance(item.tokens, Copies):
+            return self._packed(item, item.tokens)
+        try:
+            # The copies are nobody else's, and all that is made of them is bytes by the end.
+            return self._packed(item, self._read(item.tokens))
+        finally:
+            item.tokens.release()
+
+    def _place(self, step: int) -> tuple[int, int]:
+        """Give the attempt and the sequence number of the next record, which is at this step."""
+        if step < self._step:
+            self._newest_attempt += 1
+            self._seq = 0
+        self._step = step
+        self._seq += 1
+        return self._newest_attempt, self._seq - 1
+
+    def _read(self, copies: Copies) -> Rollouts | None:
+        try:
+            return Rollouts(**{**copies.arguments, "library": LENT, "check": False})
+        except (RolloutsError, TypeError) as error:
+            self._refuse(error)
+            return None
+
+    def _refuse(self, error: Exception) -> None:
+        self._tally.count("rollouts", f"rollouts were left out: {error}")
+
+    def _packed(self, item: Measurement, rollouts: Rollouts | Fetched | None) -> Packed:
+        attempt, seq = self._place(item.step)
         bad_values = float(sum(not math.isfinite(value) for value in item.scalars.values()))
         summaries: dict[str, Summary] = {"finite/bad_values": Moments(count=1, sum=bad_values, statistic="sum")}
-        if item.rollouts is not None:
+        if rollouts is not None:
             try:
-                signals = summarise(item.rollouts)
+                signals = summarise(rollouts)
             except RolloutsError as error:
-                self._tally.count("rollouts", f"rollouts were left out: {error}")
-                item = msgspec.structs.replace(item, rollouts=None)
+                self._refuse(error)
+                rollouts = None
             except Exception as error:  # noqa: BLE001 - the scalars still go out
                 self._tally.swallow(error)
             else:
@@ -130,21 +157,21 @@ class RecordShipper:
                     summaries["finite/bad_values"] = Moments(count=1, sum=bad_values + bad.sum, statistic="sum")
                 summaries |= signals
         summaries |= self._hooks(item)
-        self._note_capability(item)
+        self._note_capability(item, rollouts)
         record = Record(
             step=item.step,
-            seq=item.seq,
+            seq=seq,
             time=item.time,
             policy_version=item.policy_version,
             data_version=item.data_version,
             # A signal is one or the other; the summary merges over ranks, and so it says more.
-            scalars={name: value for name, value in item.scalars.items() if name not in summaries},
+            scalars={str(name): value for name, value in item.scalars.items() if name not in summaries},
             summaries=summaries,
             actions=list(item.actions),
-            responses=self._sampled(item),
+            responses=self._sampled(rollouts, f"{attempt} {self._settings.rank} {seq}"),
         )
         is_plain = not record.responses and not record.actions
-        return Packed(item.attempt, encode(record), PLAIN_VERSION if is_plain else FULL_VERSION)
+        return Packed(attempt, encode(record), PLAIN_VERSION if is_plain else FULL_VERSION)
 
     def seal(self, records: Sequence[Packed], *, last: bool = False) -> bytes:
         """Encode a batch that may wait on disk; the first has the configuration, in case another process sends it."""
@@ -208,19 +235,18 @@ class RecordShipper:
                 summaries[name] = Moments(count=1, sum=float(self._tally[reason]), statistic="sum")
         return summaries
 
-    def _sampled(self, item: Measurement) -> list[msgspec.Raw]:
+    def _sampled(self, rollouts: Rollouts | Fetched | None, seed: str) -> list[msgspec.Raw]:
         """Sample a few responses; where that fails, the signals still go out."""
-        if not isinstance(item.rollouts, Rollouts):
+        if not isinstance(rollouts, Rollouts):
             return []
         try:
-            return self._sampler.sample(item.rollouts, seed=f"{item.attempt} {self._settings.rank} {item.seq}")
+            return self._sampler.sample(rollouts, seed=seed)
         except Exception as error:  # noqa: BLE001 - the record still goes out
             self._tally.swallow(error)
             return []
 
-    def _note_capability(self, item: Measurement) -> None:
+    def _note_capability(self, item: Measurement, rollouts: Rollouts | Fetched | None) -> None:
         """Raise the level announced to what was captured; it never falls, as a probe runs at some steps only."""
-        rollouts = item.rollouts
         seen: Capability = "L1"
         if "entropy/paired_delta" in item.scalars:
             seen = "L4"

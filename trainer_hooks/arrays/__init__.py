@@ -11,9 +11,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_hooks.arrays.host import HOST, Kind
+from trainer_hooks.arrays.host import HOST, LENT, Kind
 
-__all__ = ["HOST", "Array", "ArrayLibrary", "Kind", "Pending", "Runs", "library_of"]
+__all__ = ["HOST", "LENT", "Array", "ArrayLibrary", "Kind", "Pending", "Runs", "library_of"]
 
 Array: TypeAlias = Any  # a numpy array, or a torch tensor
 

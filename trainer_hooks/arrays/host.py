@@ -8,17 +8,25 @@ from numpy.typing import NDArray
 
 from trainer_hooks.errors import RolloutsError
 
-__all__ = ["HOST", "Kind"]
+__all__ = ["HOST", "LENT", "HostArrays", "Kind"]
 
 Kind: TypeAlias = Literal["bool", "integer", "float", "other"]
 KINDS: dict[str, Kind] = {"b": "bool", "i": "integer", "u": "integer", "f": "float"}
 
 
 class HostArrays:
-    """numpy; tensors are brought here. Shapes may depend on data, so only the action tokens are looked at."""
+    """numpy; tensors are brought here. Shapes may depend on data, so only the action tokens are looked at.
+
+    Args:
+        copies: Whether what is taken belongs to somebody who may overwrite it.
+    """
 
     is_host = True
     doubts = ()
+
+    def __init__(self, *, copies: bool = True) -> None:
+        self._copies = copies
+
     xp = np
 
     def taken(self, name: str, value: object) -> NDArray[Any]:
@@ -32,14 +40,15 @@ class HostArrays:
 
     def floats(self, array: NDArray[Any]) -> NDArray[np.floating]:
         if array.dtype.kind in "iu":
-            return _frozen(array.astype(np.float64))
-        return _frozen(array.astype(array.dtype if array.dtype.itemsize in (4, 8) else np.float32))
+            return _frozen(array.astype(np.float64, copy=self._copies))
+        kept = array.dtype if array.dtype.itemsize in (4, 8) else np.float32
+        return _frozen(array.astype(kept, copy=self._copies))
 
     def integers(self, array: NDArray[Any]) -> NDArray[np.int64]:
-        return _frozen(array.astype(np.int64))
+        return _frozen(array.astype(np.int64, copy=self._copies))
 
     def booleans(self, array: NDArray[Any]) -> NDArray[np.bool_]:
-        return _frozen(array.astype(np.bool_))
+        return _frozen(array.astype(np.bool_, copy=self._copies))
 
     def wide(self, array: NDArray[Any]) -> NDArray[np.float64]:
         return array.astype(np.float64, copy=False)
@@ -112,3 +121,4 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 HOST = HostArrays()
+LENT = HostArrays(copies=False)

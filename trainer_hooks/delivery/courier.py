@@ -101,7 +101,10 @@ class Courier(Generic[Item]):
         """Take an item, or count it as lost where the buffer is full; never waits."""
         if self._closing.is_set():
             self._tally.count("unsent", "a step was logged after close")
-        elif len(self._buffer) >= BUFFER_RECORDS or self._bytes_in - self._bytes_out + item.nbytes > BUFFER_BYTES:
+        # A step alone is taken whatever its size.
+        elif self._buffer and (
+            len(self._buffer) >= BUFFER_RECORDS or self._bytes_in - self._bytes_out + item.nbytes > BUFFER_BYTES
+        ):
             self._tally.count("buffer_full", "steps come faster than they can be packed; the newest was lost")
         else:
             self._bytes_in += item.nbytes

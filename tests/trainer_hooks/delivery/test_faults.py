@@ -152,12 +152,19 @@ def test_a_full_buffer_loses_the_newest_and_counts_it(collector, connect, monkey
     assert len(collector.records) + losses(monitor) == 5000
 
 
-def test_token_arrays_fill_the_buffer_by_their_size(connect, monkeypatch):
-    """The buffer is bounded in bytes too."""
+def test_token_arrays_fill_the_buffer_by_their_size(collector, connect, monkeypatch):
+    """The buffer is bounded in bytes too, but a step that is larger than it is taken where it is alone."""
     monkeypatch.setattr(courier_module, "BUFFER_BYTES", 1000)
     monitor = connect()
-    monitor.log_step(1, rollouts={"logprobs": -np.ones((8, 64)), "mask": np.ones((8, 64)), "rewards": np.ones(8)})
-    assert losses(monitor) == 1
+    rollouts = {"logprobs": -np.ones((8, 64)), "mask": np.ones((8, 64)), "rewards": np.ones(8)}
+    monitor.log_step(0, rollouts=rollouts)
+    assert monitor.flush()
+    assert losses(monitor) == 0
+    for step in range(1, 50):
+        monitor.log_step(step, rollouts=rollouts)
+    assert monitor.flush()
+    assert losses(monitor) > 0
+    assert len(collector.records) + losses(monitor) == 50
 
 
 def test_an_error_in_on_alert_ends_nothing(collector, connect):

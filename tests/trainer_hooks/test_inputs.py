@@ -1,0 +1,81 @@
+"""What training hands over is its own again when `log_step` returns, and what is wrong with it is told later."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from trainer_hooks.arrays.copies import CopyPool
+from trainer_hooks.delivery import Tally
+from trainer_hooks.inputs import Inputs
+
+
+def arguments(responses=64, tokens=512, **changes):
+    """Give a step of which the token arrays are large, and the others are not."""
+    logprobs = -np.ones((responses, tokens), dtype=np.float32)
+    return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": np.ones(responses)} | changes
+
+
+def test_the_trainer_may_overwrite_what_it_gave():
+    """Large arrays, small ones, tensors, lists of rows and of texts are all copied."""
+    given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64, texts=["a"] * 64)
+    copies = CopyPool().copied(given)
+    for value in given.values():
+        if isinstance(value, list):
+            value.clear()
+        else:
+            value[:] = 0
+    assert (copies.arguments["logprobs"] == -1).all()
+    assert (copies.arguments["entropies"] == 1).all()
+    assert copies.arguments["mask"].all()
+    assert copies.arguments["rewards"].tolist() == copies.arguments["advantages"].tolist() == [1.0] * 64
+    assert copies.arguments["texts"] == ("a",) * 64
+    assert copies.nbytes == 2 * 4 * 64 * 512 + 64 * 512 + 2 * 8 * 64
+
+
+def test_memory_is_used_again_once_it_is_given_back():
+    """A second step of the same size takes no new memory, and one of another size works too."""
+    pool = CopyPool()
+    first = pool.copied(arguments())
+    address = first.arguments["logprobs"].ctypes.data
+    second = pool.copied(arguments())
+    assert second.arguments["logprobs"].ctypes.data != address
+    first.release()
+    assert pool.copied(arguments()).arguments["logprobs"].ctypes.data == address
+    second.release()
+    larger = pool.copied(arguments(128)).arguments["logprobs"]
+    assert larger.shape == (128, 512)
+    assert (larger == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"entropies": -np.ones((64, 512))}, r"entropies must be at least 0 on action tokens, got -1.0 at \[0, 0\]"),
+        ({"mask": np.ones((64, 511))}, r"mask must have the shape of logprobs \(64, 512\), got \(64, 511\)"),
+        ({"rewards": ["good"] * 64}, "rewards must hold real numbers, got dtype <U4"),
+        ({"reward": np.ones(64)}, "unexpected keyword argument 'reward'"),
+        ({"advantages": [[1.0], [1.0, 2.0]]}, "advantages must be a rectangular array of numbers"),
+    ],
+)
+def test_what_is_wrong_is_located_and_counted_in_the_background(collector, connect, caplog, changes, message):
+    """Training goes on; the log names the array, the rule and the place, and the step's scalars arrive."""
+    monitor = connect()
+    monitor.log_step(1, {"x": 1.0}, rollouts=arguments(**changes))
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.scalars["x"] == 1.0
+    assert record.summaries["hooks/rejected_rollouts"].value() == 1
+    assert len(caplog.messages) == 1
+    assert caplog.text.count("rollouts were left out") == 1
+    assert re.search(message, caplog.text)
+
+
+def test_what_a_device_cannot_do_costs_only_the_rollouts(swallowed):
+    """Where the reduction fails on a device, as it does without memory, the numbers are still taken."""
+    tensors = {name: torch.as_tensor(value).to("meta") for name, value in arguments(2, 3).items()}
+    numbers, tokens = Inputs(Tally()).taken({"x": 1.0}, tensors)  # meta tensors cannot be copied home
+    assert numbers == {"x": 1.0}
+    assert tokens is None
+    assert isinstance(swallowed.pop(), NotImplementedError)
