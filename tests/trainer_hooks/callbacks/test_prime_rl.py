@@ -1,0 +1,198 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import trainer_hooks
+from trainer_hooks.callbacks import prime_rl
+
+PROMPT = [7, 8]
+
+
+def sequence(actions, *, reward=None, scores=None, **fields):
+    """An exported sequence as prime-rl 0.8 writes it: a prompt of two tokens, then actions and one of feedback."""
+    size = len(PROMPT) + len(actions) + 1
+    scores = scores or [-1.0] * len(actions)
+    given = {
+        "schema_version": 1,
+        "step": 0,
+        "rank": 0,
+        "token_ids": [*PROMPT, *actions, 9],
+        "position_ids": list(range(size)),
+        "loss_mask": [False, False, *[True] * len(actions), False],
+        "advantages": [0.0, 0.0, *[0.5] * len(actions), 0.0],
+        "trainer_logprobs": [0.0, -8.0, *scores, -8.0],
+        "inference_logprobs": [0.0, 0.0, *[score - 0.25 for score in scores], 0.0],
+        "entropy": [3.0, 3.0, *[1.5] * len(actions), 3.0],
+        "env_name": "search",
+    }
+    return given | ({"rewards": [reward] * size} if reward is not None else {}) | fields
+
+
+def export(folder, step, *ranks, stable=True):
+    """Write a step's files, one a rank, and mark it."""
+    target = folder / "token_exports" / f"step_{step}"
+    target.mkdir(parents=True, exist_ok=True)
+    for rank, sequences in enumerate(ranks):
+        lines = [json.dumps(one, allow_nan=False) + "\n" for one in sequences]
+        (target / f"rank_{rank}.jsonl").write_text("".join(lines))
+    if stable:
+        (target / "STABLE").touch()
+
+
+def episode(task, *responses):
+    """An episode of the orchestrator's traces: nodes add tokens to their parents', rewards are named and weighted."""
+    traces = []
+    for actions, score in responses:
+        nodes = [
+            {"parent": None, "token_ids": PROMPT, "mask": [False] * 2},
+            {"parent": 0, "token_ids": [*actions, 9], "mask": [True] * (len(actions) + 1)},
+        ]
+        rewards = {"exact": {"score": score, "weight": 2.0}, "format": {"score": 0.5, "weight": 1.0}, "late": None}
+        traces.append({"task": {"type": "T", "data": {}, "hash": task}, "nodes": nodes, "rewards": rewards})
+    return json.dumps({"id": task, "traces": traces}) + "\n"
+
+
+@pytest.fixture
+def follow(tmp_path, connect):
+    """Catch up once with the run in a folder, as a follower that starts anew."""
+
+    def follow():
+        monitor = connect()
+        found = prime_rl.Follower(tmp_path, monitor).catch_up()
+        assert monitor.flush()
+        return found
+
+    return follow
+
+
+def test_a_complete_step_arrives_with_the_rewards_it_holds(tmp_path, follow, collector):
+    """Sequences of all ranks, loss tokens only, level L3 from the first record on."""
+    export(tmp_path, 3, [sequence([4, 5], reward=1.0, scores=[-1.0, -3.0])], [sequence([6], reward=0.0, scores=[-4.0])])
+    assert follow() == 1
+    (record,) = collector.records
+    assert record.step == 3
+    assert record.summaries["likelihood/correct"].value() == -2
+    assert record.summaries["likelihood/incorrect"].value() == -4
+    assert record.summaries["reward/mean"].value() == 0.5
+    assert record.summaries["mismatch/logprob_abs"].value() == pytest.approx(0.25)
+    assert record.summaries["entropy/mean"].value() == 1.5
+    assert record.summaries["advantage/mean_abs"].value() == 0.5
+    assert next(batch for batch in collector.batches if batch.records).capability == "L3"
+
+
+@pytest.mark.parametrize("place", ["rollouts/step_2/train/search", "traces/step_2/train"])
+def test_rewards_and_groups_are_found_in_the_traces(place, tmp_path, follow, collector):
+    """By the tokens, also where the rollout was made at an earlier step; what has no trace is left out."""
+    (tmp_path / place).mkdir(parents=True)
+    traces = episode("a", ([4, 5], 1.0), ([6], 0.0)) + episode("b", ([4], 0.0), ([5], 0.0))
+    (tmp_path / place / "traces.jsonl").write_text(traces + "{not yet wri")
+    export(tmp_path, 4, [sequence(actions) for actions in ([4, 5], [6], [4], [5], [3, 3])])
+    follow()
+    (record,) = collector.records
+    # 2 · 1 + 0.5 and three times 0.5.
+    assert record.summaries["reward/mean"].value() == pytest.approx(1.0)
+    assert record.summaries["reward/zero_std_frac"].value() == 0.5
+    assert record.summaries["length/mean"].value() == pytest.approx(5 / 4)
+
+
+def test_without_rewards_metrics_of_the_tokens_arrive(tmp_path, follow, collector):
+    """Nothing is made up: level L1, and no reward, no likelihood of correct responses."""
+    export(tmp_path, 1, [sequence([4, 5]), sequence([6])])
+    follow()
+    (record,) = collector.records
+    assert record.scalars == {"entropy/mean": 1.5, "mismatch/logprob_abs": 0.25, "length/mean": 1.5}
+    assert "likelihood/correct" not in record.summaries
+    assert next(batch for batch in collector.batches if batch.records).capability == "L1"
+
+
+def test_a_step_that_is_not_marked_is_waited_for(tmp_path, follow, collector):
+    """Ranks write at their own pace."""
+    export(tmp_path, 1, [sequence([4], reward=1.0)])
+    export(tmp_path, 2, [sequence([4], reward=1.0)], stable=False)
+    assert follow() == 1
+    (tmp_path / "token_exports" / "step_2" / "STABLE").touch()
+    assert follow() == 1
+    assert [record.step for record in collector.records] == [1, 2]
+
+
+def test_a_follower_that_starts_again_goes_on_where_it_was(tmp_path, follow, collector):
+    """What was answered for is not read again; steps go by number, not by name."""
+    for step in (2, 10, 9):
+        export(tmp_path, step, [sequence([4], reward=1.0)])
+        os.utime(tmp_path / "token_exports" / f"step_{step}" / "STABLE", ns=(step, step))
+    assert follow() == 3
+    assert follow() == 0
+    assert [record.step for record in collector.records] == [2, 9, 10]
+    (tmp_path / "rlvitals_followed.json").write_text("{")
+    assert follow() == 3
+
+
+def test_what_the_collector_has_not_answered_for_is_sent_again(tmp_path, connect, monkeypatch):
+    """The mark moves only with its answer."""
+    export(tmp_path, 1, [sequence([4], reward=1.0)])
+    monitor = connect()
+    monkeypatch.setattr(monitor, "flush", lambda: False)
+    assert prime_rl.Follower(tmp_path, monitor).catch_up() == 1
+    assert not (tmp_path / "rlvitals_followed.json").exists()
+    assert prime_rl.Follower(tmp_path, connect()).catch_up() == 1
+
+
+def test_a_run_that_goes_back_is_followed_back(tmp_path, follow, collector):
+    """prime-rl writes the steps after its checkpoint anew, and so they are newer than what was sent."""
+    for step in (1, 2, 3):
+        export(tmp_path, step, [sequence([4], reward=1.0)])
+        os.utime(tmp_path / "token_exports" / f"step_{step}" / "STABLE", ns=(step, step))
+    follow()
+    export(tmp_path, 2, [sequence([4], reward=0.0)])
+    assert follow() == 1
+    assert [record.step for record in collector.records] == [1, 2, 3, 2]
+
+
+def test_numbers_that_were_not_finite_are_counted_and_broken_lines_left_out(tmp_path, follow, collector, caplog):
+    """prime-rl writes NaN as null; a line that is none of its records costs only itself."""
+    export(tmp_path, 1, [sequence([4, 5], reward=1.0, scores=[-1.0, -2.0])])
+    file = tmp_path / "token_exports" / "step_1" / "rank_0.jsonl"
+    broken = file.read_text().replace("-1.0, -2.0", "null, -2.0")
+    assert "null" in broken
+    file.write_text(broken + "{}\n{\n")
+    follow()
+    (record,) = collector.records
+    assert record.summaries["finite/bad_values"].value() >= 1
+    assert record.summaries["likelihood/correct"].value() == -2
+    assert caplog.text.count("left out") == 2
+
+
+def test_the_command_follows_until_it_is_stopped(tmp_path, collector):
+    """A real process: steps arrive while it runs, and SIGTERM ends it in order."""
+    folder = tmp_path / "my-run"
+    export(folder, 1, [sequence([4], reward=1.0)])
+    root = str(Path(trainer_hooks.__file__).parents[1])
+    command = [sys.executable, "-m", "trainer_hooks.callbacks.prime_rl", str(folder), "--url", collector.url]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": root}) as process:
+        collector.wait_for(lambda seen: len(seen.records) == 1)
+        export(folder, 2, [sequence([4], reward=1.0)])
+        collector.wait_for(lambda seen: len(seen.records) == 2)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert {batch.run for batch in collector.batches} == {"my-run"}
+    assert collector.batches[-1].end == "stopped"
+
+
+def test_the_command_sends_a_finished_run_once(tmp_path, collector, capsys):
+    """`--once`; without an address or a folder it says what is missing."""
+    export(tmp_path, 1, [sequence([4], reward=1.0)])
+    assert prime_rl.main([str(tmp_path), "--url", collector.url, "--run", "r", "--once"], stop=threading.Event()) == 0
+    assert [record.step for record in collector.records] == [1]
+    assert collector.batches[-1].end == "finished"
+    for wrong in ([str(tmp_path)], [str(tmp_path / "none"), "--url", collector.url]):
+        with pytest.raises(SystemExit):
+            prime_rl.main(wrong)
+    said = capsys.readouterr().err
+    assert "RLVITALS_URL" in said
+    assert "must be a folder" in said
