@@ -3,15 +3,18 @@
 Runs in the training thread, so it does as little as it can; what is wrong with values is found in the background.
 """
 
+import random
 from collections.abc import Mapping
 from typing import Any, SupportsFloat
 
-from trainer_hooks.arrays import Array, library_of
+from trainer_hooks.arrays import Array, Pending, library_of
 from trainer_hooks.arrays.copies import Copies, CopyPool
+from trainer_hooks.candidates import Candidates, candidates
 from trainer_hooks.delivery import Tally
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import Fetched, fetch
+from trainer_hooks.signals.action_tokens import ActionTokens
 
 __all__ = ["FLOATS", "Inputs", "Tokens"]
 
@@ -24,10 +27,14 @@ class Inputs:
 
     Args:
         tally: Counts what is no number or no array.
+        responses: Most sampled responses of each kind.
+        seed: Of those that are drawn at random on a device; elsewhere they are drawn in the background.
     """
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Tally, *, responses: int = 0, seed: str = "") -> None:
         self._tally = tally
+        self._responses = responses
+        self._generator = random.Random(seed)  # noqa: S311 - no secret
         self._pool = CopyPool()
 
     def taken(
@@ -65,10 +72,15 @@ class Inputs:
     ) -> tuple[Fetched | None, dict[str, float]]:
         if rollouts is not None:
             try:
-                return fetch(rollouts.library, rollouts, waiting)
+                return fetch(rollouts.library, rollouts, waiting, self._candidates if self._responses else None)
             except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
                 self._tally.swallow(error)
         return fetch(library_of(next(iter(waiting.values()), None)), None, waiting)
+
+    def _candidates(self, tokens: ActionTokens) -> Pending[Candidates]:
+        rows = len(tokens.lengths)
+        drawn = self._generator.sample(range(rows), min(self._responses, rows))
+        return candidates(tokens, self._responses, drawn)
 
     def _numbers(self, scalars: dict[str, SupportsFloat]) -> tuple[dict[str, float], dict[str, Array]]:
         """Give numbers, and those that are still on a device."""

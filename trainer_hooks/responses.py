@@ -43,18 +43,19 @@ class ResponseSampler:
     redact: Callable[[str], str] | None = None
     on_loss: Callable[[str], None] = lambda _: None
 
-    def sample(self, rollouts: Rollouts, *, seed: str) -> list[msgspec.Raw]:
+    def sample(self, rollouts: Rollouts, *, seed: str, ordinary: Sequence[int] | None = None) -> list[msgspec.Raw]:
         """Give the encoded responses, at most ``max_bytes`` together, in the order of `RESPONSE_KINDS`.
 
         Args:
-            rollouts: This rank's responses of the step.
+            rollouts: This rank's responses of the step, or all that may be chosen.
             seed: Of the random few.
+            ordinary: Rows to draw the random few from; all unless given.
         """
         if not self.count:
             return []
         tokens = ActionTokens.of(rollouts)
         with np.errstate(all="ignore"):  # NaN and Inf are ordinary here, and float16 may overflow
-            chosen = choose(tokens, self.count, random.Random(seed))  # noqa: S311 - no secret
+            chosen = choose(tokens, self.count, random.Random(seed), ordinary)  # noqa: S311 - no secret
             limit = self._limit(tokens, list(chosen))
             encoded = self._encoded(tokens, chosen, limit)
             while sum(map(len, encoded)) > self.max_bytes and limit > 1:  # texts cost what nobody can tell beforehand
@@ -101,25 +102,28 @@ class ResponseSampler:
             return None
 
 
-def choose(tokens: ActionTokens, count: int, generator: random.Random) -> dict[int, list[ResponseKind]]:
+def choose(
+    tokens: ActionTokens, count: int, generator: random.Random, ordinary: Sequence[int] | None = None
+) -> dict[int, list[ResponseKind]]:
     """Choose rows, each with what it was chosen for.
 
     - displaced: the likelihood fell most, by the mean of ln π_θ − ln π_old over action tokens; correct ones first.
     - resembling: for each displaced correct one, the incorrect one of its group that shares the longest prefix.
     - unlikely: lowest mean ln π_θ; what is not finite comes first.
     - longest: most action tokens.
-    - random: drawn from all, so that the others can be seen against the ordinary.
+    - random: drawn from all, or from ``ordinary``, so that the others can be seen against the ordinary.
 
     Responses without an action are never chosen.
     """
     rollouts = tokens.rollouts
     spoken = np.flatnonzero(tokens.lengths)
     lengths = tokens.lengths[spoken]
+    drawable = [row for row in spoken.tolist() if ordinary is None or row in ordinary]
     likelihood = np.nan_to_num(tokens.per_response(tokens.logprobs)[spoken] / lengths, nan=-np.inf)
     by_kind: dict[ResponseKind, NDArray[np.intp]] = {
         "unlikely": spoken[np.argsort(likelihood, kind="stable")[:count]],
         "longest": spoken[np.argsort(-lengths, kind="stable")[:count]],
-        "random": np.array(generator.sample(spoken.tolist(), min(count, len(spoken))), dtype=np.intp),
+        "random": np.array(generator.sample(drawable, min(count, len(drawable))), dtype=np.intp),
     }
     log_ratio = _log_ratio(tokens)
     if log_ratio is not None:

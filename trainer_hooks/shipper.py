@@ -11,6 +11,7 @@ import msgspec
 
 from trainer_hooks.arrays import LENT
 from trainer_hooks.arrays.copies import Copies
+from trainer_hooks.candidates import Candidates
 from trainer_hooks.delivery import Packed, Tally
 from trainer_hooks.delivery.tally import Reason
 from trainer_hooks.errors import RolloutsError
@@ -237,13 +238,15 @@ class RecordShipper:
 
     def _sampled(self, rollouts: Rollouts | Fetched | None, seed: str) -> list[msgspec.Raw]:
         """Sample a few responses; where that fails, the signals still go out."""
-        if not isinstance(rollouts, Rollouts):
-            return []
         try:
-            return self._sampler.sample(rollouts, seed=seed)
+            if isinstance(rollouts, Rollouts):
+                return self._sampler.sample(rollouts, seed=seed)
+            if rollouts is not None and rollouts.extra is not None:
+                found: Candidates = rollouts.extra.finish(*rollouts.extra.numbers)
+                return self._sampler.sample(found.rollouts, seed=seed, ordinary=found.ordinary)
         except Exception as error:  # noqa: BLE001 - the record still goes out
             self._tally.swallow(error)
-            return []
+        return []
 
     def _note_capability(self, item: Measurement, rollouts: Rollouts | Fetched | None) -> None:
         """Raise the level announced to what was captured; it never falls, as a probe runs at some steps only."""

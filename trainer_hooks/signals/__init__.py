@@ -6,11 +6,11 @@ missing, or that cannot say anything, is absent.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from trainer_hooks.arrays import Array, ArrayLibrary
+from trainer_hooks.arrays import Array, ArrayLibrary, Pending
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import (
     displacement,
@@ -53,15 +53,18 @@ class Fetched(NamedTuple):
     Attributes:
         pending: What is refused, then summaries by name.
         capability: The level that the arrays made.
+        extra: What else was asked for.
     """
 
     pending: list[tuple[str, PendingSummary]]
     capability: Literal["L2", "L3"]
+    extra: Pending[Any] | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes held by the numbers."""
-        return sum(array.nbytes for _, summary in self.pending for array in summary.numbers)
+        extra = self.extra.numbers if self.extra else ()
+        return sum(array.nbytes for array in (*extra, *(number for _, item in self.pending for number in item.numbers)))
 
     def finished(self) -> dict[str, Summary]:
         """Read the numbers.
@@ -86,16 +89,23 @@ def reduce(rollouts: Rollouts) -> list[tuple[str, PendingSummary]]:
     Raises:
         RolloutsError: If arrays in this process's memory contradict each other.
     """
+    return _reduced(rollouts)[0]
+
+
+def _reduced(rollouts: Rollouts) -> tuple[list[tuple[str, PendingSummary]], ActionTokens]:
     # NaN, Inf and empty actions are ordinary here, and numpy would warn of each.
     with np.errstate(all="ignore"):
         rollouts.check()
         tokens = ActionTokens.of(rollouts)
         summaries = [item for family in FAMILIES for item in family(tokens).items()]
-    return [*(("", doubt) for doubt in rollouts.library.doubts), *summaries]
+    return [*(("", doubt) for doubt in rollouts.library.doubts), *summaries], tokens
 
 
 def fetch(
-    library: ArrayLibrary, rollouts: Rollouts | None, scalars: Mapping[str, Array]
+    library: ArrayLibrary,
+    rollouts: Rollouts | None,
+    scalars: Mapping[str, Array],
+    extra: Callable[[ActionTokens], Pending[Any]] | None = None,
 ) -> tuple[Fetched | None, dict[str, float]]:
     """Reduce rollouts, and bring what is left of them and scalars here with one copy.
 
@@ -103,14 +113,19 @@ def fetch(
         library: Where they are.
         rollouts: This rank's responses of the step.
         scalars: Arrays of one element by name.
+        extra: Asks for more of the action tokens.
     """
-    pending = [] if rollouts is None else reduce(rollouts)
+    pending: list[tuple[str, Pending[Any]]] = []
+    if rollouts is not None:
+        pending, tokens = _reduced(rollouts)
+        if extra is not None:
+            pending.append(("", extra(tokens)))
     numbers = iter(library.fetched([*scalars.values(), *(array for _, item in pending for array in item.numbers)]))
     found = {name: float(next(numbers)[0]) for name in scalars}
     if rollouts is None:
         return None, found
     here = [(name, item._replace(numbers=tuple(next(numbers) for _ in item.numbers))) for name, item in pending]
-    return Fetched(here, rollouts.capability), found
+    return Fetched(here, rollouts.capability, here.pop()[1] if extra else None), found
 
 
 def summarise(rollouts: Rollouts | Fetched) -> dict[str, Summary]:

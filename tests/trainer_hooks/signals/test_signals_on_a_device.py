@@ -15,7 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.trainer_hooks.signals.made_up import arrays, close
 from trainer_hooks import Rollouts, RolloutsError
 from trainer_hooks.arrays.device import DeviceArrays
-from trainer_hooks.signals import reduce, summarise
+from trainer_hooks.candidates import candidates
+from trainer_hooks.responses import ResponseSampler
+from trainer_hooks.signals import fetch, reduce, summarise
 from trainer_hooks.wire import Moments, Record, merge
 
 PROCESSOR, META = torch.device("cpu"), torch.device("meta")
@@ -128,6 +130,7 @@ def test_a_step_logged_from_a_device_is_the_one_logged_from_the_host(collector, 
         name: pytest.approx(value, rel=1e-9, abs=1e-9) for name, value in here.items() if name not in hooks
     }
     assert collector.batches[-1].capability == "L3"
+    assert all(record.responses for record in collector.records)
 
 
 @pytest.mark.parametrize(
@@ -178,3 +181,18 @@ def test_values_that_are_no_scalars_are_counted(collector, connect):
     (record,) = collector.records
     assert record.scalars == {"y": 1.0}
     assert record.summaries["hooks/rejected_scalars"].value() == 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps(), st.integers(1, 3), st.data())
+def test_sampled_responses_are_those_chosen_from_all(a, count, data):
+    """The few rows fetched from a device hold every response that would have been sampled, to the byte."""
+    given = tensors(a, torch.float32) | {"texts": [f"text {row}" for row in range(len(a["mask"]))]}
+    drawn = data.draw(st.lists(st.integers(0, len(a["mask"]) - 1), min_size=1, max_size=count, unique=True))
+    sampler = ResponseSampler(count=count, max_bytes=1 << 20, texts=True)
+    here = sampler.sample(Rollouts(**given), seed="1", ordinary=drawn)
+    there = Rollouts(**given, library=DeviceArrays(PROCESSOR))
+    fetched, _ = fetch(there.library, there, {}, lambda tokens: candidates(tokens, count, drawn))
+    found = fetched.extra.finish(*fetched.extra.numbers)
+    assert len(found.rollouts.rewards) <= 5 * count
+    assert sampler.sample(found.rollouts, seed="1", ordinary=found.ordinary) == here
