@@ -22,7 +22,7 @@ HYPOTHESES: dict[str, dict[str, Any]] = {
         "text-retry": _TEXT | {"lr": 2e-4},
         "slow-climb": {"lr": 6e-4, "lr_warmup": 300, "steps": 400},
         "steady": {"lr": 1.5e-4, "steps": 400},
-        "no-retry": {"lr": 2e-4, "retry": False, "max_grad_norm": 0.0},
+        "no-retry": {"lr": 4e-4, "retry": False, "max_grad_norm": 0.0},
         "stubborn": {
             "lr": 2e-4, "retry": False, "long_form": 0.15,
             "questions_per_step": 4, "group_size": 16, "minibatches": 4, "epochs": 4,
