@@ -63,6 +63,7 @@ def test_a_slow_fall_of_correct_responses_under_a_held_reward_is_phase_two():
     assert found.likelihood == pytest.approx(-0.16)
     assert found.displacement == pytest.approx(-0.9)
     assert found.entropy == pytest.approx(0.9)
+    assert found.further_fall == 0.0
     assert math.isnan(found.surge)
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
+from trainer_hooks.reference.experiments.drift_table import drift_table
 from trainer_hooks.reference.experiments.healthy import healthy_table
 from trainer_hooks.reference.experiments.measures import collapse_step
-from trainer_hooks.reference.experiments.search import search_table
+from trainer_hooks.reference.experiments.search import HYPOTHESES
 from trainer_hooks.reference.experiments.table import table
 
 EXPERIMENTS = Path(__file__).parents[3] / "docs/experiments"
@@ -57,4 +58,6 @@ def test_the_healthy_runs_are_documented_as_they_are():
 
 def test_the_search_is_documented_as_it_was():
     """docs/experiments/search.md holds what `experiments search` prints."""
-    assert search_table(EXPERIMENTS / "search") in (EXPERIMENTS / "search.md").read_text(encoding="utf-8")
+    page = (EXPERIMENTS / "search.md").read_text(encoding="utf-8")
+    assert drift_table(EXPERIMENTS / "search", HYPOTHESES) in page
+    assert drift_table(FOLDER, ["grpo"]) in page

@@ -13,10 +13,11 @@ import torch
 from trainer_hooks.reference.config import PRESETS, Config
 from trainer_hooks.reference.experiments.arms import ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
+from trainer_hooks.reference.experiments.drift_table import drift_table
 from trainer_hooks.reference.experiments.healthy import healthy_table
 from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import record
-from trainer_hooks.reference.experiments.search import search_table
+from trainer_hooks.reference.experiments.search import HYPOTHESES
 from trainer_hooks.reference.experiments.table import recorded, table
 
 __all__ = ["main"]
@@ -88,8 +89,9 @@ def _told(name: str, out: Path) -> str:
     if name == "healthy":
         return healthy_table(out / "healthy")
     if name == "search":
-        return search_table(out / "search")
-    return table(out / "runs", EXPERIMENTS[name].arms)
+        return drift_table(out / "search", HYPOTHESES)
+    told = table(out / "runs", EXPERIMENTS[name].arms)
+    return f"{told}\n\n{drift_table(out / 'runs', EXPERIMENTS[name].arms)}" if name == "dynamics" else told
 
 
 def _draw(name: str, out: Path, *, offline: bool) -> None:

@@ -18,7 +18,7 @@ BLOCK = 10
 
 LEAST_STEPS = 30
 LEAST_FALL = 0.03
-REWARD_HELD = 0.95
+REWARD_HELD, REWARD_SAG = 0.95, 0.85
 STEADY_GRADIENT = 1.5
 SURGE_STEPS = 5
 
@@ -69,6 +69,8 @@ class Drift:
     displacement: float
     entropy: float
     reward: float
+    further_fall: float
+    """Change of the likelihood from its last ten steps to the ten before the collapse, or to the end of the run."""
     surge: float
     """Largest five-step mean of the gradient norm after it over its mean in it; NaN where nothing comes after."""
 
@@ -82,22 +84,24 @@ def drift(rows: Sequence[Mapping[str, float]]) -> Drift | None:
     """Find phase II in a recorded run, or None where no stretch of 30 steps has its signs.
 
     The signs: the batch's ``likelihood/correct`` falls by 0.03 nat a token or more, summed ``displacement/cross`` is
-    below 0, summed ``entropy/paired_delta`` above 0, reward ends at 0.95 of where it began or more, and every ten-step
-    mean of the gradient norm stays within a factor of 1.5 of the first. It begins at step 11 or later and ends before
-    the collapse.
+    below 0, summed ``entropy/paired_delta`` above 0, reward ends at 0.95 of where it began or more and no ten-step mean
+    of it is under 0.85, and every ten-step mean of the gradient norm stays within a factor of 1.5 of the first. It
+    begins at step 11 or later and ends before the collapse.
     """
     end = collapse_step(series(rows, "reward/mean"))
     before = rows[: None if end is None else end - 1]
     likelihood, reward, gradient = (_means(before, name) for name in ("likelihood/correct", "reward/mean", "grad/norm"))
     displaced, entropy = (_sums(before, name) for name in ("displacement/cross", "entropy/paired_delta"))
     best: tuple[int, int] | None = None
-    for first in range(FIRST_STEP - 1, len(before) - LEAST_STEPS + 1):
-        for last in range(first + LEAST_STEPS - 1, len(before)):
-            tail = last - BLOCK + 1
-            if not 1 / STEADY_GRADIENT <= gradient[tail] / gradient[first] <= STEADY_GRADIENT:
+    for first in range(FIRST_STEP - 1, len(likelihood)):
+        for tail in range(first + 1, len(likelihood)):
+            is_steady = gradient[first] <= STEADY_GRADIENT * gradient[tail] <= STEADY_GRADIENT**2 * gradient[first]
+            if not is_steady or reward[tail] < REWARD_SAG * reward[first]:
                 break
+            last = tail + BLOCK - 1
             is_drift = (
-                likelihood[tail] <= likelihood[first] - LEAST_FALL
+                last - first + 1 >= LEAST_STEPS
+                and likelihood[tail] <= likelihood[first] - LEAST_FALL
                 and displaced[last + 1] < displaced[first]
                 and entropy[last + 1] > entropy[first]
                 and reward[tail] >= REWARD_HELD * reward[first]
@@ -117,6 +121,7 @@ def drift(rows: Sequence[Mapping[str, float]]) -> Drift | None:
         displacement=displaced[last + 1] - displaced[first],
         entropy=entropy[last + 1] - entropy[first],
         reward=reward[tail] - reward[first],
+        further_fall=likelihood[-1] - likelihood[tail],
         surge=max(after) / fmean(norms[first : last + 1]) if after else float("nan"),
     )
 
