@@ -1,42 +1,53 @@
 """The page: likelihood accelerates away and the gradient or the ratios surge, in a run that was already drifting."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from monitor_server.detection.base import StreamDetector, finite, first_finite
-from monitor_server.detection.likelihood_drift import LikelihoodDrift
+from monitor_server.detection.base import StreamDetector
 from monitor_server.detection.paired_drift import PairedDrift
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
-from monitor_server.detection.stateful import Stateful
-from monitor_server.detection.statistics import Cusum, History, median
+from monitor_server.detection.statistics import DrawUp
+from monitor_server.detection.surge import Surge, read_channels, update_surge
+from monitor_server.detection.warm_up import WarmUp
 
 __all__ = ["DeathSpiral"]
 
-RATIOS = ("ratio/p999", "ratio/max")
-# Rises in nats per token: the first opens the gate, the others stand in for A where the surge is this much larger.
-SOFT_DRIFT, FAR_PAIRED, HARD_DRIFT, FAR_SURGE = 0.05, 0.08, 0.10, 2.0
-SUDDEN_ACCELERATION, SUDDEN_SURGE = 12.0, 10.0
+LEAST_FACTORS = {"gradient": 1.25, "ratio": 1.12}
+LEAST_EACH = 0.5  # σ: either of acceleration and surge must at least be there
+LEAST_DRIFT, LEAST_SURGE = 0.08, 3.0  # nat per token, σ: without the paired channel
+SUDDEN_ACCELERATION, SUDDEN_SURGE, SUDDEN_RISE = 12.0, 10.0, 0.05
 MUTED_ROWS = 8  # an optimiser that has just been restored jumps
-RECENT = 3  # rows whose median must stand above the baseline, so that spikes do not count
 RELEASE_ROWS = 50
-LASTING_ROWS = 5  # of paired drift, before a surge alone may page: decay comes before acceleration
+# Rule, and what its statistic is held against.
+PAIRED_RULE, LEVEL_RULE, SUDDEN_RULE = "drift, acceleration and surge", "large drift and surge", "sudden"
+ARITHMETIC = {
+    PAIRED_RULE: "D (A + B) > 0.7 with A = c_d > 0.5, B = c_g + c_r > 0.5 and D the paired drift, which has warned",
+    LEVEL_RULE: "D B > 1.6 with B = c_g + c_r > 3 and D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > 0.08",
+    SUDDEN_RULE: "A > 12, B = c_g + c_r > 10, and entropy has risen by 0.05 nat",
+}
 
 
 class DeathSpiral(StreamDetector):
-    """Pages when two mechanisms agree: A, likelihood accelerates, and B, gradient norm or ratio tail surges.
+    """Pages when two mechanisms agree in a run that drifts: the likelihood side accelerates, and the updates surge.
 
     c is a CUSUM of one-step prediction errors, in standard errors, at most 3 a row, against a lagged trend and median:
     c_l for −likelihood of correct responses, c_H for entropy, c_d for the paired entropy change (slack 0.6 each); c_g
-    for the log gradient norm before clipping and c_r for the log ratio tail (slack 0.8).
-    A = max(min(c_l, c_H), min(max(c_l, c_H), c_d)), or the one there is, which may then page the sudden kind only;
-    B = max(c_g if the median of 3 rows is 1.5 times the baseline, c_r if 1.22 times). Norms and ratios do not
-    accumulate, so their noise is taken as white.
-    Pages if drift was ever seen and A > 3 and B > 3; or both draw-ups > 0.10 nat, or a paired drift of 5 rows and
-    0.08 nat, and B > 5; or A > 12 and B > 10, a sudden blow-up. Holds until 50 rows with B = 0 and the draw-up
-    halved, or a rewind to before it opened; once a person has acknowledged it, until no rule is met.
+    for the log gradient norm before clipping and c_r for the log ratio tail (slack 0.8), each only while the median of
+    3 rows is 1.25 and 1.12 times the baseline. Norms and ratios do not accumulate, so their noise is taken as white.
+    A is c_d; min(c_l, c_H), or the one there is, without the paired channel. B = c_g + c_r. It pages if
 
-    docs/detection-results.md has its false pages and leads at defaults: about one authored benign run in 50, and a
-    median of 15 steps with the paired channel. Blow-ups that take 3 to 8 steps leave 0 to 6 steps, whatever the method.
+    - the paired channel is observed, `PairedDrift` warns, A and B > 0.5, and D · (A + B) > 0.7, D its rise; or
+    - it is not, B > 3, D > 0.08 nat and D · B > 1.6, D = √(draw-up of EMA₀.₂(H) · draw-up of EMA₀.₂(−l⁺)); or
+    - A > 12, B > 10 and entropy has risen by 0.05 nat, a sudden blow-up, drift or not.
+
+    So a small drift needs a violent surge, and a large one a clear surge. Entropy without likelihood may page the
+    sudden kind only. Holds until 50 rows with B = 0 and D halved, or a rewind to before it opened; once a person has
+    acknowledged it, until no rule is met. docs/detection-results.md has its false pages and leads. Blow-ups that take
+    3 to 8 steps leave 0 to 6, whatever the method.
+
+    Args:
+        paired_threshold: D · (A + B) at which to page, σ · nat.
+        level_threshold: D · B at which to page without the paired channel, σ · nat.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase III) and Definition 5.1.
@@ -46,25 +57,19 @@ class DeathSpiral(StreamDetector):
     severity = Severity.CRITICAL
     reads = ("entropy/mean", "likelihood/correct", "entropy/paired_delta", "grad/norm", "ratio/p999")
 
-    def __init__(self, *, acceleration: float = 3.0, surge: float = 3.0) -> None:
+    def __init__(self, *, paired_threshold: float = 0.7, level_threshold: float = 1.6) -> None:
         super().__init__()
-        self.acceleration = acceleration
-        self.surge = surge
+        self.thresholds = {PAIRED_RULE: paired_threshold, LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
         self.paired = PairedDrift()
-        self.level = LikelihoodDrift()
+        self.warm_up = WarmUp()
+        self.levels = {"entropy": DrawUp(0.2), "unlikelihood": DrawUp(0.2)}
         self.channels = {
-            "entropy": _Surge(turn=3, slack=0.6, floor=0.002),
-            "unlikelihood": _Surge(turn=4, slack=0.6, floor=0.002),
-            "paired": _Surge(turn=5, slack=0.6, floor=1e-5, trend=False),
-            "gradient": _Surge(
-                turn=6, slack=0.8, floor=0.05, momentum=False, length=60, lag=8, trend=False, least_rise=math.log(1.5)
-            ),
-            "ratio": _Surge(
-                turn=7, slack=0.8, floor=0.02, momentum=False, length=60, lag=8, trend=False, least_rise=math.log(1.22)
-            ),
+            "entropy": Surge(turn=3, slack=0.6, floor=0.002),
+            "unlikelihood": Surge(turn=4, slack=0.6, floor=0.002),
+            "paired": Surge(turn=5, slack=0.6, floor=1e-5, trend=False),
+            "gradient": update_surge(turn=6, floor=0.05, factor=LEAST_FACTORS["gradient"]),
+            "ratio": update_surge(turn=7, floor=0.02, factor=LEAST_FACTORS["ratio"]),
         }
-        self.drifted = False
-        self.paired_rows = 0
         self.onset: int | None = None
         self.opened: int | None = None
         self.opened_attempt = 0
@@ -76,48 +81,52 @@ class DeathSpiral(StreamDetector):
         self.active = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        drifts = [*self.paired.update(observation), *self.level.update(observation)]
-        self.paired_rows = self.paired_rows + 1 if self.paired.active else 0
+        self.paired.update(observation)
         self.muted = max(0, self.muted - 1)
-        for name, value in _read(observation.signals).items():
-            if not (self.muted and name in ("gradient", "ratio")):
+        begins = self.warm_up.update(observation)
+        for name, value in read_channels(observation.signals).items():
+            if not (self.muted and name in LEAST_FACTORS):
                 self.channels[name].update(value, observation.step)
-        drift, _ = self.level.measure()
-        self.drifted = self.drifted or bool(drifts) or drift > SOFT_DRIFT
-        a, b = self._a(), self._b()
+            if name in self.levels and not begins:
+                self.levels[name].update(value, observation.step)
+        a, b, drift = self._a(), self._b(), self._drift()
         rule = self._rule(a, b, drift)
         if rule:
             self._open(observation.step, drift, rule)
         elif self.active:
             self._release(b, drift)
-        return [self._page(observation, a, b, drift, rule)] if self.active else ()
+        return [self._page(observation, a, b, drift)] if self.active else ()
 
     def _a(self) -> float:
         value = {name: channel.value for name, channel in self.channels.items()}
+        if self.paired.is_observed:
+            return value["paired"]
         if not self.channels["unlikelihood"].history.seen:
-            return max(value["entropy"], value["paired"])
-        stronger = max(value["unlikelihood"], value["entropy"])
-        return max(min(value["unlikelihood"], value["entropy"]), min(stronger, value["paired"]))
+            return value["entropy"]
+        return min(value["unlikelihood"], value["entropy"])
 
     def _b(self) -> float:
-        return max(self.channels["gradient"].value, self.channels["ratio"].value)
+        return self.channels["gradient"].value + self.channels["ratio"].value
+
+    def _drift(self) -> float:
+        if self.paired.is_observed:
+            return max(0.0, self.paired.rise)
+        entropy, unlikelihood = (max(0.0, level.value) for level in self.levels.values())
+        return math.sqrt(entropy * unlikelihood)
 
     def _rule(self, a: float, b: float, drift: float) -> str:
-        if self.drifted and self._is_corroborated() and a > self.acceleration and b > self.surge:
-            return "drift, acceleration and surge"
-        far = self.level.has_likelihood and drift > max(HARD_DRIFT, self.level.measure()[1])
-        if far and b > self.surge + FAR_SURGE:
-            return "large drift and surge"
-        lasting = self.paired_rows > LASTING_ROWS and self.paired.rise > FAR_PAIRED
-        if lasting and b > self.surge + FAR_SURGE:
-            return "paired drift and surge"
-        if a > SUDDEN_ACCELERATION and b > SUDDEN_SURGE:
-            return "sudden"
-        return ""
+        statistics = self._statistics(a, b, drift)
+        if self.paired.is_observed:
+            holds = {PAIRED_RULE: self.paired.active and min(a, b) > LEAST_EACH}
+        else:
+            holds = {LEVEL_RULE: drift > LEAST_DRIFT and b > LEAST_SURGE}
+        rise = self.paired.rise if self.paired.is_observed else self.levels["entropy"].value
+        holds[SUDDEN_RULE] = a > SUDDEN_ACCELERATION and rise > SUDDEN_RISE
+        met = [rule for rule, held in holds.items() if held and statistics[rule] > self.thresholds[rule]]
+        return met[0] if met else ""
 
-    def _is_corroborated(self) -> bool:
-        """Tell whether more than one likelihood-side channel is observed; one alone may only page a sudden blow-up."""
-        return sum(bool(self.channels[name].history.seen) for name in ("entropy", "unlikelihood", "paired")) > 1
+    def _statistics(self, a: float, b: float, drift: float) -> dict[str, float]:
+        return {PAIRED_RULE: drift * (a + b), LEVEL_RULE: drift * b, SUDDEN_RULE: b}
 
     def _open(self, step: int, drift: float, rule: str) -> None:
         if not self.active:
@@ -137,36 +146,31 @@ class DeathSpiral(StreamDetector):
             self._stand_down()
 
     def _stand_down(self) -> None:
-        self.active, self.drifted, self.peak, self.calm = False, False, 0.0, 0
+        self.active, self.peak, self.calm = False, 0.0, 0
         self.acknowledged, self.onset, self.opened = False, None, None
 
-    def _page(self, observation: Observation, a: float, b: float, drift: float, rule: str) -> Finding:
+    def _page(self, observation: Observation, a: float, b: float, drift: float) -> Finding:
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}
         strongest = max(("gradient", "ratio"), key=lambda name: parts[name])
-        rise = self.paired.rise
-        far = {
-            "large drift and surge": f"Likelihood and entropy have drifted far ({drift:.2f} nat a token)",
-            "paired drift and surge": f"Entropy on the same contexts has drifted far ({rise:.2f} nat a token)",
-        }.get(self.opened_by)
+        begin = f"The policy has drifted by {drift:.2f} nat a token" if drift > 0.0 else "Likelihood leaps away"
         return self._finding(
             observation,
-            f"{far or f'Likelihood accelerates away (A = {a:.1f})'} while the {strongest} surges (B = {b:.1f}); "
+            f"{begin}, accelerates (A = {a:.1f}), and the {strongest} surges (B = {b:.1f}); "
             "a collapse usually follows within tens of steps.",
             signal="entropy/mean",
             baseline=self.channels["entropy"].history.baseline(),
             window=len(self.channels["entropy"].history.values),
-            statistic=b if far else min(a, b),
-            threshold=self.surge + FAR_SURGE if far else self.acceleration,
+            statistic=self._statistics(a, b, drift)[self.opened_by],
+            threshold=self.thresholds[self.opened_by],
             acceleration=a,
             surge=b,
             drift=drift,
             parts=parts,
-            rule=rule or "held",
+            rule=self._rule(a, b, drift) or "held",
             opened_by=self.opened_by,
-            agreeing=[name for name, value in parts.items() if value > self.acceleration],
+            agreeing=[name for name, value in parts.items() if value > LEAST_EACH],
             onset=[self.onset, observation.step],
-            arithmetic="A = max(min(c_l, c_H), min(max(c_l, c_H), c_d)) > 3 and B = max(c_g, c_r) > 3; "
-            "after a drift that went far, B > 5 alone",
+            arithmetic=ARITHMETIC[self.opened_by],
         )
 
     def _resume(self, step: int) -> None:
@@ -175,61 +179,11 @@ class DeathSpiral(StreamDetector):
             self._stand_down()
         for channel in self.channels.values():
             channel.restart()
+        for level in self.levels.values():
+            if level.since is not None and step <= level.since:
+                level.restart()
 
     def _rebaseline(self) -> None:
-        for name in ("entropy", "unlikelihood"):
+        for name, level in self.levels.items():
             self.channels[name].restart()
-
-
-class _Surge(Stateful):
-    """A CUSUM of prediction errors, counted only while the recent median stands clear of the baseline."""
-
-    def __init__(
-        self,
-        *,
-        slack: float,
-        floor: float,
-        length: int = 45,
-        lag: int = 5,
-        trend: bool = True,
-        least_rise: float = -math.inf,
-        turn: int,
-        momentum: bool = True,
-    ) -> None:
-        self.trend = trend
-        self.least_rise = least_rise
-        self.history = History(length=length, lag=lag, floor=floor, turn=turn, momentum=momentum)
-        self.cusum = Cusum(slack=slack, cap=3.0)
-
-    def update(self, x: float, step: int) -> None:
-        innovation = self.history.innovation(x, trend=self.trend)
-        self.history.append(x)
-        if innovation is not None:
-            self.cusum.update(innovation, step)
-
-    @property
-    def value(self) -> float:
-        baseline = self.history.baseline()
-        if baseline is None or median(list(self.history.values)[-RECENT:]) - baseline < self.least_rise:
-            return 0.0
-        return self.cusum.value
-
-    def restart(self) -> None:
-        self.history.clear()
-        self.cusum.reset()
-
-
-def _read(signals: Mapping[str, float]) -> dict[str, float]:
-    """Give the channels that this step holds, each so that up is bad."""
-    entropy, likelihood = finite(signals, "entropy/mean"), finite(signals, "likelihood/correct")
-    paired, gradient = finite(signals, "entropy/paired_delta"), finite(signals, "grad/norm")
-    ratio = first_finite(signals, RATIOS)
-    found = {
-        "entropy": entropy,
-        "unlikelihood": None if likelihood is None else -likelihood,
-        "paired": paired,
-        # A norm of exactly 0 is a batch of dead groups, not a small gradient.
-        "gradient": math.log(gradient) if gradient is not None and gradient > 0.0 else None,
-        "ratio": math.log(ratio[1]) if ratio is not None and ratio[1] > 0.0 else None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+            level.restart()

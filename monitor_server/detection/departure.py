@@ -102,14 +102,23 @@ class Departure(Stateful):
         self._before.clear()
         self.floor, self.level, self.baseline, self.departs = 0.0, None, None, False
 
+    @property
+    def change(self) -> float:
+        """The level's difference from the baseline, 0 before there is one."""
+        return (self.level or 0.0) - (self.baseline or 0.0)
+
     def _change(self) -> float:
-        rise = (self.level or 0.0) - (self.baseline or 0.0)
-        return -rise if self._size.is_fall else rise
+        return -self.change if self._size.is_fall else self.change
+
+    def each_is_beyond(self) -> bool:
+        """Tell whether every one of the newest rows lies beyond the factor, where the level is only their median."""
+        return all(self._is_beyond(self.values[-row]) for row in range(1, self._size.rows + 1))
 
     def _is_large(self) -> bool:
-        size, level, baseline = self._size, self.level or 0.0, self.baseline or 0.0
-        if self._change() <= size.least:
-            return False
+        return self._change() > self._size.least and self._is_beyond(self.level or 0.0)
+
+    def _is_beyond(self, level: float) -> bool:
+        size, baseline = self._size, self.baseline or 0.0
         if size.is_fall:
             return level - self.floor < size.factor * (baseline - self.floor)
         # Rises count from zero: a signal that can be negative has no natural multiple.

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from monitor_server.detection.base import StreamDetector, finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics import DrawUp, Ema, History
+from monitor_server.detection.warm_up import WarmUp
 
 __all__ = ["LikelihoodDrift"]
 
@@ -13,27 +15,27 @@ ENTROPY = "entropy/mean"
 LIKELIHOOD = "likelihood/correct"
 REWARD = "reward/mean"
 PAIRED = "entropy/paired_delta"
+LEAST_PAIRS, STALE_ROWS = 8, 5
 
 
 class LikelihoodDrift(StreamDetector):
     """Warns when entropy has risen and the likelihood of correct responses has fallen, together, above the noise.
 
-    D = min(draw-up of EMA₀.₁(H), draw-up of EMA₀.₁(−l⁺)), a draw-up being the rise above the lowest value so far.
-    It must pass 0.06 nat, 10 % of the run's entropy, and five standard errors of the averages. Likelihood of correct
-    responses alone would not do: newly solved hard questions lower it in healthy runs. With entropy alone the bound is
-    twice as high and the finding is information, for exploration and displacement then look alike; with likelihood
-    alone there is none.
+    D = √(draw-up of EMA₀.₁(H) · draw-up of EMA₀.₁(−l⁺)), a draw-up being the rise above the lowest value so far. It
+    must pass 0.08 nat, 10 % of the run's entropy, and 2.5 standard errors of the averages; it ends at half of that.
+    From four fifths of the bound on it is information, which shows the phase and notifies nobody. Likelihood of correct
+    responses alone would not do: newly solved hard questions lower it in healthy runs. Rows of a warm-up are left out.
 
-    If the reward fell by more than one standard error since the onset, the same picture is what harder questions would
-    draw, so the finding is information and says so. So it does where the paired channel is observed and shows less than
-    half of the rise: entropy that rises on other contexts only is another choice of contexts.
-
-    At defaults, on authored benign runs of 300 steps: warns in about 7 % of them; median lead 31 steps.
+    Information of another kind is what says less. ``difficulty_shift``: the reward has fallen by 1.5 standard errors
+    when D passes the bound, as harder questions would have it, and so it stays until D is back at zero; or the paired
+    channel is observed, the better witness, which `PairedDrift` reads. ``entropy_drift``: entropy alone is observed and
+    passes 1.5 times the bound, for exploration and displacement then look alike. With likelihood alone there is none.
+    docs/detection-results.md has its false alarms and leads.
 
     Args:
-        least_rise: Draw-up that matters, in nats per token.
-        relative_rise: Draw-up that matters, as a share of the entropy at its lowest.
-        errors: Draw-up that matters, in standard errors of the average.
+        least_rise: D that matters, in nats per token.
+        relative_rise: D that matters, as a share of the entropy at its lowest.
+        errors: D that matters, in standard errors of the average.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase II) and Figure 4.
@@ -42,93 +44,120 @@ class LikelihoodDrift(StreamDetector):
     kind = "likelihood_drift"
     severity = Severity.WARNING
     reads = (ENTROPY, LIKELIHOOD)
+    ALONE, FELL_ERRORS, DISPLAY = 1.5, 1.5, 0.8
 
-    def __init__(self, *, least_rise: float = 0.06, relative_rise: float = 0.10, errors: float = 5.0) -> None:
+    def __init__(self, *, least_rise: float = 0.08, relative_rise: float = 0.10, errors: float = 2.5) -> None:
         super().__init__()
         self.least_rise = least_rise
         self.relative_rise = relative_rise
         self.errors = errors
+        self.warm_up = WarmUp()
         self.entropy = _Channel(turn=1)
         self.unlikelihood = _Channel(turn=2)
         self.reward = Ema(0.1)
         self.reward_history = History(length=40, lag=0)
         self.reward_at_onset: float | None = None
-        self.paired_rise: float | None = None  # since the draw-up began; None where the channel is not observed
+        self.pairs = 0  # rows with the paired channel
+        self.unpaired = 0  # rows since
+        self.suspected = False
         self.active = False
+        self.excused = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        entropy, likelihood = finite(observation.signals, ENTROPY), finite(observation.signals, LIKELIHOOD)
-        reward = finite(observation.signals, REWARD)
+        signals = observation.signals
+        entropy, likelihood = finite(signals, ENTROPY), finite(signals, LIKELIHOOD)
+        reward = finite(signals, REWARD)
         if reward is not None:
             self.reward.update(reward)
             self.reward_history.append(reward)
+        self.unpaired += 1
+        if finite(signals, PAIRED) is not None:
+            self.pairs, self.unpaired = self.pairs + 1, 0
+        if self.warm_up.update(observation):
+            return ()
         if likelihood is not None:
             self.unlikelihood.update(-likelihood, observation.step)
         if entropy is None:
             return ()
-        began = self.entropy.since
         self.entropy.update(entropy, observation.step)
-        self._follow_pairs(finite(observation.signals, PAIRED), restart=self.entropy.since != began)
         drift, threshold = self.measure()
+        self._judge(drift, threshold)
+        held = self.active or self.suspected or (self.excused and drift > threshold / 2)
+        return [self._drift(observation, drift, threshold)] if held else ()
+
+    def _judge(self, drift: float, threshold: float) -> None:
         if drift <= 0.0:
-            self.reward_at_onset = self.reward.value
-        self.active = drift > threshold or (self.active and drift > threshold / 2)
-        return [self._drift(observation, drift, threshold)] if self.active else ()
+            self.reward_at_onset, self.excused = self.reward.value, False
+        display = self.DISPLAY * threshold
+        if drift > display and not self.active and self._reward_fell():
+            self.excused, self.suspected = True, False
+        self.active = (drift > threshold and not self.excused) or (self.active and drift > threshold / 2)
+        self.suspected = (drift > display and not self.excused) or (self.suspected and drift > threshold / 2)
 
     @property
     def has_likelihood(self) -> bool:
         """Whether the likelihood of correct responses has been observed for long enough to count."""
         return self.unlikelihood.lowest is not None
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether the paired channel is observed, now and for long enough to count."""
+        return self.pairs >= LEAST_PAIRS and self.unpaired <= STALE_ROWS
+
     def measure(self) -> tuple[float, float]:
-        """Give the joint draw-up and its bound, both in nats per token."""
+        """Give the joint draw-up D and its bound, both in nats per token."""
         lowest = self.entropy.lowest or 0.0
         bound = max(self.least_rise, self.relative_rise * abs(lowest))
         if not self.has_likelihood:
-            return self.entropy.value, 2 * max(bound, self.errors * self.entropy.error)
+            return self.entropy.value, self.ALONE * max(bound, self.errors * self.entropy.error)
         noise = self.errors * max(self.entropy.error, self.unlikelihood.error)
-        return min(self.entropy.value, self.unlikelihood.value), max(bound, noise)
-
-    def _follow_pairs(self, delta: float | None, *, restart: bool) -> None:
-        if delta is not None:
-            self.paired_rise = delta if restart or self.paired_rise is None else self.paired_rise + delta
-        elif restart and self.paired_rise is not None:
-            self.paired_rise = 0.0
+        both = max(0.0, self.entropy.value) * max(0.0, self.unlikelihood.value)
+        return math.sqrt(both), max(bound, noise)
 
     def _drift(self, observation: Observation, drift: float, threshold: float) -> Finding:
-        fell = self._reward_fell()
-        elsewhere = self.paired_rise is not None and self.paired_rise < self.entropy.value / 2
         since = self.entropy.since
         what = "Entropy and -likelihood have risen" if self.has_likelihood else "Entropy has risen"
-        tail = "; the reward fell as well, so the questions may have become harder" if fell else ""
-        tail = "; on the same contexts it has not, so it is the questions that changed" if elsewhere else tail
-        return self._finding(
+        kind, tail = self._reading()
+        warns = self.active and kind == self.kind
+        finding = self._finding(
             observation,
             f"{what} by {drift:.3f} nat per token since step {since}{tail}.",
-            severity=Severity.INFO if fell or elsewhere or not self.has_likelihood else self.severity,
+            severity=self.severity if warns else Severity.INFO,
             signal=ENTROPY,
             baseline=self.entropy.lowest,
             window=observation.step - (since or 0),
             statistic=drift,
-            threshold=threshold,
+            threshold=threshold if self.active else self.DISPLAY * threshold,
             entropy_rise=self.entropy.value,
             likelihood_fall=self.unlikelihood.value,
-            reward_fell=fell,
-            paired_rise=self.paired_rise,
+            reward_fell=self.excused,
             agreeing=[LIKELIHOOD] if self.unlikelihood.value > threshold else [],
             onset=[since, observation.step],
-            arithmetic="min(drawup(EMA(H)), drawup(EMA(-l))) > max(0.06, 0.1 H, 5 SE)",
+            arithmetic="D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > max(0.08, 0.1 H, 2.5 SE)",
         )
+        return replace(finding, kind=kind)
+
+    def _reading(self) -> tuple[str, str]:
+        """Give the kind of the finding, and what to add to it."""
+        if not self.has_likelihood:
+            return "entropy_drift", ""
+        if self.has_pairs:
+            return "difficulty_shift", "; the paired change of entropy decides whether the policy moved"
+        if self.excused:
+            return "difficulty_shift", "; the reward fell as well, so the questions may have become harder"
+        return self.kind, ""
 
     def _reward_fell(self) -> bool:
         if self.reward.value is None or self.reward_at_onset is None or self.reward_history.scale is None:
             return False
-        return self.reward_at_onset - self.reward.value > self.reward_history.scale * _AVERAGED
+        error = self.reward_history.scale * _AVERAGED
+        return self.reward_at_onset - self.reward.value > self.FELL_ERRORS * error
 
     def _rebaseline(self) -> None:
         self.entropy.restart()
         self.unlikelihood.restart()
-        self.reward, self.reward_at_onset, self.active = Ema(0.1), None, False
+        self.reward, self.reward_at_onset = Ema(0.1), None
+        self.active = self.suspected = self.excused = False
 
     def _resume(self, step: int) -> None:
         if self.entropy.since is not None and step <= self.entropy.since:
@@ -153,6 +182,3 @@ class _Channel(DrawUp):
     @property
     def error(self) -> float:
         return (self.history.scale or 0.0) * _AVERAGED
-
-    def restart(self) -> None:
-        self.average, self.lowest, self.since = Ema(0.1), None, None

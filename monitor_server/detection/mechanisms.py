@@ -11,6 +11,7 @@ from monitor_server.detection.stateful import Stateful
 
 __all__ = ["Mechanisms"]
 
+STALE_ROWS = 5
 HELD_ROWS = 2  # a mechanism speaks for this many rows, for they rarely move in the same row
 
 # Mechanism, signal, size. Sizes are physical: a tenth of a nat, a fifth of the responses, one token in a thousand.
@@ -28,19 +29,30 @@ CHANNELS: dict[str, tuple[str, str, Size]] = {
 }
 
 
+PAIRED, ENTROPY_CHANNELS = "entropy/paired_delta", ("entropy rise", "entropy fall")
+
+
 class Mechanisms(Stateful):
-    """Tells which mechanisms departed from their baselines within the last two rows."""
+    """Tells which mechanisms departed from their baselines within the last two rows.
+
+    Where the paired channel is observed, a change of entropy counts only if at least half of it shows on the same
+    contexts: what shows on other prompts only is a change of prompts.
+    """
 
     def __init__(self) -> None:
+        self.policy = _Path()
         self.channels = {name: Departure(size) for name, (_, _, size) in CHANNELS.items()}
         self.left = dict.fromkeys(CHANNELS, 0)
 
     def update(self, observation: Observation) -> dict[str, list[str]]:
         """Take one step and give the departed mechanisms, each with the channels that say so."""
         moved: dict[str, list[str]] = {}
+        self.policy.update(finite(observation.signals, PAIRED))
         for name, (mechanism, signal, _) in CHANNELS.items():
             value = finite(observation.signals, signal)
             departs = value is not None and self.channels[name].update(value)
+            if departs and name in ENTROPY_CHANNELS:
+                departs = self.policy.explains(self.channels[name].change)
             self.left[name] = HELD_ROWS if departs else max(0, self.left[name] - 1)
             if self.left[name]:
                 moved.setdefault(mechanism, []).append(name)
@@ -55,3 +67,26 @@ class Mechanisms(Stateful):
         """Forget all baselines."""
         for channel in self.channels.values():
             channel.restart()
+
+
+class _Path(Stateful):
+    """The policy's own entropy, as the sum of its paired changes, seen through the windows of a `Departure`."""
+
+    def __init__(self) -> None:
+        self.entropy = 0.0
+        self.departure = Departure(Size())
+        self.unpaired = 0
+
+    def update(self, delta: float | None) -> None:
+        self.unpaired += 1
+        if delta is not None:
+            self.unpaired = 0
+            self.entropy += delta
+            self.departure.update(self.entropy)
+
+    def explains(self, change: float) -> bool:
+        """Tell whether at least half of a change of entropy is the policy's; yes where the channel is not observed."""
+        if self.unpaired > STALE_ROWS or self.departure.level is None:
+            return True
+        own = self.departure.change
+        return own >= change / 2 if change > 0.0 else own <= change / 2

@@ -5,27 +5,32 @@ from collections.abc import Sequence
 from monitor_server.detection.base import StreamDetector, finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics import Cusum, History
+from monitor_server.detection.warm_up import WarmUp
 
 __all__ = ["PairedDrift"]
 
 SIGNAL = "entropy/paired_delta"
+STALE_ROWS = 5
 
 
 class PairedDrift(StreamDetector):
     """Warns when entropy on the same fresh contexts keeps rising from update to update.
 
     S ← max(0, S + clip(dH / σ, ±4) − 0.25), where dH is the mean over held-out contexts of entropy after the update
-    minus before it, and σ its noise times the long-run factor √((1 + ρ) / (1 − ρ)), for an optimiser's momentum makes
-    neighbouring updates alike. A warning needs S > 7 and a rise of at least 0.06 nat since S left zero; it ends after
-    25 quiet rows (S < 7/3). Both models see the same contexts, so prompts, curriculum and length cancel.
+    minus before it, and σ its noise times the long-run factor √(1 + ρ) / (1 − ρ), for an optimiser's momentum makes
+    neighbouring updates alike. Both models see the same contexts, so prompts, curriculum and length cancel.
 
-    The two bounds divide the work: σ keeps noise out, the rise keeps out what is too small to matter. At defaults
-    it warns in about one authored benign run of thirty, mostly where exploration truly rises and then saturates, with a
-    median lead of 45 steps on slow failures (docs/detection-results.md). Without the channel: `LikelihoodDrift`.
+    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and S · R > 0.65, so that
+    a small rise must be very regular and a large one need not be. It ends after 25 quiet rows (S < 2). From
+    S · R > 0.45 on the finding is information, which shows the phase and notifies nobody. Rows of a warm-up are left
+    out. docs/detection-results.md has its false alarms, most of them where exploration truly rises and then saturates,
+    and its leads. Without the channel: `LikelihoodDrift`.
 
     Args:
-        threshold: S at which to warn, in σ.
-        least_rise: Cumulative rise that matters, in nats per token.
+        threshold: S · R at which to warn, σ · nat.
+        display: S · R at which to inform, σ · nat.
+        least_sum: S that is needed, in σ.
+        least_rise: R that matters, in nats per token.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase II); Page, "Continuous inspection schemes" (1954).
@@ -34,24 +39,34 @@ class PairedDrift(StreamDetector):
     kind = "likelihood_drift"
     severity = Severity.WARNING
     reads = (SIGNAL,)
+    QUIET_ROWS, QUIET_DISPLAY_ROWS = 25, 10
 
-    def __init__(self, *, threshold: float = 7.0, least_rise: float = 0.06) -> None:
+    def __init__(
+        self, *, threshold: float = 0.65, display: float = 0.45, least_sum: float = 6.0, least_rise: float = 0.03
+    ) -> None:
         super().__init__()
         self.threshold = threshold
+        self.display = display
+        self.least_sum = least_sum
         self.least_rise = least_rise
-        self.clear_below = threshold / 3
-        self.quiet_rows = 25
         self.history = History(length=80, lag=0, floor=1e-5)
         self.cusum = Cusum(slack=0.25, cap=4.0)
+        self.unpaired = 0  # rows since the channel was observed
+        self.warm_up = WarmUp()
         self.rise = 0.0
         self.half_way: int | None = None
         self.quiet = 0
+        self.suspected = False
         self.active = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
+        if self.warm_up.update(observation):
+            return ()
         delta = finite(observation.signals, SIGNAL)
+        self.unpaired += 1
         if delta is None:
             return ()
+        self.unpaired = 0
         self.history.append(delta)
         if self.history.scale is None:
             return ()
@@ -59,10 +74,22 @@ class PairedDrift(StreamDetector):
         waiting = list(self.history.values) if self.history.seen == self.history.least else [delta]
         for value in waiting:
             self._accumulate(value, observation.step)
-        above = self.cusum.value > self.threshold and self.rise >= self.least_rise
-        self.quiet = self.quiet + 1 if self.cusum.value < self.clear_below else 0
-        self.active = above or (self.active and self.quiet < self.quiet_rows)
-        return [self._drift(observation)] if self.active else ()
+        lasts = self.cusum.value > self.least_sum and self.rise >= self.least_rise
+        statistic = self.statistic if lasts else 0.0
+        self.quiet = self.quiet + 1 if self.cusum.value < self.least_sum / 3 else 0
+        self.active = statistic > self.threshold or (self.active and self.quiet < self.QUIET_ROWS)
+        self.suspected = statistic > self.display or (self.suspected and self.quiet < self.QUIET_DISPLAY_ROWS)
+        return [self._drift(observation)] if self.active or self.suspected else ()
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the channel is observed, now and for long enough to know its noise."""
+        return self.history.scale is not None and self.unpaired <= STALE_ROWS
+
+    @property
+    def statistic(self) -> float:
+        """How long times how much: S · R."""
+        return self.cusum.value * self.rise
 
     def _accumulate(self, delta: float, step: int) -> None:
         scale = self.history.scale or 1.0
@@ -70,7 +97,7 @@ class PairedDrift(StreamDetector):
             self.rise, self.half_way = 0.0, None
             return
         self.rise += delta
-        if self.half_way is None and self.cusum.value > self.threshold / 2:
+        if self.half_way is None and self.cusum.value > self.least_sum / 2:
             self.half_way = step
 
     def _drift(self, observation: Observation) -> Finding:
@@ -79,18 +106,20 @@ class PairedDrift(StreamDetector):
         return self._finding(
             observation,
             f"Entropy on the same held-out contexts has risen by {self.rise:.3f} nat per token since step {since}.",
+            severity=self.severity if self.active else Severity.INFO,
             signal=SIGNAL,
             baseline=0.0,
             window=len(self.history.values),
-            statistic=self.cusum.value,
-            threshold=self.threshold,
+            statistic=self.statistic,
+            threshold=self.threshold if self.active else self.display,
             sigma=self.history.scale,
+            sum=self.cusum.value,
             rise=self.rise,
             onset=[since, latest],
-            arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25)",
+            arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH: S > 6, R > 0.03 and S R > 0.65",
         )
 
     def _resume(self, step: int) -> None:
         if self.cusum.since is not None and step <= self.cusum.since:
             self.cusum.reset()
-            self.rise, self.half_way, self.active = 0.0, None, False
+            self.rise, self.half_way, self.active, self.suspected = 0.0, None, False, False

@@ -17,6 +17,7 @@ SIGNS = (
     (("run_collapsed", Severity.CRITICAL), Phase.COLLAPSED),
     (("death_spiral", Severity.CRITICAL), Phase.ACCELERATION),
     (("likelihood_drift", Severity.WARNING), Phase.DECAY),
+    (("likelihood_drift", Severity.INFO), Phase.DECAY),
     (("likelihood_stagnation", Severity.INFO), Phase.STAGNATION),
 )
 

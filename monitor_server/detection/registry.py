@@ -3,7 +3,9 @@
 from monitor_server.detection.attention_collapse import AttentionCollapse
 from monitor_server.detection.base import StreamDetector
 from monitor_server.detection.clip_surge import ClipSurge
+from monitor_server.detection.control_spike import ControlSpike
 from monitor_server.detection.control_tokens import ControlTokens
+from monitor_server.detection.dead_environment import DeadEnvironment
 from monitor_server.detection.death_spiral import DeathSpiral
 from monitor_server.detection.entropy_collapse import EntropyCollapse
 from monitor_server.detection.entropy_explosion import EntropyExplosion
@@ -18,6 +20,8 @@ from monitor_server.detection.mismatch_growth import MismatchGrowth
 from monitor_server.detection.non_finite import NonFinite
 from monitor_server.detection.off_policy import OffPolicy
 from monitor_server.detection.paired_drift import PairedDrift
+from monitor_server.detection.plateau import Plateau
+from monitor_server.detection.ratio_tail import RatioTail
 from monitor_server.detection.repetition import Repetition
 from monitor_server.detection.reward_fall import RewardFall
 from monitor_server.detection.reward_hacking import RewardHacking
@@ -27,6 +31,7 @@ from monitor_server.detection.sampler_mismatch import SamplerMismatch
 from monitor_server.detection.silent_groups import SilentGroups
 from monitor_server.detection.stagnation import Stagnation
 from monitor_server.detection.tool_use_collapse import ToolUseCollapse
+from monitor_server.detection.truncation import Truncation
 
 __all__ = ["DETECTORS"]
 
@@ -57,4 +62,9 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "gradient_explosion": GradientExplosion,
     "off_policy": OffPolicy,
     "reward_hacking": RewardHacking,
+    "control_spike": ControlSpike,
+    "dead_environment": DeadEnvironment,
+    "ratio_tail": RatioTail,
+    "truncation": Truncation,
+    "plateau": Plateau,
 }

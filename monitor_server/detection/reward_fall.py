@@ -1,14 +1,14 @@
 """The reward itself falls hard: the last to know, and still better than silence."""
 
 from monitor_server.detection.departure import Size
-from monitor_server.detection.protocol import Severity
+from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.detection.shift import ShiftDetector
 
 __all__ = ["RewardFall"]
 
 
 class RewardFall(ShiftDetector):
-    """Warns when two rows of reward lie below 30 % of the baseline, counted from the run's floor, beyond noise.
+    """Warns when two rows of reward each lie below 30 % of the baseline, counted from the run's floor, beyond noise.
 
     The plain rule that people use, a fall of 20 %, warns in half of all healthy runs; the noise gate of four
     deviations and the depth bring that to one in sixty. It has no lead by its nature.
@@ -19,3 +19,7 @@ class RewardFall(ShiftDetector):
     reads = ("reward/mean",)
     size = Size(factor=0.3, least=0.02, errors=4.0, rows=2)
     what = "The reward"
+
+    def _confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - the values are enough
+        """Tell whether each row of the level is low, not their mean alone."""
+        return self.departure.each_is_beyond()

@@ -24,7 +24,7 @@ FAST = Size(factor=0.5, least=0.02, errors=3.0, rows=2)
 class RunCollapsed(StreamDetector):
     """Says that a run is dead: its reward has lost half, beyond noise, and another mechanism failed with it.
 
-    Slow: for 3 rows the median of the newest 5, 10 or 20 rewards lies under half of the best median of 20 (from 6 on),
+    Slow: for 4 rows the median of the newest 5, 10 or 20 rewards lies under half of the best median of 20 (from 6 on),
     by more than five standard errors of such a median (1.25 σ / √n), and another mechanism departed meanwhile; a
     gradient of exactly zero, groups without variance, and entropy, length or clip share at 1.5 times what it was at
     the best reward count. Fast: two rows of reward under half of the baseline by
@@ -38,7 +38,7 @@ class RunCollapsed(StreamDetector):
     kind = "run_collapsed"
     severity = Severity.CRITICAL
     reads = (REWARD, "grad/norm", GROUPS, *(name for name in JointDeparture.reads if name != REWARD))
-    SHARE, BACK, ROWS, ERRORS = 0.5, 0.75, 3, 5.0
+    SHARE, BACK, ROWS, ERRORS = 0.5, 0.75, 4, 5.0
     LEVEL_ROWS, PLATEAU_ROWS = (5, 10, 20), 20
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class RunCollapsed(StreamDetector):
             error=self._error(self.LEVEL_ROWS[0]),
             agreeing=self.agreeing,
             onset=[self.since, self.since],
-            arithmetic="median < best / 2 for 3 rows by 5 SE and another mechanism, or r < b / 2 and two others",
+            arithmetic="median < best / 2 for 4 rows by 5 SE and another mechanism, or r < b / 2 and two others",
         )
 
     def _resume(self, step: int) -> None:

@@ -53,6 +53,10 @@ class ShiftDetector(StreamDetector):
         """Tell whether a departure counts at this step."""
         return True
 
+    def _agreeing(self) -> list[str]:
+        """Give the other signals that say the same."""
+        return []
+
     def _hold(self, *, departs: bool) -> None:
         level, start = self.departure.level, self.from_level or 0.0
         if level is None:
@@ -81,6 +85,7 @@ class ShiftDetector(StreamDetector):
             threshold=self.size.errors,
             level=departure.level,
             deviation=departure.deviation,
+            agreeing=self._agreeing(),
             missing=[name for name in self.reads[:1] if finite(observation.signals, name) is None],
             onset=[self.opened, self.opened],
             arithmetic=self._arithmetic(),

@@ -1,7 +1,10 @@
 """Groups without reward variance: there is nothing left to learn from."""
 
+from dataclasses import replace
+
+from monitor_server.detection.base import finite
 from monitor_server.detection.departure import Size
-from monitor_server.detection.protocol import Severity
+from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.shift import ShiftDetector
 
 __all__ = ["SilentGroups"]
@@ -10,8 +13,9 @@ __all__ = ["SilentGroups"]
 class SilentGroups(ShiftDetector):
     """Says when the share of groups whose rewards are all equal has risen by half of all groups, over 10 rows.
 
-    All right or all wrong, their advantages are zero. Information, because easy data does it too: of 109 real healthy
-    logs that hold the share it happens in one of seven. `RunCollapsed` takes it as a witness.
+    All right or all wrong, which is said where it is observed, their advantages are zero. Information, because easy
+    data does it too: of 109 real healthy logs that hold the share it happens in one of seven. `RunCollapsed` takes it
+    as a witness.
 
     Reference:
         arXiv 2605.21125, advantage collapse rate.
@@ -22,3 +26,12 @@ class SilentGroups(ShiftDetector):
     reads = ("reward/zero_std_frac",)
     size = Size(least=0.5, errors=4.0, rows=10)
     what = "The share of groups without reward variance"
+
+    def _shifted(self, observation: Observation) -> Finding:
+        """Say which way the groups agree."""
+        finding = super()._shifted(observation)
+        right, wrong = (finite(observation.signals, f"reward/all_{side}_frac") for side in ("correct", "wrong"))
+        if right is None or wrong is None:
+            return finding
+        summary = f"{finding.summary} All right: {right:.0%} of groups, all wrong: {wrong:.0%}."
+        return replace(finding, summary=summary, evidence={**finding.evidence, "all_right": right, "all_wrong": wrong})

@@ -68,6 +68,10 @@ class DrawUp(Stateful):
             return 0.0
         return self.average.value - self.lowest
 
+    def restart(self) -> None:
+        """Forget average and lowest: the level changed its meaning."""
+        self.average, self.lowest, self.since = Ema(self.average.alpha), None, None
+
 
 class Cusum(Stateful):
     """One-sided cumulative sum S ← max(0, S + clip(z, ±cap) − k), with the step at which it last left zero.

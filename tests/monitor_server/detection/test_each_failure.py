@@ -24,6 +24,15 @@ SHIFTS = [
     ("silent_groups", {"reward/zero_std_frac": 0.2}, {"reward/zero_std_frac": 1.0}, "reward_signal_dead"),
     ("router_collapse", {"moe/load_entropy": 2.0}, {"moe/load_entropy": 0.5}, "router_collapse"),
     ("attention_collapse", {"qk/spectral_entropy": 3.0}, {"qk/spectral_entropy": 1.0}, "attention_collapse"),
+    ("ratio_tail", {"ratio/p999": 1.3}, {"ratio/p999": 9.0}, "ratio_tail"),
+    ("truncation", {"length/truncated_frac": 0.05}, {"length/truncated_frac": 0.7}, "truncation"),
+    ("control_spike", {"control/share": 0.1}, {"control/share": 0.5}, "control_token_spike"),
+    (
+        "dead_environment",
+        {"reward/mean": 0.6, "entropy/mean": 0.3, "kl/old": 0.001},
+        {"reward/mean": 0.02},
+        "dead_environment",
+    ),
     ("off_policy", {"ratio/ess_frac": 0.95}, {"ratio/ess_frac": 0.2}, "off_policy_blowup"),
     (
         "joint_departure",
@@ -92,6 +101,66 @@ def test_it_lets_go_when_the_run_is_well_again(name, healthy, bad, kind):
     assert kind not in kinds(name, healthy, bad, bad_rows=12, after=60)[-1]
 
 
+@pytest.mark.parametrize(
+    "policy", [{}, {"entropy/mean": 1.5}, {"kl/old": 0.5}], ids=["not observed", "entropy moved", "policy stepped far"]
+)
+def test_an_environment_is_not_blamed_unless_the_policy_is_seen_to_stand(policy):
+    """The reward falls, and the policy moved with it or is not observed: that is no dead environment."""
+    healthy = {"reward/mean": 0.6} | ({"entropy/mean": 0.3, "kl/old": 0.001} if policy else {})
+    said = kinds("dead_environment", healthy, {"reward/mean": 0.02} | policy, bad_rows=12)
+    assert not any(said)
+
+
+def test_a_dead_tool_is_named_beside_the_fallen_reward():
+    """Valid tool calls that vanish with the reward agree that the environment is dead."""
+    judge, agreeing = DETECTORS["dead_environment"](), []
+    for step in range(50):
+        dead = step >= 40
+        signals = {"reward/mean": 0.01 if dead else 0.6, "entropy/mean": 0.3, "tools/valid_frac": 0.02 if dead else 0.9}
+        signals["reward/mean"] += 0.001 * (step % 3)
+        agreeing += [f.evidence["agreeing"] for f in judge.update(Observation(step=step, signals=signals))]
+    assert ["tools/valid_frac"] in agreeing
+
+
+def test_a_flat_reward_is_a_plateau_and_a_rising_one_is_not():
+    """After a hundred rows without a rise it is said, as information; a slow rise is never called so."""
+    for slope in (0.0, 0.002):
+        noise, judge, said = random.Random(2), DETECTORS["plateau"](), []  # noqa: S311 - synthetic telemetry
+        for step in range(160):
+            reward = 0.3 + slope * step + 0.01 * noise.gauss(0, 1)
+            said.append(
+                [str(f.severity) for f in judge.update(Observation(step=step, signals={"reward/mean": reward}))]
+            )
+        assert not any(said[:99])
+        assert (said[-1] == ["info"]) is (slope == 0.0)
+
+
+@pytest.mark.parametrize("side", ["correct", "wrong"])
+def test_silent_groups_say_whether_all_is_right_or_wrong(side):
+    """Both leave nothing to learn, and call for opposite cures."""
+    judge, last = DETECTORS["silent_groups"](), ()
+    for step in range(60):
+        share = 1.0 if step >= 40 else 0.2 + 0.01 * (step % 2)
+        other = "wrong" if side == "correct" else "correct"
+        signals = {"reward/zero_std_frac": share, f"reward/all_{side}_frac": share, f"reward/all_{other}_frac": 0.0}
+        last = judge.update(Observation(step=step, signals=signals))
+    assert last[0].evidence[{"correct": "all_right", "wrong": "all_wrong"}[side]] == 1.0
+
+
+def test_entropy_that_only_other_prompts_explain_is_no_departure():
+    """Entropy and length leap on harder prompts while the same contexts show nothing: the paired channel overrules."""
+    for paired in (True, False):
+        noise, judge, said = random.Random(4), DETECTORS["joint_departure"](), []  # noqa: S311 - synthetic telemetry
+        for step in range(60):
+            harder = step >= 40
+            signals = {"entropy/mean": 0.6 if harder else 0.3, "length/mean": 200.0 if harder else 100.0}
+            signals = {name: value * (1 + 0.02 * noise.gauss(0, 1)) for name, value in signals.items()}
+            if paired:
+                signals["entropy/paired_delta"] = 0.001 * noise.gauss(0, 1)
+            said += judge.update(Observation(step=step, signals=signals))
+        assert bool(said) is not paired
+
+
 def test_a_frozen_policy_is_a_page():
     """Entropy under 0.001 nat for three rows is critical, before that a warning."""
     judge, said = DETECTORS["entropy_collapse"](), []
@@ -125,7 +194,7 @@ def test_a_clip_share_that_rises_with_the_learning_rate_is_meant():
 def test_the_paired_channel_overrules_a_rise_that_other_contexts_explain():
     """Entropy and −likelihood rise by 0.3 nat on new prompts while the same contexts show nothing: information only."""
     noise = random.Random(1)  # noqa: S311 - synthetic telemetry
-    severities = set()
+    said = set()
     judge = DETECTORS["likelihood_drift"]()
     for step in range(120):
         entropy = 0.4 + max(0, step - 60) * 0.005 + 0.005 * noise.gauss(0, 1)
@@ -134,5 +203,6 @@ def test_the_paired_channel_overrules_a_rise_that_other_contexts_explain():
             "likelihood/correct": -entropy,
             "entropy/paired_delta": 0.0005 * noise.gauss(0, 1),
         }
-        severities |= {str(finding.severity) for finding in judge.update(Observation(step=step, signals=signals))}
-    assert severities == {"info"}
+        found = judge.update(Observation(step=step, signals=signals))
+        said |= {(finding.kind, str(finding.severity)) for finding in found}
+    assert said == {("difficulty_shift", "info")}

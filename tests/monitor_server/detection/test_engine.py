@@ -10,10 +10,12 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Acknowledgement, Observation, Phase, Severity
 
 GOLDEN = {
-    ("likelihood_drift", "warning"): 85,
-    ("death_spiral", "critical"): 115,
+    ("likelihood_drift", "info"): 71,
+    ("likelihood_drift", "warning"): 76,
+    ("difficulty_shift", "info"): 97,
+    ("death_spiral", "critical"): 113,
     ("joint_departure", "warning"): 133,
-    ("run_collapsed", "critical"): 140,
+    ("run_collapsed", "critical"): 141,
     ("entropy_explosion", "warning"): 140,
     ("reward_fall", "warning"): 140,
 }

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor_server.alerts.liveness import LOST, STALE
 from monitor_server.detection.registry import DETECTORS
 
 DOCS = Path(__file__).parents[3] / "docs" / "detectors"
@@ -16,3 +17,11 @@ def test_every_detector_has_a_page_that_names_what_it_reads(name):
     assert "**Severity**" in page
     assert "**Rule.**" in page
     assert DETECTORS[name].reads[0] in page
+
+
+@pytest.mark.parametrize("kind", [STALE, LOST])
+def test_what_the_clock_tells_has_its_page(kind):
+    """A stall and a lost trainer are failures like any other, told elsewhere."""
+    page = (DOCS / f"{kind}.md").read_text()
+    assert f"(`{kind}`)" in page
+    assert "**What to do.**" in page
