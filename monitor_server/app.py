@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from prometheus_client import CollectorRegistry
 from starlette.routing import Match
 
+from monitor_server.calibrate import load_calibration
 from monitor_server.collector import Collector
 from monitor_server.detection.engine import Engine as Detectors
 from monitor_server.errors import MethodNotAllowed, UnknownPath, install_handlers
@@ -32,7 +33,7 @@ def create_app(
     *,
     registry: CollectorRegistry | None = None,
     clock: Callable[[], float] = time.time,
-    engine: type[Engine] = Detectors,
+    engine: type[Engine] | None = None,
 ) -> FastAPI:
     """Build the collector's application; its database is opened at once, its writer starts with the server.
 
@@ -40,12 +41,13 @@ def create_app(
         settings: Read from the environment if left out.
         registry: Where metrics are registered; an own one if left out.
         clock: Seconds since the epoch.
-        engine: The detectors of one run.
+        engine: The detectors of one run; ours, calibrated as the settings say, if left out.
 
     Raises:
-        StartupError: If the database cannot be used.
+        StartupError: If the database or the calibration cannot be used.
     """
     settings = settings or Settings()
+    engine = engine or Detectors.calibrated(load_calibration(settings.calibration))
     exposition = Exposition(registry or CollectorRegistry())
     collector = Collector.build(settings, exposition=exposition, clock=clock, engine=engine)
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from monitor_server.calibrate import load_calibration
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.importers.corpus import observations, read_meta, read_rows, run_folders
+from monitor_server.importers.corpus import read_run, run_folders
 
 __all__ = ["add_arguments", "backtest", "run", "summarise"]
 
@@ -21,13 +22,15 @@ __all__ = ["add_arguments", "backtest", "run", "summarise"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rlvitals backtest`."""
     parser.add_argument("folder", type=Path, help="folder of run folders, each with data.jsonl.gz (and meta.json)")
+    parser.add_argument("--calibration", type=Path, help="file that `rlvitals calibrate` wrote; built-in without")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the backtest of a folder and give the exit code."""
     try:
-        runs = [_backtest_folder(folder) for folder in run_folders(arguments.folder)]
+        engine = Engine.calibrated(load_calibration(arguments.calibration))
+        runs = [backtest(folder.name, read_run(folder), engine=engine) for folder in run_folders(arguments.folder)]
     except OSError as error:
         print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - a command prints
         return 2
@@ -36,15 +39,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def backtest(name: str, steps: Iterable[Observation]) -> dict[str, Any]:
+def backtest(name: str, steps: Iterable[Observation], *, engine: type[Engine] = Engine) -> dict[str, Any]:
     """Run the engine over one run.
+
+    Args:
+        name: Of the run.
+        steps: In the order logged.
+        engine: The engine, calibrated or not.
 
     Returns:
         ``run``; ``warn_step`` and ``page_step``, the first step with a finding at warning or above, at critical, or
         None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; and ``findings``, the first of
         each episode of each kind and severity.
     """
-    engine = Engine()
+    judge = engine()
     warns: list[int] = []
     pages: list[int] = []
     opened: list[Finding] = []
@@ -52,7 +60,7 @@ def backtest(name: str, steps: Iterable[Observation]) -> dict[str, Any]:
     was_warned, was_paged, rows = False, False, 0
     for observation in steps:
         rows += 1
-        found = engine.update(observation).findings
+        found = judge.update(observation).findings
         severities = {finding.severity for finding in found}
         paged, warned = Severity.CRITICAL in severities, bool(severities - {Severity.INFO})
         if warned and not was_warned:
@@ -83,11 +91,6 @@ def summarise(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "warn_episodes": sum(len(entry["warns"]) for entry in runs),
         "page_episodes": sum(len(entry["pages"]) for entry in runs),
     }
-
-
-def _backtest_folder(folder: Path) -> dict[str, Any]:
-    fallback = read_meta(folder).get("signals")
-    return backtest(folder.name, observations(read_rows(folder), fallback if isinstance(fallback, dict) else None))
 
 
 def _table(report: dict[str, Any]) -> str:

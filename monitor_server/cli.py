@@ -1,4 +1,4 @@
-"""The command line: `rlvitals serve`, `runs`, `alerts`, `demo`, `sync` and `backtest`. What each does is elsewhere."""
+"""The command line: every `rlvitals` command and its options. What each does is elsewhere."""
 
 import argparse
 import importlib
@@ -65,6 +65,10 @@ def _parser() -> argparse.ArgumentParser:
     backtest_parser = commands.add_parser("backtest", help="say what the detectors would have said about old runs")
     backtest.add_arguments(backtest_parser)
     backtest_parser.set_defaults(command=backtest.run)
+    calibrate = importlib.import_module("monitor_server.calibrate")
+    calibrate_parser = commands.add_parser("calibrate", help="set thresholds by your own healthy runs")
+    calibrate.add_arguments(calibrate_parser)
+    calibrate_parser.set_defaults(command=calibrate.run)
     return parser
 
 

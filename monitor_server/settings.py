@@ -3,6 +3,7 @@
 Every setting is an environment variable ``RLVITALS_<NAME>`` and stands in docs/configuration.md, which a test checks.
 """
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -49,6 +50,9 @@ class Settings(BaseSettings):
     )
     lost_factor: float = Field(
         default=10.0, gt=1, description="Lost after this many stall deadlines without a sign of life"
+    )
+    calibration: Path | None = Field(
+        default=None, description="File that `rlvitals calibrate` wrote; none for the built-in thresholds"
     )
     tick_seconds: float = Field(default=1.0, gt=0, description="How often deadlines and stalls are looked at")
     stream_queue: int = Field(

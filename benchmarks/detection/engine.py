@@ -5,13 +5,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from benchmarks.detection.authored.observe import PAIRED
 from benchmarks.detection.runs import LabelledRun
 from benchmarks.detection.traces import Candidate, Mark
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Finding, Observation, Severity, Verdict
+from monitor_server.detection.protocol import Observation, Severity, Verdict
 
 __all__ = [
     "ENGINE",
@@ -74,16 +72,9 @@ def _replay(observations: Sequence[Observation]) -> list[Mark]:
 
 
 def _mark(verdict: Verdict) -> Mark:
-    warns = [_strength(f) for f in verdict.findings if f.severity is not Severity.INFO]
-    pages = [_strength(f) for f in verdict.findings if f.severity is Severity.CRITICAL]
+    warns = [f.strength for f in verdict.findings if f.severity is not Severity.INFO]
+    pages = [f.strength for f in verdict.findings if f.severity is Severity.CRITICAL]
     return Mark(warn=max(warns, default=0.0), page=max(pages, default=0.0), phase=verdict.phase)
-
-
-def _strength(finding: Finding) -> float:
-    """Give score over threshold, at least 1: the finding holds, whichever way its statistic runs."""
-    if finding.threshold > 0.0 and np.isfinite(finding.score):
-        return max(1.0, finding.score / finding.threshold)
-    return 1.0
 
 
 def _verdicts(observations: Sequence[Observation]) -> list[str]:

@@ -12,6 +12,7 @@ __all__ = ["DeadEnvironment"]
 
 POLICY = ("entropy/paired_delta", "entropy/mean", "kl/old")
 TOOLS = "tools/valid_frac"
+MOVES = ("entropy", "off-policy")
 
 
 class DeadEnvironment(ShiftDetector):
@@ -30,13 +31,13 @@ class DeadEnvironment(ShiftDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mechanisms = Mechanisms()
+        self.mechanisms = Mechanisms(only=MOVES)
         self.tools = Departure(Size(factor=0.5, errors=4.0, rows=2))
         self.moved = False
         self.observed = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        self.moved = bool({"entropy", "off-policy"} & set(self.mechanisms.update(observation)))
+        self.moved = bool(self.mechanisms.update(observation))
         self.observed = any(finite(observation.signals, name) is not None for name in POLICY)
         valid = finite(observation.signals, TOOLS)
         if valid is not None:

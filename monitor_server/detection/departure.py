@@ -6,14 +6,14 @@ size matters. Needs 4 rows of baseline, not a warm-up: half of the failures in r
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from monitor_server.detection.stateful import Stateful
 from monitor_server.detection.statistics import MAD_TO_SIGMA, median
 
-__all__ = ["Departure", "Size"]
+__all__ = ["Departure", "Size", "second_largest"]
 
 WINDOW = 40  # rows of baseline
 LEAST = 4  # rows of baseline before anything is said
@@ -110,6 +110,11 @@ class Departure(Stateful):
     def _change(self) -> float:
         return -self.change if self._size.is_fall else self.change
 
+    @property
+    def strength(self) -> float:
+        """The newest score over the deviations that were asked for."""
+        return self.score / self._size.errors
+
     def each_is_beyond(self) -> bool:
         """Tell whether every one of the newest rows lies beyond the factor, where the level is only their median."""
         return all(self._is_beyond(self.values[-row]) for row in range(1, self._size.rows + 1))
@@ -140,6 +145,11 @@ class Departure(Stateful):
         """Take over a saved state."""
         super().load(state)
         self._before = sorted(list(self.values)[: -(self._size.rows + 1)])
+
+
+def second_largest(strengths: Iterable[float]) -> float:
+    """Give the second largest of at least two strengths, which is that of a rule that needs two to agree."""
+    return sorted(strengths)[-2]
 
 
 def _middle(ordered: list[float]) -> float:

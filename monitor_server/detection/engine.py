@@ -6,8 +6,9 @@ clock and keeps no history beyond its detectors' state.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
 from monitor_server.detection.phases import PhaseMachine
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
 from monitor_server.detection.registry import DETECTORS
@@ -23,12 +24,23 @@ class Engine:
     new attempt may start at any step. Never raises on any number.
     """
 
+    calibration: ClassVar[Calibration] = BUILTIN
+
     def __init__(self) -> None:
+        self._gate = Gate(self.calibration)
         self._detectors = {name: detector() for name, detector in DETECTORS.items()}
         self._phases = PhaseMachine()
         self._phase = Phase.WARMUP
         self._findings: Sequence[Finding] = ()
         self._newest: tuple[int, int] | None = None  # attempt, step
+
+    @classmethod
+    def calibrated(cls, calibration: Calibration) -> type[Self]:
+        """Give the engine whose alarms open at a calibration's strengths.
+
+        A state saved under another calibration goes on under this one.
+        """
+        return type(cls.__name__, (cls,), {"calibration": calibration})
 
     def update(self, observation: Observation) -> Verdict:
         """Take one complete step and give the phase and every finding that holds."""
@@ -36,7 +48,7 @@ class Engine:
         if self._newest is None or position > self._newest:
             self._newest = position
             found = [f for detector in self._detectors.values() for f in detector.update(observation)]
-            self._findings = _strongest(found)
+            self._findings = self._gate.update(observation, _strongest(found))
             self._phase = self._phases.update(observation.signals, self._findings)
         return Verdict(step=observation.step, phase=self._phase, findings=self._findings)
 
@@ -53,6 +65,7 @@ class Engine:
         """Give everything needed to go on after a restart, as JSON values (non-finite floats allowed)."""
         return {
             "detectors": {name: detector.state() for name, detector in self._detectors.items()},
+            "gate": self._gate.state(),
             "phases": self._phases.state(),
             "phase": str(self._phase),
             "findings": [
@@ -68,6 +81,7 @@ class Engine:
         for name, saved in state["detectors"].items():
             if name in engine._detectors:
                 engine._detectors[name].load(saved)
+        engine._gate.load(state.get("gate", {}))
         engine._phases.load(state["phases"])
         engine._phase = Phase(state["phase"])
         engine._findings = [

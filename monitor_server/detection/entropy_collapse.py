@@ -57,11 +57,11 @@ class EntropyCollapse(StreamDetector):
             signal=ENTROPY,
             baseline=baseline,
             window=len(self.history.values),
-            statistic=entropy / baseline if baseline else 0.0,
-            threshold=self.SHARE,
+            statistic=baseline / max(entropy, 1e-12),
+            threshold=1.0 / self.SHARE,
             frozen_rows=self.frozen,
             onset=[self.opened, self.opened],
-            arithmetic="H < 0.05 b and H < 0.05 nat; frozen: H < 0.001 nat for 3 rows",
+            arithmetic="b / H > 20 and H < 0.05 nat; frozen: H < 0.001 nat for 3 rows",
         )
 
     def _resume(self, step: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base import StreamDetector
+from monitor_server.detection.departure import second_largest
 from monitor_server.detection.mechanisms import CHANNELS, Mechanisms
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
@@ -51,14 +52,23 @@ class JointDeparture(StreamDetector):
                 signal=CHANNELS[strongest][1],
                 baseline=channel.baseline,
                 window=len(channel.values),
-                statistic=float(len({CHANNELS[name][0] for name in self.moved})),
-                threshold=2.0,
+                statistic=second_largest(self._strengths().values()),
+                threshold=1.0,
+                mechanisms=sorted({CHANNELS[name][0] for name in self.moved}),
                 scores={name: self.mechanisms.channels[name].score for name in self.moved},
                 agreeing=[CHANNELS[name][1] for name in self.moved],
                 onset=[self.since, self.since],
                 arithmetic="two mechanisms beyond size, factor and noise of their own 40 rows within 2 rows",
             )
         ]
+
+    def _strengths(self) -> dict[str, float]:
+        """Give how far beyond its bounds each mechanism that moved is, by its strongest channel."""
+        strengths: dict[str, float] = {}
+        for name in self.moved:
+            mechanism, strength = CHANNELS[name][0], self.mechanisms.channels[name].strength
+            strengths[mechanism] = max(strength, strengths.get(mechanism, 0.0))
+        return strengths
 
     def _resume(self, step: int) -> None:
         if self.since is not None and step <= self.since:

@@ -4,6 +4,8 @@ Two signals of one mechanism are one witness: truncation and length move togethe
 what size of change matters for which signal; it gives no findings.
 """
 
+from collections.abc import Collection
+
 from monitor_server.detection.base import finite
 from monitor_server.detection.departure import Departure, Size
 from monitor_server.detection.protocol import Observation
@@ -37,22 +39,27 @@ class Mechanisms(Stateful):
 
     Where the paired channel is observed, a change of entropy counts only if at least half of it shows on the same
     contexts: what shows on other prompts only is a change of prompts.
+
+    Args:
+        only: The mechanisms to follow; all without.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        followed = [name for name, (mechanism, _, _) in CHANNELS.items() if only is None or mechanism in only]
         self.policy = _Path()
-        self.channels = {name: Departure(size) for name, (_, _, size) in CHANNELS.items()}
-        self.left = dict.fromkeys(CHANNELS, 0)
+        self.channels = {name: Departure(CHANNELS[name][2]) for name in followed}
+        self.left = dict.fromkeys(followed, 0)
 
     def update(self, observation: Observation) -> dict[str, list[str]]:
         """Take one step and give the departed mechanisms, each with the channels that say so."""
         moved: dict[str, list[str]] = {}
         self.policy.update(finite(observation.signals, PAIRED))
-        for name, (mechanism, signal, _) in CHANNELS.items():
+        for name, channel in self.channels.items():
+            mechanism, signal, _ = CHANNELS[name]
             value = finite(observation.signals, signal)
-            departs = value is not None and self.channels[name].update(value)
+            departs = value is not None and channel.update(value)
             if departs and name in ENTROPY_CHANNELS:
-                departs = self.policy.explains(self.channels[name].change)
+                departs = self.policy.explains(channel.change)
             self.left[name] = HELD_ROWS if departs else max(0, self.left[name] - 1)
             if self.left[name]:
                 moved.setdefault(mechanism, []).append(name)

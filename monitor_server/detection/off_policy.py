@@ -50,10 +50,10 @@ class OffPolicy(StreamDetector):
                 signal=SHARE,
                 baseline=1.0,
                 window=self.ROWS,
-                statistic=1.0 - share,
-                threshold=1.0 - self.BOUND,
+                statistic=1.0 / share,
+                threshold=1.0 / self.BOUND,
                 onset=[self.opened, self.opened],
-                arithmetic="ESS / n < 0.5 in two rows",
+                arithmetic="n / ESS > 2 in two rows",
             )
         ]
 

@@ -1,5 +1,6 @@
 """What goes into detection and what comes out: the protocol of every detector and of the engine."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -70,6 +71,13 @@ class Finding:
     threshold: float
     summary: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def strength(self) -> float:
+        """Score over threshold, at least 1; infinite for what is no matter of degree (a threshold of 0)."""
+        if not self.threshold > 0.0:
+            return math.inf
+        return max(1.0, self.score / self.threshold)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base import StreamDetector, finite
-from monitor_server.detection.departure import Departure, Size
+from monitor_server.detection.departure import Departure, Size, second_largest
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["RewardHacking"]
@@ -58,8 +58,8 @@ class RewardHacking(StreamDetector):
             signal=seen[0],
             baseline=self.signs[seen[0]].baseline,
             window=HELD_ROWS,
-            statistic=float(len(seen)),
-            threshold=2.0,
+            statistic=second_largest(self.signs[name].strength for name in seen),
+            threshold=1.0,
             scores={name: self.signs[name].score for name in seen},
             agreeing=seen,
             onset=[self.since, self.since],

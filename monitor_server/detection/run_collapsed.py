@@ -140,12 +140,12 @@ class RunCollapsed(StreamDetector):
             signal=REWARD,
             baseline=best,
             window=self.below,
-            statistic=1.0 - self._share(),
-            threshold=self.SHARE,
+            statistic=1.0 / max(self._share(), 1e-6),
+            threshold=1.0 / self.SHARE,
             error=self._error(self.LEVEL_ROWS[0]),
             agreeing=self.agreeing,
             onset=[self.since, self.since],
-            arithmetic="median < best / 2 for 4 rows by 5 SE and another mechanism, or r < b / 2 and two others",
+            arithmetic="best / median > 2 for 4 rows by 5 SE and another mechanism, or r < b / 2 and two others",
         )
 
     def _resume(self, step: int) -> None:

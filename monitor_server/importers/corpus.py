@@ -15,7 +15,7 @@ from typing import Any
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.keys import STEP_KEYS, signals_of
 
-__all__ = ["is_run", "observations", "read_meta", "read_rows", "run_folders"]
+__all__ = ["is_run", "observations", "read_meta", "read_rows", "read_run", "run_folders"]
 
 DATA_FILES = ("data.jsonl.gz", "data.jsonl")
 
@@ -64,6 +64,16 @@ def read_rows(folder: Path) -> Iterator[Mapping[str, object]]:
         return
     except OSError as error:
         raise OSError(f"{path} must be a readable log: {error}; mend it or take it out of the folder") from error
+
+
+def read_run(folder: Path) -> list[Observation]:
+    """Give the steps of a run under canonical names, with the help of its meta.json.
+
+    Raises:
+        OSError: If the log cannot be read at all.
+    """
+    fallback = read_meta(folder).get("signals")
+    return observations(read_rows(folder), fallback if isinstance(fallback, dict) else None)
 
 
 def observations(rows: Iterable[Mapping[str, object]], fallback: Mapping[str, str] | None = None) -> list[Observation]:

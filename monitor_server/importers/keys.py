@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from monitor_server.detection.registry import DETECTORS
+
 __all__ = ["FALLBACK", "STEP_KEYS", "signals_of"]
 
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", "_step")
@@ -87,11 +89,15 @@ FALLBACK = {
 }
 
 _RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
+# Our own recordings carry canonical names, those that no trainer logs included; they come before any spelling.
+_CANONICAL = {*_KEYS, *(name for detector in DETECTORS.values() for name in detector.reads)}
 _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)")
 
 
 @lru_cache(maxsize=4096)
 def _named(key: str) -> tuple[str, int] | None:
+    if key in _CANONICAL:
+        return key, -1
     lowered = key.strip().lower()
     for spelling in (lowered, _SECTION.sub("", lowered)):
         # A unit or a factor in brackets, as in "actor/lr(1e-4)", is no part of the name.

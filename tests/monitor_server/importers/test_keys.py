@@ -55,3 +55,15 @@ def test_the_fallback_serves_only_keys_that_are_not_recognised():
     row = {"reward/selected_mean": 0.3, "actor/ppo_kl": 0.01}
     found = signals_of(row, {"reward": "reward/selected_mean", "kl": "actor/ppo_kl", "clip": "absent"})
     assert found == {"reward/mean": 0.3, "kl/old": 0.01}
+
+
+def test_canonical_names_are_their_own():
+    """What rlvitals recorded itself is read back by its own names, before any trainer's spelling."""
+    row = {
+        "entropy/paired_delta": 0.01,
+        "likelihood/correct": -0.4,
+        "loss/policy": 0.2,
+        "loss": 9.0,
+        "control/share": 0.1,
+    }
+    assert signals_of(row) == {name: value for name, value in row.items() if name != "loss"}

@@ -1,0 +1,160 @@
+"""Thresholds set by runs that were healthy: run-level conformal factors over the union of all detectors.
+
+The score of a run is the largest strength of any of its alarms, 0 where there was none, strength being score over
+threshold. Of n healthy runs, take the score of rank ⌈(n + 1)(1 − α)⌉ and let an alarm open only beyond it. For a new
+run that is exchangeable with those n, P(alarmed) = P(its score > that one) ≤ α, whatever the detectors are and however
+they depend on each other. A rank above n has no score: n ≥ 1/α − 1 runs are needed.
+
+Reference:
+    Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World" (2005); Mondrian classes, section 4.5.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from monitor_server.detection.base import CALIBRATION, finite
+from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.stateful import Stateful
+from monitor_server.detection.statistics import noise_scale
+
+__all__ = ["BUILTIN", "CLASSES", "Calibration", "Gate", "Profile", "RunScore", "conformal_factor", "runs_needed"]
+
+REWARD = "reward/mean"
+CLASS_ROWS = 20
+NOISY = 0.04  # deviation of the reward from row to row: that of a 0/1 reward of about 100 responses
+CLASSES = ("large batch", "small batch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Factors for one class of runs: an alarm opens only at a strength beyond the factor. 0 asks for nothing."""
+
+    warn: float = 0.0
+    page: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """A named set of profiles by batch class. A class without a profile has the built-in thresholds."""
+
+    id: str = CALIBRATION
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+    def profile(self, batch_class: str | None) -> Profile:
+        """Give the profile of a class; while the class is not known, what every profile would let pass."""
+        if batch_class is not None:
+            return self.profiles.get(batch_class, Profile())
+        kept = list(self.profiles.values())
+        return Profile(warn=max([p.warn for p in kept], default=0.0), page=max([p.page for p in kept], default=0.0))
+
+
+BUILTIN = Calibration()
+
+
+def runs_needed(alpha: float) -> int:
+    """Give the fewest healthy runs that can bound the share of alarmed runs by α: the least n with n ≥ 1/α − 1."""
+    return math.ceil(1.0 / alpha - 1.0 - 1e-9)
+
+
+def conformal_factor(scores: Sequence[float], alpha: float) -> float | None:
+    """Give the score of rank ⌈(n + 1)(1 − α)⌉, or None where n is too small to have it.
+
+    Args:
+        scores: One a healthy run, at least 0.
+        alpha: Largest share of exchangeable healthy runs that may be alarmed, in (0, 1).
+    """
+    rank = math.ceil((len(scores) + 1) * (1.0 - alpha) - 1e-9)
+    return sorted(scores)[rank - 1] if rank <= len(scores) else None
+
+
+class BatchClass(Stateful):
+    """The class of a run by the noise of its first 20 rewards, which is what the size of a batch does to detection."""
+
+    def __init__(self) -> None:
+        self.rewards: deque[float] = deque(maxlen=CLASS_ROWS)
+        self.name: str | None = None
+
+    def update(self, observation: Observation) -> str | None:
+        """Take one step and give the class, None while it is not known."""
+        reward = finite(observation.signals, REWARD)
+        if self.name is None and reward is not None:
+            self.rewards.append(reward)
+            if len(self.rewards) == CLASS_ROWS:
+                self.name = CLASSES[noise_scale(list(self.rewards)) > NOISY]
+        return self.name
+
+
+class Gate(Stateful):
+    """Lets an alarm open only beyond the calibrated strength, and stay until its detector lets go.
+
+    What is held back is not hidden: it becomes a warning, or information. Every finding leaves with the calibration's
+    id. With the built-in calibration nothing is held back.
+    """
+
+    def __init__(self, calibration: Calibration = BUILTIN) -> None:
+        self._calibration = calibration
+        self.batch_class = BatchClass()
+        self.opened: dict[str, list[str]] = {Severity.WARNING: [], Severity.CRITICAL: []}
+
+    def update(self, observation: Observation, findings: Iterable[Finding]) -> list[Finding]:
+        """Take one step's findings and give them as they may be said."""
+        batch_class = self.batch_class.update(observation)
+        profile = self._calibration.profile(batch_class)
+        # A page is an alarm too: it may not open where a warning must not.
+        factors = {Severity.CRITICAL: max(profile.page, profile.warn), Severity.WARNING: profile.warn}
+        found = list(findings)
+        said = [self._judged(finding, factors) for finding in found]
+        for severity, kinds in self.opened.items():
+            held = {finding.kind for finding in found}
+            self.opened[severity] = [kind for kind in kinds if kind in held]
+        return said
+
+    def _judged(self, finding: Finding, factors: Mapping[Severity, float]) -> Finding:
+        severity = finding.severity
+        for level, below in ((Severity.CRITICAL, Severity.WARNING), (Severity.WARNING, Severity.INFO)):
+            if severity is not level:
+                continue
+            kinds = self.opened[level]
+            if finding.strength > factors[level] and finding.kind not in kinds:
+                kinds.append(finding.kind)
+            severity = level if finding.kind in kinds else below
+        if severity is finding.severity and self._calibration.id == CALIBRATION:
+            return finding
+        evidence = {**finding.evidence, "calibration": self._calibration.id}
+        if severity is not finding.severity:
+            evidence |= {"strength": finding.strength, "strength_needed": factors[finding.severity]}
+        return replace(finding, severity=severity, evidence=evidence)
+
+    def state(self) -> dict[str, object]:
+        """Give everything but the calibration, which the constructor fixes."""
+        saved = super().state()
+        del saved["_calibration"]
+        return saved
+
+
+class RunScore:
+    """The scores of one healthy run: the largest strength of its warnings or pages, and of its pages."""
+
+    def __init__(self) -> None:
+        self._batch_class = BatchClass()
+        self.warn = 0.0
+        self.page = 0.0
+        self.kinds: dict[str, float] = {}
+
+    @property
+    def batch_class(self) -> str:
+        """The class of the run; short runs are counted with the small batches."""
+        return self._batch_class.name or CLASSES[-1]
+
+    def update(self, observation: Observation, findings: Iterable[Finding]) -> None:
+        """Take one step and the findings that the built-in thresholds give."""
+        self._batch_class.update(observation)
+        for finding in findings:
+            if finding.severity is Severity.INFO:
+                continue
+            self.warn = max(self.warn, finding.strength)
+            self.kinds[finding.kind] = max(finding.strength, self.kinds.get(finding.kind, 0.0))
+            if finding.severity is Severity.CRITICAL:
+                self.page = max(self.page, finding.strength)

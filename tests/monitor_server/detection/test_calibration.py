@@ -1,0 +1,143 @@
+"""Conformal calibration: the bound holds for any scores and on whole runs, and nothing is hidden by it."""
+
+import json
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.detection.intervals import clopper_pearson
+from monitor_server.calibrate import calibrate, score_run
+from monitor_server.detection.calibration import (
+    CLASSES,
+    Calibration,
+    Profile,
+    conformal_factor,
+    runs_needed,
+)
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Observation, Severity
+
+scores = st.lists(st.one_of(st.just(0.0), st.floats(1.0, 50.0), st.just(math.inf)), min_size=2, max_size=40)
+CLOSED = Calibration(id="own-test", profiles=dict.fromkeys(CLASSES, Profile(warn=1e9, page=1e9)))
+
+
+def restless_run(seed, rows=60):
+    """Give a run in which nothing happens but heavy tails, which the built-in thresholds were not made for."""
+    rng = random.Random(seed)  # noqa: S311 - synthetic telemetry
+    noise = [rng.gauss(0, 1) / math.sqrt(rng.gammavariate(1.0, 1.0)) for _ in range(3 * rows)]
+    return [
+        Observation(
+            step=step,
+            signals={
+                "reward/mean": max(0.0, 0.5 + 0.03 * noise[3 * step]),
+                "length/mean": 200.0 * math.exp(0.1 * noise[3 * step + 1]),
+                "entropy/mean": 0.4 * math.exp(0.1 * noise[3 * step + 2]),
+            },
+        )
+        for step in range(rows)
+    ]
+
+
+def alarmed(run, engine):
+    """Tell whether an engine warns in a run."""
+    judge = engine()
+    return any(f.severity is not Severity.INFO for o in run for f in judge.update(o).findings)
+
+
+@given(found=scores, alpha=st.floats(0.01, 0.9))
+def test_of_any_runs_each_left_out_in_turn_at_most_alpha_are_alarmed(found, alpha):
+    """The theorem itself, for any numbers, ties and infinities: #{i: s_i > factor(the others)} ≤ α (n + 1)."""
+    beyond = 0
+    for place, score in enumerate(found):
+        factor = conformal_factor(found[:place] + found[place + 1 :], alpha)
+        beyond += factor is not None and score > factor
+    assert beyond <= alpha * len(found) + 1e-6
+
+
+@pytest.mark.parametrize(("alpha", "needed"), [(0.2, 4), (0.05, 19), (0.01, 99), (0.005, 199)])
+def test_a_bound_needs_its_number_of_runs_and_no_fewer(alpha, needed):
+    """It is n ≥ 1/α − 1: one run fewer has no score of the rank."""
+    assert runs_needed(alpha) == needed
+    assert conformal_factor([1.0] * needed, alpha) == 1.0
+    assert conformal_factor([1.0] * (needed - 1), alpha) is None
+
+
+def test_new_runs_are_alarmed_as_seldom_as_promised():
+    """Whole exchangeable runs through all detectors: far too many alarms before, at most α after calibration."""
+    alpha = 0.1
+    healthy = {str(seed): score_run(restless_run(seed)) for seed in range(60)}
+    calibration = calibrate(healthy, warn=alpha, page=alpha).calibration
+    assert calibration is not None
+    fresh = [restless_run(seed) for seed in range(1000, 1080)]
+    before = sum(alarmed(run, Engine) for run in fresh)
+    after = sum(alarmed(run, Engine.calibrated(calibration)) for run in fresh)
+    assert before / len(fresh) > 2 * alpha
+    assert clopper_pearson(after, len(fresh))[0] <= alpha
+    assert after > 0  # the bound is not met by silence
+
+
+def test_the_calibration_is_on_every_finding_and_hides_none():
+    """What is held back stays as information, with the strength it had and the one it needed."""
+    run = restless_run(3)
+    plain, held = Engine(), Engine.calibrated(CLOSED)()
+    for observation in run:
+        expected, given_back = plain.update(observation).findings, held.update(observation).findings
+        assert [f.kind for f in given_back] == [f.kind for f in expected]
+        assert {f.evidence["calibration"] for f in given_back} <= {"own-test"}
+        assert all(f.severity is Severity.INFO for f in given_back)
+        for before, after in zip(expected, given_back, strict=True):
+            assert before.severity is Severity.INFO or after.evidence["strength_needed"] == 1e9
+
+
+def test_what_is_no_matter_of_degree_is_never_calibrated_away():
+    """NaN in the gradient pages under any calibration."""
+    engine = Engine.calibrated(CLOSED)()
+    verdict = engine.update(Observation(step=1, signals={"grad/norm": math.nan}))
+    assert [(f.kind, f.severity) for f in verdict.findings] == [("non_finite", Severity.CRITICAL)]
+
+
+def test_an_alarm_that_opened_stays_until_its_detector_lets_go():
+    """Only the opening asks for strength; a held alarm whose statistic falls is the same alarm."""
+    calibration = Calibration(id="own-test", profiles=dict.fromkeys(CLASSES, Profile(warn=3.0)))
+    engine, severities = Engine.calibrated(calibration)(), []
+    for step, ess in enumerate([0.9] * 30 + [0.4, 0.4, 0.1, 0.4, 0.4]):  # strengths 1.25, 1.25, 5, 1.25, 1.25
+        found = engine.update(Observation(step=step, signals={"ratio/ess_frac": ess, "reward/mean": 0.5})).findings
+        severities += [str(f.severity) for f in found if f.kind == "off_policy_blowup"]
+    assert severities == ["info", "warning", "warning", "warning"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), at=st.integers(1, 59))
+def test_a_calibrated_engine_resumes_bit_for_bit(seed, at):
+    """The state through JSON after any row, class and opened alarms included, goes on as the original does."""
+    kind = Engine.calibrated(Calibration(id="own-test", profiles=dict.fromkeys(CLASSES, Profile(warn=1.3, page=2.0))))
+    judge, resumed = kind(), kind()
+    for observation in restless_run(seed):
+        if observation.step == at:
+            resumed = kind.from_state(json.loads(json.dumps(judge.state())))
+        elif observation.step < at:
+            judge.update(observation)
+            continue
+        assert repr(resumed.update(observation)) == repr(judge.update(observation))
+
+
+def test_each_batch_class_has_its_own_factor():
+    """Runs with noisy rewards are calibrated by runs with noisy rewards: Mondrian classes do not mix."""
+
+    def run(noise, seed):
+        rng = random.Random(seed)  # noqa: S311 - synthetic telemetry
+        return [Observation(step=s, signals={"reward/mean": 0.5 + noise * rng.gauss(0, 1)}) for s in range(40)]
+
+    found = {f"{noise} {seed}": score_run(run(noise, seed)) for noise in (0.01, 0.1) for seed in range(5)}
+    assert {name: score.batch_class for name, score in found.items()} == {
+        name: "large batch" if name.startswith("0.01") else "small batch" for name in found
+    }
+    report = calibrate(found, warn=0.1, page=0.01)
+    assert report.calibration is None
+    assert (
+        sum("needs n >= 1/0.1 - 1 = 9 runs, got 5: add 4, or ask for 0.167 at least" in line for line in report.lines)
+        == 2
+    )

@@ -1,0 +1,82 @@
+"""`rlvitals calibrate` on files: what it writes, what reads it, and what it refuses."""
+
+import json
+import math
+
+import pytest
+
+from monitor_server.calibrate import load_calibration
+from monitor_server.cli import main
+from monitor_server.detection.base import CALIBRATION
+from monitor_server.errors import StartupError
+
+
+def write_runs(folder, count, *, spikes=(), nan=()):
+    """Write runs of 40 flat rows; some with a loss that spikes, or that is not a number."""
+    for number in range(count):
+        run = folder / f"run{number:02}"
+        run.mkdir(parents=True)
+        rows = [{"step": step, "reward/mean": 0.5 + 0.001 * (step % 3), "loss/policy": 0.01} for step in range(40)]
+        if number in spikes:
+            rows[30]["loss/policy"] = 500.0 * (1 + number)
+        if number in nan:
+            rows[30]["loss/policy"] = math.nan
+        (run / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_healthy_runs_set_thresholds_that_backtest_reads(tmp_path, capsys):
+    """19 runs, two of which warn at the built-in thresholds, one hard: at 5 %, neither does any more."""
+    runs = write_runs(tmp_path / "runs", 19, spikes=(2, 7))
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(runs), "--write", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert "large batch: 19 healthy runs" in told
+    assert "warned: 2 at the built-in thresholds; strength beyond 40 (rank 19 of 19, at most 0.05 of new ones)" in told
+    assert "paged: not calibrated. At most 0.01 of healthy runs needs n >= 1/0.01 - 1 = 99 runs, got 19" in told
+    content = json.loads(file.read_text())
+    assert content["detectors"] == CALIBRATION
+    warned = []
+    for options in ([], ["--calibration", str(file)]):
+        assert main(["backtest", str(runs), "--json", *options]) == 0
+        report = json.loads(capsys.readouterr().out)
+        warned.append(report["summary"]["warned"])
+        ids = {f["evidence"]["calibration"] for entry in report["runs"] for f in entry["findings"]}
+        assert ids == {content["id"] if options else CALIBRATION}
+    assert warned == [2, 0]
+
+
+def test_too_few_runs_are_refused_in_numbers(tmp_path, capsys):
+    """Three runs bound nothing below a quarter; no file is written."""
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(write_runs(tmp_path / "runs", 3)), "--write", str(file)]) == 2
+    told = capsys.readouterr().out
+    assert "needs n >= 1/0.05 - 1 = 19 runs, got 3: add 16, or ask for 0.25 at least" in told
+    assert not file.exists()
+
+
+def test_runs_that_no_threshold_calms_are_not_called_healthy(tmp_path, capsys):
+    """A NaN is no matter of degree, so no factor is made of it."""
+    runs = write_runs(tmp_path / "runs", 19, nan=(4,))
+    assert main(["calibrate", str(runs), "--write", str(tmp_path / "own.json")]) == 2
+    told = capsys.readouterr().out
+    assert "are these runs healthy?" in told
+    assert "run04: non_finite inf" in told
+
+
+@pytest.mark.parametrize("share", ["0", "1", "-0.1", "nan"])
+def test_a_share_outside_its_range_is_refused(tmp_path, capsys, share):
+    """One line, and nothing is read."""
+    assert main(["calibrate", str(tmp_path), "--warn", share]) == 2
+    assert "--warn must lie between 0 and 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[1]", '{"id": "a", "detectors": "builtin-0", "profiles": {}}', '{"profiles": 3}']
+)
+def test_a_file_that_is_no_calibration_of_these_detectors_is_refused(tmp_path, content):
+    """It says what must hold, so that the collector's start ends in one line."""
+    file = tmp_path / "own.json"
+    file.write_text(content)
+    with pytest.raises(StartupError, match="must be"):
+        load_calibration(file)
