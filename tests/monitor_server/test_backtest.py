@@ -26,7 +26,7 @@ def write(folder, name, lines):
 
 def run(capsys, folder, *, as_json=True):
     """Run the command and give its exit code and what it printed."""
-    code = backtest.run(argparse.Namespace(folder=folder, json=as_json))
+    code = backtest.run(argparse.Namespace(folder=folder, json=as_json, calibration=None))
     return code, capsys.readouterr()
 
 
