@@ -1,4 +1,4 @@
-"""Runs the adapters' tests on older TRL, on verl and OpenRLHF, each in an own environment: ``make test-trainers``.
+"""Runs the adapters' tests on older TRL, verl, OpenRLHF and SkyRL, each in its environment: ``make test-trainers``.
 
 An environment holds the few packages that differ; everything else (torch, datasets, pytest) is seen from the
 environment that runs this. The newest TRL is tested by the ordinary suite.
@@ -14,14 +14,20 @@ ROOT = Path(__file__).parents[2]
 # verl names versions of transformers and tensordict, and Ray, that the tests do without; so it comes without what it
 # asks for, but for these.
 VERL = "verl==0.9.1 tensordict==0.15.3 pyvers omegaconf antlr4-python3-runtime==4.9.3 hydra-core codetiming orjson"
+SKYRL = (
+    "skyrl==0.3.0 loguru jaxtyping wadler-lindig omegaconf antlr4-python3-runtime==4.9.3 torchdata tensordict pyvers "
+    "orjson cloudpickle peft func_timeout hydra-core==1.3.2 pillow"
+)
 VERSIONS = {
+    "0.17": ["trl==0.17.0", "transformers==4.51.3", "tokenizers==0.21.4", "huggingface_hub==0.36.0", "datasets==4.4.1"],
     "0.20": ["trl==0.20.0", "transformers==4.55.4", "tokenizers==0.21.4", "huggingface_hub==0.36.0", "datasets==4.4.1"],
     "0.24": ["trl==0.24.0", "transformers==4.57.6", "tokenizers==0.22.2", "huggingface_hub==0.36.0", "datasets==4.4.1"],
     "1.0": ["trl==1.0.0"],
+    "skyrl": ["--no-deps", *SKYRL.split()],
     "openrlhf": ["--no-deps", "openrlhf==0.11.2", "torchdata", "peft", "pillow"],
     "verl": ["--no-deps", *VERL.split(), "cloudpickle", "pillow", "cachetools", "torchdata", "peft"],
 }
-FILES = {"verl": "tests/trainers/test_verl.py", "openrlhf": "tests/trainers/test_openrlhf.py"}
+FILES = {name: f"tests/trainers/test_{name}.py" for name in ("verl", "openrlhf", "skyrl")}
 
 
 def environment(name: str, packages: list[str]) -> Path:

@@ -41,7 +41,8 @@ def _rollouts(data: Mapping[str, Any]) -> dict[str, Any] | None:
     if not scores or not rewards:
         return None
     optional = {
-        "sampler_logprobs": data.get("rollout_log_probs"),
+        # Beside themselves they would show a mismatch of 0.
+        "sampler_logprobs": data.get("rollout_log_probs") if data.get("log_probs") else None,
         "ref_logprobs": data.get("ref_log_probs"),
         "advantages": data.get("advantages"),
     }

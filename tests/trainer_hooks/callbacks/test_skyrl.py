@@ -1,38 +1,86 @@
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from trainer_hooks.callbacks.skyrl import VitalsCallback
 
 
-def test_a_step_arrives_with_rewards_that_skyrl_has_popped(connect, collector):
-    """Rewards are caught where advantages are computed, tokens and metrics at the end of the step."""
+class Batch(dict):
+    """SkyRL's batch: a mapping of tensors with metadata."""
 
-    class Trainer:
-        global_step = 3
+    metadata = None
 
-        def compute_advantages_and_returns(self, batch):
-            """Use the rewards up, as SkyRL does."""
-            batch["advantages"] = batch.pop("rewards")
 
-    monitor = connect()
-    callback, trainer = VitalsCallback(monitor), Trainer()
-    batch = {
-        "rewards": torch.tensor([[0.0, 1.0], [0.0, 0.0]]),
-        "action_log_probs": torch.tensor([[-1.0, -3.0], [-4.0, -9.0]]),
-        "rollout_logprobs": None,
-        "loss_mask": torch.tensor([[1, 1], [1, 0]]),
-    }
+class Trainer:
+    """The surface of SkyRL's trainer that callbacks are told of."""
+
+    def __init__(self):
+        self.global_step = 3
+        settings = {"update_epochs_per_batch": 2, "policy_mini_batch_size": 4, "train_batch_size": 4}
+        self.cfg = SimpleNamespace(trainer=SimpleNamespace(project_name="p", run_name="r", **settings))
+
+    def compute_advantages_and_returns(self, batch):
+        """Use rewards and prompts up, as SkyRL does."""
+        batch["advantages"] = batch.pop("rewards")
+        batch.metadata.pop("uids")
+        return batch
+
+
+@pytest.fixture
+def batch():
+    """Two responses and a row that fills the batch up."""
+    found = Batch(
+        rewards=torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 1.0]]),
+        action_log_probs=torch.tensor([[-1.0, -3.0], [-4.0, -9.0], [-1.0, -3.0]]),
+        rollout_logprobs=None,
+        loss_mask=torch.tensor([[1, 1], [1, 0], [0, 0]]),
+        sequences=torch.arange(4).repeat(3, 1),
+    )
+    found.metadata = {"uids": ["a", "a", "pad0"], "pad_size": 1}
+    return found
+
+
+def train_a_step(callback, trainer, batch, logs):
+    """Call what SkyRL calls, in its order."""
     callback.on_train_start(trainer)
     callback.on_epoch_start(trainer, None, None)
     trainer.compute_advantages_and_returns(batch)
-    metrics = {"policy/policy_entropy": 0.5, "trainer/epoch": 1}
-    callback.on_step_end(trainer, SimpleNamespace(batch=batch, metrics=metrics), None)
-    assert monitor.flush()
+    callback.on_step_end(trainer, SimpleNamespace(batch=batch, metrics={}), None)
+    callback.on_log(trainer, SimpleNamespace(logs=logs), None)
     callback.on_train_end(trainer)
+
+
+def test_a_step_arrives_with_rewards_that_skyrl_has_popped(batch, connect, collector):
+    """They are caught where advantages are computed, tokens at the end of the step, metrics at the log."""
+    monitor, trainer = connect(), Trainer()
+    train_a_step(VitalsCallback(monitor), trainer, batch, {"policy/policy_entropy": 0.5, "trainer/epoch": 1})
+    assert monitor.flush()
     (record,) = collector.records
     assert record.step == 3
     assert record.scalars == {"entropy/mean": 0.5, "skyrl/trainer/epoch": 1.0}
     assert record.summaries["likelihood/correct"].value() == -2
     assert record.summaries["likelihood/incorrect"].value() == -4
+    assert record.summaries["reward/mean"].value() == 0.5
+    assert record.summaries["reward/zero_std_frac"].value() == 0
     assert "compute_advantages_and_returns" not in vars(trainer)
+    assert next(batch for batch in collector.batches if batch.records).capability == "L2"
+
+
+def test_steps_of_a_trajectory_have_the_reward_of_its_last(batch, connect, collector):
+    """In step-wise training a row is one step, and only the last holds the outcome."""
+    batch["loss_mask"][2] = torch.tensor([1, 1])
+    batch.metadata = {"uids": ["a", "b", "b"], "is_last_step": [True, False, True]}
+    monitor = connect()
+    train_a_step(VitalsCallback(monitor), Trainer(), batch, {})
+    assert monitor.flush()
+    assert collector.records[0].summaries["reward/mean"].value() == 1
+    assert "likelihood/incorrect" not in collector.records[0].summaries
+
+
+def test_a_monitor_of_the_users_own_stays_open(batch, connect, collector):
+    """Who connects closes."""
+    monitor = connect()
+    train_a_step(VitalsCallback(monitor), Trainer(), batch, {})
+    assert monitor.flush()
+    assert [batch.end for batch in collector.batches if batch.end] == []

@@ -42,6 +42,19 @@ def test_a_rollout_becomes_a_step(record):
     assert given.summaries["reward/mean"].value() == 0.5
 
 
+def test_the_first_record_says_how_much_is_seen(record, collector):
+    """Tokens of the rollout, none of the loss."""
+    record(DATA)
+    assert next(batch for batch in collector.batches if batch.records).capability == "L2"
+
+
+def test_the_samplers_log_probabilities_stand_in_but_are_no_match_of_themselves(record):
+    """Where slime takes the old ones from the training forward, there is nothing to compare the sampler's with."""
+    given = record({name: values for name, values in DATA.items() if name != "log_probs"})
+    assert given.summaries["likelihood/correct"].value() == -2.5
+    assert "mismatch/logprob_abs" not in given.summaries
+
+
 def test_without_log_probabilities_the_step_still_counts(record):
     """Nothing to score, nothing raised."""
     given = record({"raw_reward": [1.0], "loss_masks": [[1]]})
