@@ -6,7 +6,19 @@ Types and pure functions only; who asks for the answers is `dashboard.api_client
 from collections.abc import Iterable
 from typing import Final, TypedDict
 
-__all__ = ["Alert", "PhaseSpan", "Run", "Series", "Sparkline", "alerts_of", "by_trouble", "firing"]
+__all__ = [
+    "Alert",
+    "Attribution",
+    "MovedSignal",
+    "PhaseSpan",
+    "Run",
+    "SampledResponse",
+    "Series",
+    "Sparkline",
+    "alerts_of",
+    "by_trouble",
+    "firing",
+]
 
 SEVERITY_ORDER: Final = {"critical": 0, "warning": 1, "info": 2}
 STATUS_ORDER: Final = {"lost": 0, "stalled": 0, "running": 1, "stopped": 2, "finished": 3}
@@ -72,8 +84,111 @@ class Alert(TypedDict, total=False):
     last_step: int | None
     resolved_step: int | None
     opened_at: float
+    acknowledged_at: float | None
+    acknowledged_by: str | None
+    note: str | None
     summary: str
     evidence: dict[str, object]
+
+
+class SampledResponse(TypedDict):
+    """A sampled response: T tokens, of which those inside ``actions`` have numbers, in order."""
+
+    id: str
+    step: int
+    kinds: list[str]
+    correct: bool
+    reward: float
+    length: int
+    displacement: float | None
+    trained: bool | None
+    actions: list[list[int]]
+    logprobs: list[float]
+    displacements: list[float] | None
+    token_ids: list[int] | None
+    pieces: list[str] | None
+    text: str | None
+
+
+class MovedSignal(TypedDict):
+    """A signal that had departed when an alert opened, and when it began to."""
+
+    signal: str
+    direction: str
+    onset: list[int]
+    baseline: float | None
+    level: float | None
+    deviations: float | None
+    is_surely_later: bool
+
+
+class ActionChange(TypedDict):
+    """Likelihood of one action of correct responses."""
+
+    action: int
+    before: float
+    at_alert: float
+    change: float
+
+
+class SampledAction(TypedDict):
+    """Displacement of one action in sampled correct responses."""
+
+    action: int
+    mean: float
+    tokens: int
+
+
+class TokenShare(TypedDict):
+    """How much of the fall a token id carries."""
+
+    token_id: int
+    text: str | None
+    count: int
+    fall: float
+    share: float
+
+
+class Resembling(TypedDict):
+    """An incorrect response beside the displaced correct one that it resembles."""
+
+    response: str
+    displaced: str
+    shared_prefix: int
+    prefix_share: float
+    overlap: float
+    resemblance: float
+
+
+class Remedy(TypedDict):
+    """A change to make, and who found it to help."""
+
+    change: str
+    how: str
+    source: str
+
+
+class NotObserved(TypedDict):
+    """What could not be told, and what it would take."""
+
+    what: str
+    needs: str
+
+
+class Attribution(TypedDict):
+    """What explains an alert; ``responses`` holds those that the others name by id."""
+
+    moved: list[MovedSignal]
+    actions: list[ActionChange]
+    crossed_step: int | None
+    sampled_actions: list[SampledAction]
+    measure: str | None
+    displaced: list[str]
+    tokens: list[TokenShare]
+    resembling: list[Resembling]
+    responses: list[SampledResponse]
+    remedies: list[Remedy]
+    not_observed: list[NotObserved]
 
 
 def firing(alerts: Iterable[Alert]) -> list[Alert]:

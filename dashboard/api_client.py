@@ -6,11 +6,11 @@ The only module that speaks HTTP to the collector. It neither caches nor draws.
 import math
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Any, Final, Self, cast
 
 import httpx2
 
-from dashboard.answers import Alert, PhaseSpan, Run, Series
+from dashboard.answers import Alert, Attribution, PhaseSpan, Run, Series
 
 __all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats"]
 
@@ -96,6 +96,18 @@ class ApiClient:
             {**item, "evidence": cast("dict[str, object]", to_floats(item.get("evidence") or {}))} for item in items
         ]
 
+    async def alert(self, alert_id: str) -> Alert:
+        """Give one alert."""
+        return cast("Alert", to_floats(await self._get(f"/alerts/{alert_id}", {})))
+
+    async def acknowledge(self, alert_id: str) -> None:
+        """Say that somebody at the dashboard knows of an alert."""
+        await self._ask("POST", f"/alerts/{alert_id}/ack", json={"by": "the dashboard"})
+
+    async def attribution(self, alert_id: str) -> Attribution:
+        """Give what explains an alert."""
+        return cast("Attribution", to_floats(await self._get(f"/alerts/{alert_id}/attribution", {})))
+
     async def stream(self, query_string: str) -> AsyncIterator[bytes]:
         """Give the bytes of the collector's server-sent events as they come, until either side ends."""
         timeout = httpx2.Timeout(10.0, read=None)
@@ -117,8 +129,11 @@ class ApiClient:
                 return items[:MAX_ITEMS]
 
     async def _get(self, path: str, query: Query) -> dict[str, object]:
+        return await self._ask("GET", path, params=query)
+
+    async def _ask(self, method: str, path: str, **asked: Any) -> dict[str, object]:  # noqa: ANN401 - httpx2's own
         try:
-            response = await self._http.get(f"/api/v1{path}", params=query)
+            response = await self._http.request(method, f"/api/v1{path}", **asked)
             answer = response.json()
         except httpx2.HTTPError as error:
             raise UnreachableError(

@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from dash import ClientsideFunction, Dash, Input, Output, State
 from dash.development.base_component import Component
@@ -21,13 +22,13 @@ from dashboard import ids
 from dashboard.api_client import ApiClient
 from dashboard.components.shell import message, shell
 from dashboard.compression import CompressedScripts
-from dashboard.pages import fleet, run
+from dashboard.pages import alert, fleet, run
 from dashboard.theme import style_sheet
 
 __all__ = ["attach", "create_app"]
 
-PAGES: Final = re.compile(r"/(runs/(?P<run_id>[^/]+)/?)?")
-OWN: Final = re.compile(r"/(_dash-.*|assets/.*|_favicon\.ico|_reload-hash)?|/runs/[^/]+/?")
+PAGES: Final = re.compile(r"/(runs/(?P<run_id>[^/]+)(/alerts/(?P<alert_id>[^/]+))?/?)?")
+OWN: Final = re.compile(r"/(_dash-.*|assets/.*|_favicon\.ico|_reload-hash)?|/runs/[^/]+(/alerts/[^/]+)?/?")
 
 INDEX: Final = """<!DOCTYPE html>
 <html lang="en">
@@ -119,6 +120,7 @@ def _dash_server(api_url: str, connect_url: str) -> FastAPI:
     _register_pages(app, api_url, connect_url)
     fleet.register(app, api_url)
     run.register(app, api_url)
+    alert.register(app, api_url)
     return server
 
 
@@ -127,9 +129,12 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
         found = PAGES.fullmatch(pathname)
         if found is None:
             return message("No such page", f"Nothing is at {pathname}.")
+        if found["alert_id"]:
+            return await alert.alert_page(api_url, found["alert_id"])
         if found["run_id"]:
             return await run.run_page(api_url, found["run_id"])
-        return await fleet.fleet_page(api_url, connect_url or "/".join(href.split("/")[:3]))
+        address = urlsplit(href)
+        return await fleet.fleet_page(api_url, connect_url or f"{address.scheme}://{address.netloc}", address.query)
 
     app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))(page)
     app.clientside_callback(

@@ -4,6 +4,9 @@ from typing import Final
 
 __all__ = [
     "ADDRESS",
+    "ALERT",
+    "ALERT_ACKNOWLEDGE",
+    "ALERT_REFRESH",
     "FIGURE",
     "FLEET",
     "FLEET_INDEX",
@@ -33,6 +36,10 @@ FLEET_TEXT: Final = "fleet-text"
 FLEET_PROJECT: Final = "fleet-project"
 FLEET_STATUS: Final = "fleet-status"
 FLEET_NONE_MATCH: Final = "fleet-none-match"
+
+ALERT: Final = "alert"
+ALERT_REFRESH: Final = "alert-refresh"
+ALERT_ACKNOWLEDGE: Final = "alert-acknowledge"
 
 FIGURE: Final = "run-figure"
 RUN_HEADER: Final = "run-header"

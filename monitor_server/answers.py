@@ -17,6 +17,7 @@ from trainer_hooks.wire import Action, ActionOutcome, Array, Capability, Respons
 
 __all__ = [
     "SPARKLINE_SIGNAL",
+    "AcknowledgementItem",
     "ActionItem",
     "AlertItem",
     "Health",
@@ -156,6 +157,9 @@ class AlertItem(Answer):
     last_step: int
     resolved_step: int | None
     opened_at: float
+    acknowledged_at: float | None
+    acknowledged_by: str | None
+    note: str | None
     summary: str
     evidence: dict[str, JsonValue]
 
@@ -172,6 +176,18 @@ class ActionItem(Answer):
     step: int
     rank: int
     time: float
+
+
+class AcknowledgementItem(Answer):
+    """A person's word on an alert; ``attempt`` counts from 1, ``step`` is the newest that detection had taken."""
+
+    alert_id: str
+    kind: str
+    attempt: int
+    step: int
+    at: float
+    by: str
+    note: str
 
 
 class StepEvent(Answer):

@@ -1,12 +1,15 @@
 """The command line: every `rlvitals` command and its options. What each does is elsewhere."""
 
 import argparse
+import getpass
 import importlib
 import logging
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
 
 import urllib3
 from pydantic import ValidationError
@@ -17,7 +20,7 @@ from monitor_server.settings import Settings
 __all__ = ["main"]
 
 RUN_COLUMNS = ("project", "name", "status", "phase", "last_step", "alerts", "id")
-ALERT_COLUMNS = ("project", "run", "severity", "state", "kind", "opened_step", "summary")
+ALERT_COLUMNS = ("project", "run", "severity", "state", "kind", "opened_step", "id", "acknowledged_by", "summary")
 
 
 class CommandError(Exception):
@@ -48,8 +51,11 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(command=_serve)
     runs = commands.add_parser("runs", help="list the runs of a collector, the newest first")
     runs.set_defaults(command=lambda given: _list(given.url, "/runs", RUN_COLUMNS, limit=given.limit))
-    alerts = commands.add_parser("alerts", help="list the alerts of a collector, the newest first")
-    alerts.set_defaults(command=lambda given: _list(given.url, "/alerts", ALERT_COLUMNS, limit=given.limit))
+    alerts = commands.add_parser("alerts", help="list the alerts of a collector, the newest first; or acknowledge one")
+    alerts.add_argument("--ack", metavar="ID", help="acknowledge this alert instead")
+    alerts.add_argument("--by", default=None, help="who acknowledges it (your user name)")
+    alerts.add_argument("--note", default="", help="what you say to it")
+    alerts.set_defaults(command=_alerts)
     for listing in (runs, alerts):
         listing.add_argument("--url", default="http://127.0.0.1:8600", help="address of the collector")
         listing.add_argument("--limit", type=int, default=50, help="most lines")
@@ -97,6 +103,15 @@ def _sync(arguments: argparse.Namespace) -> int:
     return subprocess.call([sys.executable, "-m", "trainer_hooks.sync", *folder, *url])  # noqa: S603 - our own module
 
 
+def _alerts(given: argparse.Namespace) -> int:
+    if not given.ack:
+        return _list(given.url, "/alerts", ALERT_COLUMNS, limit=given.limit)
+    body = {"by": given.by or getpass.getuser(), "note": given.note}
+    alert = _ask("POST", given.url, f"/alerts/{quote(given.ack, safe='')}/ack", json=body)
+    print(f"{alert['kind']} of {alert['run']}: {alert['state']}, acknowledged by {alert['acknowledged_by']}")
+    return 0
+
+
 def _settings(given: Mapping[str, object]) -> Settings:
     try:
         return Settings(**given)  # type: ignore[arg-type]
@@ -105,18 +120,24 @@ def _settings(given: Mapping[str, object]) -> Settings:
         raise CommandError(f"a setting cannot be used: {told}; see docs/configuration.md") from error
 
 
-def _list(url: str, path: str, columns: Sequence[str], *, limit: int) -> int:
+def _ask(method: str, url: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - urllib3's own
     if not url.startswith(("http://", "https://")):
         raise CommandError(f"--url must look like http://127.0.0.1:8600, got {url!r}")
     try:
-        answer = urllib3.request("GET", f"{url}/api/v1{path}", fields={"limit": str(limit)}, retries=False, timeout=10)
+        answer = urllib3.request(method, f"{url}/api/v1{path}", retries=False, timeout=10, **options)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
     if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
         raise CommandError(f"{url}/api/v1{path} answered {answer.status}: {answer.data[:200].decode(errors='replace')}")
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def _list(url: str, path: str, columns: Sequence[str], *, limit: int) -> int:
+    told = _ask("GET", url, path, fields={"limit": str(limit)})
     rows = [
         columns,
-        *(["" if item[name] is None else str(item[name]) for name in columns] for item in answer.json()["items"]),
+        *(["" if item[name] is None else str(item[name]) for name in columns] for item in told["items"]),
     ]
     widths = [max(len(row[place]) for row in rows) for place in range(len(columns))]
     for row in rows:

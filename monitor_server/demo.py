@@ -91,7 +91,8 @@ def _trainer_command(arguments: argparse.Namespace, url: str, name: str) -> list
         "--run",
         name,
     ]
-    command += ["--cache", str(arguments.directory)]
+    # The built-in world's words are made up: nothing of anybody's leaves the trainer with them.
+    command += ["--cache", str(arguments.directory), "--texts"]
     for option in ("steps", "seed"):
         value = getattr(arguments, option)
         command += [] if value is None else [f"--{option}", str(value)]

@@ -86,7 +86,7 @@ class _Runs(Collector):
         step_seconds = GaugeMetricFamily("rlvitals_run_step_seconds", "Median time of a step", labels=labels)
         with self._store.read() as repositories:
             rows = repositories.runs.live(
-                now=self._clock(), lost_factor=self._settings.lost_factor, limit=self._settings.exposed_runs
+                now=self._clock(), deadlines=self._settings.deadlines, limit=self._settings.exposed_runs
             )
             for row in rows:
                 run, own = run_item(row), [row["name"], row["project"]]

@@ -7,16 +7,17 @@ can be dropped at any time and comes back from the store.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import msgspec
 
-from monitor_server.alerts.liveness import is_clock_kind, silence
+from monitor_server.alerts.liveness import LOST, is_clock_kind, silence
 from monitor_server.assembly import StepRecords
 from monitor_server.completion import Completion
-from monitor_server.errors import RecordError, TooManySignals
+from monitor_server.errors import RecordError, TooManySignals, UnknownAlert
 from monitor_server.intake import Entry, Intake
 from monitor_server.settings import Settings
-from monitor_server.store.alerts import Alert
+from monitor_server.store.alerts import Alert, Word
 from monitor_server.store.records import StoredRecord
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.runs import Run
@@ -25,18 +26,31 @@ from monitor_server.tracking import Tracker
 from monitor_server.work import Work
 from trainer_hooks import wire
 
-__all__ = ["Outcome", "Pipeline"]
+__all__ = ["Outcome", "PersonsWord", "Pipeline"]
 
 MAX_CACHED_RUNS = 512
 THINNED_EVERY = 32  # steps; looking at each would cost more than the little that waits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a batch came to: the answer, and the events to tell, both only after the commit."""
+Answer = TypeVar("Answer")
 
-    receipt: wire.Receipt
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Generic[Answer]):
+    """What a piece of work came to: the answer, and the events to tell, both only after the commit."""
+
+    answer: Answer
     events: list[Event]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonsWord:
+    """That a person knows of an alert: who, and what they say."""
+
+    run_id: str
+    alert_id: str
+    by: str
+    note: str
 
 
 class Pipeline:
@@ -64,7 +78,7 @@ class Pipeline:
         else:
             self._positions.pop(run_id, None)
 
-    def ingest(self, repositories: Repositories, intake: Intake) -> Outcome:
+    def ingest(self, repositories: Repositories, intake: Intake) -> Outcome[wire.Receipt]:
         """Take one batch."""
         batch, now = intake.batch, self._clock()
         run, is_new = self._enter(repositories, batch, run_id=intake.run_id, now=now)
@@ -87,14 +101,36 @@ class Pipeline:
             phase=run.phase,
             alerts=[_notice(alert) for alert in work.alerts.firing],
         )
-        return Outcome(receipt=receipt, events=work.events)
+        return Outcome(answer=receipt, events=work.events)
+
+    def acknowledge(self, repositories: Repositories, word: PersonsWord) -> Outcome[None]:
+        """Take a person's word on an alert: keep it, tell the detectors, and give up a run whose trainer is lost."""
+        now = self._clock()
+        run, alert = repositories.runs.find(word.run_id), repositories.alerts.find(word.alert_id)
+        if run is None or alert is None:
+            raise UnknownAlert(f"no alert has the id {word.alert_id!r}; GET /api/v1/alerts lists them")
+        work = Work.on(run, repositories, now=now)
+        known = work.alerts.acknowledge(alert, by=word.by, note=word.note, now=now)
+        seen = None if is_clock_kind(alert.kind) else self._tracker.acknowledge(work, alert.kind)
+        if seen is not None:
+            attempt, step = seen
+            journaled = Word(
+                alert_id=alert.id, kind=alert.kind, attempt=attempt, step=step, at=now, by=word.by, note=word.note
+            )
+            repositories.alerts.journal(run.id, journaled)
+        if alert.kind == LOST and alert.state == "firing":
+            run.given_up_at = now
+        work.save()
+        work.tell_alerts([known])
+        self._announce(work)
+        return Outcome(answer=None, events=work.events)
 
     def tick(self, repositories: Repositories) -> list[Event]:
         """Complete the steps whose deadline has passed, and tell whose status the clock has changed."""
         now = self._clock()
         events: list[Event] = []
         overdue = repositories.waiting.overdue(before=now - self._settings.step_deadline_seconds)
-        changed = repositories.runs.changed(now=now, lost_factor=self._settings.lost_factor)
+        changed = repositories.runs.changed(now=now, deadlines=self._settings.deadlines)
         for run_id in dict.fromkeys([*overdue, *changed]):
             run = repositories.runs.find(run_id)
             if run is None:
@@ -218,8 +254,8 @@ class Pipeline:
 
     def _announce(self, work: Work) -> None:
         """Tell the run's status if it is another, and open or resolve what the clock finds."""
-        run, lost_factor = work.run, self._settings.lost_factor
-        status = work.repositories.runs.status(run.id, now=work.now, lost_factor=lost_factor)
+        run, deadlines = work.run, self._settings.deadlines
+        status = work.repositories.runs.status(run.id, now=work.now, deadlines=deadlines)
         if status == run.announced:
             return
         run.announced = status
@@ -229,12 +265,12 @@ class Pipeline:
             step=step,
             silent_seconds=work.now - run.last_step_at,
             stall_seconds=run.stall_seconds,
-            lost_factor=lost_factor,
+            lost_factor=deadlines.lost_factor,
         )
         changed = work.alerts.reconcile(findings, phase=run.phase, step=step, now=work.now, concerns=is_clock_kind)
         work.save()
         work.tell_alerts(changed)
-        work.tell_run(lost_factor=lost_factor)
+        work.tell_run(deadlines)
 
 
 def _notice(alert: Alert) -> wire.AlertNotice:

@@ -3,15 +3,29 @@
 Every setting is an environment variable ``RLVITALS_<NAME>`` and stands in docs/configuration.md, which a test checks.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["Settings"]
+__all__ = ["Deadlines", "Settings"]
 
 MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """When a run that says nothing is lost, and when it is given up.
+
+    Attributes:
+        lost_factor: Lost after so many of its stall deadlines without a sign of life.
+        expiry_seconds: A lost run counts as stopped so long after its last sign of life.
+    """
+
+    lost_factor: float
+    expiry_seconds: float
 
 
 class Settings(BaseSettings):
@@ -54,6 +68,9 @@ class Settings(BaseSettings):
     calibration: Path | None = Field(
         default=None, description="File that `rlvitals calibrate` wrote; none for the built-in thresholds"
     )
+    lost_expiry_seconds: float = Field(
+        default=3 * 86_400.0, ge=0, description="A lost run counts as stopped after this long without a sign of life"
+    )
     tick_seconds: float = Field(default=1.0, gt=0, description="How often deadlines and stalls are looked at")
     stream_queue: int = Field(
         default=1_000, ge=1, description="Events held for a slow subscriber before the oldest is dropped"
@@ -64,3 +81,8 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe line to log"
     )
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """When a silent run is lost, and given up."""
+        return Deadlines(lost_factor=self.lost_factor, expiry_seconds=self.lost_expiry_seconds)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.detection.protocol import Finding, Observation, Phase, Severity, Verdict
+from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
 from monitor_server.store.alerts import Alert
 from monitor_server.store.detection import SavedState
 from monitor_server.store.repositories import Repositories
@@ -31,6 +31,9 @@ class Engine(Protocol):
 
     def update(self, observation: Observation) -> Verdict:
         """Take one step."""
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """Take a person's word on an alert."""
 
     def state(self) -> dict[str, Any]:
         """Give everything needed to go on."""
@@ -78,13 +81,31 @@ class Tracker:
             if watched.seen is None or (step.attempt, step.step) > watched.seen:
                 changed += self._take(work, watched, step)
                 taken = True
-        if taken and watched.seen is not None:
-            attempt, number = watched.seen
-            state = msgspec.msgpack.encode(watched.engine.state())
-            saved = SavedState(attempt=attempt, step=number, state=state)
-            work.repositories.detector_states.save(work.run.id, saved, first=not watched.is_saved)
-            watched.is_saved = True
+        if taken:
+            self._save(work, watched)
         return changed
+
+    def acknowledge(self, work: Work, kind: str) -> tuple[int, int] | None:
+        """Give a person's word on alerts of a kind to the detectors.
+
+        Returns:
+            Attempt and step of the newest that they had taken, which is where a replay has to give it again; None where
+            they have taken nothing yet.
+        """
+        watched = self._watch(work.repositories, work.run.id)
+        if watched.seen is not None:
+            attempt, step = watched.seen
+            watched.engine.acknowledge(Acknowledgement(kind=kind, attempt=attempt, step=step))
+            self._save(work, watched)
+        return watched.seen
+
+    def _save(self, work: Work, watched: _Watched) -> None:
+        if watched.seen is None:
+            return
+        attempt, step = watched.seen
+        saved = SavedState(attempt=attempt, step=step, state=msgspec.msgpack.encode(watched.engine.state()))
+        work.repositories.detector_states.save(work.run.id, saved, first=not watched.is_saved)
+        watched.is_saved = True
 
     def _take(self, work: Work, watched: _Watched, step: Step) -> list[Alert]:
         run, phases = work.run, work.repositories.phases

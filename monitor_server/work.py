@@ -7,6 +7,7 @@ from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.answers import StepEvent, alert_item, run_item
 from monitor_server.assembly import StepRecords
 from monitor_server.detection.protocol import Phase
+from monitor_server.settings import Deadlines
 from monitor_server.store.alerts import Alert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.runs import Run
@@ -64,9 +65,9 @@ class Work:
             item = alert_item(row | {"run": self.run.name, "project": self.run.project})
             self.events.append(Event(kind="alert", run_id=self.run.id, data=item.model_dump_json()))
 
-    def tell_run(self, *, lost_factor: float) -> None:
+    def tell_run(self, deadlines: Deadlines) -> None:
         """Note an event for the run as it is written."""
-        row = self.repositories.runs.view(self.run.id, now=self.now, lost_factor=lost_factor)
+        row = self.repositories.runs.view(self.run.id, now=self.now, deadlines=deadlines)
         if row is not None:
             self.events.append(Event(kind="run", run_id=self.run.id, data=run_item(row).model_dump_json()))
 

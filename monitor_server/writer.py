@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from monitor_server.errors import Unavailable
 from monitor_server.intake import Intake
-from monitor_server.pipeline import Outcome, Pipeline
+from monitor_server.pipeline import Outcome, PersonsWord, Pipeline
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.stream import Event
@@ -25,7 +27,16 @@ log = logging.getLogger(__name__)
 # Enough to make the cost of a commit small, few enough to answer the first batch soon.
 MAX_BATCHES_PER_COMMIT = 128
 
-Job = tuple[Intake, "Future[Receipt]"]
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job(Generic[Answer]):
+    """Something to do in a transaction, and who waits for its answer."""
+
+    run_id: str
+    work: Callable[[Repositories], Outcome[Answer]]
+    future: "Future[Answer]"
 
 
 class Writer:
@@ -44,7 +55,7 @@ class Writer:
         self._pipeline = pipeline
         self._publish = publish
         self._tick_seconds = tick_seconds
-        self._jobs: queue.Queue[Job | None] = queue.Queue(maxsize=max_waiting)
+        self._jobs: queue.Queue[_Job[Any] | None] = queue.Queue(maxsize=max_waiting)
         self._thread = threading.Thread(target=self._run, name="rlvitals-writer", daemon=True)
 
     def start(self) -> None:
@@ -67,12 +78,23 @@ class Writer:
         Raises:
             Unavailable: If too many batches wait.
         """
-        future: Future[Receipt] = Future()
+        return self._queue(intake.run_id, lambda repositories: self._pipeline.ingest(repositories, intake))
+
+    def acknowledge(self, word: PersonsWord) -> "Future[None]":
+        """Queue a person's word on an alert, in its place among the steps; the future is done when it is committed.
+
+        Raises:
+            Unavailable: If too many batches wait.
+        """
+        return self._queue(word.run_id, lambda repositories: self._pipeline.acknowledge(repositories, word))
+
+    def _queue(self, run_id: str, work: Callable[[Repositories], Outcome[Answer]]) -> "Future[Answer]":
+        job = _Job(run_id, work, Future[Answer]())
         try:
-            self._jobs.put_nowait((intake, future))
+            self._jobs.put_nowait(job)
         except queue.Full:
             raise Unavailable(f"{self._jobs.maxsize} batches wait to be written; send again later") from None
-        return future
+        return job.future
 
     def _run(self) -> None:
         next_tick = time.monotonic()
@@ -85,9 +107,9 @@ class Writer:
                 self._tick()
                 next_tick = time.monotonic() + self._tick_seconds
 
-    def _gather(self, *, timeout: float) -> tuple[list[Job], bool]:
+    def _gather(self, *, timeout: float) -> tuple[list[_Job[Any]], bool]:
         """Wait for a batch, then take all that have gathered meanwhile."""
-        jobs: list[Job] = []
+        jobs: list[_Job[Any]] = []
         try:
             job = self._jobs.get(timeout=timeout)
             while job is not None:
@@ -99,32 +121,32 @@ class Writer:
             return jobs, False
         return jobs, True
 
-    def _commit(self, jobs: list[Job]) -> None:
-        done: list[tuple[Future[Receipt], Outcome]] = []
+    def _commit(self, jobs: list[_Job[Any]]) -> None:
+        done: list[tuple[_Job[Any], Outcome[Any]]] = []
         try:
             with self._store.write() as repositories:
-                for intake, future in jobs:
-                    outcome = self._process(repositories, intake, future)
+                for job in jobs:
+                    outcome = self._process(repositories, job)
                     if outcome is not None:
-                        done.append((future, outcome))
+                        done.append((job, outcome))
         except Exception:
             log.exception("a commit failed; its batches were not acknowledged")
             self._pipeline.forget()
-            for _, future in jobs:
-                if not future.done():
-                    future.set_exception(Unavailable("the store could not commit; send again later"))
+            for job in jobs:
+                if not job.future.done():
+                    job.future.set_exception(Unavailable("the store could not commit; send again later"))
             return
-        for future, outcome in done:
+        for job, outcome in done:
             self._publish(outcome.events)
-            future.set_result(outcome.receipt)
+            job.future.set_result(outcome.answer)
 
-    def _process(self, repositories: Repositories, intake: Intake, future: "Future[Receipt]") -> Outcome | None:
+    def _process(self, repositories: Repositories, job: _Job[Any]) -> Outcome[Any] | None:
         try:
             with repositories.savepoint():
-                return self._pipeline.ingest(repositories, intake)
+                return job.work(repositories)
         except Exception as error:  # noqa: BLE001 - one batch must not take the others of its commit with it
-            self._pipeline.forget(intake.run_id)
-            future.set_exception(error)
+            self._pipeline.forget(job.run_id)
+            job.future.set_exception(error)
             return None
 
     def _tick(self) -> None:

@@ -98,7 +98,7 @@
 
   function open() {
     close();
-    const query = live.page === "run" ? `?run_id=${encodeURIComponent(live.run)}` : "";
+    const query = live.run ? `?run_id=${encodeURIComponent(live.run)}` : "";
     source = new EventSource(`/api/v1/stream${query}`);
     source.onopen = () => {
       showState("live");

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
+from dashboard import ids
 from dashboard.answers import Alert, firing
 from dashboard.components.evidence import evidence_table
-from dashboard.components.marks import badge
+from dashboard.components.marks import badge, since
 
-__all__ = ["alert_list"]
+__all__ = ["alert_head", "alert_list"]
 
 
 def alert_list(alerts: Sequence[Alert]) -> list[Component]:
@@ -27,6 +28,51 @@ def alert_list(alerts: Sequence[Alert]) -> list[Component]:
     return parts
 
 
+def alert_head(alert: Alert) -> Component:
+    """Give the head of an alert's own page: which run, what was found, since when."""
+    kind = alert["kind"].replace("_", " ")
+    crumbs = [dcc.Link("All runs", href="/"), dcc.Link(alert["run"], href=f"/runs/{alert['run_id']}")]
+    return html.Section(
+        className="card alert-head",
+        **{"data-severity": alert["severity"]},
+        children=[
+            html.Nav([*crumbs, html.Span(kind)], className="crumbs"),
+            html.Div(
+                [
+                    html.H1(kind[:1].upper() + kind[1:]),
+                    badge("severity", alert["severity"]),
+                    html.Span(alert["state"], className="badge"),
+                ],
+                className="title",
+            ),
+            html.P(alert.get("summary", "")),
+            html.P(_when(alert), className="when"),
+            *_acknowledgement(alert),
+        ],
+    )
+
+
+def _acknowledgement(alert: Alert) -> list[Component]:
+    """Give who knows of an alert; while it fires and nobody does, a button that says so."""
+    known_at = alert.get("acknowledged_at")
+    if known_at:
+        note = f": {alert['note']}" if alert.get("note") else ""
+        return [html.P([f"acknowledged by {alert['acknowledged_by']} ", since(known_at), note], className="when")]
+    if alert["state"] != "firing":
+        return []
+    is_lost = alert["kind"] == "trainer_lost"
+    return [
+        html.Button(
+            "Give this run up" if is_lost else "Acknowledge",
+            id=ids.ALERT_ACKNOWLEDGE,
+            className="acknowledge",
+            title="The run counts as stopped until its trainer is heard again"
+            if is_lost
+            else "Say that you know of it",
+        )
+    ]
+
+
 def _card(alert: Alert) -> Component:
     kind = alert["kind"].replace("_", " ")
     return html.Article(
@@ -37,6 +83,10 @@ def _card(alert: Alert) -> Component:
             html.Header([badge("severity", alert["severity"]), html.Strong(kind[:1].upper() + kind[1:])]),
             html.P(alert.get("summary", "")),
             html.P(_when(alert), className="when"),
+            *([html.P(f"acknowledged by {by}", className="when")] if (by := alert.get("acknowledged_by")) else []),
+            dcc.Link(
+                "What explains it", href=f"/runs/{alert['run_id']}/alerts/{alert['id']}", className="explain-link"
+            ),
             html.Details([html.Summary("Evidence"), evidence_table(alert.get("evidence") or {})]),
         ],
     )

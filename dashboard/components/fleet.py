@@ -36,15 +36,17 @@ def fleet_index(runs: Sequence[Run], alerts: Sequence[Alert]) -> list[dict[str, 
     ]
 
 
-def fleet_filters(runs: Sequence[Run]) -> Component:
-    """Give the filters; hidden while there is nothing to choose from."""
-    projects = sorted({run["project"] for run in runs})
+def fleet_filters(runs: Sequence[Run], *, project: str | None = None, text: str = "") -> Component:
+    """Give the filters, set as given; hidden while there is nothing to choose from and nothing is set."""
+    projects = sorted({run["project"] for run in runs} | ({project} if project else set()))
     return html.Div(
         className="filters",
-        hidden=len(runs) < MANY,
+        hidden=len(runs) < MANY and not project and not text,
         children=[
-            dcc.Input(id=ids.FLEET_TEXT, type="search", placeholder="Find a run", className="find"),
-            dcc.Dropdown(id=ids.FLEET_PROJECT, options=projects, placeholder="All projects", className="choose"),
+            dcc.Input(id=ids.FLEET_TEXT, type="search", value=text, placeholder="Find a run", className="find"),
+            dcc.Dropdown(
+                id=ids.FLEET_PROJECT, options=projects, value=project, placeholder="All projects", className="choose"
+            ),
             dcc.RadioItems(
                 id=ids.FLEET_STATUS,
                 options=["all", "running", "silent", "ended"],

@@ -1,6 +1,7 @@
 """The fleet page, at ``/``: every run, trouble first."""
 
 import asyncio
+from urllib.parse import parse_qsl
 
 from dash import Dash, Input, Output, State, dcc, html
 from dash.dependencies import ALL
@@ -15,8 +16,12 @@ from dashboard.components.shell import message
 __all__ = ["fleet_page", "register"]
 
 
-async def fleet_page(api_url: str, connect_url: str) -> Component:
-    """Draw the page; without runs it tells how to connect a trainer to ``connect_url``."""
+async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Component:
+    """Draw the page; without runs it tells how to connect a trainer to ``connect_url``.
+
+    ``query`` may set the filters, as the links of Prometheus' alerts do: ``project=...&run=...``.
+    """
+    asked = dict(parse_qsl(query))
     try:
         async with ApiClient(api_url) as api:
             runs, alerts = await asyncio.gather(api.runs(), api.alerts(state="firing"))
@@ -28,7 +33,7 @@ async def fleet_page(api_url: str, connect_url: str) -> Component:
             dcc.Store(id=ids.LIVE, data={"page": "fleet", "title": "Fleet"}),
             dcc.Store(id=ids.FLEET_REFRESH),
             dcc.Store(id=ids.FLEET_INDEX, data=fleet_index(runs, alerts)),
-            fleet_filters(runs),
+            fleet_filters(runs, project=asked.get("project"), text=asked.get("run", "")),
             html.Div(id=ids.FLEET, children=fleet_list(runs, alerts) if runs else connect_card(connect_url)),
             html.P("No run matches.", id=ids.FLEET_NONE_MATCH, className="none-match", hidden=True),
         ],

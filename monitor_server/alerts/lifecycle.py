@@ -62,6 +62,15 @@ class Lifecycle:
             told.append(opened)
         return told
 
+    def acknowledge(self, alert: Alert, *, by: str, note: str, now: float) -> Alert:
+        """Note who knows of an alert, whatever its state; its life goes on."""
+        known = replace(alert, acknowledged_at=now, acknowledged_by=by, note=note)
+        if alert.state == "firing":
+            self._firing[alert.kind] = known
+        self._stored.add(alert.id)
+        self._unsaved[alert.id] = known
+        return known
+
     def save(self) -> None:
         """Write what has changed, in the order in which it began."""
         for alert in self._unsaved.values():
@@ -92,4 +101,14 @@ def _kept(alert: Alert, found: Finding | None, step: int) -> Alert:
         return replace(alert, state="resolved", resolved_step=step)
     if SEVERITIES.index(found.severity) <= SEVERITIES.index(alert.severity):
         return replace(alert, last_step=step)
-    return replace(alert, severity=str(found.severity), last_step=step, summary=found.summary, evidence=found.evidence)
+    # What a person knew of was less: the graver alert has still to be acknowledged.
+    return replace(
+        alert,
+        severity=str(found.severity),
+        last_step=step,
+        summary=found.summary,
+        evidence=found.evidence,
+        acknowledged_at=None,
+        acknowledged_by=None,
+        note=None,
+    )

@@ -41,7 +41,7 @@ def runs(
     """Give runs, the newest first."""
     rows = reading.runs.page(
         now=collector.clock(),
-        lost_factor=collector.settings.lost_factor,
+        deadlines=collector.settings.deadlines,
         limit=limit + 1,
         before=cursor,
         project=project,
@@ -54,7 +54,7 @@ def runs(
 @router.get("/{run_id}")
 def run(run_id: str, collector: Serving, reading: Reading) -> RunDetail:
     """Give one run with its config and the signals it has sent."""
-    row = reading.runs.view(run_id, now=collector.clock(), lost_factor=collector.settings.lost_factor)
+    row = reading.runs.view(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
     if row is None:
         raise UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
     return run_detail(row, reading.steps.signals(run_id))

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from monitor_server.store.tables import alerts, runs
+from monitor_server.store.tables import acknowledgements, alerts, runs
 from trainer_hooks.wire import spell_non_finite
 
-__all__ = ["Alert", "Alerts", "alert_of"]
+__all__ = ["Alert", "Alerts", "Word", "alert_of"]
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
@@ -39,10 +39,26 @@ class Alert:
     evidence: Mapping[str, Any]
     state: str = "firing"
     resolved_step: int | None = None
+    acknowledged_at: float | None = None
+    acknowledged_by: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A person's acknowledgement, and the newest step that detection had taken when it was given."""
+
+    alert_id: str
+    kind: str
+    attempt: int
+    step: int
+    at: float
+    by: str
+    note: str
 
 
 class Alerts:
-    """Reads and writes alerts."""
+    """Reads and writes alerts, and the journal of acknowledgements."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -58,6 +74,21 @@ class Alerts:
     def save(self, alert: Alert) -> None:
         """Write an alert back."""
         self._connection.execute(update(alerts).where(alerts.c.id == alert.id), _values(alert))
+
+    def find(self, alert_id: str) -> Alert | None:
+        """Give one alert, or None."""
+        row = self.view(alert_id)
+        return None if row is None else alert_of(row)
+
+    def journal(self, run_id: str, word: Word) -> None:
+        """Append an acknowledgement."""
+        self._connection.execute(insert(acknowledgements), {"run_id": run_id} | asdict(word))
+
+    def words(self, run_id: str) -> list[Word]:
+        """Give a run's acknowledgements in the order in which they were given."""
+        columns = [acknowledgements.c[name] for name in Word.__slots__]
+        query = select(*columns).where(acknowledgements.c.run_id == run_id).order_by(acknowledgements.c.number)
+        return [Word(**row) for row in self._connection.execute(query).mappings()]
 
     def view(self, alert_id: str) -> dict[str, Any] | None:
         """Give one alert with its run's name and project, or None."""

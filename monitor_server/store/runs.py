@@ -5,8 +5,21 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, bindparam, case, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    select,
+    update,
+)
 
+from monitor_server.settings import Deadlines
 from monitor_server.store.tables import alerts, attempts, runs
 
 __all__ = ["Recent", "Run", "Runs"]
@@ -70,6 +83,7 @@ class Run:
     config: bytes | None = None
     phase: str = "unknown"
     ended: str | None = None
+    given_up_at: float | None = None
     announced: str = ""
     last_step: int | None = None
     last_attempt: int = -1
@@ -118,9 +132,9 @@ class Runs:
         rows = self._connection.execute(_ATTEMPTS, {"run": run_id})
         return {attempt: (ordinal, world_size) for ordinal, (attempt, world_size) in enumerate(rows, start=1)}
 
-    def view(self, run_id: str, *, now: float, lost_factor: float) -> dict[str, Any] | None:
+    def view(self, run_id: str, *, now: float, deadlines: Deadlines) -> dict[str, Any] | None:
         """Give the run as readers see it, or None."""
-        query = _view(now, lost_factor).where(runs.c.id == run_id)
+        query = _view(now, deadlines).where(runs.c.id == run_id)
         row = self._connection.execute(query).mappings().one_or_none()
         return None if row is None else _fields(row)
 
@@ -128,38 +142,38 @@ class Runs:
         self,
         *,
         now: float,
-        lost_factor: float,
+        deadlines: Deadlines,
         limit: int,
         before: int | None = None,
         project: str | None = None,
         status: str | None = None,
     ) -> list[dict[str, Any]]:
         """Give runs as readers see them, the newest first, before the one numbered ``before``."""
-        query = _view(now, lost_factor).order_by(runs.c.number.desc()).limit(limit)
+        query = _view(now, deadlines).order_by(runs.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(runs.c.number < before)
         if project is not None:
             query = query.where(runs.c.project == project)
         if status is not None:
-            query = query.where(_status(now, lost_factor) == status)
+            query = query.where(_status(now, deadlines) == status)
         return [_fields(row) for row in self._connection.execute(query).mappings()]
 
     def exists(self, run_id: str) -> bool:
         """Whether a run has this id."""
         return self._connection.execute(select(runs.c.id).where(runs.c.id == run_id)).first() is not None
 
-    def live(self, *, now: float, lost_factor: float, limit: int) -> list[dict[str, Any]]:
+    def live(self, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
         """Give the runs that have not ended, the last heard first."""
-        query = _view(now, lost_factor).where(runs.c.ended.is_(None)).order_by(runs.c.last_seen.desc()).limit(limit)
+        query = _view(now, deadlines).where(_is_live(now, deadlines)).order_by(runs.c.last_seen.desc()).limit(limit)
         return [_fields(row) for row in self._connection.execute(query).mappings()]
 
-    def status(self, run_id: str, *, now: float, lost_factor: float) -> str:
+    def status(self, run_id: str, *, now: float, deadlines: Deadlines) -> str:
         """Give the status of a run that exists."""
-        return self._connection.execute(select(_status(now, lost_factor)).where(runs.c.id == run_id)).scalar_one()
+        return self._connection.execute(select(_status(now, deadlines)).where(runs.c.id == run_id)).scalar_one()
 
-    def changed(self, *, now: float, lost_factor: float) -> list[str]:
+    def changed(self, *, now: float, deadlines: Deadlines) -> list[str]:
         """Give the runs whose status is not the one last announced."""
-        query = select(runs.c.id).where(_status(now, lost_factor) != runs.c.announced)
+        query = select(runs.c.id).where(_status(now, deadlines) != runs.c.announced)
         return list(self._connection.execute(query).scalars())
 
 
@@ -171,21 +185,31 @@ def _values(run: Run) -> dict[str, Any]:
     return asdict(run) | {"recent": msgspec.msgpack.encode(run.recent)}
 
 
-def _status(now: float, lost_factor: float) -> ColumnElement[str]:
-    """The status of a run at ``now``: said by the trainer, or told by the clock."""
+def _status(now: float, deadlines: Deadlines) -> ColumnElement[str]:
+    """The status of a run at ``now``: said by the trainer or a person, or told by the clock.
+
+    What a person gave up, or nobody heard of for long, is stopped until its trainer is heard again.
+    """
+    is_lost = now - runs.c.last_seen > deadlines.lost_factor * runs.c.stall_seconds
     return case(
         (runs.c.ended.is_not(None), runs.c.ended),
-        (now - runs.c.last_seen > lost_factor * runs.c.stall_seconds, "lost"),
+        (runs.c.given_up_at >= runs.c.last_seen, "stopped"),
+        (and_(is_lost, now - runs.c.last_seen > deadlines.expiry_seconds), "stopped"),
+        (is_lost, "lost"),
         (now - runs.c.last_step_at > runs.c.stall_seconds, "stalled"),
         else_="running",
     )
 
 
-def _view(now: float, lost_factor: float) -> Select[Any]:
+def _is_live(now: float, deadlines: Deadlines) -> ColumnElement[bool]:
+    return _status(now, deadlines).not_in(("finished", "stopped"))
+
+
+def _view(now: float, deadlines: Deadlines) -> Select[Any]:
     firing = select(func.count()).where(alerts.c.run_id == runs.c.id, alerts.c.state == "firing").scalar_subquery()
     ordinal = (
         select(func.count())
         .where(attempts.c.run_id == runs.c.id, attempts.c.attempt <= runs.c.attempt)
         .scalar_subquery()
     )
-    return select(runs, _status(now, lost_factor).label("status"), firing.label("firing"), ordinal.label("ordinal"))
+    return select(runs, _status(now, deadlines).label("status"), firing.label("firing"), ordinal.label("ordinal"))

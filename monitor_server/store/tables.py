@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 
 __all__ = [
+    "acknowledgements",
     "actions",
     "alerts",
     "attempts",
@@ -64,6 +65,7 @@ runs = Table(
     Column("attempt", BigInteger, nullable=False),  # the newest, as the trainer numbers it
     Column("phase", String, nullable=False),
     Column("ended", String),  # finished or stopped, said by the trainer
+    Column("given_up_at", Float),  # when a person last acknowledged that its trainer is lost
     Column("announced", String, nullable=False),  # the status last told to subscribers
     Column("started_at", Float, nullable=False),
     Column("last_seen", Float, nullable=False),
@@ -171,6 +173,9 @@ alerts = Table(
     Column("opened_at", Float, nullable=False),
     Column("summary", Text, nullable=False),
     Column("evidence", LargeBinary, nullable=False),  # JSON
+    Column("acknowledged_at", Float),
+    Column("acknowledged_by", String),
+    Column("note", Text),  # of who acknowledged it
     Index(None, "run_id", "state"),
     Index(
         "uq_alerts_firing",
@@ -197,6 +202,21 @@ actions = Table(  # what trainers did about alerts, or would have done, or could
     Column("reason", Text, nullable=False),
     Column("detail", Text, nullable=False),
     Index(None, "run_id", "number"),
+)
+
+acknowledgements = Table(  # what people told detection, and after which step: a replay gives it again there
+    "acknowledgements",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    _run(),
+    Column("alert_id", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),  # the newest that detection had taken
+    Column("at", Float, nullable=False),
+    Column("by", String, nullable=False),
+    Column("note", Text, nullable=False),
+    Index(None, "run_id"),
 )
 
 detector_states = Table(

@@ -34,7 +34,7 @@ def found(component, wanted):
     return found(getattr(component, "children", None), wanted)
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/9fb8fbff657cd163", "/runs/9fb8fbff657cd163/"])
+@pytest.mark.parametrize("path", ["/", "/runs/9fb8fbff657cd163", "/runs/9fb8fbff657cd163/", "/runs/a/alerts/b"])
 def test_a_page_asked_for_first_comes_with_its_style(mounted, path):
     """A deep link works as the first request that the server ever sees."""
     answer = mounted.pool.request("GET", mounted.url + path)
@@ -107,7 +107,7 @@ def test_two_dashboards_live_in_one_process(collector):
         app = FastAPI()
         attach(app, api_url=collector.url)
         with TestClient(app) as client:
-            assert len(client.get("/_dash-dependencies").json()) == 5
+            assert len(client.get("/_dash-dependencies").json()) == 7
 
 
 def test_the_fleet_page_of_no_runs_tells_how_to_connect(mounted, texts):

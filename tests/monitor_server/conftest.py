@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import pytest
 
-from monitor_server.detection.protocol import Finding, Observation, Phase, Severity, Verdict
+from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
 from monitor_server.store.database import Store
 
 
@@ -36,6 +36,10 @@ class ScriptedEngine:
         ]
         phase = list(Phase)[int(signals.get("phase", 1))]
         return Verdict(step=observation.step, phase=phase, findings=findings)
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """Keep it as what was seen."""
+        self.seen.append([acknowledgement.attempt, acknowledgement.step, acknowledgement.kind])
 
     def state(self) -> dict[str, Any]:
         """Give what was seen."""

@@ -18,6 +18,19 @@ def test_runs_and_alerts_are_listed(start_collector, scripted, capsys):
     assert line.split()[:6] == ["p", "r", "warning", "firing", "scripted", "3"]
 
 
+def test_an_alert_is_acknowledged(start_collector, scripted, capsys):
+    """By its id from the list; an id that nobody has is said in one line."""
+    live = start_collector(engine=scripted)
+    live.send(run="r", records=[{"step": 3, "scalars": {"warn": 1.0}}])
+    (alert,) = live.get("/alerts")["items"]
+    assert main(["alerts", "--url", live.url, "--ack", alert["id"], "--by", "ann", "--note", "seen"]) == 0
+    assert capsys.readouterr().out == "scripted of r: firing, acknowledged by ann\n"
+    (alert,) = live.get("/alerts")["items"]
+    assert (alert["acknowledged_by"], alert["note"]) == ("ann", "seen")
+    assert main(["alerts", "--url", live.url, "--ack", "nobody/../runs"]) == 1
+    assert "404" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["runs", "alerts"])
 def test_a_collector_that_does_not_answer_is_said_in_one_line(command, capsys, unused_port):
     """Status 1, the address, and what to do."""

@@ -62,6 +62,7 @@ def _loop(config: Config, ranks: Ranks, say: Callable[[str], None]) -> Loop:
         rank=ranks.rank,
         world_size=ranks.size,
         source="reference",
+        texts=config.texts or None,
     )
     loop = Loop(config, trainer, monitor, say)
     loop.resume()

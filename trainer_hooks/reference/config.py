@@ -80,6 +80,7 @@ class Config:
     log: Path | None = _option(None, "file to append each step's numbers to, one JSON object a line")
     # Checkpoints, and what a verdict does.
     checkpoints: Path | None = _option(None, "folder of checkpoints; default: under the cache, by the run's name")
+    texts: bool = _option(False, "send the texts of sampled responses too, where the world has words of its own")
     checkpoint_every: int = _option(0, "steps between checkpoints; 0 keeps none")
     resume: bool = _option(False, "go on from the newest checkpoint, to the last bit")
     on_acceleration: Verdict = _option("none", "what to do when the collector says that the run is dying")

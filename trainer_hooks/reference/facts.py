@@ -45,6 +45,13 @@ class Vocabulary:
         """The id of each mark by its text."""
         return {text: number for number, text in enumerate(MARKS)}
 
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The text of every token id: marks as they are, other words by kind and number, such as ``entity12``."""
+        kinds = (("relation", self.relations), ("entity", self.entities), ("family", self.families))
+        named = [f"{kind}{number}" for kind, count in (*kinds, ("word", self.fillers)) for number in range(count)]
+        return (*MARKS, *named)
+
     def relation(self, number: int) -> int:
         """Give the id of a relation."""
         return len(MARKS) + number

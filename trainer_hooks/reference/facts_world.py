@@ -29,6 +29,7 @@ class FactsWorld:
         draw = random.Random(config.world_seed)
         self.questions = [self.facts.question(draw) for _ in range(config.train_questions)]
         self.control_ids = [words.mark[tag] for tag in TAGS]
+        self.texts = words.texts
         self._rules = (config.max_actions, config.max_action_tokens, config.retry)
 
     def held_out(self, draw: random.Random, count: int) -> list[Question]:

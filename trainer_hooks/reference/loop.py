@@ -77,7 +77,7 @@ class Loop:
             result.step,
             # They are those of all ranks already; rollouts are this rank's, and the collector merges them.
             scalars=result.scalars if self.ranks.rank == 0 else None,
-            rollouts=rollouts(result, clip=self.config.clip),
+            rollouts=rollouts(result, clip=self.config.clip, vocabulary=getattr(self.trainer.world, "texts", None)),
             grad_norm=result.grad_norm if self.ranks.rank == 0 else None,
         )
         phase = self.ranks.agree(self.monitor.phase)

@@ -1,7 +1,7 @@
 """What a step says to the outside: token arrays for the SDK, numbers for a log file, a line for the terminal."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -16,7 +16,7 @@ from trainer_hooks.wire import Summary
 __all__ = ["append_log", "line", "numbers", "remarks", "rollouts"]
 
 
-def rollouts(result: StepResult, *, clip: float) -> Rollouts:
+def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | None = None) -> Rollouts:
     """Hand over a step's responses as the SDK takes them from any trainer."""
     batch = result.batch
     return Rollouts(
@@ -36,6 +36,7 @@ def rollouts(result: StepResult, *, clip: float) -> Rollouts:
         clip_range=clip,
         control_ids=result.control_ids,
         first_feedback=_counts(episode.first_feedback for episode in batch.episodes),
+        vocabulary=vocabulary,
     )
 
 

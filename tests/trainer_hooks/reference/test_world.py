@@ -114,3 +114,12 @@ def test_an_episode_ends_at_its_last_action(facts):
     assert played.is_over
     with pytest.raises(ValueError, match="over"):
         played.step(0)
+
+
+def test_every_word_has_a_text():
+    """As many texts as ids, all different, in the order of the ids."""
+    words = Vocabulary(entities=5, relations=2, families=3, fillers=1)
+    assert len(words.texts) == len(set(words.texts)) == len(words)
+    assert words.texts[words.mark["<search>"]] == "<search>"
+    found = [words.texts[number] for number in (words.relation(1), words.entity(4), words.family(0), words.filler(0))]
+    assert found == ["relation1", "entity4", "family0", "word0"]

@@ -1,0 +1,83 @@
+"""The page of one alert, at ``/runs/<id>/alerts/<id>``: its evidence, and what explains it."""
+
+import asyncio
+
+from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.answers import Alert, Attribution
+from dashboard.api_client import ApiClient, ApiError, NotFoundError
+from dashboard.components.alerts import alert_head
+from dashboard.components.evidence import evidence_table
+from dashboard.components.explanation import explanation
+from dashboard.components.shell import message
+
+__all__ = ["alert_page", "register"]
+
+
+async def alert_page(api_url: str, alert_id: str) -> Component:
+    """Draw the page, or say plainly why it cannot be drawn."""
+    try:
+        alert, told = await _read(api_url, alert_id)
+    except NotFoundError:
+        return message("No such alert", f"No alert has the id {alert_id}. The address may be mistyped.")
+    except ApiError as error:
+        return message("The alert cannot be shown", str(error))
+    live = {"page": "alert", "title": f"{alert['kind']} of {alert['run']}", "run": alert["run_id"], "alert": alert_id}
+    return html.Div(
+        className="alert-page",
+        children=[
+            dcc.Store(id=ids.LIVE, data=live),
+            dcc.Store(id=ids.ALERT_REFRESH),
+            html.Div(id=ids.ALERT, className="alert-parts", children=_parts(alert, told)),
+        ],
+    )
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Let the browser ask for the page again when the alert changes."""
+
+    async def refresh(_changed: object, live: dict[str, str]) -> object:
+        try:
+            alert, told = await _read(api_url, live["alert"])
+        except ApiError:
+            return no_update  # what is on the page stays true; the stream's state tells the rest
+        return _parts(alert, told)
+
+    async def acknowledge(clicks: int | None, live: dict[str, str]) -> object:
+        if not clicks:  # the button has only been drawn
+            return no_update
+        try:
+            async with ApiClient(api_url) as api:
+                await api.acknowledge(live["alert"])
+            alert, told = await _read(api_url, live["alert"])
+        except ApiError as error:
+            return message("The alert could not be acknowledged", str(error))
+        return _parts(alert, told)
+
+    app.callback(
+        Output(ids.ALERT, "children", allow_duplicate=True),
+        Input(ids.ALERT_ACKNOWLEDGE, "n_clicks"),
+        State(ids.LIVE, "data"),
+        prevent_initial_call=True,
+    )(acknowledge)
+    app.callback(
+        Output(ids.ALERT, "children"),
+        Input(ids.ALERT_REFRESH, "data"),
+        State(ids.LIVE, "data"),
+        prevent_initial_call=True,
+    )(refresh)
+
+
+def _parts(alert: Alert, told: Attribution) -> list[Component]:
+    evidence = html.Section(
+        [html.H2("Evidence"), evidence_table(alert.get("evidence") or {})], className="card explains arithmetic-card"
+    )
+    return [alert_head(alert), *explanation(told, opened_step=alert["opened_step"]), evidence]
+
+
+async def _read(api_url: str, alert_id: str) -> tuple[Alert, Attribution]:
+    async with ApiClient(api_url) as api:
+        alert, told = await asyncio.gather(api.alert(alert_id), api.attribution(alert_id))
+    return alert, told

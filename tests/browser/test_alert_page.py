@@ -1,0 +1,66 @@
+"""The page of an alert in a real browser: from the run's list to what explains it, and acknowledged."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.monitor_server.test_responses import array, response
+
+FELL = {"group": 1, "displacement": -0.6, "displacements": array([-0.5, -0.1, 0.2], "float16")}
+WORDS = {"pieces": ["<think>", "so", " tool", "!"]}
+
+
+@pytest.fixture
+def collector(start_collector):
+    """A collector with the dashboard mounted and an empty store."""
+    return start_collector(dashboard="dashboard.app:attach")
+
+
+def paged(collector, *responses):
+    """Give a run whose gradient is NaN from step 36 on, six steps after its entropy has jumped."""
+    for step in range(40):
+        scalars = {"entropy/mean": 0.3 if step < 30 else 0.9, "grad/norm": 1.0 if step < 36 else "NaN"}
+        record = {"step": step, "scalars": scalars, "responses": list(responses)}
+        run_id = collector.run(run="dying", records=[record])
+    return run_id
+
+
+@pytest.mark.parametrize("visit", [(1440, 900), (390, 844)], ids=["1440x900", "390x844"], indirect=True)
+def test_an_alert_is_opened_explained_and_acknowledged(visit, collector):
+    """What moved, the token that fell, the rival that resembles; nothing is wider than the screen."""
+    rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"))
+    run_id = paged(collector, response(**FELL, **WORDS), rival)
+    visit.page.goto(f"{collector.url}/runs/{run_id}")
+    visit.page.locator(".alert", has_text="Non finite").get_by_text("What explains it").click()
+    expect(visit.page.locator(".onsets li").first).to_contain_text("entropy/mean")
+    expect(visit.page.locator(".leading .token.fell").first).to_have_text("<think>")
+    expect(visit.page.locator(".resembling .response").first.locator(".shared")).to_have_count(3)
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visit.page.get_by_role("button", name="Acknowledge").click()
+    expect(visit.page.locator(".alert-head")).to_contain_text("acknowledged by the dashboard")
+    known = {alert["kind"]: alert["acknowledged_by"] for alert in collector.get("/alerts")["items"]}
+    assert known["non_finite"] == "the dashboard"
+
+
+def test_without_responses_the_page_says_what_is_missing(visit, collector):
+    """No strip is drawn, and what it would take is told."""
+    run_id = paged(collector)
+    alert = collector.get("/alerts", severity="critical")["items"][0]
+    visit.page.goto(f"{collector.url}/runs/{run_id}/alerts/{alert['id']}")
+    expect(visit.page.locator(".missing")).to_contain_text("responses and tokens: needs rollouts with token ids")
+    expect(visit.page.locator(".tokens")).to_have_count(0)
+
+
+def test_an_alert_that_is_not_there_is_said(visit, collector):
+    """A mistyped address gives a sentence, not an empty page."""
+    visit.page.goto(f"{collector.url}/runs/a/alerts/b")
+    expect(visit.page.locator(".message")).to_contain_text("No alert has the id b")
+
+
+def test_the_link_of_a_prometheus_alert_filters_the_fleet(visit, collector):
+    """Project and run from the address: one row is left."""
+    for project, run in (("one", "dying"), ("one", "well"), ("two", "dying")):
+        collector.run(project=project, run=run, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    visit.page.goto(f"{collector.url}/?project=one&run=dying")
+    expect(visit.page.locator(".fleet-row:visible")).to_have_count(1)
+    expect(visit.page.locator(".fleet-row:visible")).to_contain_text("one")
+    expect(visit.page.get_by_placeholder("Find a run")).to_have_value("dying")

@@ -1,0 +1,161 @@
+"""What explains an alert, from hand-written answers."""
+
+import math
+
+import pytest
+from dash.development.base_component import Component
+
+from dashboard.components.alerts import alert_head
+from dashboard.components.explanation import explanation
+from dashboard.components.token_strip import MOST_TOKENS, token_strip
+
+NOTHING = {
+    "moved": [],
+    "actions": [],
+    "crossed_step": None,
+    "sampled_actions": [],
+    "measure": None,
+    "displaced": [],
+    "tokens": [],
+    "resembling": [],
+    "responses": [],
+    "remedies": [],
+    "not_observed": [{"what": "responses and tokens", "needs": "token ids"}],
+}
+
+
+def response(**given):
+    return {
+        "id": "1",
+        "step": 9,
+        "kinds": ["displaced"],
+        "correct": True,
+        "reward": 1.0,
+        "length": 3,
+        "displacement": -0.6,
+        "trained": False,
+        "actions": [[0, 2], [3, 4]],
+        "logprobs": [-0.5, -0.5, -5.0],
+        "displacements": [-0.5, 0.25, -0.1],
+        "token_ids": [7, 8, 9, 7],
+        "pieces": ["so", "\n", "tool", ""],
+        "text": None,
+    } | given
+
+
+def chips(strip):
+    """Give state, text and heat of every token of a strip."""
+    tokens = [child for child in strip.children if "token" in child.className.split()]
+    return [(child.className.split()[1], child.children, child.style["--heat"]) for child in tokens]
+
+
+def classes(component):
+    """Give every class in a tree, in order."""
+    if isinstance(component, list | tuple):
+        return [name for child in component for name in classes(child)]
+    if not isinstance(component, Component):
+        return []
+    return [*(getattr(component, "className", None) or "").split(), *classes(getattr(component, "children", None))]
+
+
+def test_tokens_are_coloured_by_how_far_they_fell():
+    """0.25 of three is full (nine in ten are below it, rounded down); feedback has no colour; no text gives the id."""
+    assert chips(token_strip(response())) == [
+        ("fell", "so", "100%"),
+        ("rose", "⏎", "100%"),
+        ("feedback", "tool", "0%"),
+        ("fell", "7", "40%"),
+    ]
+
+
+def test_without_texts_ids_stand_and_without_ids_dots():
+    """A strip never pretends to know a word."""
+    assert [text for _, text, _ in chips(token_strip(response(pieces=None)))] == ["7", "8", "9", "7"]
+    assert [text for _, text, _ in chips(token_strip(response(pieces=None, token_ids=None)))] == ["·"] * 4
+
+
+def test_without_displacement_what_is_unlikely_is_red():
+    """−5 nat is full."""
+    strip = chips(token_strip(response(displacements=None)))
+    assert [heat for _, _, heat in strip] == ["10%", "10%", "0%", "100%"]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_token_without_a_number_is_marked(bad):
+    """It is outlined, not coloured as if it were small."""
+    assert chips(token_strip(response(displacements=[bad, 0.0, 0.0])))[0][0] == "broken"
+
+
+def test_a_long_response_shows_where_it_fell_most_and_what_was_left_out():
+    """The window holds the worst token; both ends say how many tokens they leave out."""
+    count = 4 * MOST_TOKENS
+    changes = [0.0] * count
+    changes[700] = -1.0
+    long = response(
+        actions=[[0, count]], displacements=changes, logprobs=[-1.0] * count, token_ids=[5] * count, pieces=None
+    )
+    strip = token_strip(long | {"length": count + 10})
+    assert len(chips(strip)) == MOST_TOKENS
+    assert "fell" in {state for state, _, _ in chips(strip)}
+    assert [child.children for child in strip.children if child.className == "cut"] == [
+        f"{700 - MOST_TOKENS // 2} tokens before",
+        f"{count - 700 - MOST_TOKENS // 2 + 10} tokens after",
+    ]
+
+
+def test_nothing_observed_is_said_and_nothing_is_made_up(texts):
+    """Three cards: no signal stood clear, nothing is on record, and what was missing."""
+    told = texts(explanation(NOTHING, opened_step=9))
+    assert any("No signal stood clear" in text for text in told)
+    assert any("Nothing is on record" in text for text in told)
+    assert "responses and tokens" in told
+    assert "Which responses lead" not in told
+
+
+def test_an_explanation_is_written_out(texts):
+    """Onsets in order, the strip, the pair with its measure, the remedy with its source."""
+    moved = {"direction": "rise", "baseline": 1.0, "level": 4.0, "deviations": 9.0, "is_surely_later": False}
+    told = NOTHING | {
+        "moved": [
+            moved | {"signal": "ratio/max", "onset": [3, 5]},
+            moved | {"signal": "grad/norm", "onset": [8, 9], "is_surely_later": True},
+        ],
+        "measure": "displacement",
+        "displaced": ["1"],
+        "responses": [response(), response(id="2", correct=False)],
+        "resembling": [
+            {
+                "response": "2",
+                "displaced": "1",
+                "shared_prefix": 2,
+                "prefix_share": 1,
+                "overlap": 0.5,
+                "resemblance": 0.75,
+            }
+        ],
+        "tokens": [{"token_id": 7, "text": None, "count": 2, "fall": -0.6, "share": 1.0}],
+        "remedies": [{"change": "Add LLDS", "how": "λ = 0.1", "source": "arXiv 2512.04220"}],
+    }
+    parts = explanation(told, opened_step=9)
+    found = texts(parts)
+    assert found.index("ratio/max") < found.index("grad/norm")
+    assert "surely later" in found
+    assert "75 % alike: 2 tokens of beginning shared, 50 % of its 4-grams" in " ".join(found)
+    assert "arXiv 2512.04220" in found
+    assert classes(parts).count("shared") == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "Acknowledge"),
+        ({"kind": "trainer_lost"}, "Give this run up"),
+        ({"acknowledged_at": 5.0, "acknowledged_by": "ann", "note": "on it"}, "acknowledged by ann "),
+    ],
+)
+def test_the_head_says_who_knows_or_offers_to_say_it(texts, given, says):
+    """A firing alert that nobody knows of has a button; a resolved one needs none."""
+    alert = {"id": "a", "run_id": "r", "run": "r", "kind": "death_spiral", "severity": "critical", "state": "firing"}
+    alert |= {"opened_step": 9, "summary": "It falls.", "phase": "acceleration"} | given
+    assert says in texts(alert_head(alert))
+    assert "Acknowledge" not in texts(alert_head(alert | {"state": "resolved"}))

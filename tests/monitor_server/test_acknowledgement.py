@@ -1,0 +1,148 @@
+"""A person's word on an alert: kept, told to detection in its place, and enough to give up a lost run."""
+
+import json
+
+import pytest
+
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Acknowledgement, Observation
+from tests.live import eventually
+from tests.monitor_server.detection.test_engine import spiral
+
+
+@pytest.fixture
+def live(start_collector, scripted, clock):
+    return start_collector(
+        engine=scripted,
+        clock=clock,
+        stall_minimum_seconds=100,
+        stall_factor=5,
+        lost_factor=10,
+        lost_expiry_seconds=5000,
+    )
+
+
+def acknowledge(live, alert, **body):
+    path = f"{live.url}/api/v1/alerts/{alert['id']}/ack"
+    return live.pool.request("POST", path, body=json.dumps(body).encode(), headers={"Content-Type": "application/json"})
+
+
+def step(live, number, **signals):
+    return live.send(run="r", records=[{"step": number, "scalars": signals}])
+
+
+def firing(live):
+    return {alert["kind"]: alert for alert in live.get("/alerts", state="firing")["items"]}
+
+
+def shown(live, run_id):
+    """Give a run's status, and whether Prometheus sees it."""
+    metrics = live.pool.request("GET", f"{live.url}/metrics").data.decode()
+    return live.get(f"/runs/{run_id}")["status"], 'run="r"' in metrics
+
+
+def test_who_knows_of_an_alert_is_kept_with_it(live, clock):
+    """It goes on to fire while it is found, and it says who knows, since when, and what they said."""
+    step(live, 1, warn=1.0)
+    told = acknowledge(live, firing(live)["scripted"], by="ann", note="on it").json()
+    assert (told["state"], told["acknowledged_by"], told["note"]) == ("firing", "ann", "on it")
+    assert told["acknowledged_at"] == clock.now
+    step(live, 2, warn=1.0)
+    assert firing(live)["scripted"]["acknowledged_by"] == "ann"
+    step(live, 3, warn=0.0)
+    assert live.get("/alerts")["items"][0]["acknowledged_by"] == "ann"
+
+
+def test_a_graver_alert_has_to_be_acknowledged_anew(live):
+    """Who knew of a warning does not know of the page."""
+    step(live, 1, warn=1.0)
+    acknowledge(live, firing(live)["scripted"], by="ann")
+    step(live, 2, page=1.0)
+    assert firing(live)["scripted"]["acknowledged_by"] is None
+
+
+def test_detection_hears_it_after_the_newest_step_and_it_is_journaled_there(live):
+    """In the order of the steps, also when the word is given twice."""
+    run_id = step(live, 1, warn=1.0)["run_id"]
+    step(live, 2, warn=1.0)
+    acknowledge(live, firing(live)["scripted"], by="ann")
+    step(live, 3, page=1.0)
+    assert firing(live)["scripted"]["evidence"]["seen"] == [[1, 1], [1, 2], [1, 2, "scripted"], [1, 3]]
+    (word,) = live.get(f"/runs/{run_id}/acknowledgements")["items"]
+    assert (word["kind"], word["attempt"], word["step"], word["by"]) == ("scripted", 1, 2, "ann")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "error"),
+    [
+        ("nobody/ack", b"{}", 404, "UnknownAlert"),
+        ("nobody/ack", b"", 404, "UnknownAlert"),
+        ("nobody/ack", b'{"by": ""}', 422, "InvalidField"),
+        ("nobody/ack", b'{"colour": 1}', 422, "InvalidField"),
+        ("nobody/ack", b'{"note": "' + b"x" * 3000 + b'"}', 422, "InvalidField"),
+    ],
+)
+def test_what_cannot_be_acknowledged_is_refused(collector, path, body, status, error):
+    """In the one error shape."""
+    answer = collector.pool.request(
+        "POST", f"{collector.url}/api/v1/alerts/{path}", body=body, headers={"Content-Type": "application/json"}
+    )
+    assert (answer.status, answer.json()["error"]) == (status, error)
+
+
+def test_a_lost_run_that_is_acknowledged_is_given_up_until_it_is_heard(live, clock):
+    """Both alerts of silence resolve, it counts as stopped and leaves the metrics; a sign of life brings it back."""
+    run_id = step(live, 1, a=1.0)["run_id"]
+    clock.now += 1001
+    eventually(lambda: "trainer_lost" in firing(live))
+    assert shown(live, run_id) == ("lost", True)
+    assert acknowledge(live, firing(live)["trainer_lost"], by="ann").json()["state"] == "resolved"
+    assert firing(live) == {}
+    assert shown(live, run_id) == ("stopped", False)
+    clock.now += 10_000
+    assert shown(live, run_id) == ("stopped", False)
+    step(live, 2, a=1.0)
+    assert shown(live, run_id) == ("running", True)
+
+
+def test_a_stalled_run_is_not_given_up_by_acknowledging_it(live, clock):
+    """Its trainer is there and may go on: the alert stays, and somebody knows."""
+    run_id = step(live, 1, a=1.0)["run_id"]
+    clock.now += 101
+    eventually(lambda: "telemetry_stale" in firing(live))
+    assert acknowledge(live, firing(live)["telemetry_stale"]).json()["state"] == "firing"
+    assert live.get(f"/runs/{run_id}")["status"] == "stalled"
+
+
+def test_a_lost_run_that_nobody_looks_at_expires(live, clock):
+    """5,000 s after the last word it counts as stopped, and its alerts end."""
+    run_id = step(live, 1, a=1.0)["run_id"]
+    clock.now += 4999
+    eventually(lambda: "trainer_lost" in firing(live))
+    clock.now += 2
+    eventually(lambda: not firing(live))
+    assert live.get(f"/runs/{run_id}")["status"] == "stopped"
+    step(live, 2, a=1.0)
+    assert live.get(f"/runs/{run_id}")["status"] == "running"
+
+
+def test_a_page_that_is_only_held_ends_with_a_word_and_a_replay_agrees(start_collector):
+    """Detection of a real engine, live with a word in between, against a replay from what the API gives."""
+    live = start_collector()
+    run = [*spiral(rows=118), *(o for o in spiral(rows=148, drift_at=999, surge_at=999) if o.step >= 118)]
+    for observation in run:
+        run_id = live.run(run="r", records=[{"step": observation.step, "scalars": dict(observation.signals)}])
+        if observation.step == 135:
+            acknowledge(live, firing(live)["death_spiral"], by="ann")
+    alerts = [a for a in live.get(f"/runs/{run_id}/alerts")["items"] if a["kind"] == "death_spiral"]
+    assert alerts[-1]["resolved_step"] == 136
+    words = live.get(f"/runs/{run_id}/acknowledgements")["items"]
+    engine, phases = Engine(), []
+    for item in live.get(f"/runs/{run_id}/steps", limit=1000)["items"]:
+        phases.append((item["step"], engine.update(Observation(step=item["step"], signals=item["signals"])).phase))
+        for word in words:
+            if (word["attempt"], word["step"]) == (item["attempt"], item["step"]):
+                engine.acknowledge(Acknowledgement(kind=word["kind"], attempt=word["attempt"], step=word["step"]))
+    held = live.get(f"/runs/{run_id}/phases")["items"]
+    told = {number: span["phase"] for span in held for number in range(span["from_step"], (span["to_step"] or 147) + 1)}
+    assert told == dict(phases)
