@@ -13,7 +13,7 @@ from typing import Any
 
 from monitor_server.calibrate import load_calibration
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
 from monitor_server.importers.corpus import read_run, run_folders
 
 __all__ = ["add_arguments", "backtest", "run", "summarise"]
@@ -49,18 +49,20 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: type[Engine] = 
 
     Returns:
         ``run``; ``warn_step`` and ``page_step``, the first step with a finding at warning or above, at critical, or
-        None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; and ``findings``, the first of
-        each episode of each kind and severity.
+        None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; ``capability``, the best that was
+        observed at any step; and ``findings``, the first of each episode of each kind and severity.
     """
     judge = engine()
     warns: list[int] = []
     pages: list[int] = []
     opened: list[Finding] = []
     held: set[tuple[str, Severity]] = set()
-    was_warned, was_paged, rows = False, False, 0
+    was_warned, was_paged, rows, capability = False, False, 0, Capability.METRICS
     for observation in steps:
         rows += 1
-        found = judge.update(observation).findings
+        verdict = judge.update(observation)
+        found = verdict.findings
+        capability = min(capability, verdict.capability, key=list(Capability).index)
         severities = {finding.severity for finding in found}
         paged, warned = Severity.CRITICAL in severities, bool(severities - {Severity.INFO})
         if warned and not was_warned:
@@ -77,6 +79,7 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: type[Engine] = 
         "warns": warns,
         "pages": pages,
         "rows": rows,
+        "capability": capability,
         "findings": [dataclasses.asdict(finding) for finding in opened],
     }
 

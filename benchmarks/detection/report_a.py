@@ -136,7 +136,9 @@ def _benign_table(runs: Traces) -> Table:
         cells = [kind.removeprefix("benign/")]
         for name in (ENGINE, ENGINE_STANDARD):
             found = [trace for trace in runs[name] if trace.truth.kind == kind]
-            cells += [percent(false_alarms(found, level).share) for level in LEVELS]
+            for level in LEVELS:
+                false = false_alarms(found, level)
+                cells.append(f"{percent(false.share)} {interval(false.share_interval, digits=2)}")
         rows.append(cells)
     header = ("benign kind", "warned, paired", "paged, paired", "warned, standard", "paged, standard")
     return Table(title="False alarms of rlvitals by kind, share of runs", header=header, rows=rows)
@@ -149,10 +151,15 @@ def _displacement_table(runs: Traces) -> Table:
         for name in (ENGINE, ENGINE_STANDARD):
             for level in LEVELS:
                 found = leads([trace for trace in runs[name] if trace.truth.kind == kind], level)
-                cells.append(f"{found.recall(5):.2f} {found.recall(10):.2f} {found.quantile(0.5):.0f}")
+                bounds = interval(found.recall_interval(10), digits=2)
+                cells.append(f"{found.recall(5):.2f} {found.recall(10):.2f} {bounds} {found.quantile(0.5):.0f}")
         rows.append(cells)
     header = ("displacement kind", "warn, paired", "page, paired", "warn, standard", "page, standard")
-    return Table(title="Leads of rlvitals by kind: recall ≥ 5, recall ≥ 10, median lead", header=header, rows=rows)
+    return Table(
+        title="Leads of rlvitals by kind: recall ≥ 5, recall ≥ 10 with its interval, median lead",
+        header=header,
+        rows=rows,
+    )
 
 
 def _failure_table(runs: Traces) -> Table:
@@ -164,7 +171,8 @@ def _failure_table(runs: Traces) -> Table:
         for level in LEVELS:
             ahead = leads(found, level)
             caught = caught_by(found, level, slack=SLACK_STEPS) / len(found)
-            cells += [f"{ahead.recall(1):.2f}", f"{ahead.quantile(0.5):.0f}", f"{caught:.2f}"]
+            before = f"{ahead.recall(1):.2f} {interval(ahead.recall_interval(1), digits=2)}"
+            cells += [before, f"{ahead.quantile(0.5):.0f}", f"{caught:.2f}"]
         rows.append(cells)
     header = (
         "failure",

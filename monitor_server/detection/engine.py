@@ -50,7 +50,12 @@ class Engine:
             found = [f for detector in self._detectors.values() for f in detector.update(observation)]
             self._findings = self._gate.update(observation, _strongest(found))
             self._phase = self._phases.update(observation.signals, self._findings)
-        return Verdict(step=observation.step, phase=self._phase, findings=self._findings)
+        return Verdict(
+            step=observation.step,
+            phase=self._phase,
+            capability=self._phases.capability,
+            findings=self._findings,
+        )
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
         """Take a person's word on an alert; its effect shows from the next step on.

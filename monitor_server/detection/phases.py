@@ -3,12 +3,18 @@
 from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base import finite
-from monitor_server.detection.protocol import Finding, Phase, Severity
+from monitor_server.detection.protocol import Capability, Finding, Phase, Severity
 from monitor_server.detection.stateful import Stateful
 
 __all__ = ["PhaseMachine"]
 
-LIKELIHOOD_SIDE = ("entropy/paired_delta", "likelihood/correct", "entropy/mean")
+# What must be observed for which capability, the best first.
+CAPABILITIES = {
+    Capability.PAIRED: ("entropy/paired_delta",),
+    Capability.LIKELIHOOD: ("likelihood/correct", "entropy/mean"),
+    Capability.ENTROPY: ("entropy/mean",),
+}
+LIKELIHOOD_SIDE = tuple(dict.fromkeys(name for names in CAPABILITIES.values() for name in names))
 WARMUP_ROWS = 12
 STALE_ROWS = 5
 # What a finding says about the phase, the worst first.
@@ -31,17 +37,26 @@ class PhaseMachine(Stateful):
 
     def __init__(self) -> None:
         self.rows = 0
-        self.stale = STALE_ROWS + 1
+        self.unheard = dict.fromkeys(LIKELIHOOD_SIDE, STALE_ROWS + 1)  # rows since each was observed
 
     def update(self, signals: Mapping[str, float], findings: Sequence[Finding]) -> Phase:
         """Take one step's signals and findings and give the phase."""
         self.rows += 1
-        seen = any(finite(signals, name) is not None for name in LIKELIHOOD_SIDE)
-        self.stale = 0 if seen else self.stale + 1
+        for name, rows in self.unheard.items():
+            self.unheard[name] = 0 if finite(signals, name) is not None else rows + 1
+        is_stale = min(self.unheard.values()) > STALE_ROWS
         held = {(finding.kind, finding.severity) for finding in findings}
         for sign, phase in SIGNS:
-            if sign in held and not (phase is Phase.STAGNATION and self.stale > STALE_ROWS):
+            if sign in held and not (phase is Phase.STAGNATION and is_stale):
                 return phase
         if self.rows <= WARMUP_ROWS:
             return Phase.WARMUP
-        return Phase.HEALTHY if self.stale <= STALE_ROWS else Phase.UNKNOWN
+        return Phase.UNKNOWN if is_stale else Phase.HEALTHY
+
+    @property
+    def capability(self) -> Capability:
+        """The best that was observed within the last 5 rows."""
+        for capability, names in CAPABILITIES.items():
+            if all(self.unheard[name] <= STALE_ROWS for name in names):
+                return capability
+        return Capability.METRICS

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, Self
 
-__all__ = ["Acknowledgement", "Detector", "Finding", "Observation", "Phase", "Severity", "Verdict"]
+__all__ = ["Acknowledgement", "Capability", "Detector", "Finding", "Observation", "Phase", "Severity", "Verdict"]
 
 
 class Phase(StrEnum):
@@ -19,6 +19,20 @@ class Phase(StrEnum):
     ACCELERATION = "acceleration"
     COLLAPSED = "collapsed"
     UNKNOWN = "unknown"
+
+
+class Capability(StrEnum):
+    """The best that is observed of the likelihood side; with less, drift is seen later, and less is said of it.
+
+    ``paired``: entropy before and after the update on the same contexts. ``likelihood``: entropy and likelihood of
+    correct responses. ``entropy``: entropy alone, whose drift is information. ``metrics``: none of them, and no phase
+    but the collapse can be told.
+    """
+
+    PAIRED = "paired"
+    LIKELIHOOD = "likelihood"
+    ENTROPY = "entropy"
+    METRICS = "metrics"
 
 
 class Severity(StrEnum):
@@ -82,10 +96,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The engine's answer for one step: the phase, and every finding that holds at this step."""
+    """The engine's answer for one step: the phase, every finding that holds, and what they could be drawn from."""
 
     step: int
     phase: Phase
+    capability: Capability = Capability.METRICS
     findings: Sequence[Finding] = ()
 
 

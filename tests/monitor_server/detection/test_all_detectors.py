@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor_server.detection.base import StreamDetector
+from monitor_server.detection.calibration import CLASSES, Calibration, Profile
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Observation, Verdict
 from monitor_server.detection.registry import DETECTORS
 
-SUBJECTS: dict[str, Callable[[], Any]] = {**DETECTORS, "engine": Engine}
+CALIBRATED = Engine.calibrated(Calibration(id="own", profiles=dict.fromkeys(CLASSES, Profile(warn=1.5, page=2.0))))
+SUBJECTS: dict[str, Callable[[], Any]] = {**DETECTORS, "engine": Engine, "calibrated engine": CALIBRATED}
 SIGNALS = sorted({name for detector in DETECTORS.values() for name in detector.reads})
 # Signals whose value in a run where nothing happens is known beforehand.
 AT_REST = {"entropy/paired_delta": 0.0, "displacement/self": 0.0, "displacement/cross": 0.0, "mismatch/ratio": 1.0}

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Acknowledgement, Observation, Phase, Severity
+from monitor_server.detection.protocol import Acknowledgement, Capability, Observation, Phase, Severity
 
 GOLDEN = {
     ("likelihood_drift", "info"): 71,
@@ -214,3 +214,38 @@ def test_without_likelihood_or_entropy_the_phase_is_unknown():
     for step in range(31, 37):
         phase = engine.update(Observation(step=step, signals={"reward/mean": 0.5})).phase
     assert phase is Phase.UNKNOWN
+
+
+CHANNELS = {
+    Capability.PAIRED: ("entropy/paired_delta", "entropy/mean", "likelihood/correct"),
+    Capability.LIKELIHOOD: ("entropy/mean", "likelihood/correct"),
+    Capability.ENTROPY: ("entropy/mean",),
+    Capability.METRICS: (),
+}
+
+
+@pytest.mark.parametrize("capability", CHANNELS)
+def test_it_says_no_more_than_what_is_observed_allows(capability):
+    """Pairs and likelihoods warn of the drift, entropy alone informs, metrics alone leave the phase unknown."""
+    kept = {*CHANNELS[capability], "grad/norm", "ratio/max", "reward/mean"}
+    engine, seen, phases = Engine(), set(), set()
+    for observation in spiral(surge_at=10**6):
+        signals = {name: value for name, value in observation.signals.items() if name in kept}
+        verdict = engine.update(Observation(step=observation.step, signals=signals))
+        seen |= {(finding.kind, str(finding.severity)) for finding in verdict.findings}
+        phases.add(verdict.phase)
+        assert verdict.capability is capability
+    assert (("likelihood_drift", "warning") in seen) is (capability in {Capability.PAIRED, Capability.LIKELIHOOD})
+    assert (("entropy_drift", "info") in seen) is (capability is Capability.ENTROPY)
+    assert (Phase.UNKNOWN in phases) is (capability is Capability.METRICS)
+    assert not any(severity == "critical" for _, severity in seen)
+
+
+def test_a_channel_that_falls_silent_is_missed_after_five_rows():
+    """Capability follows what is sent, so that a lost probe is not taken for a quiet one."""
+    engine = Engine()
+    for step, observation in enumerate(spiral()[:40]):
+        dropped = {"entropy/paired_delta"} if step >= 30 else set()
+        signals = {name: value for name, value in observation.signals.items() if name not in dropped}
+        capability = engine.update(Observation(step=step, signals=signals)).capability
+        assert capability is (Capability.LIKELIHOOD if step >= 35 else Capability.PAIRED)

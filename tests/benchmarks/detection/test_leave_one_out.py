@@ -1,0 +1,52 @@
+"""Leaving one repository out: the choice never sees it, and varying the bounds leaves no trace."""
+
+from benchmarks.detection.leave_one_out import Outcome, Variant, best, scaled
+from monitor_server.detection import mechanisms, run_collapsed
+from monitor_server.detection.registry import DETECTORS
+from monitor_server.detection.shift import ShiftDetector
+
+SHIPPED = Variant(noise=1.0, size=1.0, without="")
+LOOSE = Variant(noise=0.7, size=0.6, without="")
+
+
+def outcome(repository, *, event, warned):
+    """Give a run of a repository that was warned, or not."""
+    kinds = frozenset({"reward_fall"}) if warned else frozenset()
+    return Outcome(repository=repository, is_event=event, kinds=kinds, kinds_in_time=kinds)
+
+
+def bounds():
+    """Give every bound there is."""
+    sizes = {name: d.size for name, d in DETECTORS.items() if issubclass(d, ShiftDetector)}
+    return sizes, dict(mechanisms.CHANNELS), run_collapsed.FAST
+
+
+def test_the_choice_does_not_see_what_is_left_out():
+    """Loose bounds find the event of one repository only; without it the shipped ones are chosen, with it the loose."""
+    outcomes = {
+        SHIPPED: [outcome("a", event=True, warned=True), outcome("b", event=True, warned=False)],
+        LOOSE: [outcome("a", event=True, warned=True), outcome("b", event=True, warned=True)],
+    }
+    assert best(outcomes, left_out="b") == SHIPPED
+    assert best(outcomes, left_out="a") == LOOSE
+
+
+def test_too_many_false_warnings_outweigh_events():
+    """A variant beyond the bound of warned negatives is not chosen, whatever it finds."""
+    quiet = [outcome("a", event=False, warned=False)] * 9
+    outcomes = {
+        SHIPPED: [*quiet, outcome("a", event=False, warned=False), outcome("a", event=True, warned=False)],
+        LOOSE: [*quiet, *[outcome("a", event=False, warned=True)] * 2, outcome("a", event=True, warned=True)],
+    }
+    assert best(outcomes, left_out="b") == SHIPPED
+
+
+def test_varied_bounds_are_put_back():
+    """Inside, rises and falls both count sooner at smaller sizes; afterwards all is as it was."""
+    before = bounds()
+    with scaled(0.7, 0.6):
+        sizes, _, _ = bounds()
+        assert sizes["entropy_explosion"].factor < before[0]["entropy_explosion"].factor
+        assert sizes["reward_fall"].factor > before[0]["reward_fall"].factor
+        assert all(sizes[name].errors < size.errors for name, size in before[0].items())
+    assert bounds() == before
