@@ -72,7 +72,14 @@ class Loop:
 
     def _step(self) -> str:
         """Take a step and tell of it; give the phase that the run is in."""
-        result = self.trainer.step()
+        try:
+            sampled = self.trainer.sample()
+        except Exception:
+            # A tool that is down, say: the weights are those of the last step, and nothing of it need be lost.
+            if self.config.checkpoint_every and self.trainer.step_number and self.ranks.rank == 0:
+                self.report(f"kept {self.checkpoints.save(self.trainer)}, to go on from with --resume")
+            raise
+        result = self.trainer.learn(*sampled)
         self.monitor.log_step(
             result.step,
             # They are those of all ranks already; rollouts are this rank's, and the collector merges them.

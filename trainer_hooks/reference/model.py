@@ -32,11 +32,11 @@ class Shape:
 class Cache:
     """Keys, values and the last two embeddings of a batch that is decoded one token at a time."""
 
-    def __init__(self, shape: Shape, batch: int) -> None:
+    def __init__(self, shape: Shape, batch: int, device: torch.device | None = None) -> None:
         size = (batch, shape.heads, shape.positions, shape.width // shape.heads)
-        self.keys = [torch.zeros(size) for _ in range(shape.layers)]
-        self.values = [torch.zeros(size) for _ in range(shape.layers)]
-        self.previous = torch.zeros(batch, 2, shape.width)
+        self.keys = [torch.zeros(size, device=device) for _ in range(shape.layers)]
+        self.values = [torch.zeros(size, device=device) for _ in range(shape.layers)]
+        self.previous = torch.zeros(batch, 2, shape.width, device=device)
         self.length = 0
 
     def keep(self, rows: Tensor) -> None:
@@ -117,11 +117,11 @@ class PolicyModel(Policy):
 
     def empty_cache(self, batch: int) -> Cache:
         """Give a cache for so many rows."""
-        return Cache(self.shape, batch)
+        return Cache(self.shape, batch, self.embed.weight.device)
 
     def next_logits(self, tokens: Tensor, cache: Cache) -> Tensor:
         """Feed one token a row, ``(B,)``, and give the logits of the next, ``(B, V)``; the cache moves on."""
-        embedded = self.embed(tokens)
+        embedded = self.embed(tokens.to(self.embed.weight.device))
         x = embedded + self.position.weight[cache.length]
         for back, tap in enumerate(self.taps, start=1):
             x = x + tap(cache.previous[:, -back])

@@ -84,15 +84,33 @@ class Trainer:
         self.step_number = 0
 
     def step(self) -> StepResult:
-        """Sample a rollout batch, pass over it ``epochs`` times, measure, and give what was seen.
+        """Take a step: `sample`, then `learn` from it."""
+        return self.learn(*self.sample())
+
+    def sample(self) -> tuple[Rollout, Rollout]:
+        """Play the step's training groups and, in the same sweep, fresh held-out questions once each.
 
         Raises:
-            TrainingError: If no response has an action token, or the weights give no probabilities any more.
+            TrainingError: If no response has an action token.
+            Exception: What the world raises, such as a tool that does not answer; the trainer is then where it was
+                after the last step, draws included.
+        """
+        drawn = self.generator.get_state(), self.draw.getstate()
+        try:
+            return self._sample()
+        except Exception:
+            self.generator.set_state(drawn[0])
+            self.draw.setstate(drawn[1])
+            raise
+
+    def learn(self, training: Rollout, held_out: Rollout) -> StepResult:
+        """Pass over a rollout batch ``epochs`` times, measure, and give what was seen.
+
+        Raises:
+            TrainingError: If the weights give no probabilities any more.
         """
         config, learner = self.config, self.learner
-        self.model.eval()
         learner.set_rate(self.step_number)
-        training, held_out = self._sample()
         batch = prepare(self.model, training, config, generator=self.generator, critic=learner.critic, ranks=self.ranks)
         probe = HeldOut.before(self.model, held_out, self.ranks) if held_out.episodes else None
         is_probed = config.probe_every > 0 and self.step_number % config.probe_every == 0
@@ -139,8 +157,8 @@ class Trainer:
         self.draw.seed(self.config.seed + _RESEED * number)
 
     def _sample(self) -> tuple[Rollout, Rollout]:
-        """Play the step's training groups and, in the same sweep, fresh held-out questions once each."""
         config = self.config
+        self.model.eval()
         asked = self.draw.sample(self.world.questions, config.questions_per_step)
         unseen = self.world.held_out(self.draw, config.held_out)
         questions = [question for question in asked for _ in range(config.group_size)] + unseen

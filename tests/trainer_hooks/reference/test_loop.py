@@ -8,6 +8,7 @@ import torch
 import trainer_hooks
 from tests.bad_collectors import BAD_COLLECTORS
 from trainer_hooks.reference.checkpoints import Checkpoints
+from trainer_hooks.reference.facts_world import FactsWorld
 from trainer_hooks.reference.loop import Loop
 from trainer_hooks.reference.train import Trainer
 from trainer_hooks.reference.warm_start import warm_start
@@ -163,6 +164,53 @@ def test_a_run_that_was_rolled_back_resumes_treated(tiny, collector, connect, tm
     once = trainer_of(config)
     once.reseed(1)
     assert torch.equal(again.trainer.generator.get_state(), once.generator.get_state())
+
+
+class Failing(FactsWorld):
+    """The built-in world, until its tool raises at a given call."""
+
+    def __init__(self, config, calls):
+        super().__init__(config)
+        self.calls = calls
+
+    def feedback(self, episodes):
+        """Answer, or be down."""
+        self.calls -= 1
+        if self.calls == 0:
+            raise ConnectionError("the retriever is down")
+        return super().feedback(episodes)
+
+
+def test_a_tool_that_fails_ends_the_run_where_it_can_go_on_to_the_last_bit(tiny, tmp_path, connect):
+    """In the middle of the third step: the second is kept, and three steps are those of a run that never failed."""
+    config = replace(tiny, steps=3, checkpoints=tmp_path, checkpoint_every=100)
+    straight = trainer_of(config)
+    calls = CountingWorld(config)
+    straight.world = calls
+    for _ in range(2):
+        straight.step()
+    after_two = calls.calls
+    straight.step()
+    failing = Trainer(config, warm_start(config), Failing(config, after_two + 2))
+    said = []
+    with pytest.raises(ConnectionError, match="the retriever is down"):
+        Loop(config, failing, connect(), said.append).run()
+    assert said[-1] == f"kept {tmp_path / 'step-000002.pt'}, to go on from with --resume"
+    again = Loop(replace(config, resume=True), trainer_of(config), connect(), said.append)
+    again.resume()
+    again.run()
+    assert torch.equal(weights(again.trainer), weights(straight))
+
+
+class CountingWorld(FactsWorld):
+    """The built-in world, counting how often it is asked for feedback."""
+
+    calls = 0
+
+    def feedback(self, episodes):
+        """Count and answer."""
+        self.calls += 1
+        return super().feedback(episodes)
 
 
 def test_a_remark_is_made_once_while_it_lasts(tiny, connect):

@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from trainer_hooks.reference.ranks import ALONE, Ranks, device_of
+from trainer_hooks.reference.telemetry import numbers
 from trainer_hooks.reference.train import Trainer
 from trainer_hooks.reference.warm_start import warm_start
 from trainer_hooks.wire import decode_record, merge
@@ -23,7 +25,7 @@ def run(command, folder, cache, *options):
     options = ["--preset", "tiny", "--group-size", "8", "--steps", "3", "--lr", "1e-3", "--device", "cpu", *options]
     places = ["--cache", str(cache), "--log", str(folder / "log.jsonl"), "--checkpoints", str(folder)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     done = subprocess.run(
         [*command, "trainer_hooks.reference", *options, *places, "--checkpoint-every", "1"],
         env=environment,
@@ -70,6 +72,34 @@ def decoded(batch, step):
     """Give a batch's records of one step."""
     records = [decode_record(raw) for raw in batch.records]
     return [record for record in records if record.step == step]
+
+
+@pytest.mark.slow
+def test_two_processes_resume_to_the_last_bit(tiny, tmp_path):
+    """Three steps, or two, a new launch and one more: the same weights and moments on two processes."""
+    warm_start(tiny)
+    _, straight = run(TORCHRUN, tmp_path / "run", tiny.cache, "--method", "ppo")
+    (tmp_path / "run" / "step-000003.pt").unlink()
+    _, resumed = run(TORCHRUN, tmp_path / "run", tiny.cache, "--method", "ppo", "--resume")
+    assert straight["step"] == resumed["step"] == 3
+    for part in ("model", "critic"):
+        assert all(torch.equal(weights, resumed[part][name]) for name, weights in straight[part].items())
+    for part in ("optimiser", "critic_optimiser"):
+        for place, moments in straight[part]["state"].items():
+            assert all(torch.equal(value, resumed[part]["state"][place][name]) for name, value in moments.items())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_it_trains_on_a_gpu(tiny):
+    """The model, its critic and its reference on the GPU: finite weights that have moved, and signals as on the CPU."""
+    config = replace(tiny, method="ppo", kl=0.01, probe_every=1)
+    trainer = Trainer(config, warm_start(config).to(device_of("cuda", ALONE)))
+    before = [weight.clone() for weight in trainer.model.parameters()]
+    result = trainer.step()
+    assert all(weight.is_cuda and weight.isfinite().all() for weight in trainer.model.parameters())
+    assert any(not torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True))
+    on_cpu = Trainer(config, warm_start(config))
+    assert numbers(result, clip=0.2).keys() >= numbers(on_cpu.step(), clip=0.2).keys() - {"displacement/cross"}
 
 
 def test_groups_that_cannot_be_dealt_out_are_refused(tiny):
