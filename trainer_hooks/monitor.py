@@ -169,6 +169,14 @@ class Monitor:
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self._tally.swallow(error)
 
+    def __reduce__(self) -> "tuple[type[Monitor], tuple[()]]":
+        """Arrive silent in another process, as in a forked one: the one that connected speaks for the rank."""
+        return NullMonitor, ()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Stay one: a copied configuration or callback goes on with the same monitor."""
+        return self
+
     def __enter__(self) -> Self:
         return self
 

@@ -1,7 +1,9 @@
 import shutil
 import socket
 import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 import urllib3
@@ -90,11 +92,19 @@ def test_a_cut_network_costs_nothing_but_time(start_collector, stored, tmp_path)
     assert monitor._tally.lost_records == 0
 
 
-def _can_mount():
-    return shutil.which("unshare") and subprocess.run(["unshare", "-rm", "true"], check=False).returncode == 0
+def _can_have_own(*what):
+    tools = ("unshare", "ip", "mount")
+    return all(map(shutil.which, tools)) and subprocess.run(["unshare", *what, "true"], check=False).returncode == 0
 
 
-@pytest.mark.skipif(not _can_mount(), reason="a file system of our own needs user namespaces")
+@pytest.mark.skipif(not _can_have_own("-rn"), reason="a network of our own needs user namespaces")
+def test_a_network_cut_for_a_minute_of_the_trainers_time_costs_nothing(tmp_path):
+    """The interface itself goes down under a trainer and a collector; then all is there once, in order."""
+    command = ["unshare", "-rn", sys.executable, "-m", "tests.faults.cut_network", str(tmp_path)]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=120)
+
+
+@pytest.mark.skipif(not _can_have_own("-rm"), reason="a file system of our own needs user namespaces")
 def test_a_full_disk_costs_nothing_while_the_process_lives(start_trainer, stored, tmp_path, unused_port):
     """The spool's disk holds a few batches, and the collector is away: what does not fit waits in memory."""
     disk = tmp_path / "disk"

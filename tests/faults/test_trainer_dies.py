@@ -154,3 +154,14 @@ def test_every_rank_of_a_killed_launch_is_sent_by_the_next_launch(start_collecto
     items = collector.get(f"/runs/{run['id']}/steps", limit=200)["items"]
     assert [item["step"] for item in items] == list(range(110))
     assert (run["status"], run["last_step"]) == ("finished", 109)
+
+
+def test_a_second_process_on_the_same_run_keeps_its_records_apart(start_collector, start_trainer, stored, tmp_path):
+    """Two trainers live at once under one name: each is an attempt of its own, and every record is there once."""
+    collector = start_collector()
+    both = [start_trainer(collector.url, RLVITALS_ATTEMPT=attempt) for attempt in ("1", "2")]
+    for trainer in both:
+        trainer.grant(100)
+    assert [trainer.end() for trainer in both] == [0, 0]
+    assert stored() == [(attempt, 0, step) for attempt in (1, 2) for step in range(100)]
+    assert not list((tmp_path / "spool").rglob("*.msgpack"))

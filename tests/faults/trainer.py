@@ -8,10 +8,12 @@ import sys
 import time
 
 import trainer_hooks
-from trainer_hooks.delivery import transport
+from trainer_hooks.delivery import http, transport
 
-# Collectors come back within a second here; how the delays grow is tested elsewhere.
+# Collectors come back within seconds here, so what is a minute in life is four of them; how the delays grow is tested
+# elsewhere.
 transport.LONGEST_DELAY_SECONDS = 0.2
+http.HttpTransport.__init__.__kwdefaults__.update(connect_timeout_seconds=0.2, read_timeout_seconds=2.0)
 
 
 def main() -> int:

@@ -248,6 +248,85 @@ def test_a_forked_child_is_silent(collector):
     assert sum(batch.end is not None for batch in collector.batches) == 1
 
 
+def test_a_spawned_child_that_is_given_the_monitor_is_silent(collector, tmp_path):
+    """A data loader's worker, started afresh, unpickles a monitor that does nothing; the parent's goes on."""
+    script = tmp_path / "spawning.py"
+    script.write_text("""
+import copy, multiprocessing, trainer_hooks
+
+def work(monitor):
+    monitor.log_step(2, {"who": 1.0})
+    monitor.close()
+
+if __name__ == "__main__":
+    monitor = trainer_hooks.connect()
+    monitor.log_step(1, {"who": 0.0})
+    child = multiprocessing.get_context("spawn").Process(target=work, args=(monitor,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert copy.deepcopy(monitor) is monitor
+    monitor.log_step(2, {"who": 0.0})
+""")
+    environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
+    subprocess.run([sys.executable, str(script)], env=environ, timeout=60, check=True)
+    assert [(record.step, record.scalars["who"]) for record in collector.records] == [(1, 0.0), (2, 0.0)]
+    assert sum(batch.end is not None for batch in collector.batches) == 1
+
+
+def test_what_is_logged_while_the_interpreter_goes_down_raises_nothing(collector):
+    """After our own exit handler others still log, and so do threads and finalisers: no word on stderr but our own."""
+    script = """
+        import atexit, threading, time
+
+        class Late:
+            def __del__(self):
+                m.log_step(9, {"x": 1.0})
+                m.close()
+
+        def tick():
+            while True:
+                m.log_step(8, {"x": 1.0})
+                time.sleep(0.001)
+
+        atexit.register(lambda: m.log_step(7, {"x": 1.0}))
+        m = trainer_hooks.connect()
+        late = Late()
+        for s in range(5): m.log_step(s, {"x": 1.0})
+        m.flush()
+        threading.Thread(target=tick, daemon=True).start()
+        """
+    done = run_script(collector, script, check=True)
+    assert [record.step for record in collector.records][:5] == list(range(5))
+    assert collector.batches[-1].end == "finished"
+    assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr
+
+
+def test_a_sigterm_that_the_script_turns_into_an_exit_delivers_everything(collector):
+    """The common handler, `sys.exit`: nothing of ours is in its way, and the exit handler sends what is left."""
+    script = """
+        import signal
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        m = trainer_hooks.connect()
+        for s in range(50): m.log_step(s, {"x": 1.0})
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+        """
+    assert run_script(collector, script, check=False).returncode == 143
+    assert [record.step for record in collector.records] == list(range(50))
+
+
+def test_steps_go_out_in_batches(collector, connect):
+    """A thousand steps that come at once are a handful of requests."""
+    monitor = connect()
+    for step in range(1000):
+        monitor.log_step(step, {"x": 1.0})
+    assert monitor.flush()
+    assert len(collector.records) == 1000
+    assert len(collector.batches) < 100
+
+
 def test_a_killed_trainer_leaves_what_it_sent(collector):
     """After kill -9, what the collector has answered for is there, and nothing says that the run has ended."""
     script = """

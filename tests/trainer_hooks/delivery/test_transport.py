@@ -3,6 +3,7 @@ import contextlib
 import pytest
 
 from trainer_hooks.delivery import BackingOff, RefusedError, UnavailableError
+from trainer_hooks.delivery.http import HttpTransport
 from trainer_hooks.wire import Receipt
 
 
@@ -75,6 +76,15 @@ def test_the_collector_can_ask_for_longer():
     tried(transport, clock, 0)
     assert not tried(transport, clock, 6.9)
     assert tried(transport, clock, 0.1)
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), (None, 0.0), ("soon", 0.0)])
+def test_the_wish_of_a_busy_collector_is_read_from_its_answer(collector, header, seconds):
+    """503 with Retry-After over real HTTP; what is no number of seconds is no wish."""
+    collector.answers = [(503, b"", {"Retry-After": header} if header else {})]
+    with pytest.raises(UnavailableError) as raised:
+        HttpTransport(collector.url).send(b"")
+    assert raised.value.retry_after_seconds == seconds
 
 
 def test_success_ends_the_backing_off():

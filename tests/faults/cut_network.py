@@ -1,0 +1,55 @@
+"""A trainer and a collector alone in a network namespace, whose only wire is cut for a while. Arguments: a folder.
+
+The trainer's time-outs are a fifteenth of what they are (`tests.faults.trainer`), and so is the minute of the cut.
+"""
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.faults.collector import start
+from tests.faults.trainer_process import Trainer
+from tests.live import eventually
+
+CUT_SECONDS = 60 / 15
+PORT = 8600  # nobody else is here
+STEPS = 100
+
+
+def wire(state: str) -> None:
+    """Mend or cut it."""
+    subprocess.run(["ip", "link", "set", "lo", state], check=True)
+
+
+def main(folder: Path) -> None:
+    """Log a hundred steps before, during and after the cut."""
+
+    def stored() -> list[int]:
+        with contextlib.closing(sqlite3.connect(folder / "rlvitals.db")) as database:
+            return [step for (step,) in database.execute("select step from records order by seq")]
+
+    wire("up")
+    with start(folder / "rlvitals.db", PORT) as collector:
+        trainer = Trainer(f"http://127.0.0.1:{PORT}", folder / "spool", first=0, prefix=())
+        trainer.grant(STEPS)
+        eventually(lambda: len(stored()) == STEPS)
+        wire("down")
+        trainer.grant(STEPS)
+        trainer.logged(2 * STEPS)  # it goes on meanwhile
+        time.sleep(CUT_SECONDS)
+        assert len(stored()) == STEPS
+        wire("up")
+        trainer.grant(STEPS)
+        assert trainer.end() == 0
+        assert stored() == list(range(3 * STEPS))
+        collector.kill()
+    assert not list((folder / "spool").rglob("*.msgpack"))
+
+
+if __name__ == "__main__":
+    os.environ.pop("http_proxy", None)
+    main(Path(sys.argv[1]))
