@@ -26,6 +26,8 @@ UID, GROUP, DEAD, CALLS, VALID = range(5)
 REWARD, CORRECT = range(2)
 # The losses whose clipping is the one of PPO: other ones use ε for something else.
 CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
+# As the chat templates of Qwen, GLM and others, of Mistral, and of Llama have them.
+CALL_OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
 RATIO_NAMES = ("ratio/clip_frac", "ratio/clip_low_frac", "ratio/clip_high_frac")
 
 
@@ -235,10 +237,20 @@ class TokenCapture(StepCapture):
         ids = torch.stack([uid, group, dead.long(), *calls.T], dim=1)
         self._rewards = (rewards[first : first + len(completions)], ids)
 
+    def _note_printed_rewards(self, responses: int) -> None:
+        """Take the rewards of all ranks from what TRL keeps to print, where no method gives them (to 0.18)."""
+        kept = getattr(self._trainer, "_textual_logs", {}).get("rewards", {})
+        everywhere = responses * self._trainer.accelerator.num_processes
+        columns = [list(kept.get(name, ()))[-everywhere:] for name in self._trainer.reward_func_names]
+        if all(len(column) == everywhere for column in columns):
+            self._note_rewards(torch.tensor(columns).T, [None] * responses)
+
     def _label(self, batch: dict[str, Any], scores: list[Tensor]) -> None:
         """Let each response carry its reward, its group and its name through TRL's shuffling and splitting."""
         self._generated_at = self._trainer.state.global_step
         self._trained.clear()
+        if self._rewards is None:
+            self._note_printed_rewards(len(batch["completion_mask"]))
         if self._rewards is not None:
             batch[REWARDS], batch[IDS] = self._rewards
         if "old_logps" in batch and "old_per_token_logps" not in batch:
@@ -321,8 +333,14 @@ def _tool_calls(completion: Any) -> tuple[int, int]:
     """Count the calls that a response made, and those that were answered without an error."""
     if not isinstance(completion, list):
         return 0, 0
-    calls = sum(len(message.get("tool_calls") or ()) for message in completion)
+    calls = sum(len(message.get("tool_calls") or ()) or _is_malformed_call(message) for message in completion)
     answers = [str(message.get("content")) for message in completion if message.get("role") == "tool"]
     # TRL answers a failed call with str({"error": ...}).
     valid = sum(not answer.startswith("{'error':") for answer in answers)
     return calls, min(calls, valid)
+
+
+def _is_malformed_call(message: Mapping[str, Any]) -> bool:
+    """Say whether a call was begun that TRL could not read: it leaves that in the text, and out of its statistics."""
+    said = str(message.get("content"))
+    return message.get("role") == "assistant" and any(opening in said for opening in CALL_OPENINGS)

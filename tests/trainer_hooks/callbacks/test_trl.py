@@ -12,21 +12,31 @@ import tiny_trl
 import torch
 import trl
 from packaging.version import Version
-from trl import GRPOTrainer, RLOOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
 import trainer_hooks
 from trainer_hooks.callbacks.trl import VitalsCallback
 
 RLOO_IS_ONLINE = "reward_funcs" in inspect.signature(RLOOTrainer).parameters  # TRL 0.22
 needs_rloo = pytest.mark.skipif(not RLOO_IS_ONLINE, reason="this TRL's RLOOTrainer is of another kind")
+# What older versions lack: steps_per_generation (to 0.17), sequence ratios (to 0.19), entropies (to 0.19).
+OPTIONS = inspect.signature(GRPOConfig).parameters
+HAS_ENTROPIES = hasattr(GRPOTrainer, "_get_per_token_logps_and_entropies")
+needs_minibatches = pytest.mark.skipif("steps_per_generation" not in OPTIONS, reason="this TRL has one minibatch")
+needs_sequence_ratios = pytest.mark.skipif("importance_sampling_level" not in OPTIONS, reason="this TRL has no GSPO")
+needs_entropies = pytest.mark.skipif(not HAS_ENTROPIES, reason="this TRL computes no entropies")
 SEVERAL_PASSES = {"num_iterations": 2}
 SEVERAL_MINIBATCHES = {"steps_per_generation": 4}
 CONFIGURATIONS = {
     "default": {},
     "two passes": SEVERAL_PASSES,
-    "two minibatches": SEVERAL_MINIBATCHES,
-    "two of each, reference": SEVERAL_PASSES | SEVERAL_MINIBATCHES | {"beta": 0.1},
-    "sequence ratios": {"importance_sampling_level": "sequence", **SEVERAL_PASSES},
+    "two minibatches": pytest.param(SEVERAL_MINIBATCHES, marks=needs_minibatches),
+    "two of each, reference": pytest.param(
+        SEVERAL_PASSES | SEVERAL_MINIBATCHES | {"beta": 0.1}, marks=needs_minibatches
+    ),
+    "sequence ratios": pytest.param(
+        {"importance_sampling_level": "sequence", **SEVERAL_PASSES}, marks=needs_sequence_ratios
+    ),
     "leave one out": pytest.param({"kind": RLOOTrainer, **SEVERAL_PASSES}, marks=needs_rloo),
 }
 
@@ -106,10 +116,12 @@ def test_signals_are_what_trl_measured(run, steps):
     assert list(signals) == [1, 2, 3, 4]
     for step, logged in zip((1, 2, 3, 4), trainer.state.log_history, strict=False):
         for theirs, ours in names.items():
+            rounding = 6e-5 if theirs == "loss" else 1e-6  # transformers 4 logs four digits of it
             if theirs in logged and ours in signals[step]:
-                assert signals[step][ours] == pytest.approx(logged[theirs], rel=1e-4, abs=1e-6), (step, ours)
+                assert signals[step][ours] == pytest.approx(logged[theirs], rel=1e-4, abs=rounding), (step, ours)
     assert signals[2]["ratio/clip_frac"] > 0
-    assert {"likelihood/correct", "entropy/mean", "grad/norm", "reward/mean", "text/repetition"} <= signals[1].keys()
+    assert {"likelihood/correct", "grad/norm", "reward/mean", "text/repetition"} <= signals[1].keys()
+    assert ("entropy/mean" in signals[1]) == HAS_ENTROPIES
 
 
 def test_each_step_has_its_own_numbers_whatever_the_logging_window(run, steps):
@@ -128,6 +140,7 @@ def test_on_policy_ratios_are_not_reported(run, steps):
         assert not [name for name in signals if name.startswith(("ratio/", "displacement/", "lld/"))]
 
 
+@needs_minibatches
 def test_a_second_pass_is_told_from_a_second_minibatch(run, steps):
     """New minus old is `self` where a response was trained on before, `cross` where only others were."""
     run(**SEVERAL_PASSES, **SEVERAL_MINIBATCHES, max_steps=8)
@@ -156,10 +169,13 @@ def test_old_log_probabilities_are_those_of_the_first_pass(kind, rollouts):
     assert not np.allclose(second["logprobs"][mask], first["logprobs"][mask], atol=1e-5)
 
 
-def test_rewards_and_groups_stay_with_their_responses(rollouts):
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param(SEVERAL_MINIBATCHES, marks=needs_minibatches)], ids=["one", "two minibatches"]
+)
+def test_rewards_and_groups_stay_with_their_responses(options, rollouts):
     """After TRL's shuffling each response still has the reward that its own tokens earn."""
     words = np.array(tiny_trl.WORDS)
-    for arrays in rollouts(per_device_train_batch_size=8, **SEVERAL_MINIBATCHES):
+    for arrays in rollouts(per_device_train_batch_size=8, **options):
         kept = [words[row[mask > 0].astype(int)] for row, mask in zip(arrays["token_ids"], arrays["mask"], strict=True)]
         texts = [" ".join(word for word in row if word not in ("<pad>", "<eos>")) for row in kept]
         assert arrays["rewards"] == pytest.approx(tiny_trl.share_of_vowels(texts), abs=1e-6)
@@ -218,6 +234,7 @@ def test_responses_without_a_reward_are_left_out(run, steps):
     assert signals["reward/correct_frac"] == 1
 
 
+@needs_entropies
 def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
     """What the probe finds after step 1 is what the loss of the second pass computes before step 2."""
     recording = Recording()
@@ -232,6 +249,7 @@ def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
     assert recording.scalars[0]["displacement/self"] == pytest.approx(own, abs=1e-6)
 
 
+@needs_entropies
 def test_the_probe_changes_no_weight(tmp_path, connect, collector):
     """Final weights are the same to the last bit, and the run is known as level L4."""
     monitor = connect()
@@ -293,9 +311,9 @@ def test_where_tokens_are_out_of_sight_the_metrics_go_on(run, steps, collector):
 
 
 def test_the_capability_level_is_that_of_what_was_caught(run, collector):
-    """Tokens of the loss with their entropies are level L3."""
+    """Tokens of the loss with their entropies are level L3; on-policy and without them L2."""
     run()
-    assert collector.batches[-1].capability == "L3"
+    assert collector.batches[-1].capability == ("L3" if HAS_ENTROPIES else "L2")
 
 
 def test_evaluation_is_not_training(run, steps):
