@@ -16,6 +16,8 @@ from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
 import trainer_hooks
 from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.signals import fetch
+from trainer_hooks.signals.paired import paired as signals_of
 
 RLOO_IS_ONLINE = "reward_funcs" in inspect.signature(RLOOTrainer).parameters  # TRL 0.22
 needs_rloo = pytest.mark.skipif(not RLOO_IS_ONLINE, reason="this TRL's RLOOTrainer is of another kind")
@@ -74,12 +76,17 @@ class Recording(trainer_hooks.Monitor):
     """A monitor that is never started and keeps the token arrays it is given."""
 
     def __init__(self):
-        self.rollouts, self.scalars = [], []
+        self.rollouts, self.paired = [], []
 
-    def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, **_):  # noqa: ARG002 - Monitor's signature
+    def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, paired=(), **_):  # noqa: ARG002 - Monitor's
         """Keep a step's rollouts."""
         self.rollouts.append(rollouts)
-        self.scalars.append(scalars)
+        self.paired.append({name: part.finish(*part.numbers) for scores in paired for name, part in _fetched(scores)})
+
+
+def _fetched(scores):
+    found = signals_of(scores)
+    return zip(found, fetch(scores.library, list(found.values())), strict=True)
 
 
 def _array(value):
@@ -245,8 +252,8 @@ def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
     is_fresh, is_correct = first["advantages"] == 0, first["correct"] > 0
     entropy = (second["entropies"] - first["entropies"])[mask & is_fresh[:, None]].mean()
     own = (second["logprobs"] - first["logprobs"])[mask & (is_correct & ~is_fresh)[:, None]].mean()
-    assert recording.scalars[0]["entropy/paired_delta"] == pytest.approx(entropy, abs=1e-6)
-    assert recording.scalars[0]["displacement/self"] == pytest.approx(own, abs=1e-6)
+    assert recording.paired[0]["entropy/paired_delta"].value() == pytest.approx(entropy, abs=1e-6)
+    assert recording.paired[0]["displacement/self"].value() == pytest.approx(own, abs=1e-6)
 
 
 @needs_entropies
@@ -262,10 +269,37 @@ def test_the_probe_changes_no_weight(tmp_path, connect, collector):
     assert collector.batches[-1].capability == "L4"
     # Only the first step has a group without variance, a fresh context.
     zero_std = [entry.get("frac_reward_zero_std") for entry in alone.state.log_history[:4]]
-    paired = ["entropy/paired_delta" in record.scalars for record in collector.records]
+    paired = ["entropy/paired_delta" in record.summaries for record in collector.records]
     assert zero_std == [0.5, 0, 0, 0]
     assert paired == [True, False, False, False]
-    assert any("displacement/self" in record.scalars for record in collector.records[1:])
+    assert any("displacement/self" in record.summaries for record in collector.records[1:])
+
+
+def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_path, connect, collector):
+    """With the trainer's own scorer, before and after; weights stay the same to the last bit."""
+    ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
+
+    def reserved(trainer):
+        def score():
+            found = trainer._get_per_token_logps_and_entropies(
+                trainer.model, ids, torch.ones_like(ids), 4, compute_entropy=True
+            )
+            return found[0], found[1]
+
+        return {"score": score, "mask": torch.ones(1, 4), "correct": torch.ones(1)}
+
+    monitor = connect()
+    watched = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, probe_every=2, reserved=reserved)])
+    watched.train()
+    assert monitor.flush()
+    alone = tiny_trl.trainer(tmp_path)
+    alone.train()
+    assert tiny_trl.weights(watched) == tiny_trl.weights(alone)
+    held_out = [record.summaries.get("displacement/cross") for record in collector.records]
+    assert [share is not None for share in held_out] == [False, True, False, True]
+    assert held_out[1].count >= 4
+    assert held_out[1].value() != 0
+    assert "entropy/paired_delta" in collector.records[1].summaries
 
 
 class Dying(GRPOTrainer):
