@@ -1,8 +1,7 @@
 """Saving and restoring: any object whose attributes are numbers, windows and other such objects.
 
 Not responsible for meaning: a detector's state is simply its attributes. Restoring fills a freshly constructed object,
-so what a constructor fixes (window lengths, which parts there are, and every attribute with a leading underscore:
-thresholds, rates, bounds) is never read from a saved state, and a newer version's rules hold for runs under way.
+so what a constructor fixes (window lengths, which parts there are) is never read from a saved state.
 """
 
 from collections import deque
@@ -17,12 +16,12 @@ class Stateful:
 
     def state(self) -> dict[str, Any]:
         """Give everything needed to go on after a restart; non-finite floats stay floats."""
-        return {name: _dump(value) for name, value in vars(self).items() if not name.startswith("_")}
+        return {name: _dump(value) for name, value in vars(self).items()}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take over a saved state; attributes that it does not name keep their values."""
         for name, value in vars(self).items():
-            if name in state and not name.startswith("_"):
+            if name in state:
                 setattr(self, name, _restore(value, state[name]))
 
     @classmethod

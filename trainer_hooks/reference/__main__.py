@@ -11,6 +11,8 @@ import trainer_hooks
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.loop import Loop
 from trainer_hooks.reference.ranks import Ranks, device_of
+from trainer_hooks.reference.search.tool import ToolError
+from trainer_hooks.reference.start import policy_and_world
 from trainer_hooks.reference.train import Trainer, TrainingError
 from trainer_hooks.reference.warm_start import warm_start
 
@@ -29,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with loop.monitor:
             loop.run()
-    except TrainingError as error:
+    except (TrainingError, ToolError, FloatingPointError) as error:
         return _fail(error, code=1)
     finally:
         ranks.leave()
@@ -47,12 +49,12 @@ def _loop(config: Config, ranks: Ranks, say: Callable[[str], None]) -> Loop:
             "warning: LLDS does nothing here: with one update a rollout batch every penalty is zero, and its gradient "
             "too; raise --minibatches or --epochs"
         )
-    if ranks.rank == 0:
+    if ranks.rank == 0 and config.model is None:
         warm_start(config, report=say)
     # The others read what the first has written.
     ranks.wait()
-    model = warm_start(config).to(device_of(config.device, ranks))
-    trainer = Trainer(config, model, ranks=ranks)
+    policy, world = policy_and_world(config, report=say)
+    trainer = Trainer(config, policy.to(device_of(config.device, ranks)), world, ranks=ranks)
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
     monitor = trainer_hooks.connect(
         config.url,

@@ -10,9 +10,9 @@ from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 from trainer_hooks.losses import group_advantages, nthr_scales
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.critic import Critic, credit
-from trainer_hooks.reference.model import token_statistics
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout
 from trainer_hooks.reference.ranks import ALONE, Ranks
+from trainer_hooks.reference.token_statistics import token_statistics
 
 __all__ = ["Minibatch", "TrainingBatch", "Values", "answer_tokens", "prepare", "select"]
 

@@ -16,6 +16,7 @@ __all__ = ["Checkpoints"]
 FREE_IN_THE_RUN = {"steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks"}
 FREE_AROUND_IT = {
     "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device",
+    "retriever", "tool_timeout",
 }  # fmt: skip
 """Settings that may differ between the run that wrote a checkpoint and the one that goes on from it."""
 
@@ -95,7 +96,8 @@ class Checkpoints:
 
 def _settings(config: Config) -> dict[str, object]:
     """Give what has to be the same; of the method, whether it has a critic, for that is part of the state."""
-    fixed = {name: value for name, value in asdict(config).items() if name not in FREE_IN_THE_RUN | FREE_AROUND_IT}
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
+    fixed = {name: value for name, value in plain.items() if name not in FREE_IN_THE_RUN | FREE_AROUND_IT}
     return fixed | {"has_critic": config.optimises.has_critic}
 
 

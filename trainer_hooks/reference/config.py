@@ -10,7 +10,10 @@ from typing import Any, Literal, Self, get_args, get_origin
 from trainer_hooks.reference.methods import METHODS, Method, MethodName
 from trainer_hooks.reference.treatment import LLDS_WEIGHT
 
-__all__ = ["PRESETS", "Config", "Verdict"]
+__all__ = ["PRESETS", "Config", "Precision", "Verdict"]
+
+Precision = Literal["float32", "bfloat16"]
+"""What the weights of a model are kept in; log-probabilities and entropies are float32 either way."""
 
 Verdict = Literal["none", "stop", "rollback", "rollback+llds"]
 """What the trainer makes of a dying run."""
@@ -65,7 +68,17 @@ class Config:
     max_action_tokens: int = _option(28, "tokens in an action; one that has not ended by then is invalid")
     thought_words: int = _option(0, "words of free-form text at the head of every thought, on average")
     retry: bool = _option(True, "a wrong answer is told and the episode goes on; the first answer counts")
-    # The model and its warm start.
+    # Your own model and data, in place of the built-in ones.
+    model: Path | None = _option(None, "folder of a Hugging Face causal language model with its tokenizer")
+    precision: Precision = _option("float32", "what the weights of --model are kept in")
+    questions: Path | None = _option(None, "question set, JSON lines with question and golden_answers or answer")
+    prompt: Path | None = _option(None, "text file that a response begins with; {question} is where the question goes")
+    corpus: Path | None = _option(None, "passages to search by BM25, JSON lines with contents")
+    retriever: str | None = _option(None, "address of a retrieval server that answers POST /retrieve as Search-R1's")
+    topk: int = _option(3, "passages a search brings")
+    max_feedback_tokens: int = _option(500, "what a search brings is cut to so many tokens")
+    tool_timeout: float = _option(60.0, "seconds within which the search tool must answer a batch of queries")
+    # The built-in model and its warm start.
     width: int = _option(64, "width of the transformer")
     layers: int = _option(2, "layers of the transformer")
     heads: int = _option(4, "attention heads")
@@ -96,6 +109,7 @@ class Config:
             ("method", METHODS),
             ("on_acceleration", get_args(Verdict)),
             ("device", get_args(Device)),
+            ("precision", get_args(Precision)),
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
@@ -121,6 +135,7 @@ class Config:
 
     def _refuse_what_does_nothing(self) -> None:
         """Refuse settings under which a part of what was asked for would silently be nothing."""
+        self._refuse_half_a_world()
         if self.lambda_ is not None and not self.optimises.is_weighed:
             weighed = ", ".join(name for name, method in METHODS.items() if method.is_weighed)
             raise ValueError(f"lambda_ must be given with a method that it weighs ({weighed}), got {self.method!r}")
@@ -129,6 +144,15 @@ class Config:
                 f"group_size must be at least 2 under {self.method}, got 1: a response alone in its group has "
                 "advantage 0 and teaches nothing; raise it, or use the method ppo"
             )
+
+    def _refuse_half_a_world(self) -> None:
+        if (self.model is None) != (self.questions is None):
+            raise ValueError(
+                "model and questions go together: the built-in model knows the built-in world's words only"
+            )
+        tools = (self.corpus is not None) + (self.retriever is not None)
+        if tools != (self.questions is not None):
+            raise ValueError("questions need exactly one search tool, corpus or retriever, and a tool needs questions")
 
     @property
     def optimises(self) -> Method:
@@ -193,13 +217,27 @@ def _add(parser: argparse.ArgumentParser, name: str, kind: Any, text: str) -> No
 
 _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature clip group_size max_actions width layers "
-    "threads rollback_lr"
+    "threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context"
 )
 _NOT_NEGATIVE = "lambda_ kl held_out max_grad_norm lr_warmup probe_every checkpoint_every max_rollbacks"
 
 PRESETS: dict[str, dict[str, Any]] = {
     # A learning rate that climbs too high, wrong responses that are longer than right ones: rises, drifts, dies.
     "demo": {"lr": 6e-4, "lr_warmup": 100, "held_out": 32, "steps": 150},
+    # What Search-R1 trains with, but for the size of the batch.
+    "search-r1": {
+        "lr": 1e-6,
+        "kl": 1e-3,
+        "group_size": 5,
+        "minibatches": 4,
+        "epochs": 1,
+        "max_actions": 4,
+        "max_action_tokens": 500,
+        "max_feedback_tokens": 500,
+        "context": 4096,
+        "retry": False,
+        "steps": 300,
+    },
     "tiny": {
         "questions_per_step": 4,
         "group_size": 4,

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from trainer_hooks.reference.batch import select
-from trainer_hooks.reference.model import token_statistics
 from trainer_hooks.reference.protocols import Policy, Rollout
 from trainer_hooks.reference.ranks import ALONE, Ranks
+from trainer_hooks.reference.token_statistics import token_statistics
 
 __all__ = ["HeldOut"]
 

@@ -10,10 +10,10 @@ from trainer_hooks.losses import value_loss
 from trainer_hooks.reference.batch import Minibatch, TrainingBatch
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.critic import Critic
-from trainer_hooks.reference.model import token_statistics
 from trainer_hooks.reference.objective import k3_divergence, policy_losses
 from trainer_hooks.reference.protocols import Policy
 from trainer_hooks.reference.ranks import Ranks
+from trainer_hooks.reference.token_statistics import token_statistics
 from trainer_hooks.reference.treatment import UNTREATED, Treatment
 
 __all__ = ["Learner"]

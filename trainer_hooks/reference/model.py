@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
 from trainer_hooks.reference.rollout import sample
 
-__all__ = ["Cache", "PolicyModel", "Shape", "token_statistics"]
+__all__ = ["Cache", "PolicyModel", "Shape"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,11 @@ class PolicyModel(Policy):
         nn.init.normal_(self.embed.weight, std=shape.width**-0.5)
         nn.init.normal_(self.position.weight, std=0.02)
 
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens that it chooses from."""
+        return self.shape.vocabulary
+
     def hidden(self, tokens: Tensor) -> Tensor:
         """Give the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``."""
         embedded = self.embed(tokens)
@@ -131,24 +136,3 @@ class PolicyModel(Policy):
         cache.previous = torch.stack((cache.previous[:, 1], embedded), dim=1)
         cache.length += 1
         return self.logits(self.norm(x[:, 0]))
-
-
-def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Give ln π(token | all before it) and the entropy of π(· | all before it), for action tokens.
-
-    Only positions in the mask are projected to the vocabulary: feedback costs no logits.
-
-    Args:
-        model: The policy.
-        tokens: Token ids, shape ``(B, T)``.
-        mask: True on action tokens, shape ``(B, T)``; never on the first token, which nothing predicts.
-
-    Returns:
-        Log-probabilities and entropies, each ``(B, T)``, nats; 0 outside the mask.
-    """
-    rows, columns = mask.nonzero(as_tuple=True)
-    log_pi = F.log_softmax(model.logits(model.hidden(tokens)[rows, columns - 1]), dim=-1)
-    chosen = log_pi.gather(1, tokens[rows, columns][:, None])[:, 0]
-    entropy = -(log_pi.exp() * log_pi).sum(dim=-1)
-    empty = log_pi.new_zeros(mask.shape)
-    return empty.index_put((rows, columns), chosen), empty.index_put((rows, columns), entropy)

@@ -13,8 +13,8 @@ from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 from trainer_hooks.losses import gwhes
 from trainer_hooks.reference.batch import TrainingBatch
 from trainer_hooks.reference.learner import Learner
-from trainer_hooks.reference.model import token_statistics
 from trainer_hooks.reference.protocols import Policy
+from trainer_hooks.reference.token_statistics import token_statistics
 
 __all__ = ["displacement_by_question", "gwhes_by_question"]
 

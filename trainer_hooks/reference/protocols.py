@@ -46,7 +46,7 @@ class Episode(Protocol):
 
     @property
     def tool_calls_valid(self) -> int:
-        """Attempts that the tool answered."""
+        """Attempts to use the tool that could be read."""
         ...
 
     @property
@@ -115,9 +115,17 @@ class Rollout:
 class Policy(nn.Module):
     """A causal language model that is trained: whatever subclasses this, the trainer takes."""
 
+    @property
+    @abstractmethod
+    def vocabulary(self) -> int:
+        """Number of tokens that it chooses from."""
+
     @abstractmethod
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Give the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``; rows are padded at the end."""
+        """Give the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``, where the weights are.
+
+        Rows are padded at the end, where no token before it can see the padding.
+        """
 
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | Non
         truncated=batch.truncated,
         trained=True,
         clip_range=clip,
-        control_ids=result.control_ids,
+        control_ids=result.control_ids or None,
         first_feedback=_counts(episode.first_feedback for episode in batch.episodes),
         vocabulary=vocabulary,
     )

@@ -12,7 +12,8 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.demonstrations import Demonstration, Flaws, demonstrate
 from trainer_hooks.reference.facts import Facts
 from trainer_hooks.reference.facts_world import vocabulary_of
-from trainer_hooks.reference.model import PolicyModel, Shape, token_statistics
+from trainer_hooks.reference.model import PolicyModel, Shape
+from trainer_hooks.reference.token_statistics import token_statistics
 
 __all__ = ["shape_of", "warm_start"]
 

@@ -8,8 +8,9 @@ import torch
 from trainer_hooks.reference.batch import answer_tokens, prepare
 from trainer_hooks.reference.episode import FactsEpisode
 from trainer_hooks.reference.facts_world import FactsWorld, vocabulary_of
-from trainer_hooks.reference.model import Cache, PolicyModel, Shape, token_statistics
+from trainer_hooks.reference.model import Cache, PolicyModel, Shape
 from trainer_hooks.reference.ranks import ALONE, Ranks
+from trainer_hooks.reference.token_statistics import token_statistics
 
 
 def rollout_of(config, model, *, seed=0, rows=24):

@@ -1,0 +1,127 @@
+"""``python -m benchmarks.sampling``: tokens a second of our sampler beside `transformers.generate`.
+
+The same tiny random Qwen2, the same prompts, the same number of new tokens, both batched with a cache of keys and
+values, at temperature 1 over the whole vocabulary, in turns in one process on one thread. As in a rollout batch of
+GRPO, eight responses share a prompt. Ours also does what a search world asks of it: it reads every token for tags, and
+keeps a mask. Time is that of the processor, which a busy machine lengthens for both. Read the ratios.
+"""
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+from transformers.utils import logging
+
+from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
+from trainer_hooks.reference.search.episode import Rules, SearchEpisode
+from trainer_hooks.reference.search.questions import TextQuestion
+
+TARGET = 3.0
+VOCABULARY, CONTEXT, GROUP = 512, 256, 8
+Sampler = Callable[[], int]
+"""Samples once, and gives the number of new tokens."""
+
+
+class Silent:
+    """A world that takes one action of a given length and says nothing to it."""
+
+    questions: Sequence[TextQuestion] = ()
+    control_ids: Sequence[int] = ()
+
+    def __init__(self, prompts: Sequence[list[int]], new_tokens: int) -> None:
+        self._prompts = prompts
+        self._rules = Rules(
+            piece=str,
+            decode=lambda tokens: " ".join(map(str, tokens)),
+            end_of_text=frozenset(),
+            watched=frozenset(range(8)),  # about as many of these words as have a tag's last character elsewhere
+            max_actions=1,
+            max_action_tokens=new_tokens,
+        )
+
+    def held_out(self, draw: random.Random, count: int) -> list[int]:
+        """Give prompts by their numbers."""
+        return [draw.randrange(len(self._prompts)) for _ in range(count)]
+
+    def episode(self, question: int) -> SearchEpisode:
+        """Begin an episode."""
+        return SearchEpisode(self._rules, TextQuestion("", ("",), ""), self._prompts[question])
+
+    def feedback(self, episodes: Sequence[SearchEpisode]) -> list[list[int]]:
+        """Say nothing."""
+        return [[] for _ in episodes]
+
+
+def samplers(width: int, layers: int, rows: int, prompt: int, new_tokens: int) -> dict[str, Sampler]:
+    """Give the two samplers over the same weights and prompts."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=VOCABULARY, hidden_size=width, intermediate_size=4 * width, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=CONTEXT, tie_word_embeddings=True,
+        eos_token_id=None, bos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
+    model = Qwen2ForCausalLM(config).eval()  # type: ignore[no-untyped-call]
+    policy = HuggingFacePolicy(model, CONTEXT)
+    prompts = torch.randint(1, VOCABULARY, (rows // GROUP, prompt)).repeat_interleave(GROUP, dim=0)
+    world = Silent(prompts.tolist(), new_tokens)
+    generator = torch.Generator().manual_seed(0)
+    plain = GenerationConfig(  # type: ignore[no-untyped-call]
+        do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=new_tokens, eos_token_id=None,
+        pad_token_id=0,
+    )  # fmt: skip
+
+    def theirs() -> int:
+        with torch.no_grad():
+            found = model.generate(prompts, attention_mask=torch.ones_like(prompts), generation_config=plain)
+        return int(found[:, prompt:].numel())
+
+    def ours() -> int:
+        rollout = policy.sample(world, [world.episode(row) for row in range(rows)], generator=generator)
+        return int(rollout.mask.sum())
+
+    return {"transformers.generate": theirs, "our sampler": ours}
+
+
+def measure(candidates: dict[str, Sampler], repeats: int) -> dict[str, list[float]]:
+    """Give tokens a second of each repeat, the candidates taking turns."""
+    rates: dict[str, list[float]] = {name: [] for name in candidates}
+    for repeat in range(repeats + 1):
+        for name, sample in candidates.items():
+            started = time.process_time()
+            tokens = sample()
+            if repeat:  # the first pays for imports and warm caches
+                rates[name].append(tokens / (time.process_time() - started))
+    return rates
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a table: median tokens a second, and the ratio to transformers.generate with its range over the repeats."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sampling", description=__doc__)
+    parser.add_argument("--groups", type=int, nargs="+", default=[2, 8], help="groups of 8 sampled at once [2 8]")
+    parser.add_argument("--width", type=int, default=64, help="width of the model [64]")
+    parser.add_argument("--layers", type=int, default=2, help="layers of the model [2]")
+    parser.add_argument("--new-tokens", type=int, default=96, help="new tokens of each response [96]")
+    parser.add_argument("--repeats", type=int, default=9, help="repeats of each [9]")
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    print(f"Qwen2 of width {given.width}, {given.layers} layers, {given.new_tokens} new tokens after 32, one thread")
+    print(f"{'':32} {'tokens/s':>10} {'ratio':>7} {'range':>14}")
+    for rows in (GROUP * groups for groups in given.groups):
+        rates = measure(samplers(given.width, given.layers, rows, 32, given.new_tokens), given.repeats)
+        base = rates["transformers.generate"]
+        for name, found in rates.items():
+            ratios = sorted(ours / theirs for ours, theirs in zip(found, base, strict=True))
+            spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+            label = f"{name}, {rows} rows"
+            print(f"{label:32} {statistics.median(found):10,.0f} {statistics.median(ratios):7.2f} {spread:>14}")
+    print(f"target: {TARGET:.0f} times transformers.generate\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

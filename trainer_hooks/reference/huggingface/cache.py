@@ -1,0 +1,70 @@
+"""Keys and values of rows that stand at different lengths, in buffers that are made once."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["RowCache"]
+
+
+class RowCache:
+    """Static buffers of keys and values; every row is written at its own next positions.
+
+    A row's padding goes to a slot behind the last position, and a query sees the positions up to its own, all of them
+    written: so nothing that was padded is ever seen.
+
+    Args:
+        context: Positions of a row.
+        device: Where the model is.
+    """
+
+    def __init__(self, context: int, device: torch.device) -> None:
+        self.context = context
+        self.device = device
+        self.longest = 0
+        self.positions = torch.empty(0)
+        self.visible: Tensor | None = None
+        # Lengths are plain numbers: asking a GPU for them would stall it once a token.
+        self._lengths: list[int] = []
+        self._buffers: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def advance(self, counts: Sequence[int], width: int) -> None:
+        """Make room for so many more tokens of each row, in a padded chunk of ``width``; the first call makes the rows.
+
+        Sets ``positions``, ``(b, width)``, and ``visible``, bool ``(b, 1, width, end)``: the cached positions that each
+        of them attends to, or None where that is all of them.
+        """
+        starts = self._lengths or [0] * len(counts)
+        self._lengths = [start + count for start, count in zip(starts, counts, strict=True)]
+        self.longest = max(self._lengths)
+        if is_aligned := width == min(counts) == 1:
+            self.positions = torch.tensor(starts, device=self.device)[:, None]
+        else:
+            padded = [
+                [*range(start, end), *[self.context] * (width - end + start)]
+                for start, end in zip(starts, self._lengths, strict=True)
+            ]
+            self.positions = torch.tensor(padded, device=self.device)
+        is_all = is_aligned and min(self._lengths) == self.longest
+        keys = torch.arange(self.longest, device=self.device)
+        self.visible = None if is_all else (keys <= self.positions[:, :, None])[:, None]
+
+    def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Put a layer's new keys and values, ``(b, heads, width, d)``, in place; give all, ``(b, heads, end, d)``."""
+        if layer not in self._buffers:
+            self._buffers[layer] = self._empty(keys), self._empty(values)
+        for buffer, new in zip(self._buffers[layer], (keys, values), strict=True):
+            buffer.scatter_(2, self.positions[:, None, :, None].expand_as(new), new)
+        all_keys, all_values = self._buffers[layer]
+        return all_keys[:, :, : self.longest], all_values[:, :, : self.longest]
+
+    def _empty(self, like: Tensor) -> Tensor:
+        batch, heads, _, size = like.shape
+        return like.new_zeros(batch, heads, self.context + 1, size)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Make these the rows: others are dropped, one that is named twice is there twice."""
+        self._lengths = [self._lengths[row] for row in rows]
+        index = torch.tensor(rows, dtype=torch.long, device=self.device)
+        self._buffers = {layer: (keys[index], values[index]) for layer, (keys, values) in self._buffers.items()}

@@ -1,0 +1,153 @@
+"""A causal language model from a local folder as a policy, checked before it is trusted."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trainer_hooks.reference.config import Precision
+from trainer_hooks.reference.huggingface.decoders import decoder_for
+from trainer_hooks.reference.huggingface.sampling import play
+from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
+
+__all__ = ["HuggingFacePolicy", "load_tokenizer"]
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+
+_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 6e-2}
+"""Most difference of logits by two ways of computing them, as a share of the largest."""
+
+
+class HuggingFacePolicy(Policy):
+    """A model's hidden states, logits and cached sampling.
+
+    Tokens come and responses go on the CPU; the weights are where they were put.
+
+    Args:
+        model: A causal language model of transformers.
+        context: Most tokens of a response, with its prompt.
+
+    Raises:
+        ValueError: If the model has fewer positions, or cannot be decoded row by row with a cache of keys and values.
+    """
+
+    def __init__(self, model: Any, context: int) -> None:
+        super().__init__()
+        positions = getattr(model.config, "max_position_embeddings", None)
+        if positions is not None and context > positions:
+            raise ValueError(f"context must not be above the model's {positions} positions, got {context}")
+        window = getattr(model.config, "sliding_window", None)
+        if window is not None and context > window:
+            raise ValueError(f"context must not be above the window of the model's attention, {window}, got {context}")
+        self.model = model
+        self.context = context
+        # In a tuple, so that the layer is not counted as a part twice.
+        self._head = (model.get_output_embeddings(),)
+        self._scale = getattr(model.config, "logit_scale", 1.0) / getattr(model.config, "logits_scaling", 1.0)
+        self._cap = getattr(model.config, "final_logit_softcapping", None)
+        _check(self)
+
+    @classmethod
+    def from_folder(cls, folder: Path, *, context: int, precision: Precision = "float32") -> "HuggingFacePolicy":
+        """Load a model from a local folder onto the CPU; nothing is downloaded.
+
+        Raises:
+            ValueError: If the folder holds no such model, or it cannot be sampled from here; the message says why.
+        """
+        try:
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=getattr(torch, precision), local_files_only=True
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise ValueError(f"{folder} must hold a causal language model in Hugging Face's form: {error}") from error
+        return cls(model.eval(), context)
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens that it chooses from."""
+        return int(self._head[0].weight.shape[0])
+
+    def hidden(self, tokens: Tensor) -> Tensor:
+        """Give the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``, where the weights are."""
+        out: Tensor = self.model.base_model(input_ids=tokens.to(self.model.device), use_cache=False).last_hidden_state
+        return out
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Map hidden states ``(..., width)`` to next-token logits ``(..., V)``."""
+        out: Tensor = self._head[0](hidden)
+        out = out if self._scale == 1.0 else out * self._scale
+        return out if self._cap is None else self._cap * torch.tanh(out / self._cap)
+
+    def sample(
+        self, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
+    ) -> Rollout:
+        """Play every episode to its end, by turns; the tool is asked in batches."""
+        decoder = decoder_for(self.model, self.context)
+        return play(self, decoder, world, episodes, context=self.context, generator=generator, temperature=temperature)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Load the tokenizer that lies beside a model.
+
+    Raises:
+        ValueError: If there is none, or it has no token that ends a text.
+    """
+    # Without these transformers makes an empty tokenizer up, which splits nothing as the model was taught.
+    if not any((folder / name).exists() for name in _TOKENIZER_FILES):
+        raise ValueError(
+            f"{folder} must hold a tokenizer beside the model ({', '.join(_TOKENIZER_FILES)}): copy it from where the "
+            "model comes from"
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{folder} must hold a tokenizer that transformers can load: {error}") from error
+    if tokenizer.eos_token_id is None:
+        raise ValueError(f"the tokenizer in {folder} must have an end-of-text token: set eos_token in its config")
+    return tokenizer
+
+
+@torch.no_grad()
+def _check(policy: HuggingFacePolicy) -> None:
+    """Hold our two ways to logits, at once and row by row with a cache, against the model's own forward."""
+    model = policy.model
+    length = min(12, policy.context)
+    vocabulary = model.get_input_embeddings().num_embeddings
+    # Two rows of any tokens, without touching a random generator.
+    tokens = (torch.arange(2 * length).view(2, length) * 7919 + 1) % vocabulary
+    own = model(input_ids=tokens.to(model.device), use_cache=False).logits
+    try:
+        at_once = policy.logits(policy.hidden(tokens))
+        by_row = _decoded(policy, tokens)
+    except Exception as error:
+        raise ValueError(
+            f"{type(model).__name__} cannot be decoded row by row with a cache of keys and values: {error}"
+        ) from error
+    most = _TOLERANCE.get(model.dtype, 1e-3) * own.abs().max().clamp(min=1e-6)
+    for name, found, wanted in (("output layer", at_once, own), ("cached decoding", by_row, own[:, -1])):
+        off = (found.float() - wanted.float()).abs().max()
+        if not off <= most:
+            raise ValueError(
+                f"the {name} of {type(model).__name__} must give the logits of its forward, got {off:.2g} off (most "
+                f"{most:.2g}): this architecture is not supported"
+            )
+
+
+def _decoded(policy: HuggingFacePolicy, tokens: Tensor) -> Tensor:
+    """Give the last logits of each of two rows, fed in ragged pieces."""
+    model = policy.model
+    decoder = decoder_for(model, policy.context)
+    last = torch.zeros(0)
+    half = tokens.shape[1] // 2
+    pieces = [(0, half, 0, 1), (half, half, 1, 1 + half), (half, tokens.shape[1], 1 + half, tokens.shape[1])]
+    for first, first_end, second, second_end in pieces:
+        counts = [first_end - first, second_end - second]
+        chunk = torch.zeros(2, max(counts), dtype=torch.long)
+        chunk[0, : counts[0]] = tokens[0, first:first_end]
+        chunk[1, : counts[1]] = tokens[1, second:second_end]
+        hidden = decoder.feed(chunk.to(model.device), counts)
+        last = hidden[torch.arange(2), torch.tensor(counts) - 1]
+    return policy.logits(last)

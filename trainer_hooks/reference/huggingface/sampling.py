@@ -1,0 +1,186 @@
+"""Sampling by turns: all rows speak until enough of them wait for the tool, whose answers come in one go.
+
+Prompts and feedback are fed as whole chunks, every row at its own length; only speech is decoded a token at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trainer_hooks.reference.huggingface.decoders import Decoder
+from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
+
+__all__ = ["draw", "play"]
+
+_SPEAKING = 0.5
+"""The tool is asked once so few of the rows still speak: one request serves many, and few stand idle for long."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """One response: what it holds, and what the model has not read of it yet."""
+
+    episode: Episode
+    room: int
+    tokens: list[int]
+    unread: list[int]
+    heard: list[slice]
+    """Where the prompt and feedback stand."""
+    is_speaking: bool = True
+    is_waiting: bool = False
+
+    def say(self, token: int) -> bool:
+        """Take a sampled token; give whether the row stops to speak with it."""
+        self.tokens.append(token)
+        self.unread = [token]
+        self.room -= 1
+        self.is_waiting = self.episode.step(token)
+        self.is_speaking = self.room > 0 and not self.is_waiting
+        return not self.is_speaking
+
+    def hear(self, feedback: Sequence[int]) -> None:
+        """Take the feedback to an action, as far as there is room."""
+        taken = feedback[: self.room]
+        self.heard.append(slice(len(self.tokens), len(self.tokens) + len(taken)))
+        self.tokens += taken
+        self.unread += taken
+        self.room -= len(taken)
+        self.is_waiting, self.is_speaking = False, not self.episode.is_over and self.room > 0
+
+    def read(self) -> list[int]:
+        """Give what the model should read now: nothing while the tool is waited for."""
+        if self.is_waiting:
+            return []
+        unread, self.unread = self.unread, []
+        return unread
+
+
+def play(
+    policy: Policy,
+    decoder: Decoder,
+    world: World,
+    episodes: Sequence[Episode],
+    *,
+    context: int,
+    generator: torch.Generator,
+    temperature: float,
+) -> Rollout:
+    """Play every episode to its end, or to ``context`` tokens.
+
+    Args:
+        policy: Maps the decoder's hidden states to logits.
+        decoder: Fresh.
+        world: Answers the actions.
+        episodes: One a row; played in place.
+        context: Most tokens of a response, with its prompt.
+        generator: The only source of randomness.
+        temperature: Above 0.
+
+    Returns:
+        The responses, cut to the longest, on the CPU.
+
+    Raises:
+        FloatingPointError: If the model's probabilities are not finite.
+    """
+    rows = [_row(episode, context) for episode in episodes]
+    with torch.inference_mode():
+        alive = list(rows)
+        hidden = _read_prompts(decoder, rows)
+        while alive:
+            drawn = draw(policy.logits(hidden), generator, temperature)
+            stopped = [row.say(token) for row, token in zip(alive, drawn, strict=True) if row.is_speaking]
+            if any(stopped):
+                alive = _settle(decoder, world, alive)
+            if alive:
+                hidden = _read(decoder, [row.read() for row in alive])
+    return _rollout(rows)
+
+
+def _settle(decoder: Decoder, world: World, alive: list[_Row]) -> list[_Row]:
+    """Ask the tool if enough rows wait for it, drop the rows that are done if they are many, and give the rest."""
+    if sum(row.is_speaking for row in alive) <= _SPEAKING * len(alive):
+        waiting = [row for row in alive if row.is_waiting]
+        feedback = world.feedback([row.episode for row in waiting]) if waiting else []
+        for row, heard in zip(waiting, feedback, strict=True):
+            row.hear(heard)
+    kept = [index for index, row in enumerate(alive) if row.is_speaking or row.is_waiting]
+    # Dropping rows copies the cache, so it waits until a quarter of them is done.
+    if len(kept) > 0.75 * len(alive):
+        return alive
+    decoder.cache.keep(kept)
+    return [alive[index] for index in kept]
+
+
+def draw(logits: Tensor, generator: torch.Generator, temperature: float) -> list[int]:
+    """Draw a token from each row of logits, ``(b, V)``, by the inverse of the distribution function.
+
+    Raises:
+        FloatingPointError: If probabilities are not finite.
+    """
+    below = torch.softmax(logits.float() / temperature, dim=-1).cumsum(dim=-1, dtype=torch.float64)
+    uniform = torch.rand(len(logits), 1, generator=generator, device=generator.device, dtype=torch.float64)
+    drawn: list[int] = torch.searchsorted(below, uniform.to(below.device) * below[:, -1:], right=True)[:, 0].tolist()
+    last = logits.shape[1] - 1
+    if max(drawn) <= last:
+        return drawn
+    # Past the end: rounding, once in 2⁵³ draws, or numbers that are none.
+    if not below[:, -1].isfinite().all():
+        raise FloatingPointError(
+            "the model's next-token probabilities must be finite, got NaN; its weights are damaged: go back to a "
+            "checkpoint, or load it in float32"
+        )
+    return [min(token, last) for token in drawn]
+
+
+def _row(episode: Episode, context: int) -> _Row:
+    prompt = list(episode.prompt)
+    if not 0 < len(prompt) < context:
+        raise ValueError(
+            f"a prompt must have at least 1 token and leave room to answer in {context}, got {len(prompt)} tokens; "
+            "raise --context or leave the question out"
+        )
+    return _Row(episode, context - len(prompt), list(prompt), list(prompt), [slice(len(prompt))])
+
+
+def _read_prompts(decoder: Decoder, rows: list[_Row]) -> Tensor:
+    """Let the model read each different prompt once, however many responses begin with it."""
+    numbers: dict[tuple[int, ...], int] = {}
+    of_row = [numbers.setdefault(tuple(row.unread), len(numbers)) for row in rows]
+    hidden = _read(decoder, [list(prompt) for prompt in numbers])
+    decoder.cache.keep(of_row)
+    for row in rows:
+        row.unread = []
+    return hidden[torch.tensor(of_row, device=hidden.device)]
+
+
+def _read(decoder: Decoder, unread: list[list[int]]) -> Tensor:
+    """Let the model read what is new of each row; give the hidden state after the last token of each, ``(b, d)``."""
+    counts = [len(tokens) for tokens in unread]
+    width = max(counts, default=0)
+    padded = torch.tensor([[*tokens, *[0] * (width - len(tokens))] for tokens in unread])
+    device = decoder.cache.device
+    hidden = decoder.feed(padded.to(device), counts)
+    if width == 1:
+        return hidden[:, 0]
+    last = torch.tensor([max(count - 1, 0) for count in counts], device=device)
+    return hidden[torch.arange(len(counts), device=device), last]
+
+
+def _rollout(rows: list[_Row]) -> Rollout:
+    used = max(len(row.tokens) for row in rows)
+    tokens = torch.zeros(len(rows), used, dtype=torch.long)
+    mask = torch.zeros(len(rows), used, dtype=torch.bool)
+    for number, row in enumerate(rows):
+        tokens[number, : len(row.tokens)] = torch.tensor(row.tokens)
+        mask[number, : len(row.tokens)] = True
+        for heard in row.heard:
+            mask[number, heard] = False
+    return Rollout(
+        tokens=tokens,
+        mask=mask,
+        rewards=torch.tensor([row.episode.reward for row in rows]),
+        truncated=torch.tensor([not row.episode.is_over for row in rows]),
+        episodes=[row.episode for row in rows],
+    )

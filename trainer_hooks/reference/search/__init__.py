@@ -1,0 +1,1 @@
+"""Questions in plain text, answered with a search tool, in the protocol of Search-R1."""
