@@ -3,13 +3,25 @@
 import sys
 from collections.abc import Callable
 
-from benchmarks import cold_import, dashboard, detection, ingest, log_step, model_monitors, sampling, series, spool
+from benchmarks import (
+    cold_import,
+    dashboard,
+    detection,
+    ingest,
+    log_step,
+    model_monitors,
+    probe,
+    sampling,
+    series,
+    spool,
+)
 
 BENCHMARKS: dict[str, Callable[[], int]] = {
     "cold_import": cold_import.main,
     "log_step": log_step.main,
     "spool": spool.main,
     "model_monitors": model_monitors.main,
+    "probe": probe.main,
     "sampling": lambda: sampling.main([]),
     "ingest": lambda: ingest.main([]),
     "series": lambda: series.main([]),

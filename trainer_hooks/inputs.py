@@ -4,22 +4,39 @@ Runs in the training thread, so it does as little as it can; what is wrong with 
 """
 
 import random
-from collections.abc import Mapping
-from typing import Any, SupportsFloat
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, SupportsFloat
 
-from trainer_hooks.arrays import Array, Pending, library_of
+from trainer_hooks.arrays import HOST, Array, ArrayLibrary, Pending, library_of
 from trainer_hooks.arrays.copies import Copies, CopyPool
 from trainer_hooks.candidates import Candidates, candidates
 from trainer_hooks.delivery import Tally
 from trainer_hooks.errors import RolloutsError
+from trainer_hooks.paired import Paired
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals import Fetched, fetch
+from trainer_hooks.signals import Reduced, fetch, reduce
 from trainer_hooks.signals.action_tokens import ActionTokens
+from trainer_hooks.signals.paired import paired as changes_of
+from trainer_hooks.signals.reductions import PendingSummary
 
-__all__ = ["FLOATS", "Inputs", "Tokens"]
+__all__ = ["FLOATS", "Inputs", "Taken"]
 
 FLOATS = {float}
-Tokens = Rollouts | Copies | Fetched
+Tokens = Rollouts | Copies | Reduced
+
+
+class Taken(NamedTuple):
+    """A step that waits for its packing.
+
+    Attributes:
+        numbers: By name.
+        tokens: Rollouts, as they came or reduced.
+        changes: What the update did, summaries by name.
+    """
+
+    numbers: dict[str, float]
+    tokens: Tokens | None
+    changes: Sequence[tuple[str, PendingSummary]] = ()
 
 
 class Inputs:
@@ -38,44 +55,54 @@ class Inputs:
         self._pool = CopyPool()
 
     def taken(
-        self, scalars: dict[str, SupportsFloat], rollouts: Rollouts | Mapping[str, Any] | None
-    ) -> tuple[dict[str, float], Tokens | None]:
-        """Give numbers and tokens; what is on a device comes here with one copy, token arrays reduced before.
+        self,
+        scalars: dict[str, SupportsFloat],
+        rollouts: Rollouts | Mapping[str, Any] | None = None,
+        paired: Sequence[Paired] = (),
+    ) -> Taken:
+        """Take a step; what is on a device comes here with one copy, and is reduced before.
 
         Args:
             scalars: Numbers, or tensors of one element; a copy that may be kept.
             rollouts: The step's, or the arguments for them.
+            paired: Scores before and after the update.
         """
         numbers, waiting = self._numbers(scalars)
-        tokens: Tokens | None = None
-        on_device: Rollouts | None = None
+        tokens = self._tokens(rollouts)
+        reduced = tokens if isinstance(tokens, Reduced) else None
+        if not (waiting or reduced or paired):
+            return Taken(numbers, tokens)
         try:
-            if rollouts is not None and not isinstance(rollouts, Rollouts):
+            changes = [change for scores in paired for change in changes_of(scores).items()]
+            alone = [Pending((value,), float) for value in waiting.values()]
+            parts = [*alone, *(part for _, part in changes), *(reduced.parts if reduced else ())]
+            here = iter(fetch(_device([reduced, *paired], waiting), parts))
+            numbers |= {name: float(next(here).numbers[0][0]) for name in waiting}
+            changes = [(name, next(here)) for name, _ in changes]
+            return Taken(numbers, reduced.with_parts(list(here)) if reduced else tokens, changes)
+        except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
+            self._tally.swallow(error)
+        found = self.taken({**waiting}).numbers if waiting and (reduced or paired) else {}
+        return Taken(numbers | found, None if reduced else tokens)
+
+    def _tokens(self, rollouts: Rollouts | Mapping[str, Any] | None) -> Tokens | None:
+        """Copy what is in memory, and reduce what is on a device."""
+        if rollouts is None:
+            return None
+        try:
+            if not isinstance(rollouts, Rollouts):
                 library = rollouts.get("library") or library_of(rollouts.get("logprobs"))
                 if library.is_host:
-                    tokens = self._pool.copied(rollouts)
-                else:
-                    on_device = Rollouts(**rollouts)
-            elif rollouts is not None and rollouts.library.is_host:
-                tokens = rollouts
-            else:
-                on_device = rollouts
+                    return self._pool.copied(rollouts)
+                rollouts = Rollouts(**rollouts)
+            if rollouts.library.is_host:
+                return rollouts
+            return reduce(rollouts, *([self._candidates] if self._responses else []))
         except (RolloutsError, TypeError) as error:
             self._tally.count("rollouts", f"rollouts were left out: {error}")
-        if on_device is not None or waiting:
-            fetched, found = self._fetched(on_device, waiting)
-            return numbers | found, fetched or tokens
-        return numbers, tokens
-
-    def _fetched(
-        self, rollouts: Rollouts | None, waiting: Mapping[str, Array]
-    ) -> tuple[Fetched | None, dict[str, float]]:
-        if rollouts is not None:
-            try:
-                return fetch(rollouts.library, rollouts, waiting, self._candidates if self._responses else None)
-            except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
-                self._tally.swallow(error)
-        return fetch(library_of(next(iter(waiting.values()), None)), None, waiting)
+        except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
+            self._tally.swallow(error)
+        return None
 
     def _candidates(self, tokens: ActionTokens) -> Pending[Candidates]:
         rows = len(tokens.lengths)
@@ -98,3 +125,9 @@ class Inputs:
             except Exception as error:  # noqa: BLE001 - what is no number may raise anything
                 self._tally.count("scalars", f"scalar {name!r} must be a number: {error}")
         return numbers, waiting
+
+
+def _device(arrays: Iterable[Reduced | Paired | None], waiting: Mapping[str, Array]) -> ArrayLibrary:
+    """Give the device that holds any of them, or the host."""
+    libraries = [*(held.library for held in arrays if held is not None), *map(library_of, waiting.values())]
+    return next((library for library in libraries if not library.is_host), HOST)

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
 from trainer_hooks.delivery import BackingOff, Courier, Outbox, Spool, Tally, Transport
-from trainer_hooks.inputs import FLOATS, Inputs, Tokens
+from trainer_hooks.inputs import FLOATS, Inputs, Taken
+from trainer_hooks.paired import Paired
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.shipper import SCALAR_BYTES, Measurement, RecordShipper
@@ -99,6 +100,7 @@ class Monitor:
         *,
         data_version: str | None = None,
         policy_version: int | None = None,
+        paired: Sequence[Paired] = (),
         actions: Sequence[ActionReport] = (),
     ) -> None:
         """Hand over what was measured at one optimiser step; copies, returns at once and never raises.
@@ -117,6 +119,7 @@ class Monitor:
             grad_norm: Gradient norm before clipping; short for ``scalars["grad/norm"]``.
             data_version: What the data are, changed with the curriculum.
             policy_version: Updates applied to the policy that produced these numbers.
+            paired: Tokens scored before and after the step's update (`trainer_hooks.probe`).
             actions: What was done about alerts after this step; the adapters fill it in.
         """
         if self._is_silent:
@@ -124,18 +127,18 @@ class Monitor:
         started = time.perf_counter()
         try:
             numbers: dict[str, Any] = {**scalars} if scalars else {}
-            tokens: Tokens | None = None
             if grad_norm is not None:
                 numbers["grad/norm"] = grad_norm
             # Mostly these are floats alone, and then every call that is not made counts.
-            if rollouts is not None or not set(map(type, numbers.values())) <= FLOATS:
-                numbers, tokens = self._inputs.taken(numbers, rollouts)
+            if rollouts is None and not paired and set(map(type, numbers.values())) <= FLOATS:
+                taken = Taken(numbers, None)
+            else:
+                taken = self._inputs.taken(numbers, rollouts, paired)
             measurement = Measurement(
                 step=int(step),
                 time=self._clock(),
-                scalars=numbers,
-                tokens=tokens,
-                nbytes=SCALAR_BYTES * len(numbers) + (tokens.nbytes if tokens else 0),
+                taken=taken,
+                nbytes=SCALAR_BYTES * len(taken.numbers) + (taken.tokens.nbytes if taken.tokens else 0),
                 policy_version=policy_version,
                 data_version=data_version,
                 blocking_seconds=self._blocking_seconds,
@@ -222,6 +225,7 @@ class NullMonitor(Monitor):
         *,
         data_version: str | None = None,
         policy_version: int | None = None,
+        paired: Sequence[Paired] = (),
         actions: Sequence[ActionReport] = (),
     ) -> None:
         """Forget the step."""

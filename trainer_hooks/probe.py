@@ -1,87 +1,85 @@
 """Paired re-scoring: the same tokens under the weights before and after an update. Knows torch and no framework.
 
-The scores before the update are the ones that the loss computed anyway; the call that gave them is made once more, with
-the same arguments, after the update. That costs one forward pass of one microbatch at every n-th step.
+It costs one forward pass of the responses after the update, and one before it where their scores are not there anyway,
+at every n-th step.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-__all__ = ["PairedProbe", "paired_signals"]
+from trainer_hooks.paired import Paired
 
-Scorer = Callable[..., tuple[Tensor, Tensor | None]]
+__all__ = ["PairedProbe", "Scorer"]
+
+Scorer: TypeAlias = Callable[[], tuple[Tensor, Tensor | None]]
+
+
+class Noted(NamedTuple):
+    """Responses that wait for the update."""
+
+    score: Scorer
+    before: tuple[Tensor, Tensor | None]
+    mask: Tensor
+    correct: Tensor
+    fresh: Tensor | None
 
 
 class PairedProbe:
-    """Remembers one scoring call of a step and repeats it after the update.
+    """Remembers responses of a step, and scores them again after the update.
 
-    Every rank repeats its call at the same steps whatever it finds in it, because under sharding a forward pass is
-    collective. Random generators are left where they were.
+    Give it responses that the update is not about: of groups whose rewards are all equal, or held out from it by you.
+    Those that it is about may be among them, and are told apart by ``fresh``.
+
+    Under sharding a forward pass is collective, so every rank has to note as often at the same steps, whatever it
+    finds in its responses: `is_due` depends on the step alone. Random generators are left where they were.
 
     Args:
-        every: Repeat at each step whose number is a multiple of this, ≥ 1.
+        every: Score at each step whose number is a multiple of this, ≥ 1.
     """
 
     def __init__(self, every: int) -> None:
         if every < 1:
             raise ValueError(f"every must be at least 1, got {every}")
         self._every = every
-        self._call: tuple[Scorer, tuple[Any, ...], Mapping[str, Any]] | None = None
+        self._noted: list[Noted] = []
 
-    def wants(self, step: int) -> bool:
-        """Say whether this step's call is to be remembered: it is one, and none is held."""
-        return step % self._every == 0 and self._call is None
+    def is_due(self, step: int) -> bool:
+        """Say whether this step is one to score at."""
+        return step % self._every == 0
 
-    def remember(self, scorer: Scorer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Take the call; `scorer` gives log-probabilities and entropies, shape ``(B, T)``."""
-        self._call = scorer, args, kwargs
+    def note(
+        self,
+        score: Scorer,
+        *,
+        mask: Tensor,
+        correct: Tensor,
+        fresh: Tensor | None = None,
+        before: tuple[Tensor, Tensor | None] | None = None,
+    ) -> None:
+        """Remember responses before the update.
 
-    def repeat(self) -> tuple[Tensor, Tensor | None] | None:
-        """Score the remembered tokens under the weights as they are now; None where nothing was remembered."""
-        if self._call is None:
-            return None
-        scorer, args, kwargs = self._call
-        self._call = None
-        devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-        with torch.no_grad(), torch.random.fork_rng(devices):
-            return scorer(*args, **kwargs)
+        Args:
+            score: Gives log-probabilities, and entropies or None, under the weights as they are, ``(B, T)``, nats.
+            mask: True on action tokens, shape ``(B, T)``.
+            correct: Whether each response is correct, shape ``(B,)``.
+            fresh: True on responses that the update is not about, shape ``(B,)``; all unless given.
+            before: What ``score`` would give now; without it, it is called.
+        """
+        self._noted.append(Noted(score, before or _scored(score), mask, correct, fresh))
+
+    def after_update(self) -> list[Paired]:
+        """Score what was noted once more, under the weights as they are now, and forget it."""
+        noted, self._noted = self._noted, []
+        return [
+            Paired(item.before, _scored(item.score), mask=item.mask, correct=item.correct, fresh=item.fresh)
+            for item in noted
+        ]
 
 
-def paired_signals(
-    before: tuple[Tensor, Tensor | None],
-    after: tuple[Tensor, Tensor | None],
-    *,
-    mask: Tensor,
-    fresh: Tensor,
-    correct: Tensor,
-) -> dict[str, float]:
-    """Give what an update did to the tokens of a microbatch.
-
-    Responses of groups whose rewards are all equal gave the policy loss no gradient: they are fresh contexts that the
-    update was not about. All others were trained.
-
-    ``entropy/paired_delta`` = mean over tokens of fresh responses of H after − H before; ``displacement/cross`` and
-    ``displacement/self`` = mean over tokens of correct responses, fresh and trained, of ln π after − ln π before.
-
-    Args:
-        before: Log-probabilities and entropies before the update, shape ``(B, T)``, nats.
-        after: The same after it.
-        mask: True on action tokens, shape ``(B, T)``, bool.
-        fresh: True on responses of groups without reward variance, shape ``(B,)``, bool.
-        correct: Shape ``(B,)``, bool.
-
-    Returns:
-        Signals by name; absent where there is no such token.
-    """
-    displacement = after[0].float() - before[0].float()
-    found = {
-        "displacement/cross": (displacement, fresh & correct),
-        "displacement/self": (displacement, ~fresh & correct),
-    }
-    if before[1] is not None and after[1] is not None:
-        found["entropy/paired_delta"] = (after[1].float() - before[1].float(), fresh)
-    chosen = {name: values[mask & rows[:, None]] for name, (values, rows) in found.items()}
-    return {name: float(values.mean()) for name, values in chosen.items() if values.numel()}
+def _scored(score: Scorer) -> tuple[Tensor, Tensor | None]:
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.no_grad(), torch.random.fork_rng(devices):
+        return score()

@@ -184,22 +184,21 @@ def _packed(tokens: ActionTokens, row: int, kinds: list[ResponseKind], limit: in
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     actions = edges.reshape(-1, 2)
     kept = slice(start, start + int(actions[-1, 1]))
-    own = tokens.response == row
     spoken = int(mask.sum())
-    change = _log_ratio(tokens)
-    log_ratio = None if change is None else change[own]
-    advantages = None if tokens.advantages is None else tokens.advantages[own]
-    entropies = None if rollouts.entropies is None else tokens.take(rollouts.entropies)[own]
+    logprobs = _own(rollouts, rollouts.logprobs, row).astype(np.float64)
+    changes = None if _log_ratio(tokens) is None else logprobs - _own(rollouts, rollouts.old_logprobs, row)
+    advantages = None if rollouts.advantages is None else _own(rollouts, rollouts.advantages, row)
+    entropies = None if rollouts.entropies is None else _own(rollouts, rollouts.entropies, row)
     return Response(
         kinds=kinds,
         reward=float(rollouts.rewards[row]),
         correct=bool(rollouts.correct[row]),
         length=int(tokens.lengths[row]),
-        logprob=float(tokens.logprobs[own].astype(np.float64).sum()),
+        logprob=float(logprobs.sum()),
         actions=Array.from_numpy(actions.astype(np.int32)),
-        logprobs=_half(tokens.logprobs[own][:spoken]),
-        displacement=None if log_ratio is None else float(log_ratio.sum()),
-        displacements=None if log_ratio is None else _half(log_ratio[:spoken]),
+        logprobs=_half(logprobs[:spoken]),
+        displacement=None if changes is None else float(changes.sum()),
+        displacements=None if changes is None else _half(changes[:spoken]),
         trained=rollouts.trained,
         entropies=None if entropies is None else _half(entropies[:spoken]),
         token_ids=None
@@ -209,6 +208,12 @@ def _packed(tokens: ActionTokens, row: int, kinds: list[ResponseKind], limit: in
         advantage=None if advantages is None else float(advantages.astype(np.float64).mean()),
         truncated=None if rollouts.truncated is None else bool(rollouts.truncated[row]),
     )
+
+
+def _own(rollouts: Rollouts, array: Any, row: int) -> NDArray[Any]:  # noqa: ANN401 - checked by the caller
+    """Give what an array holds of a row: of ``(B, T)`` its action tokens, of ``(B,)`` its number."""
+    own: NDArray[Any] = array[row : row + 1] if array.ndim == 1 else array[row][rollouts.mask[row]]
+    return own
 
 
 def _half(values: NDArray[Any]) -> Array:

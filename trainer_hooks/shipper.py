@@ -5,7 +5,7 @@ come reduced.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -15,11 +15,11 @@ from trainer_hooks.candidates import Candidates
 from trainer_hooks.delivery import Packed, Tally
 from trainer_hooks.delivery.tally import Reason
 from trainer_hooks.errors import RolloutsError
-from trainer_hooks.inputs import Tokens
+from trainer_hooks.inputs import Taken
 from trainer_hooks.responses import ResponseSampler
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.signals import Fetched, summarise
+from trainer_hooks.signals import Reduced, finished, summarise
 from trainer_hooks.wire import (
     CAPABILITY_LEVELS,
     ActionReport,
@@ -57,9 +57,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     step: int
     time: float
-    scalars: Mapping[str, float]
+    taken: Taken
     nbytes: int  # held, roughly
-    tokens: Tokens | None = None
     policy_version: int | None = None
     data_version: str | None = None
     blocking_seconds: float | None = None
@@ -113,13 +112,13 @@ class RecordShipper:
 
     def pack(self, item: Measurement) -> Packed:
         """Reduce and encode one measurement; token arrays that cannot be reduced cost only themselves."""
-        if not isinstance(item.tokens, Copies):
-            return self._packed(item, item.tokens)
+        if not isinstance(item.taken.tokens, Copies):
+            return self._packed(item, item.taken.tokens)
         try:
             # The copies are nobody else's, and all that is made of them is bytes by the end.
-            return self._packed(item, self._read(item.tokens))
+            return self._packed(item, self._read(item.taken.tokens))
         finally:
-            item.tokens.release()
+            item.taken.tokens.release()
 
     def _place(self, step: int) -> tuple[int, int]:
         """Give the attempt and the sequence number of the next record, which is at this step."""
@@ -140,13 +139,14 @@ class RecordShipper:
     def _refuse(self, error: Exception) -> None:
         self._tally.count("rollouts", f"rollouts were left out: {error}")
 
-    def _packed(self, item: Measurement, rollouts: Rollouts | Fetched | None) -> Packed:
+    def _packed(self, item: Measurement, rollouts: Rollouts | Reduced | None) -> Packed:
         attempt, seq = self._place(item.step)
-        bad_values = float(sum(not math.isfinite(value) for value in item.scalars.values()))
+        bad_values = float(sum(not math.isfinite(value) for value in item.taken.numbers.values()))
         summaries: dict[str, Summary] = {"finite/bad_values": Moments(count=1, sum=bad_values, statistic="sum")}
+        summaries |= finished(item.taken.changes)
         if rollouts is not None:
             try:
-                signals = summarise(rollouts)
+                signals = rollouts.finished() if isinstance(rollouts, Reduced) else summarise(rollouts)
             except RolloutsError as error:
                 self._refuse(error)
                 rollouts = None
@@ -166,7 +166,7 @@ class RecordShipper:
             policy_version=item.policy_version,
             data_version=item.data_version,
             # A signal is one or the other; the summary merges over ranks, and so it says more.
-            scalars={str(name): value for name, value in item.scalars.items() if name not in summaries},
+            scalars={str(name): value for name, value in item.taken.numbers.items() if name not in summaries},
             summaries=summaries,
             actions=list(item.actions),
             responses=self._sampled(rollouts, f"{attempt} {self._settings.rank} {seq}"),
@@ -236,22 +236,22 @@ class RecordShipper:
                 summaries[name] = Moments(count=1, sum=float(self._tally[reason]), statistic="sum")
         return summaries
 
-    def _sampled(self, rollouts: Rollouts | Fetched | None, seed: str) -> list[msgspec.Raw]:
+    def _sampled(self, rollouts: Rollouts | Reduced | None, seed: str) -> list[msgspec.Raw]:
         """Sample a few responses; where that fails, the signals still go out."""
         try:
             if isinstance(rollouts, Rollouts):
                 return self._sampler.sample(rollouts, seed=seed)
-            if rollouts is not None and rollouts.extra is not None:
-                found: Candidates = rollouts.extra.finish(*rollouts.extra.numbers)
+            for asked in rollouts.extra if rollouts else ():
+                found: Candidates = asked.finish(*asked.numbers)
                 return self._sampler.sample(found.rollouts, seed=seed, ordinary=found.ordinary)
         except Exception as error:  # noqa: BLE001 - the record still goes out
             self._tally.swallow(error)
         return []
 
-    def _note_capability(self, item: Measurement, rollouts: Rollouts | Fetched | None) -> None:
+    def _note_capability(self, item: Measurement, rollouts: Rollouts | Reduced | None) -> None:
         """Raise the level announced to what was captured; it never falls, as a probe runs at some steps only."""
         seen: Capability = "L1"
-        if "entropy/paired_delta" in item.scalars:
+        if item.taken.changes or "entropy/paired_delta" in item.taken.numbers:
             seen = "L4"
         elif rollouts is not None:
             seen = rollouts.capability

@@ -19,8 +19,8 @@ from benchmarks.detection.workers import Traces, trace_run
 __all__ = ["alarmed_by", "collect", "numbers", "section"]
 
 _NOTE = """{negatives} negatives ({rows:,} rows), {events} events, {hard} hard cases (a dip that recovers, a length
-explosion: a warning is fine, a page is false). No log holds likelihoods or the paired channel. Before: at or before
-the labelled step, at any distance; timely: opened within the {timely} rows up to it; +3 and +5: rows after it. These
+explosion: a warning is fine, a page is false). No log holds likelihoods or the paired channel. Before: at any
+distance; timely: opened within the {timely} rows up to it; +3 and +5: rows after it. These
 logs were looked at while the detectors were built, so the numbers are of the fit, not of a test; the test is a hidden
 half, scored by those who hold it. Intervals are exact, 95 %."""
 WARN_SLACK, PAGE_SLACK = 3, 5  # rows after the event that still count
@@ -36,6 +36,7 @@ class _Counts:
     hard: int
     hard_paged: int
     events: int
+    warned_earlier: int
     warned_before: int
     warned_timely: int
     warned_after: int
@@ -93,6 +94,7 @@ def numbers(traces: Traces) -> dict[str, object]:
             "hard": score.hard,
             "hard_paged": score.hard_paged,
             "events": score.events,
+            "warned_earlier": score.warned_earlier,
             "warned_before": score.warned_before,
             "warned_timely": score.warned_timely,
             "warned_by_3": score.warned_after,
@@ -139,6 +141,7 @@ def _count(traces: Sequence[Trace]) -> _Counts:
         hard=len(hard),
         hard_paged=sum(len(trace.openings("page")) > 0 for trace in hard),
         events=len(events),
+        warned_earlier=sum(_earlier(trace) for trace in events),
         warned_before=sum(alarmed_by(trace, "warn", slack=0) for trace in events),
         warned_timely=sum(_timely(trace) for trace in events),
         warned_after=sum(alarmed_by(trace, "warn", slack=WARN_SLACK) for trace in events),
@@ -153,12 +156,19 @@ _HEADER = (
     "negatives paged",
     "pages / 1,000 rows",
     "hard paged",
-    "warned before",
+    "warned on a row before",
+    "at or before",
     "timely",
     f"by +{WARN_SLACK}",
     "paged before",
     f"by +{PAGE_SLACK}",
 )
+
+
+def _earlier(trace: Trace) -> bool:
+    """Tell whether a warning opened on a row before the event's."""
+    event = trace.truth.collapse
+    return event is not None and any(step < event for step in trace.openings("warn"))
 
 
 def _row(name: str, score: _Counts) -> list[str]:
@@ -171,6 +181,7 @@ def _row(name: str, score: _Counts) -> list[str]:
         *(
             f"{count} of {score.events} {interval(clopper_pearson(count, score.events), digits=2)}"
             for count in (
+                score.warned_earlier,
                 score.warned_before,
                 score.warned_timely,
                 score.warned_after,
@@ -218,7 +229,7 @@ def _steps(trace: Trace, level: str) -> str:
 
 def _reason(trace: Trace, before: int) -> str:
     if alarmed_by(trace, "warn", slack=0):
-        return "warned before"
+        return "warned before" if _earlier(trace) else "warned at its row"
     found = trace.openings("warn")
     if not len(found):
         return f"missed: never alarmed; {before} rows before the event"

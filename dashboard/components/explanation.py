@@ -61,7 +61,10 @@ def _moved_row(place: int, signal: MovedSignal, first: int, span: int) -> Compon
     when = plain([earliest, latest])
     return html.Li(
         [
-            html.Span([html.B(signal["signal"]), f" {ARROWS.get(signal['direction'], '')}"], className="onset-name"),
+            html.Span(
+                [html.B(signal["signal"]), f"\N{NO-BREAK SPACE}{ARROWS.get(signal['direction'], '')}"],
+                className="onset-name",
+            ),
             html.Span(html.Span(style=bar), className="onset-bar", title=f"began at step {when}"),
             html.Span(when, className="onset-steps"),
             html.Span(change, className="onset-change"),

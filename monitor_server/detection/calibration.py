@@ -127,12 +127,6 @@ class Gate(Stateful):
             evidence |= {"strength": finding.strength, "strength_needed": factors[finding.severity]}
         return replace(finding, severity=severity, evidence=evidence)
 
-    def state(self) -> dict[str, object]:
-        """Give everything but the calibration, which the constructor fixes."""
-        saved = super().state()
-        del saved["_calibration"]
-        return saved
-
 
 class RunScore:
     """The scores of one healthy run: the largest strength of its warnings or pages, and of its pages."""

@@ -59,7 +59,7 @@ class DeathSpiral(StreamDetector):
 
     def __init__(self, *, paired_threshold: float = 0.7, level_threshold: float = 1.4) -> None:
         super().__init__()
-        self.thresholds = {PAIRED_RULE: paired_threshold, LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
+        self._thresholds = {PAIRED_RULE: paired_threshold, LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
         self.paired = PairedDrift()
         self.warm_up = WarmUp()
         self.levels = {"entropy": DrawUp(0.2), "unlikelihood": DrawUp(0.2)}
@@ -122,7 +122,7 @@ class DeathSpiral(StreamDetector):
             holds = {LEVEL_RULE: drift > LEAST_DRIFT and b > LEAST_SURGE}
         rise = self.paired.rise if self.paired.is_observed else self.levels["entropy"].value
         holds[SUDDEN_RULE] = a > SUDDEN_ACCELERATION and rise > SUDDEN_RISE
-        met = [rule for rule, held in holds.items() if held and statistics[rule] > self.thresholds[rule]]
+        met = [rule for rule, held in holds.items() if held and statistics[rule] > self._thresholds[rule]]
         return met[0] if met else ""
 
     def _statistics(self, a: float, b: float, drift: float) -> dict[str, float]:
@@ -161,7 +161,7 @@ class DeathSpiral(StreamDetector):
             baseline=self.channels["entropy"].history.baseline(),
             window=len(self.channels["entropy"].history.values),
             statistic=self._statistics(a, b, drift)[self.opened_by],
-            threshold=self.thresholds[self.opened_by],
+            threshold=self._thresholds[self.opened_by],
             acceleration=a,
             surge=b,
             drift=drift,

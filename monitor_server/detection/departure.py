@@ -135,12 +135,6 @@ class Departure(Stateful):
         self.score = self._change() / max(self.deviation, 1e-12)
         return self._change() > self._size.errors * self.deviation
 
-    def state(self) -> dict[str, Any]:
-        """Give everything but the size, which the constructor fixes, and the sorted copy of the values."""
-        saved = super().state()
-        del saved["_size"], saved["_before"]
-        return saved
-
     def load(self, state: Mapping[str, Any]) -> None:
         """Take over a saved state."""
         super().load(state)

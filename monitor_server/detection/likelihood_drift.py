@@ -48,9 +48,9 @@ class LikelihoodDrift(StreamDetector):
 
     def __init__(self, *, least_rise: float = 0.08, relative_rise: float = 0.10, errors: float = 2.5) -> None:
         super().__init__()
-        self.least_rise = least_rise
-        self.relative_rise = relative_rise
-        self.errors = errors
+        self._least_rise = least_rise
+        self._relative_rise = relative_rise
+        self._errors = errors
         self.warm_up = WarmUp()
         self.entropy = _Channel(turn=1)
         self.unlikelihood = _Channel(turn=2)
@@ -107,10 +107,10 @@ class LikelihoodDrift(StreamDetector):
     def measure(self) -> tuple[float, float]:
         """Give the joint draw-up D and its bound, both in nats per token."""
         lowest = self.entropy.lowest or 0.0
-        bound = max(self.least_rise, self.relative_rise * abs(lowest))
+        bound = max(self._least_rise, self._relative_rise * abs(lowest))
         if not self.has_likelihood:
-            return self.entropy.value, self.ALONE * max(bound, self.errors * self.entropy.error)
-        noise = self.errors * max(self.entropy.error, self.unlikelihood.error)
+            return self.entropy.value, self.ALONE * max(bound, self._errors * self.entropy.error)
+        noise = self._errors * max(self.entropy.error, self.unlikelihood.error)
         both = max(0.0, self.entropy.value) * max(0.0, self.unlikelihood.value)
         return math.sqrt(both), max(bound, noise)
 

@@ -45,10 +45,10 @@ class PairedDrift(StreamDetector):
         self, *, threshold: float = 0.65, display: float = 0.45, least_sum: float = 6.0, least_rise: float = 0.03
     ) -> None:
         super().__init__()
-        self.threshold = threshold
-        self.display = display
-        self.least_sum = least_sum
-        self.least_rise = least_rise
+        self._threshold = threshold
+        self._display = display
+        self._least_sum = least_sum
+        self._least_rise = least_rise
         self.history = History(length=80, lag=0, floor=1e-5)
         self.cusum = Cusum(slack=0.25, cap=4.0)
         self.unpaired = 0  # rows since the channel was observed
@@ -71,14 +71,14 @@ class PairedDrift(StreamDetector):
         if self.history.scale is None:
             return ()
         # The first scale comes with a handful of values waiting: they count too, for fast failures leave no spare rows.
-        waiting = list(self.history.values) if self.history.seen == self.history.least else [delta]
+        waiting = list(self.history.values) if self.history.is_just_known else [delta]
         for value in waiting:
             self._accumulate(value, observation.step)
-        lasts = self.cusum.value > self.least_sum and self.rise >= self.least_rise
+        lasts = self.cusum.value > self._least_sum and self.rise >= self._least_rise
         statistic = self.statistic if lasts else 0.0
-        self.quiet = self.quiet + 1 if self.cusum.value < self.least_sum / 3 else 0
-        self.active = statistic > self.threshold or (self.active and self.quiet < self.QUIET_ROWS)
-        self.suspected = statistic > self.display or (self.suspected and self.quiet < self.QUIET_DISPLAY_ROWS)
+        self.quiet = self.quiet + 1 if self.cusum.value < self._least_sum / 3 else 0
+        self.active = statistic > self._threshold or (self.active and self.quiet < self.QUIET_ROWS)
+        self.suspected = statistic > self._display or (self.suspected and self.quiet < self.QUIET_DISPLAY_ROWS)
         return [self._drift(observation)] if self.active or self.suspected else ()
 
     @property
@@ -97,7 +97,7 @@ class PairedDrift(StreamDetector):
             self.rise, self.half_way = 0.0, None
             return
         self.rise += delta
-        if self.half_way is None and self.cusum.value > self.least_sum / 2:
+        if self.half_way is None and self.cusum.value > self._least_sum / 2:
             self.half_way = step
 
     def _drift(self, observation: Observation) -> Finding:
@@ -111,7 +111,7 @@ class PairedDrift(StreamDetector):
             baseline=0.0,
             window=len(self.history.values),
             statistic=self.statistic,
-            threshold=self.threshold if self.active else self.display,
+            threshold=self._threshold if self.active else self._display,
             sigma=self.history.scale,
             sum=self.cusum.value,
             rise=self.rise,

@@ -1,7 +1,8 @@
 """Saving and restoring: any object whose attributes are numbers, windows and other such objects.
 
 Not responsible for meaning: a detector's state is simply its attributes. Restoring fills a freshly constructed object,
-so what a constructor fixes (window lengths, which parts there are) is never read from a saved state.
+so what a constructor fixes (window lengths, which parts there are, and every attribute with a leading underscore:
+thresholds, rates, bounds) is never read from a saved state, and a newer version's rules hold for runs under way.
 """
 
 from collections import deque
@@ -16,12 +17,12 @@ class Stateful:
 
     def state(self) -> dict[str, Any]:
         """Give everything needed to go on after a restart; non-finite floats stay floats."""
-        return {name: _dump(value) for name, value in vars(self).items()}
+        return {name: _dump(value) for name, value in vars(self).items() if not name.startswith("_")}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take over a saved state; attributes that it does not name keep their values."""
         for name, value in vars(self).items():
-            if name in state:
+            if name in state and not name.startswith("_"):
                 setattr(self, name, _restore(value, state[name]))
 
     @classmethod

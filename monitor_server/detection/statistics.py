@@ -25,7 +25,7 @@ class Ema(Stateful):
     """
 
     def __init__(self, alpha: float = 0.1) -> None:
-        self.alpha = alpha
+        self._alpha = alpha
         self.value: float | None = None
         self.count = 0
 
@@ -33,7 +33,7 @@ class Ema(Stateful):
         """Take one value and give the average."""
         self.count += 1
         # The first values count as a plain mean: otherwise one early outlier stays in the average for 1/α rows.
-        weight = max(self.alpha, 1.0 / self.count)
+        weight = max(self._alpha, 1.0 / self.count)
         self.value = x if self.value is None else self.value + weight * (x - self.value)
         return self.value
 
@@ -47,7 +47,8 @@ class DrawUp(Stateful):
     """
 
     def __init__(self, alpha: float = 0.1, settle: int = 8) -> None:
-        self.settle = settle
+        self._alpha = alpha
+        self._settle = settle
         self.average = Ema(alpha)
         self.lowest: float | None = None
         self.since: int | None = None
@@ -55,7 +56,7 @@ class DrawUp(Stateful):
     def update(self, x: float, step: int) -> float:
         """Take one value and give the draw-up, 0 while settling."""
         level = self.average.update(x)
-        if self.average.count < self.settle:
+        if self.average.count < self._settle:
             return 0.0
         if self.lowest is None or level <= self.lowest:
             self.lowest, self.since = level, step
@@ -70,7 +71,7 @@ class DrawUp(Stateful):
 
     def restart(self) -> None:
         """Forget average and lowest: the level changed its meaning."""
-        self.average, self.lowest, self.since = Ema(self.average.alpha), None, None
+        self.average, self.lowest, self.since = Ema(self._alpha), None, None
 
 
 class Cusum(Stateful):
@@ -84,14 +85,14 @@ class Cusum(Stateful):
     """
 
     def __init__(self, slack: float = 0.25, cap: float = 4.0) -> None:
-        self.slack = slack
-        self.cap = cap
+        self._slack = slack
+        self._cap = cap
         self.value = 0.0
         self.since: int | None = None
 
     def update(self, z: float, step: int) -> float:
         """Take one standardised value and give S."""
-        self.value = max(0.0, self.value + max(-self.cap, min(self.cap, z)) - self.slack)
+        self.value = max(0.0, self.value + max(-self._cap, min(self._cap, z)) - self._slack)
         if self.value == 0.0:
             self.since = None
         elif self.since is None:
@@ -125,11 +126,11 @@ class History(Stateful):
         turn: int = 0,
         momentum: bool = True,
     ) -> None:
-        self.lag = lag
-        self.momentum = momentum
-        self.turn = turn
-        self.least = least
-        self.floor = floor
+        self._lag = lag
+        self._momentum = momentum
+        self._turn = turn
+        self._least = least
+        self._floor = floor
         self.values: deque[float] = deque(maxlen=length)
         self.seen = 0
         self.scale: float | None = None
@@ -139,11 +140,16 @@ class History(Stateful):
         self.values.append(x)
         self.seen += 1
         # The scale moves slowly: every 8th row is enough once there are 20, and keeps a step below a millisecond.
-        if len(self.values) >= self.least and (self.seen <= 20 or self.seen % 8 == self.turn):  # noqa: PLR2004 - see above
+        if len(self.values) >= self._least and (self.seen <= 20 or self.seen % 8 == self._turn):  # noqa: PLR2004 - see above
             values = list(self.values)
             small_sample = 1.0 + 4.0 / len(values)
-            long_run = long_run_factor(values) if self.momentum else 1.0
-            self.scale = max(self.floor, noise_scale(values) * long_run * small_sample)
+            long_run = long_run_factor(values) if self._momentum else 1.0
+            self.scale = max(self._floor, noise_scale(values) * long_run * small_sample)
+
+    @property
+    def is_just_known(self) -> bool:
+        """Whether the newest value was the one with which there are enough."""
+        return self.seen == self._least
 
     def clear(self) -> None:
         """Forget the values, keep the scale: the level changed its meaning, the noise did not."""
@@ -152,8 +158,8 @@ class History(Stateful):
 
     def lagged(self) -> list[float]:
         """Give the values of the baseline's window, oldest first; empty while there are too few."""
-        values = list(self.values)[: -self.lag] if self.lag else list(self.values)
-        return values if len(values) >= self.least else []
+        values = list(self.values)[: -self._lag] if self._lag else list(self.values)
+        return values if len(values) >= self._least else []
 
     def baseline(self) -> float | None:
         """Give the median of the lagged window."""
@@ -175,7 +181,7 @@ class History(Stateful):
             return against_level
         n = len(values)
         mean, slope = line(values)
-        ahead = n + self.lag - (n - 1) / 2
+        ahead = n + self._lag - (n - 1) / 2
         spread = n * (n * n - 1) / 12
         error = self.scale * math.sqrt(1 + 1 / n + ahead * ahead / spread)
         return min(against_level, (x - mean - slope * ahead) / error)

@@ -39,14 +39,14 @@ class Surge(Stateful):
         turn: int,
         momentum: bool = True,
     ) -> None:
-        self.trend = trend
-        self.least_rise = least_rise
+        self._trend = trend
+        self._least_rise = least_rise
         self.history = History(length=length, lag=lag, floor=floor, turn=turn, momentum=momentum)
         self.cusum = Cusum(slack=slack, cap=3.0)
 
     def update(self, x: float, step: int) -> None:
         """Take one value."""
-        innovation = self.history.innovation(x, trend=self.trend)
+        innovation = self.history.innovation(x, trend=self._trend)
         self.history.append(x)
         if innovation is not None:
             self.cusum.update(innovation, step)
@@ -55,7 +55,7 @@ class Surge(Stateful):
     def value(self) -> float:
         """The CUSUM, in standard errors; 0 while the level is not clear of the baseline."""
         baseline = self.history.baseline()
-        if baseline is None or median(list(self.history.values)[-RECENT:]) - baseline < self.least_rise:
+        if baseline is None or median(list(self.history.values)[-RECENT:]) - baseline < self._least_rise:
             return 0.0
         return self.cusum.value
 

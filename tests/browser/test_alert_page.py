@@ -25,7 +25,7 @@ def paged(collector, *responses):
 
 
 @pytest.mark.parametrize("visit", [(1440, 900), (390, 844)], ids=["1440x900", "390x844"], indirect=True)
-def test_an_alert_is_opened_explained_and_acknowledged(visit, collector):
+def test_an_alert_is_opened_explained_and_acknowledged(collector, visit):
     """What moved, the token that fell, the rival that resembles; nothing is wider than the screen."""
     rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"))
     run_id = paged(collector, response(**FELL, **WORDS), rival)
@@ -41,7 +41,7 @@ def test_an_alert_is_opened_explained_and_acknowledged(visit, collector):
     assert known["non_finite"] == "the dashboard"
 
 
-def test_without_responses_the_page_says_what_is_missing(visit, collector):
+def test_without_responses_the_page_says_what_is_missing(collector, visit):
     """No strip is drawn, and what it would take is told."""
     run_id = paged(collector)
     alert = collector.get("/alerts", severity="critical")["items"][0]
@@ -50,13 +50,13 @@ def test_without_responses_the_page_says_what_is_missing(visit, collector):
     expect(visit.page.locator(".tokens")).to_have_count(0)
 
 
-def test_an_alert_that_is_not_there_is_said(visit, collector):
+def test_an_alert_that_is_not_there_is_said(collector, visit):
     """A mistyped address gives a sentence, not an empty page."""
     visit.page.goto(f"{collector.url}/runs/a/alerts/b")
     expect(visit.page.locator(".message")).to_contain_text("No alert has the id b")
 
 
-def test_the_link_of_a_prometheus_alert_filters_the_fleet(visit, collector):
+def test_the_link_of_a_prometheus_alert_filters_the_fleet(collector, visit):
     """Project and run from the address: one row is left."""
     for project, run in (("one", "dying"), ("one", "well"), ("two", "dying")):
         collector.run(project=project, run=run, records=[{"step": 0, "scalars": {"a": 1.0}}])

@@ -28,12 +28,12 @@ def steps(first, last, **scalars):
     ]
 
 
-def open_run(visit, collector, run_id, step):
+def open_run(collector, visit, run_id, step):
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     visit.page.wait_for_function(HAS_STEP, arg=step)
 
 
-def test_the_first_run_fills_the_empty_page_by_itself(visit, collector):
+def test_the_first_run_fills_the_empty_page_by_itself(collector, visit):
     """The empty page tells how to connect to this very address, and gives way to the run without a reload."""
     visit.page.goto(collector.url)
     expect(visit.page.locator("pre")).to_contain_text(f'trainer_hooks.connect("{collector.url}", run="my-run")')
@@ -42,7 +42,7 @@ def test_the_first_run_fills_the_empty_page_by_itself(visit, collector):
     expect(visit.page.locator(".fleet-row")).to_contain_text("first")
 
 
-def test_a_run_is_found_opened_and_watched(visit, collector):
+def test_a_run_is_found_opened_and_watched(collector, visit):
     """From the fleet to the run; then a step posted by hand appears in header and figure without a reload."""
     run_id = collector.run(run="watched", project="tests", records=steps(0, 20))
     collector.run(run="other", project="tests", records=steps(0, 5))
@@ -64,10 +64,10 @@ def test_a_run_is_found_opened_and_watched(visit, collector):
     assert visit.page.title() == "watched · rlvitals"
 
 
-def test_an_open_page_asks_the_server_for_no_old_point_again(visit, collector):
+def test_an_open_page_asks_the_server_for_no_old_point_again(collector, visit):
     """Ten pushed steps cost no request at all."""
     run_id = collector.run(run="quiet", records=steps(0, 30))
-    open_run(visit, collector, run_id, 29)
+    open_run(collector, visit, run_id, 29)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
     sent = []
     visit.page.on("request", lambda request: sent.append(request.url))
@@ -79,10 +79,10 @@ def test_an_open_page_asks_the_server_for_no_old_point_again(visit, collector):
     assert len(sent) == len(began), (sent, phases)
 
 
-def test_zoom_outlives_new_steps_and_a_figure_drawn_anew(visit, collector):
+def test_zoom_outlives_new_steps_and_a_figure_drawn_anew(collector, visit):
     """A dragged range of steps stays while steps arrive, and when a newly observed signal redraws the page."""
     run_id = collector.run(run="zoomed", records=steps(0, 60))
-    open_run(visit, collector, run_id, 59)
+    open_run(collector, visit, run_id, 59)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
     box = visit.page.locator("#run-figure .nsewdrag").last.bounding_box()
     visit.page.mouse.move(box["x"] + 200, box["y"] + 60)
@@ -102,10 +102,10 @@ def test_zoom_outlives_new_steps_and_a_figure_drawn_anew(visit, collector):
     assert visit.page.evaluate(in_view) == pytest.approx(zoomed)
 
 
-def test_non_finite_steps_are_marked_alerted_and_named(visit, collector):
+def test_non_finite_steps_are_marked_alerted_and_named(collector, visit):
     """NaN pushed into an open page: a mark in the figure, its name in the header, an alert in the list."""
     run_id = collector.run(run="broken", records=steps(0, 30))
-    open_run(visit, collector, run_id, 29)
+    open_run(collector, visit, run_id, 29)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
     collector.run(run="broken", records=steps(30, 32, **{"grad/norm": "NaN"}))
     expect(visit.page.locator("#run-header [data-signal='grad/norm']")).to_have_text("NaN")
@@ -118,10 +118,10 @@ def test_non_finite_steps_are_marked_alerted_and_named(visit, collector):
     expect(visit.page.locator(".evidence").first).to_be_visible()
 
 
-def test_a_rewind_writes_old_steps_anew(visit, collector):
+def test_a_rewind_writes_old_steps_anew(collector, visit):
     """A second attempt goes back to step 20 of 40: its value replaces the old one in the open figure."""
     run_id = collector.run(run="rewound", records=steps(0, 40))
-    open_run(visit, collector, run_id, 39)
+    open_run(collector, visit, run_id, 39)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
     for step in (20, 21):
         collector.run(run="rewound", attempt=2, records=steps(step, step + 1, **{"reward/mean": 0.9}))
@@ -135,26 +135,26 @@ def test_a_rewind_writes_old_steps_anew(visit, collector):
     expect(visit.page.locator(".facts")).to_contain_text("attempt2")
 
 
-def test_what_was_not_observed_says_what_it_needs(visit, collector):
+def test_what_was_not_observed_says_what_it_needs(collector, visit):
     """A run of two scalars shows the other panels with their need."""
     run_id = collector.run(run="plain", records=steps(0, 4))
-    open_run(visit, collector, run_id, 3)
+    open_run(collector, visit, run_id, 3)
     expect(visit.page.locator("#run-figure")).to_contain_text("not observed - needs L3:")
 
 
 @pytest.mark.parametrize("visit", [(390, 844), (1600, 1000)], indirect=True, ids=["phone", "desk"])
-def test_no_page_is_wider_than_its_screen(visit, collector):
+def test_no_page_is_wider_than_its_screen(collector, visit):
     """Nothing scrolls sideways, on a phone or at a desk."""
     run_id = collector.run(run="a-rather-long-name-" * 4, records=steps(0, 30))
     is_wide = "() => document.documentElement.scrollWidth > window.innerWidth"
     visit.page.goto(collector.url)
     expect(visit.page.locator(".fleet-row")).to_have_count(1)
     assert not visit.page.evaluate(is_wide)
-    open_run(visit, collector, run_id, 29)
+    open_run(collector, visit, run_id, 29)
     assert not visit.page.evaluate(is_wide)
 
 
-def test_an_unknown_run_is_a_plain_message(visit, collector):
+def test_an_unknown_run_is_a_plain_message(collector, visit):
     """No traceback, and a way back."""
     visit.page.goto(f"{collector.url}/runs/0000000000000000")
     expect(visit.page.get_by_role("alert")).to_contain_text("No such run")
@@ -162,7 +162,7 @@ def test_an_unknown_run_is_a_plain_message(visit, collector):
     expect(visit.page.locator("pre")).to_be_visible()
 
 
-def test_the_dashboard_on_its_own_is_live_too(visit, collector, free_port):
+def test_the_dashboard_on_its_own_is_live_too(collector, visit, free_port):
     """`python -m dashboard` beside the collector passes the stream through, and survives the collector's absence."""
     url = f"http://127.0.0.1:{free_port}"
     run_id = collector.run(run="beside", records=steps(0, 10))

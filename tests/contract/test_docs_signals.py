@@ -2,7 +2,7 @@ import re
 from pathlib import Path
 
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.signals import NAMES
+from trainer_hooks.signals import NAMES, paired
 
 DOCS = Path(__file__).parents[2] / "docs"
 OWN = {
@@ -32,6 +32,11 @@ def documented(title):
 def test_every_signal_is_documented_and_nothing_else():
     """The table of docs/signals.md and the code name the same signals, each once."""
     assert sorted(documented("From `Rollouts`")) == sorted(NAMES)
+
+
+def test_what_a_probe_gives_is_documented():
+    """The signals of scores before and after an update, likewise."""
+    assert sorted(documented("From scores before and after an update")) == sorted(paired.NAMES)
 
 
 def test_our_own_signals_are_documented():

@@ -30,7 +30,7 @@ def trained(collector, tmp_path_factory):
         "--run",
         "tiny",
     ]
-    command += ["--url", collector.url, "--log", str(log), "--cache", str(log.parent)]
+    command += ["--url", collector.url, "--log", str(log), "--cache", str(log.parent), "--texts"]
     ended = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (run,) = collector.get("/runs", project="e2e")["items"]
@@ -68,3 +68,16 @@ def test_phases_cover_the_run_without_gaps(collector, trained):
     phases = collector.get(f"/runs/{run['id']}/phases")["items"]
     assert phases[0]["from_step"] == 1
     assert [phase["to_step"] + 1 for phase in phases[:-1]] == [phase["from_step"] for phase in phases[1:]]
+
+
+def test_responses_of_every_step_arrive_in_the_worlds_own_words(collector, trained):
+    """Tokens, texts and numbers agree in length, and a search that was answered shows question and answer."""
+    run, _ = trained
+    items = collector.get(f"/runs/{run['id']}/responses", limit=200)["items"]
+    assert {item["step"] for item in items} == set(range(1, STEPS + 1))
+    assert {"unlikely", "longest", "random"} <= {kind for item in items for kind in item["kinds"]}
+    for item in items:
+        assert len(item["pieces"]) == len(item["token_ids"]) == item["actions"][-1][1]
+        assert len(item["logprobs"]) == sum(after - first for first, after in item["actions"])
+    searched = [item for item in items if "<info>" in item["pieces"]]
+    assert any("<search>" in item["pieces"] for item in searched)

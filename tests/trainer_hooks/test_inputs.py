@@ -75,7 +75,7 @@ def test_what_is_wrong_is_located_and_counted_in_the_background(collector, conne
 def test_what_a_device_cannot_do_costs_only_the_rollouts(swallowed):
     """Where the reduction fails on a device, as it does without memory, the numbers are still taken."""
     tensors = {name: torch.as_tensor(value).to("meta") for name, value in arguments(2, 3).items()}
-    numbers, tokens = Inputs(Tally()).taken({"x": 1.0}, tensors)  # meta tensors cannot be copied home
+    numbers, tokens, _ = Inputs(Tally()).taken({"x": 1.0}, tensors)  # meta tensors cannot be copied home
     assert numbers == {"x": 1.0}
     assert tokens is None
     assert isinstance(swallowed.pop(), NotImplementedError)

@@ -1,44 +1,114 @@
 import pytest
 import torch
 
-from trainer_hooks.probe import PairedProbe, paired_signals
+from trainer_hooks import RolloutsError
+from trainer_hooks.arrays.device import DeviceArrays
+from trainer_hooks.paired import Paired
+from trainer_hooks.probe import PairedProbe
+from trainer_hooks.signals import fetch, finished
+from trainer_hooks.signals.paired import paired
+
+EVERYTHING = {"mask": torch.ones(1, 2), "correct": torch.ones(1)}
 
 
-def test_fresh_and_trained_responses_are_told_apart():
+def signals(scores):
+    """Give the signals as the collector would show them."""
+    found = paired(scores)
+    here = fetch(scores.library, list(found.values()))
+    return {name: summary.value() for name, summary in finished(zip(found, here, strict=True)).items()}
+
+
+@pytest.mark.parametrize("library", [None, DeviceArrays(torch.device("cpu"))], ids=["host", "device"])
+def test_fresh_and_trained_responses_are_told_apart(library):
     """Each response is one or the other; feedback counts nowhere; means are over tokens of correct responses."""
     before = torch.tensor([[-1.0, -1.0], [-2.0, -2.0], [-3.0, -3.0]]), torch.tensor([[1.0, 1.0]] * 3)
     after = torch.tensor([[-1.5, -9.0], [-1.0, -2.0], [-3.0, -4.0]]), torch.tensor([[0.5, 9.0], [1.5, 1.5], [2.0, 2.0]])
-    found = paired_signals(
-        before,
-        after,
-        mask=torch.tensor([[True, False], [True, True], [True, True]]),
-        fresh=torch.tensor([True, False, True]),
-        correct=torch.tensor([True, True, False]),
+    found = signals(
+        Paired(
+            before,
+            after,
+            mask=torch.tensor([[True, False], [True, True], [True, True]]),
+            fresh=torch.tensor([True, False, True]),
+            correct=torch.tensor([True, True, False]),
+            library=library,
+        )
     )
     # cross: −1.5 + 1; self: mean of +1 and 0; entropy of fresh tokens: −0.5, +1, +1.
     assert found == pytest.approx({"displacement/cross": -0.5, "displacement/self": 0.5, "entropy/paired_delta": 0.5})
 
 
 def test_what_is_not_there_is_absent():
-    """No fresh response, no entropy: neither signal."""
+    """No fresh response, no entropy, nothing finite: no such signal."""
     scores = torch.zeros(1, 2), None
-    everything = torch.ones(1, 2, dtype=torch.bool)
-    found = paired_signals(
-        scores, scores, mask=everything, fresh=torch.zeros(1, dtype=torch.bool), correct=everything[:, 0]
-    )
-    assert found == {"displacement/self": 0.0}
+    assert signals(Paired(scores, scores, fresh=torch.zeros(1), **EVERYTHING)) == {"displacement/self": 0.0}
+    broken = torch.full((1, 2), -torch.inf), None
+    assert signals(Paired(broken, broken, **EVERYTHING)) == {}
 
 
-def test_it_repeats_at_every_nth_step_and_draws_no_random_number():
-    """One call a step is remembered, made again once, and the generator is where it was."""
+def test_shapes_that_contradict_each_other_are_refused():
+    """The message names the array and both shapes."""
+    with pytest.raises(
+        RolloutsError, match=r"logprobs after must have the shape of those before \(1, 2\), got \(1, 3\)"
+    ):
+        Paired((torch.zeros(1, 2), None), (torch.zeros(1, 3), None), **EVERYTHING)
+
+
+def test_ranks_merge_by_their_tokens(collector, connect, monkeypatch):
+    """A rank with three fresh tokens counts three times as much as one with one, and the level is L4."""
+    monkeypatch.setenv("RLVITALS_ATTEMPT", "1")
+    for rank, (tokens, change) in enumerate([(3, 0.4), (1, 0.0)]):
+        monitor = connect(rank=rank, world_size=2)
+        before = torch.zeros(1, tokens)
+        scores = Paired(
+            (before, before),
+            (before, before + change),
+            mask=torch.ones(1, tokens),
+            correct=torch.zeros(1),
+        )
+        monitor.log_step(1, paired=[scores])
+        assert monitor.flush()
+    shares = [record.summaries["entropy/paired_delta"] for record in collector.records]
+    assert shares[0].merged(shares[1]).value() == pytest.approx(0.3)
+    assert collector.batches[-1].capability == "L4"
+
+
+def test_several_pairs_of_a_step_are_one_mean(collector, connect):
+    """A microbatch and held-out responses add up; what the rollouts themselves tell wins."""
+    monitor = connect()
+    pairs = [
+        Paired((torch.zeros(1, n), None), (torch.full((1, n), d), None), mask=torch.ones(1, n), correct=torch.ones(1))
+        for n, d in ((1, -4.0), (3, 0.0))
+    ]
+    monitor.log_step(1, paired=pairs)
+    old = torch.full((1, 2), -2.0)
+    free = {"logprobs": old + 1, "old_logprobs": old, "mask": old < 0, "rewards": [1.0], "trained": False}
+    monitor.log_step(2, rollouts=free, paired=pairs)
+    assert monitor.flush()
+    first, second = (record.summaries["displacement/cross"].value() for record in collector.records)
+    assert first == pytest.approx(-1.0)
+    assert second == pytest.approx(1.0)
+
+
+def test_it_scores_before_and_after_and_draws_no_random_number():
+    """What is held out is scored twice, what the loss has scored once; then all is forgotten."""
+    weight, calls = torch.tensor(-1.0), []
+
+    def score():
+        calls.append(torch.rand(1))
+        return weight.expand(1, 2), None
+
     probe = PairedProbe(3)
-    assert [step for step in range(1, 10) if probe.wants(step)] == [3, 6, 9]
-    probe.remember(lambda size: (torch.rand(size), None), (2,), {})
-    assert not probe.wants(3)
+    assert [step for step in range(1, 10) if probe.is_due(step)] == [3, 6, 9]
     state = torch.get_rng_state()
-    assert probe.repeat() is not None
+    probe.note(score, **EVERYTHING)
+    probe.note(score, before=(torch.full((1, 2), -3.0), None), **EVERYTHING)
+    weight = torch.tensor(-2.0)
+    first, second = probe.after_update()
+    assert len(calls) == 3
     assert torch.equal(state, torch.get_rng_state())
-    assert probe.repeat() is None
+    assert signals(first) == {"displacement/cross": -1.0}
+    assert signals(second) == {"displacement/cross": 1.0}
+    assert probe.after_update() == []
 
 
 def test_an_interval_below_one_is_refused():

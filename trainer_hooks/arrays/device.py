@@ -96,7 +96,11 @@ class DeviceArrays:
         self.doubts.append(Pending((is_bad,), partial(_refuse_if, message)))
 
     def fetched(self, arrays: Sequence[Tensor]) -> list[NDArray[np.float64]]:
-        flat = [array.detach().to(self._device, torch.float64, non_blocking=True).reshape(-1) for array in arrays]
+        # Now and then a number is on the host already.
+        flat = [
+            torch.as_tensor(array).detach().to(self._device, torch.float64, non_blocking=True).reshape(-1)
+            for array in arrays
+        ]
         host = torch.cat(flat).cpu().numpy()
         return np.split(host, np.cumsum([array.numel() for array in flat])[:-1])
 

@@ -5,7 +5,7 @@ changes a tensor.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from trainer_hooks.callbacks.guard import Guard, Wrappings
 from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
+from trainer_hooks.paired import Paired
 
 __all__ = ["Method", "StepCapture"]
 
@@ -54,26 +55,30 @@ class StepCapture:
         self._losses.clear()
         self._grad_norm = self._learning_rate = None
 
-    def end_step(self) -> None:
-        """Do what has to be done on every rank once the weights have changed."""
+    def before_update(self) -> None:
+        """Do what has to be done on every rank before the weights change."""
+
+    def paired(self) -> Sequence[Paired]:
+        """Give what the update did to tokens that were scored before it, once the weights have changed."""
+        return ()
 
     def note_learning_rate(self, value: float) -> None:
         """Take the learning rate of this step, before the schedule moves on."""
         self._learning_rate = value
 
-    def scalars(self) -> dict[str, float]:
-        """Give this rank's numbers of the step by canonical names."""
-        numbers = {}
+    def scalars(self) -> dict[str, Any]:
+        """Give this rank's numbers of the step by canonical names; they may be tensors, which nobody has waited for."""
+        numbers: dict[str, Any] = {}
         if self._losses:
             # Summed over microbatches as the trainer does, before it filters NaN out.
-            numbers["loss/policy"] = float(torch.stack(self._losses).sum())
+            numbers["loss/policy"] = torch.stack(self._losses).sum()
         if self._learning_rate is not None:
             numbers["lr"] = self._learning_rate
         if self._grad_norm is not None:
-            numbers["grad/norm"] = norm = float(self._grad_norm)
+            numbers["grad/norm"] = self._grad_norm
             limit = self._trainer.args.max_grad_norm
             if limit:
-                numbers["grad/clipped_frac"] = float(norm > limit)
+                numbers["grad/clipped_frac"] = self._grad_norm > limit
         return numbers
 
     def rollouts(self) -> dict[str, Any] | None:

@@ -11,6 +11,8 @@ from trainer_hooks.actions import ActionPolicy, Decision
 from trainer_hooks.callbacks.agreement import Alone, Settlement, settlement
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.model_monitors import ModelMonitors
+from trainer_hooks.paired import Paired
+from trainer_hooks.probe import PairedProbe, Scorer
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
@@ -41,6 +43,7 @@ class LoopWatch:
 
     Raises:
         ConfigurationError: If the model monitors have no model.
+        probe_every: Score what `score_again` is given at every n-th step (level L4); off unless given.
     """
 
     def __init__(
@@ -51,8 +54,10 @@ class LoopWatch:
         first_step: int = 1,
         policy: ActionPolicy | None = None,
         model_monitors: ModelMonitors | None = None,
+        probe_every: int | None = None,
     ) -> None:
         self.decisions: Sequence[Decision] = ()
+        self._probe = PairedProbe(probe_every) if probe_every else None
         self._policy = policy
         self._settlement: Settlement = settlement(_world_size()) if policy else Alone()
         self._monitor = monitor
@@ -83,6 +88,31 @@ class LoopWatch:
         """
         self._scalars.update(scalars or {})
         self._rollouts = self._rollouts if rollouts is None else rollouts
+
+    def score_again(
+        self,
+        score: Scorer,
+        *,
+        mask: torch.Tensor,
+        correct: torch.Tensor,
+        fresh: torch.Tensor | None = None,
+        before: tuple[torch.Tensor, torch.Tensor | None] | None = None,
+    ) -> None:
+        """Have responses scored before and after the next optimiser step, if it is one of every ``probe_every``.
+
+        For responses that the step is not about: held out from it by you, or of groups whose rewards are all equal.
+        Under sharding call it as often on every rank.
+
+        Args:
+            score: Gives log-probabilities, and entropies or None, under the weights as they are, ``(B, T)``, nats.
+            mask: True on action tokens, shape ``(B, T)``.
+            correct: Whether each response is correct, shape ``(B,)``.
+            fresh: True on responses that the step is not about, shape ``(B,)``; all unless given.
+            before: What ``score`` would give now, where the loss has it anyway; saves one of two forward passes.
+        """
+        with self._guard:
+            if self._probe is not None and self._handles and self._probe.is_due(self._step):
+                self._probe.note(score, mask=mask, correct=correct, fresh=fresh, before=before)
 
     def close(self) -> None:
         """Let go of the optimiser and close the monitor; safe to call twice."""
@@ -126,7 +156,12 @@ class LoopWatch:
         with self._guard:
             if self._model_monitors is not None:
                 scalars |= self._model_monitors.end_step()
-        self._monitor.log_step(self._step, scalars, rollouts=rollouts, policy_version=self._step - 1, actions=reports)
+        paired: Sequence[Paired] = ()
+        with self._guard:  # what looks into the model has looked
+            paired = self._probe.after_update() if self._probe else ()
+        self._monitor.log_step(
+            self._step, scalars, rollouts=rollouts, policy_version=self._step - 1, paired=paired, actions=reports
+        )
         self._step += 1
         with self._guard:
             if self._model_monitors is not None:

@@ -6,7 +6,7 @@ Importing this module is what makes ``report_to="rlvitals"`` known. This module 
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -24,6 +24,7 @@ from trainer_hooks.callbacks.trainer_actions import TrainerActions, refuse_impos
 from trainer_hooks.callbacks.trainer_looks import TrainerLooks
 from trainer_hooks.callbacks.trl_capture import TokenCapture
 from trainer_hooks.model_monitors import ModelMonitors
+from trainer_hooks.paired import Paired
 
 __all__ = ["VitalsCallback"]
 
@@ -117,6 +118,9 @@ class VitalsCallback(TrainerCallback):
             if self._looks is not None:
                 self._looks.before_update()
         with self._guard:
+            if self._capture is not None:
+                self._capture.before_update()
+        with self._guard:
             if self._actions is not None:
                 self._actions.before_update(kwargs["model"])
 
@@ -135,8 +139,6 @@ class VitalsCallback(TrainerCallback):
         scalars, rollouts = {}, None
         reports: list[trainer_hooks.wire.ActionReport] = []
         with self._guard:
-            self._capture.end_step()
-        with self._guard:
             rollouts = self._capture.rollouts()
         with self._guard:
             if state.is_world_process_zero:
@@ -144,6 +146,9 @@ class VitalsCallback(TrainerCallback):
         with self._guard:
             if self._looks is not None:
                 scalars |= self._looks.end_step()
+        paired: Sequence[Paired] = ()
+        with self._guard:  # what looks into the model has looked
+            paired = self._capture.paired()
         with self._guard:
             if self._actions is not None:
                 reports = self._actions.after_step(args, state, control)
@@ -151,7 +156,12 @@ class VitalsCallback(TrainerCallback):
         if self._guard.errors:
             scalars["hooks/adapter_errors"] = float(self._guard.errors)
         self._monitor.log_step(
-            state.global_step, scalars, rollouts=rollouts, policy_version=state.global_step - 1, actions=reports
+            state.global_step,
+            scalars,
+            rollouts=rollouts,
+            policy_version=state.global_step - 1,
+            paired=paired,
+            actions=reports,
         )
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:

@@ -5,7 +5,7 @@
 Events are turned into steps as for any transformers Trainer; this module adds what only TRL has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import trainer_hooks
@@ -45,6 +45,9 @@ class VitalsCallback(transformers.VitalsCallback):
             and displacement also where there is one update a rollout. Costs a forward pass of a microbatch, about
             0.27 / (n · gradient accumulation steps) of the training part of a step. Under FSDP and ZeRO-3 that pass
             is collective; all ranks make it at the same steps. Off unless given.
+        reserved: At those steps, also score responses that you hold out from the update: a function that is given the
+            trainer, on every rank, and gives the arguments of `trainer_hooks.probe.PairedProbe.note`. Costs two
+            forward passes of them, one where it gives ``before``.
         model_monitors: Looks into the model at every n-th step, on rank 0; nobody does unless given.
     """
 
@@ -63,6 +66,7 @@ class VitalsCallback(transformers.VitalsCallback):
         correct: str | None = None,
         control_ids: Sequence[int] | None = None,
         probe_every: int | None = None,
+        reserved: Callable[[Any], Mapping[str, Any]] | None = None,
         model_monitors: ModelMonitors | None = None,
     ) -> None:
         super().__init__(
@@ -78,9 +82,15 @@ class VitalsCallback(transformers.VitalsCallback):
         self._correct = correct
         self._control_ids = control_ids
         self._probe = PairedProbe(probe_every) if probe_every else None
+        self._reserved = reserved
 
     def capture_of(self, trainer: Any) -> StepCapture:
         """Catch tokens, with what the user said about them."""
         return TokenCapture(
-            trainer, self._guard, correct=self._correct, control_ids=self._control_ids, probe=self._probe
+            trainer,
+            self._guard,
+            correct=self._correct,
+            control_ids=self._control_ids,
+            probe=self._probe,
+            reserved=self._reserved,
         )

@@ -6,7 +6,7 @@ TRL's version. Nothing here runs a model, draws a random number, talks to anothe
 
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -16,7 +16,8 @@ from torch import Tensor
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.naming import TRL, canonical
 from trainer_hooks.callbacks.step_capture import Method, StepCapture
-from trainer_hooks.probe import PairedProbe, paired_signals
+from trainer_hooks.paired import Paired
+from trainer_hooks.probe import PairedProbe, Scorer
 
 __all__ = ["TokenCapture"]
 
@@ -26,6 +27,8 @@ UID, GROUP, DEAD, CALLS, VALID = range(5)
 REWARD, CORRECT = range(2)
 # The losses whose clipping is the one of PPO: other ones use ε for something else.
 CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
+# As the chat templates of Qwen, GLM and others, of Mistral, and of Llama have them.
+CALL_OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
 RATIO_NAMES = ("ratio/clip_frac", "ratio/clip_low_frac", "ratio/clip_high_frac")
 
 
@@ -39,6 +42,7 @@ class TokenCapture(StepCapture):
             of all unless given.
         control_ids: Token ids of the protocol.
         probe: Scores one microbatch again after the update.
+        reserved: Given the trainer, gives the arguments of `PairedProbe.note` for responses held out from the update.
     """
 
     names = TRL
@@ -52,12 +56,14 @@ class TokenCapture(StepCapture):
         correct: str | None = None,
         control_ids: Sequence[int] | None = None,
         probe: PairedProbe | None = None,
+        reserved: Callable[[Any], Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__(trainer, guard)
         self._correct = correct
         self._control_ids = control_ids
         self._probe = probe
-        self._paired_scalars: dict[str, float] = {}
+        self._reserved = reserved
+        self._probed: Scorer | None = None  # the microbatch in the loss, where it is to be scored again
         self._marks: dict[str, int] = {}
         self._group_scalars: dict[str, float] = {}
         # Whether updates lie between the policy that sampled and this one; else ratios are 1 by construction.
@@ -86,34 +92,27 @@ class TokenCapture(StepCapture):
         """Forget the last step, and mark where this one's metrics begin: TRL appends until it logs."""
         super().begin_step()
         self._microbatches.clear()
-        self._group_scalars, self._paired_scalars = {}, {}
+        self._group_scalars = {}
+        self._probed = None
         self._is_off_policy = False
         self._marks = {name: len(values) for name, values in self._metrics().items()}
 
-    def scalars(self) -> dict[str, float]:
+    def scalars(self) -> dict[str, Any]:
         """Give the step's numbers; TRL's are of all ranks and of this very step, not of its logging window."""
         new = {name: values[self._marks.get(name, 0) :] for name, values in self._metrics().items()}
         numbers = canonical({name: fmean(values) for name, values in new.items() if values}, TRL, prefix=self.prefix)
         if not self._is_off_policy:
             numbers = {name: value for name, value in numbers.items() if name not in RATIO_NAMES}
-        return super().scalars() | numbers | self._group_scalars | self._paired_scalars
+        return super().scalars() | numbers | self._group_scalars
 
-    def end_step(self) -> None:
-        """Score the first microbatch again, if it is its turn."""
-        after = self._probe.repeat() if self._probe is not None else None
-        if after is None:
-            return
-        first = self._microbatches[0]
-        if not {"logprobs", "ids", "rewards"} <= first.keys():
-            return
-        mask = first["mask"].bool()
-        self._paired_scalars = paired_signals(
-            (first["logprobs"], first.get("entropies")),
-            after,
-            mask=mask,
-            fresh=(first["ids"][:, DEAD] == 1).to(mask.device),
-            correct=(first["rewards"][:, CORRECT] > 0).to(mask.device),
-        )
+    def before_update(self) -> None:
+        """Score what is held out, if it is the turn: the same on every rank."""
+        if self._probe is not None and self._reserved is not None and self._probe.is_due(self._step):
+            self._probe.note(**self._reserved(self._trainer))
+
+    def paired(self) -> list[Paired]:
+        """Score the first microbatch, and what is held out, again, if it is the turn."""
+        return self._probe.after_update() if self._probe is not None else []
 
     def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
         """Give nothing: what TRL logs was read before it was averaged."""
@@ -127,7 +126,8 @@ class TokenCapture(StepCapture):
         # No reward function had anything to say about these: TRL leaves them out of its statistics, too.
         is_scored = ~arrays["rewards"][:, REWARD].isnan()
         if not is_scored.all():
-            arrays = {name: array[is_scored.to(array.device)] for name, array in arrays.items()}
+            rows = is_scored.nonzero()[:, 0]
+            arrays = {name: array[rows.to(array.device, non_blocking=True)] for name, array in arrays.items()}
         ids, rewards = arrays.pop("ids"), arrays.pop("rewards")
         if not len(ids):
             return None
@@ -142,6 +142,11 @@ class TokenCapture(StepCapture):
             "clip_range": self._clip_range(),
             "control_ids": self._control_ids,
         }
+
+    @property
+    def _step(self) -> int:
+        """The step that is under way."""
+        return int(self._trainer.state.global_step) + 1
 
     def _metrics(self) -> dict[str, list[float]]:
         metrics: dict[str, list[float]] = getattr(self._trainer, "_metrics", {}).get("train", {})
@@ -188,9 +193,8 @@ class TokenCapture(StepCapture):
                     self._rollout_scores.append(logprobs)
                 elif self._is_in_loss and self._scores is None:
                     self._scores, self._entropies = logprobs, entropies
-                    step = self._trainer.state.global_step + 1
-                    if self._probe is not None and not self._microbatches and self._probe.wants(step):
-                        self._probe.remember(lambda *a, **k: _logprobs_and_entropies(original(*a, **k)), args, kwargs)
+                    if self._probe is not None and not self._microbatches and self._probe.is_due(self._step):
+                        self._probed = lambda: _logprobs_and_entropies(original(*args, **kwargs))
             return result
 
         return scores
@@ -235,10 +239,20 @@ class TokenCapture(StepCapture):
         ids = torch.stack([uid, group, dead.long(), *calls.T], dim=1)
         self._rewards = (rewards[first : first + len(completions)], ids)
 
+    def _note_printed_rewards(self, responses: int) -> None:
+        """Take the rewards of all ranks from what TRL keeps to print, where no method gives them (to 0.18)."""
+        kept = getattr(self._trainer, "_textual_logs", {}).get("rewards", {})
+        everywhere = responses * self._trainer.accelerator.num_processes
+        columns = [list(kept.get(name, ()))[-everywhere:] for name in self._trainer.reward_func_names]
+        if all(len(column) == everywhere for column in columns):
+            self._note_rewards(torch.tensor(columns).T, [None] * responses)
+
     def _label(self, batch: dict[str, Any], scores: list[Tensor]) -> None:
         """Let each response carry its reward, its group and its name through TRL's shuffling and splitting."""
         self._generated_at = self._trainer.state.global_step
         self._trained.clear()
+        if self._rewards is None:
+            self._note_printed_rewards(len(batch["completion_mask"]))
         if self._rewards is not None:
             batch[REWARDS], batch[IDS] = self._rewards
         if "old_logps" in batch and "old_per_token_logps" not in batch:
@@ -273,8 +287,24 @@ class TokenCapture(StepCapture):
             "rewards": inputs.get(REWARDS),
             "ids": inputs.get(IDS),
         }
-        self._scores = self._entropies = None
+        if self._probe is not None and self._probed is not None and self._scores is not None:
+            self._note_probed(self._probe, self._probed, (self._scores, self._entropies), inputs)
+        self._scores = self._entropies = self._probed = None
         self._microbatches.append({name: array.detach() for name, array in found.items() if array is not None})
+
+    def _note_probed(
+        self, probe: PairedProbe, score: Scorer, before: tuple[Tensor, Tensor | None], inputs: Mapping[str, Any]
+    ) -> None:
+        """Have the microbatch scored again, whatever is in it: under sharding the other ranks wait for this one."""
+        nobody = torch.zeros(len(before[0]), dtype=torch.bool)
+        mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+        probe.note(
+            score,
+            before=before,
+            mask=mask,
+            fresh=inputs[IDS][:, DEAD] == 1 if IDS in inputs else nobody,
+            correct=inputs[REWARDS][:, CORRECT] > 0 if REWARDS in inputs else nobody,
+        )
 
     def _holds_whole_groups(self, ids: Tensor) -> bool:
         sizes = Counter(ids[:, GROUP].tolist())
@@ -321,8 +351,14 @@ def _tool_calls(completion: Any) -> tuple[int, int]:
     """Count the calls that a response made, and those that were answered without an error."""
     if not isinstance(completion, list):
         return 0, 0
-    calls = sum(len(message.get("tool_calls") or ()) for message in completion)
+    calls = sum(len(message.get("tool_calls") or ()) or _is_malformed_call(message) for message in completion)
     answers = [str(message.get("content")) for message in completion if message.get("role") == "tool"]
     # TRL answers a failed call with str({"error": ...}).
     valid = sum(not answer.startswith("{'error':") for answer in answers)
     return calls, min(calls, valid)
+
+
+def _is_malformed_call(message: Mapping[str, Any]) -> bool:
+    """Say whether a call was begun that TRL could not read: it leaves that in the text, and out of its statistics."""
+    said = str(message.get("content"))
+    return message.get("role") == "assistant" and any(opening in said for opening in CALL_OPENINGS)

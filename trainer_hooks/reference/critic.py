@@ -1,12 +1,17 @@
 """PPO's critic: the warm start's transformer with a value head, and the advantages that it gives to tokens.
 
-V(s_k), the value of the context before action token k, is what the response is expected to earn. The head reads the
-last hidden state of a copy of the policy, so that learning values moves no weight of the policy. Advantages come from
-generalised advantage estimation over action tokens (`generalised_advantages`) and are standardised over the rollout
-batch; the policy's objective stays the clipped one of GRPO, the critic's is `value_loss`.
+V(s_k), the value of the context before action token k, is what the response is expected to earn:
 
-It is the steadier baseline of arXiv 2512.04220: each token is judged by what was to be expected there, and a token
-that right and wrong responses share is not pushed down for the wrong ones' sake.
+    V(s_k) = wᵀ h(s_k) + b, with h the last hidden state of a copy of the policy;
+    δ_k = r_k + γ V(s_{k+1}) − V(s_k), over action tokens alone, the reward paid at the last;
+    Â_k = Σ_l (γλ)^l δ_{k+l}, R̂_k = Â_k + V(s_k);  Ã_k = (Â_k − mean Â) / std Â over the rollout batch;
+    J = (1/N) Σ_k min(γ_k Ã_k, clip(γ_k, 1−ε, 1+ε) Ã_k), the objective of eq. 1 with an advantage a token;
+    L_V = (1/N) Σ_k ½ max((V_k − R̂_k)², (V_old,k + clip(V_k − V_old,k, −ε, ε) − R̂_k)²), the critic's own.
+
+Learning values moves no weight of the policy. PPO is the steadier baseline of arXiv 2512.04220: each token is judged by
+what was to be expected there, and a token that right and wrong responses share is not pushed down for the wrong ones'
+sake. Where all rewards of a batch are equal, what is standardised is the critic's error: unlike GRPO's, the gradient is
+then not zero.
 """
 
 import copy

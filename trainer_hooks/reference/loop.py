@@ -52,11 +52,20 @@ class Loop:
         """Go on from the newest checkpoint, where the settings ask for it and there is one.
 
         Raises:
-            ValueError: If the checkpoint comes from another configuration.
+            ValueError: If the checkpoint comes from another configuration; or, where it is not to be gone on from,
+                if it would be taken for one of this run's.
         """
-        if self.config.resume and (newest := self.ranks.agree(self.checkpoints.newest())) is not None:
+        newest = self.ranks.agree(self.checkpoints.newest())
+        if self.config.resume and newest is not None:
             self.checkpoints.load(self.trainer, newest)
             self.report(f"resumed from {newest}")
+        elif self.config.resume:
+            self.report(f"no checkpoint in {self.checkpoints.directory}: beginning at step 1")
+        elif newest is not None and self.config.checkpoint_every:
+            raise ValueError(
+                f"a new run must not write among the checkpoints of another, got {newest}; go on from it with "
+                "--resume, remove its folder, or name another with --checkpoints"
+            )
 
     def run(self) -> int:
         """Train; give how many times the run was rolled back.

@@ -5,12 +5,12 @@ It is written once, for numpy on the host and torch on a device (`trainer_hooks.
 missing, or that cannot say anything, is absent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from trainer_hooks.arrays import Array, ArrayLibrary, Pending
+from trainer_hooks.arrays import ArrayLibrary, Pending
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import (
     displacement,
@@ -29,7 +29,7 @@ from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary
 from trainer_hooks.wire import Summary
 
-__all__ = ["NAMES", "Fetched", "fetch", "reduce", "summarise"]
+__all__ = ["NAMES", "Reduced", "fetch", "finished", "reduce", "summarise"]
 
 FAMILIES: Mapping[Callable[[ActionTokens], dict[str, PendingSummary]], tuple[str, ...]] = {
     reward.reward: reward.NAMES,
@@ -47,88 +47,88 @@ FAMILIES: Mapping[Callable[[ActionTokens], dict[str, PendingSummary]], tuple[str
 NAMES = tuple(name for names in FAMILIES.values() for name in names)
 
 
-class Fetched(NamedTuple):
-    """A step's signals, reduced on a device and fetched from there; made of few numbers, which are still to be read.
+class Reduced(NamedTuple):
+    """A step's rollouts as the numbers that they come down to, which may still be on the device.
 
     Attributes:
-        pending: What is refused, then summaries by name.
+        library: Where the numbers are to be fetched from.
+        pending: What is refused, without a name, then summaries by name; each name is one of `NAMES`.
         capability: The level that the arrays made.
         extra: What else was asked for.
     """
 
-    pending: list[tuple[str, PendingSummary]]
+    library: ArrayLibrary
+    pending: tuple[tuple[str, PendingSummary], ...]
     capability: Literal["L2", "L3"]
-    extra: Pending[Any] | None = None
+    extra: tuple[Pending[Any], ...] = ()
+
+    @property
+    def parts(self) -> list[Pending[Any]]:
+        """Give everything whose numbers are to be fetched."""
+        return [*(summary for _, summary in self.pending), *self.extra]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the numbers."""
-        extra = self.extra.numbers if self.extra else ()
-        return sum(array.nbytes for array in (*extra, *(number for _, item in self.pending for number in item.numbers)))
+        """Bytes held by the numbers, once they are fetched."""
+        return sum(array.nbytes for part in self.parts for array in part.numbers)
+
+    def with_parts(self, parts: Sequence[Pending[Any]]) -> "Reduced":
+        """Give the same, made of fetched numbers."""
+        count = len(self.pending)
+        names = (name for name, _ in self.pending)
+        return self._replace(pending=tuple(zip(names, parts[:count], strict=True)), extra=tuple(parts[count:]))
 
     def finished(self) -> dict[str, Summary]:
-        """Read the numbers.
+        """Read the numbers, which have been fetched.
 
         Raises:
             RolloutsError: If the arrays contradict each other.
         """
-        found = {name: summary.finish(*summary.numbers) for name, summary in self.pending}
-        return {name: summary for name, summary in found.items() if summary is not None}
+        return finished(self.pending)
 
 
-def reduce(rollouts: Rollouts) -> list[tuple[str, PendingSummary]]:
+def reduce(rollouts: Rollouts, *extra: Callable[[ActionTokens], Pending[Any]]) -> Reduced:
     """Reduce to every signal that these rollouts allow, where the arrays are and without waiting for them.
 
     Args:
         rollouts: This rank's responses of the step.
-
-    Returns:
-        Summaries with their names, each one of `NAMES`, whose numbers are still to be fetched; before them, without a
-        name, the refusals that only a device can decide.
+        extra: Ask for more of the action tokens.
 
     Raises:
         RolloutsError: If arrays in this process's memory contradict each other.
     """
-    return _reduced(rollouts)[0]
-
-
-def _reduced(rollouts: Rollouts) -> tuple[list[tuple[str, PendingSummary]], ActionTokens]:
     # NaN, Inf and empty actions are ordinary here, and numpy would warn of each.
     with np.errstate(all="ignore"):
         rollouts.check()
         tokens = ActionTokens.of(rollouts)
         summaries = [item for family in FAMILIES for item in family(tokens).items()]
-    return [*(("", doubt) for doubt in rollouts.library.doubts), *summaries], tokens
+        more = tuple(ask(tokens) for ask in extra)
+    refusals = (("", doubt) for doubt in rollouts.library.doubts)
+    return Reduced(rollouts.library, (*refusals, *summaries), rollouts.capability, more)
 
 
-def fetch(
-    library: ArrayLibrary,
-    rollouts: Rollouts | None,
-    scalars: Mapping[str, Array],
-    extra: Callable[[ActionTokens], Pending[Any]] | None = None,
-) -> tuple[Fetched | None, dict[str, float]]:
-    """Reduce rollouts, and bring what is left of them and scalars here with one copy.
+def fetch(library: ArrayLibrary, parts: Sequence[Pending[Any]]) -> list[Pending[Any]]:
+    """Give the same with their numbers in this process's memory, brought there with one copy."""
+    numbers = iter(library.fetched([array for part in parts for array in part.numbers]))
+    return [part._replace(numbers=tuple(next(numbers) for _ in part.numbers)) for part in parts]
 
-    Args:
-        library: Where they are.
-        rollouts: This rank's responses of the step.
-        scalars: Arrays of one element by name.
-        extra: Asks for more of the action tokens.
+
+def finished(pending: Iterable[tuple[str, PendingSummary]]) -> dict[str, Summary]:
+    """Read fetched numbers; what was not observed is left out, and summaries of one name are merged.
+
+    Raises:
+        RolloutsError: If they say that arrays contradict each other.
     """
-    pending: list[tuple[str, Pending[Any]]] = []
-    if rollouts is not None:
-        pending, tokens = _reduced(rollouts)
-        if extra is not None:
-            pending.append(("", extra(tokens)))
-    numbers = iter(library.fetched([*scalars.values(), *(array for _, item in pending for array in item.numbers)]))
-    found = {name: float(next(numbers)[0]) for name in scalars}
-    if rollouts is None:
-        return None, found
-    here = [(name, item._replace(numbers=tuple(next(numbers) for _ in item.numbers))) for name, item in pending]
-    return Fetched(here, rollouts.capability, here.pop()[1] if extra else None), found
+    summaries: dict[str, Summary] = {}
+    for name, part in pending:
+        summary = part.finish(*part.numbers)
+        if summary is not None:
+            held = summaries.get(name)
+            summaries[name] = summary if held is None else held.merged(summary)  # type: ignore[arg-type]
+    return summaries
 
 
-def summarise(rollouts: Rollouts | Fetched) -> dict[str, Summary]:
+def summarise(rollouts: Rollouts) -> dict[str, Summary]:
     """Give every signal that these rollouts allow, as summaries that merge exactly over ranks.
 
     Args:
@@ -140,7 +140,5 @@ def summarise(rollouts: Rollouts | Fetched) -> dict[str, Summary]:
     Raises:
         RolloutsError: If the arrays contradict each other.
     """
-    if isinstance(rollouts, Rollouts):
-        fetched, _ = fetch(rollouts.library, rollouts, {})
-        return summarise(fetched) if fetched is not None else {}
-    return rollouts.finished()
+    reduced = reduce(rollouts)
+    return reduced.with_parts(fetch(rollouts.library, reduced.parts)).finished()

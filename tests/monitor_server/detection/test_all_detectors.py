@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from monitor_server.detection.base import StreamDetector
 from monitor_server.detection.calibration import CLASSES, Calibration, Profile
 from monitor_server.detection.engine import Engine
+from monitor_server.detection.paired_drift import PairedDrift
 from monitor_server.detection.protocol import Finding, Observation, Verdict
 from monitor_server.detection.registry import DETECTORS
 
@@ -149,3 +150,14 @@ def test_evidence_carries_its_arithmetic(name):
         for finding in judge.update(observation):
             needed = {"signal", "baseline", "window", "statistic", "threshold", "calibration", "agreeing", "missing"}
             assert needed | {"onset", "arithmetic"} <= set(finding.evidence)
+
+
+def test_a_state_never_brings_its_own_thresholds():
+    """A run under way when the collector is upgraded goes on by the new rules: no state holds a threshold."""
+    old = PairedDrift(threshold=7.0, display=7.0, least_sum=99.0)
+    new = PairedDrift.from_state(json.loads(json.dumps(old.state())))
+    said = []
+    for step in range(60):
+        said += new.update(Observation(step=step, signals={"entropy/paired_delta": 0.004 + 0.001 * (step % 3)}))
+    assert said
+    assert {finding.threshold for finding in said} <= {0.45, 0.65}

@@ -87,3 +87,22 @@ def test_an_error_of_the_loop_ends_the_run_as_stopped(optimizer, connect, collec
         _ = 1 / 0
     assert collector.batches[-1].end == "stopped"
     assert not optimizer._optimizer_step_post_hooks
+
+
+def test_responses_are_scored_before_and_after_the_step(optimizer, connect, collector):
+    """At every second step what is held out is scored twice, and what the loss has scored once more."""
+    first, _ = optimizer.param_groups[0]["params"]
+    given = {"mask": torch.ones(1, 1), "correct": torch.ones(1)}
+    with LoopWatch(optimizer, connect(), probe_every=2) as watch:
+        for _ in range(2):
+            watch.score_again(lambda: (-first.view(1, 1), first.view(1, 1) * 1), **given)
+            watch.score_again(
+                lambda: (-first.view(1, 1), None), before=(torch.zeros(1, 1), None), fresh=torch.zeros(1), **given
+            )
+            step(optimizer)
+    untouched, scored = collector.records
+    assert "displacement/cross" not in untouched.summaries
+    # The weight goes from 3 by 0.5 · 3 to 1.5, and again to 0.
+    assert scored.summaries["displacement/cross"].value() == 1.5
+    assert scored.summaries["entropy/paired_delta"].value() == -1.5
+    assert scored.summaries["displacement/self"].value() == 0.0

@@ -12,21 +12,33 @@ import tiny_trl
 import torch
 import trl
 from packaging.version import Version
-from trl import GRPOTrainer, RLOOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
 import trainer_hooks
 from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.signals import fetch
+from trainer_hooks.signals.paired import paired as signals_of
 
 RLOO_IS_ONLINE = "reward_funcs" in inspect.signature(RLOOTrainer).parameters  # TRL 0.22
 needs_rloo = pytest.mark.skipif(not RLOO_IS_ONLINE, reason="this TRL's RLOOTrainer is of another kind")
+# What older versions lack: steps_per_generation (to 0.17), sequence ratios (to 0.19), entropies (to 0.19).
+OPTIONS = inspect.signature(GRPOConfig).parameters
+HAS_ENTROPIES = hasattr(GRPOTrainer, "_get_per_token_logps_and_entropies")
+needs_minibatches = pytest.mark.skipif("steps_per_generation" not in OPTIONS, reason="this TRL has one minibatch")
+needs_sequence_ratios = pytest.mark.skipif("importance_sampling_level" not in OPTIONS, reason="this TRL has no GSPO")
+needs_entropies = pytest.mark.skipif(not HAS_ENTROPIES, reason="this TRL computes no entropies")
 SEVERAL_PASSES = {"num_iterations": 2}
 SEVERAL_MINIBATCHES = {"steps_per_generation": 4}
 CONFIGURATIONS = {
     "default": {},
     "two passes": SEVERAL_PASSES,
-    "two minibatches": SEVERAL_MINIBATCHES,
-    "two of each, reference": SEVERAL_PASSES | SEVERAL_MINIBATCHES | {"beta": 0.1},
-    "sequence ratios": {"importance_sampling_level": "sequence", **SEVERAL_PASSES},
+    "two minibatches": pytest.param(SEVERAL_MINIBATCHES, marks=needs_minibatches),
+    "two of each, reference": pytest.param(
+        SEVERAL_PASSES | SEVERAL_MINIBATCHES | {"beta": 0.1}, marks=needs_minibatches
+    ),
+    "sequence ratios": pytest.param(
+        {"importance_sampling_level": "sequence", **SEVERAL_PASSES}, marks=needs_sequence_ratios
+    ),
     "leave one out": pytest.param({"kind": RLOOTrainer, **SEVERAL_PASSES}, marks=needs_rloo),
 }
 
@@ -64,12 +76,17 @@ class Recording(trainer_hooks.Monitor):
     """A monitor that is never started and keeps the token arrays it is given."""
 
     def __init__(self):
-        self.rollouts, self.scalars = [], []
+        self.rollouts, self.paired = [], []
 
-    def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, **_):  # noqa: ARG002 - Monitor's signature
+    def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, paired=(), **_):  # noqa: ARG002 - Monitor's
         """Keep a step's rollouts."""
         self.rollouts.append(rollouts)
-        self.scalars.append(scalars)
+        self.paired.append({name: part.finish(*part.numbers) for scores in paired for name, part in _fetched(scores)})
+
+
+def _fetched(scores):
+    found = signals_of(scores)
+    return zip(found, fetch(scores.library, list(found.values())), strict=True)
 
 
 def _array(value):
@@ -106,10 +123,12 @@ def test_signals_are_what_trl_measured(run, steps):
     assert list(signals) == [1, 2, 3, 4]
     for step, logged in zip((1, 2, 3, 4), trainer.state.log_history, strict=False):
         for theirs, ours in names.items():
+            rounding = 6e-5 if theirs == "loss" else 1e-6  # transformers 4 logs four digits of it
             if theirs in logged and ours in signals[step]:
-                assert signals[step][ours] == pytest.approx(logged[theirs], rel=1e-4, abs=1e-6), (step, ours)
+                assert signals[step][ours] == pytest.approx(logged[theirs], rel=1e-4, abs=rounding), (step, ours)
     assert signals[2]["ratio/clip_frac"] > 0
-    assert {"likelihood/correct", "entropy/mean", "grad/norm", "reward/mean", "text/repetition"} <= signals[1].keys()
+    assert {"likelihood/correct", "grad/norm", "reward/mean", "text/repetition"} <= signals[1].keys()
+    assert ("entropy/mean" in signals[1]) == HAS_ENTROPIES
 
 
 def test_each_step_has_its_own_numbers_whatever_the_logging_window(run, steps):
@@ -128,6 +147,7 @@ def test_on_policy_ratios_are_not_reported(run, steps):
         assert not [name for name in signals if name.startswith(("ratio/", "displacement/", "lld/"))]
 
 
+@needs_minibatches
 def test_a_second_pass_is_told_from_a_second_minibatch(run, steps):
     """New minus old is `self` where a response was trained on before, `cross` where only others were."""
     run(**SEVERAL_PASSES, **SEVERAL_MINIBATCHES, max_steps=8)
@@ -156,10 +176,13 @@ def test_old_log_probabilities_are_those_of_the_first_pass(kind, rollouts):
     assert not np.allclose(second["logprobs"][mask], first["logprobs"][mask], atol=1e-5)
 
 
-def test_rewards_and_groups_stay_with_their_responses(rollouts):
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param(SEVERAL_MINIBATCHES, marks=needs_minibatches)], ids=["one", "two minibatches"]
+)
+def test_rewards_and_groups_stay_with_their_responses(options, rollouts):
     """After TRL's shuffling each response still has the reward that its own tokens earn."""
     words = np.array(tiny_trl.WORDS)
-    for arrays in rollouts(per_device_train_batch_size=8, **SEVERAL_MINIBATCHES):
+    for arrays in rollouts(per_device_train_batch_size=8, **options):
         kept = [words[row[mask > 0].astype(int)] for row, mask in zip(arrays["token_ids"], arrays["mask"], strict=True)]
         texts = [" ".join(word for word in row if word not in ("<pad>", "<eos>")) for row in kept]
         assert arrays["rewards"] == pytest.approx(tiny_trl.share_of_vowels(texts), abs=1e-6)
@@ -218,6 +241,7 @@ def test_responses_without_a_reward_are_left_out(run, steps):
     assert signals["reward/correct_frac"] == 1
 
 
+@needs_entropies
 def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
     """What the probe finds after step 1 is what the loss of the second pass computes before step 2."""
     recording = Recording()
@@ -228,10 +252,11 @@ def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
     is_fresh, is_correct = first["advantages"] == 0, first["correct"] > 0
     entropy = (second["entropies"] - first["entropies"])[mask & is_fresh[:, None]].mean()
     own = (second["logprobs"] - first["logprobs"])[mask & (is_correct & ~is_fresh)[:, None]].mean()
-    assert recording.scalars[0]["entropy/paired_delta"] == pytest.approx(entropy, abs=1e-6)
-    assert recording.scalars[0]["displacement/self"] == pytest.approx(own, abs=1e-6)
+    assert recording.paired[0]["entropy/paired_delta"].value() == pytest.approx(entropy, abs=1e-6)
+    assert recording.paired[0]["displacement/self"].value() == pytest.approx(own, abs=1e-6)
 
 
+@needs_entropies
 def test_the_probe_changes_no_weight(tmp_path, connect, collector):
     """Final weights are the same to the last bit, and the run is known as level L4."""
     monitor = connect()
@@ -244,10 +269,37 @@ def test_the_probe_changes_no_weight(tmp_path, connect, collector):
     assert collector.batches[-1].capability == "L4"
     # Only the first step has a group without variance, a fresh context.
     zero_std = [entry.get("frac_reward_zero_std") for entry in alone.state.log_history[:4]]
-    paired = ["entropy/paired_delta" in record.scalars for record in collector.records]
+    paired = ["entropy/paired_delta" in record.summaries for record in collector.records]
     assert zero_std == [0.5, 0, 0, 0]
     assert paired == [True, False, False, False]
-    assert any("displacement/self" in record.scalars for record in collector.records[1:])
+    assert any("displacement/self" in record.summaries for record in collector.records[1:])
+
+
+def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_path, connect, collector):
+    """With the trainer's own scorer, before and after; weights stay the same to the last bit."""
+    ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
+
+    def reserved(trainer):
+        def score():
+            found = trainer._get_per_token_logps_and_entropies(
+                trainer.model, ids, torch.ones_like(ids), 4, compute_entropy=True
+            )
+            return found[0], found[1]
+
+        return {"score": score, "mask": torch.ones(1, 4), "correct": torch.ones(1)}
+
+    monitor = connect()
+    watched = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, probe_every=2, reserved=reserved)])
+    watched.train()
+    assert monitor.flush()
+    alone = tiny_trl.trainer(tmp_path)
+    alone.train()
+    assert tiny_trl.weights(watched) == tiny_trl.weights(alone)
+    held_out = [record.summaries.get("displacement/cross") for record in collector.records]
+    assert [share is not None for share in held_out] == [False, True, False, True]
+    assert held_out[1].count >= 4
+    assert held_out[1].value() != 0
+    assert "entropy/paired_delta" in collector.records[1].summaries
 
 
 class Dying(GRPOTrainer):
@@ -293,9 +345,9 @@ def test_where_tokens_are_out_of_sight_the_metrics_go_on(run, steps, collector):
 
 
 def test_the_capability_level_is_that_of_what_was_caught(run, collector):
-    """Tokens of the loss with their entropies are level L3."""
+    """Tokens of the loss with their entropies are level L3; on-policy and without them L2."""
     run()
-    assert collector.batches[-1].capability == "L3"
+    assert collector.batches[-1].capability == ("L3" if HAS_ENTROPIES else "L2")
 
 
 def test_evaluation_is_not_training(run, steps):

@@ -34,3 +34,11 @@ def test_a_run_is_resumed_or_refused_in_one_line(options, capsys):
     assert "resumed from" in capsys.readouterr().out
     assert main([*options, "--resume", "--lr", "0.1"]) == 2
     assert "error: checkpoint" in capsys.readouterr().err
+
+
+def test_a_new_run_does_not_write_among_the_checkpoints_of_an_old_one(options, capsys):
+    """Or it might go back to a state it was never in; with --resume and an empty folder it begins, and says so."""
+    assert main([*options, "--resume", "--checkpoint-every", "1"]) == 0
+    assert "beginning at step 1" in capsys.readouterr().out
+    assert main([*options, "--checkpoint-every", "1"]) == 2
+    assert "step-000002.pt; go on from it with --resume, remove its folder, or" in capsys.readouterr().err

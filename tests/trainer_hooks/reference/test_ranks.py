@@ -14,27 +14,32 @@ from trainer_hooks.reference.ranks import ALONE, Ranks, device_of
 from trainer_hooks.reference.telemetry import numbers
 from trainer_hooks.reference.train import Trainer
 from trainer_hooks.reference.warm_start import warm_start
-from trainer_hooks.wire import decode_record, merge
+from trainer_hooks.wire import Receipt, decode_record, merge
 
 ROOT = Path(__file__).parents[3]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
 
 
-def run(command, folder, cache, *options):
-    """Train three steps; give the log's rows and the newest checkpoint."""
-    options = ["--preset", "tiny", "--group-size", "8", "--steps", "3", "--lr", "1e-3", "--device", "cpu", *options]
-    places = ["--cache", str(cache), "--log", str(folder / "log.jsonl"), "--checkpoints", str(folder)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+def launch(command, folder, cache, *options):
+    """Train on the CPU with a log and checkpoints in a folder; give what it said."""
     folder.mkdir(exist_ok=True)
+    places = ["--cache", str(cache), "--log", str(folder / "log.jsonl"), "--checkpoints", str(folder)]
     done = subprocess.run(
-        [*command, "trainer_hooks.reference", *options, *places, "--checkpoint-every", "1"],
-        env=environment,
+        [*command, "trainer_hooks.reference", "--preset", "tiny", "--device", "cpu", *options, *places],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run(command, folder, cache, *options):
+    """Train three steps; give the log's rows and the newest checkpoint."""
+    settings = ["--group-size", "8", "--steps", "3", "--lr", "1e-3", "--checkpoint-every", "1"]
+    launch(command, folder, cache, *settings, *options)
     rows = [json.loads(text) for text in (folder / "log.jsonl").read_text().splitlines()]
     return rows, torch.load(folder / "step-000003.pt", weights_only=True)
 
@@ -87,6 +92,34 @@ def test_two_processes_resume_to_the_last_bit(tiny, tmp_path):
     for part in ("optimiser", "critic_optimiser"):
         for place, moments in straight[part]["state"].items():
             assert all(torch.equal(value, resumed[part]["state"][place][name]) for name, value in moments.items())
+
+
+@pytest.mark.slow
+def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
+    """Verdicts reach ranks at different times; the first rank's counts, and no rank waits for another for ever."""
+    warm_start(tiny)
+
+    def receipt(batch):
+        steps = [record.step for record in collector.records] or [0]
+        is_first = len({kept.attempt for kept in collector.batches}) == 1
+        phase = "acceleration" if is_first and max(steps) > 6 else "healthy"
+        return Receipt(
+            run_id="r", accepted=len(batch.records), phase=phase if is_first or len(steps) < 60 else "collapsed"
+        )
+
+    collector.receipt = receipt
+    treated = ["--on-acceleration", "rollback+llds", "--max-rollbacks", "1", "--checkpoint-every", "1"]
+    said = launch(TORCHRUN, tmp_path / "run", tiny.cache, "--steps", "500", *treated, "--url", collector.url)
+    assert said.count("rolled back to step") == 1
+    assert said.rstrip().endswith("stopped, after as many rollbacks as are allowed")
+    ends = {}
+    for batch in collector.batches:
+        for raw in batch.records:
+            ends[batch.rank, batch.attempt] = decode_record(raw).step
+    assert len(ends) == 4
+    (first, second) = sorted({attempt for _, attempt in ends})
+    assert ends[0, first] == ends[1, first] > 6
+    assert ends[0, second] == ends[1, second] < 500
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

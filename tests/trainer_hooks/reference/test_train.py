@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 import torch
 
+from trainer_hooks.losses.tokens import action_index
 from trainer_hooks.reference.config import PRESETS, Config
 from trainer_hooks.reference.methods import METHODS, MethodName
 from trainer_hooks.reference.model import PolicyModel
@@ -219,8 +220,9 @@ def test_numbers_of_a_step_go_to_terminal_and_file(tiny, tmp_path):
 
 
 def test_a_collector_sees_what_the_trainer_measured(tiny, collector, connect):
-    """Steps streamed through the public SDK arrive with the trainer's own numbers, at the highest level."""
-    results, _ = train(tiny, 2)
+    """Steps streamed through the public SDK arrive with the trainer's own numbers, every diagnostic among them."""
+    config = replace(tiny, questions_per_step=16, group_size=8, probe_every=1)
+    results, _ = train(config, 2)
     monitor = connect()
     for result in results:
         monitor.log_step(
@@ -234,9 +236,35 @@ def test_a_collector_sees_what_the_trainer_measured(tiny, collector, connect):
         assert record.step == result.step
         assert seen["reward/mean"] == pytest.approx(batch.rewards.mean().item())
         assert seen["likelihood/correct"] == pytest.approx(batch.logprobs[correct].mean().item(), rel=1e-5)
-        assert seen["entropy/paired_delta"] == result.scalars["entropy/paired_delta"]
+        for action in (0, 1):
+            tokens = correct & (action_index(batch.mask) == action)
+            assert seen[f"likelihood/action{action}"] == pytest.approx(batch.logprobs[tokens].mean().item(), rel=1e-5)
+        assert seen["similarity/first_action_shared"] == pytest.approx(shared_first_searches(batch))
+        changes = list(result.displaced.values())
+        assert seen["probe/displacement_mean"] == pytest.approx(sum(changes) / len(changes))
+        assert seen["probe/fell_frac"] == sum(change < 0 for change in changes) / len(changes)
+        fell = torch.where(batch.mask & (batch.advantages >= 0)[:, None], batch.old_logprobs - batch.logprobs, 0.0)
+        kept = batch.mask & (batch.advantages >= 0)[:, None]
+        assert seen["lld/penalty_tokens_frac"] == pytest.approx(((fell > 0).sum() / kept.sum()).item())
+        gated = (fell.sum(dim=1) > 0).sum() / (batch.advantages >= 0).sum()
+        assert seen["lld/gated_responses_frac"] == pytest.approx(gated.item(), abs=0.02)
+        assert 0 < seen["lld/gated_actions_frac"] < 1
+        for name in ("entropy/paired_delta", "similarity/gwhes"):
+            assert seen[name] == result.scalars[name]
         assert seen["grad/norm"] == result.grad_norm
-        assert {"ratio/max", "lld/gated_responses_frac", "displacement/self", "control/prob"} <= seen.keys()
+        assert {"ratio/max", "displacement/self", "control/prob"} <= seen.keys()
+
+
+def shared_first_searches(batch):
+    """Share of wrong responses of mixed groups whose first search brought what a correct response's did."""
+    first = [episode.first_feedback for episode in batch.episodes]
+    rewards, groups = batch.rewards.tolist(), batch.group_ids.tolist()
+    shared = []
+    for row, (reward, group) in enumerate(zip(rewards, groups, strict=True)):
+        right = {first[i] for i in range(len(first)) if groups[i] == group and rewards[i] > 0}
+        if reward == 0 and right:
+            shared.append(first[row] >= 0 and first[row] in right)
+    return sum(shared) / len(shared)
 
 
 def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):

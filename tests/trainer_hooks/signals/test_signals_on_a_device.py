@@ -76,8 +76,8 @@ def test_signals_are_those_of_numpy(a, dtype):
 @given(steps())
 def test_reducing_decides_nothing_by_a_value(a):
     """Tensors without values are reduced to the last number, all of them where the tensors are."""
-    pending = reduce(Rollouts(**tensors(a, torch.bfloat16, META)))
-    numbers = [number for _, summary in pending for number in summary.numbers]
+    rollouts = Rollouts(**tensors(a, torch.bfloat16, META))
+    numbers = [number for part in reduce(rollouts).parts for number in part.numbers]
     assert {number.device for number in numbers} == {META}
     with pytest.raises(RuntimeError, match="cannot be called on meta tensors"):
         float(numbers[0])
@@ -192,7 +192,7 @@ def test_sampled_responses_are_those_chosen_from_all(a, count, data):
     sampler = ResponseSampler(count=count, max_bytes=1 << 20, texts=True)
     here = sampler.sample(Rollouts(**given), seed="1", ordinary=drawn)
     there = Rollouts(**given, library=DeviceArrays(PROCESSOR))
-    fetched, _ = fetch(there.library, there, {}, lambda tokens: candidates(tokens, count, drawn))
-    found = fetched.extra.finish(*fetched.extra.numbers)
+    (asked,) = fetch(there.library, reduce(there, lambda tokens: candidates(tokens, count, drawn)).extra)
+    found = asked.finish(*asked.numbers)
     assert len(found.rollouts.rewards) <= 5 * count
     assert sampler.sample(found.rollouts, seed="1", ordinary=found.ordinary) == here

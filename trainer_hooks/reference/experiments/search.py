@@ -15,6 +15,7 @@ HYPOTHESES: dict[str, dict[str, Any]] = {
         "text-retry": _TEXT | {"lr": 2e-4},
         "slow-climb": {"lr": 6e-4, "lr_warmup": 300, "steps": 400},
         "mid-climb": {"lr": 6e-4, "lr_warmup": 170, "probe_every": 0},
+        "no-retry-climb": {"lr": 1.2e-3, "lr_warmup": 200, "retry": False, "probe_every": 0},
         "steady": {"lr": 1.5e-4, "steps": 400},
         "no-retry": {"lr": 4e-4, "retry": False, "max_grad_norm": 0.0},
         "stubborn": {

@@ -1,0 +1,87 @@
+"""``python -m benchmarks.probe``: what paired re-scoring adds to the training part of a step.
+
+A small decoder is trained on microbatches in a plain loop, with and without the probe in turn, so that both meet the
+same machine. Printed is the time added, as a share of the steps without it, beside what counting forward passes says:
+a forward pass is 0.27 of forward and backward, one microbatch of all is scored, at every n-th step.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainer_hooks.probe import PairedProbe
+from trainer_hooks.signals import fetch
+from trainer_hooks.signals.paired import paired
+
+MICROBATCHES, ROWS, TOKENS, WIDTH, VOCABULARY = 4, 4, 64, 128, 512
+FORWARD_SHARE = 0.27
+STEPS = 12
+
+
+class Decoder(nn.Module):
+    """Two layers, enough that a forward pass is most of what scoring takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Give log-probabilities and entropies of the tokens."""
+        causal = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        logprobs = self.head(self.layers(self.embedding(tokens), mask=causal, is_causal=True)).log_softmax(-1)
+        return logprobs.gather(-1, tokens[..., None])[..., 0], -(logprobs.exp() * logprobs).sum(-1)
+
+
+def step(model: Decoder, optimizer: torch.optim.Optimizer, batches: Tensor, probe: PairedProbe | None) -> float:
+    """Train on all microbatches and give the seconds; the probe takes the first of them."""
+    started = time.perf_counter()
+    for place, tokens in enumerate(batches):
+        logprobs, entropies = model(tokens)
+        (-logprobs.mean() / len(batches)).backward()
+        if probe is not None and place == 0:
+            probe.note(
+                lambda tokens=tokens: model(tokens),  # type: ignore[misc]
+                before=(logprobs.detach(), entropies.detach()),
+                mask=torch.ones_like(tokens),
+                correct=torch.ones(ROWS),
+            )
+    optimizer.step()
+    optimizer.zero_grad()
+    if probe is not None:
+        for scores in probe.after_update():
+            fetch(scores.library, list(paired(scores).values()))
+    return time.perf_counter() - started
+
+
+def added(take: Callable[[PairedProbe | None], float]) -> float:
+    """Give the share that the probe adds at a step where it is due: the median of steps taken in turn."""
+    probe = PairedProbe(1)
+    take(probe)
+    shares = [(take(probe), take(None)) for _ in range(STEPS)]
+    return float(np.median([with_probe / without - 1 for with_probe, without in shares]))
+
+
+def main() -> int:
+    """Print the table."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = Decoder()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    print(f"{'microbatches a step':>20} {'probe every':>12} {'added':>8} {'by counting':>12}")
+    for microbatches in (1, MICROBATCHES):
+        batches = torch.randint(VOCABULARY, (microbatches, ROWS, TOKENS))
+        share = added(lambda probe, batches=batches: step(model, optimizer, batches, probe))  # type: ignore[misc]
+        for every in (1, 5, 10):
+            counted = FORWARD_SHARE / (every * microbatches)
+            print(f"{microbatches:>20} {every:>12} {share / every:>8.2%} {counted:>12.2%}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,199 @@
+"""TRL's own tool loop and environments, with the sampling scripted: what is called, answered and left out."""
+
+from pathlib import Path
+
+import pytest
+import tiny_trl
+import torch
+import trl
+from datasets import Dataset
+from packaging.version import Version
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, set_seed
+from trl import GRPOConfig, GRPOTrainer
+
+from trainer_hooks.callbacks.trl import VitalsCallback
+
+pytestmark = [
+    pytest.mark.skipif(Version(trl.__version__) < Version("1.16"), reason="written against TRL 1.16's tool loop"),
+    pytest.mark.filterwarnings("ignore:You are using 'environment_factory'"),
+]
+
+CALL = '<tool_call>\n{{"name": "{}", "arguments": {}}}\n</tool_call>'
+# What each of four responses says before it has seen a tool's answer.
+FIRST = (
+    CALL.format("multiply", '{"a": 3, "b": 4}'),
+    CALL.format("divide", '{"a": 3, "b": 4}'),
+    '<tool_call>\n{"name": "multiply", "argu</tool_call>',
+    "it is 12",
+)
+LAST = "it is 12"
+END = "<|im_end|>"
+
+
+def multiply(a: int, b: int) -> int:
+    """Multiply two numbers.
+
+    Args:
+        a: One factor.
+        b: The other.
+
+    Returns:
+        The product.
+    """
+    return a * b
+
+
+class Calculator:
+    """An environment whose one tool multiplies."""
+
+    def reset(self, **_):
+        """Start over."""
+
+    def multiply(self, a: int, b: int) -> int:
+        """Multiply two numbers.
+
+        Args:
+            a: One factor.
+            b: The other.
+
+        Returns:
+            The product.
+        """
+        return a * b
+
+
+class Scripted(GRPOTrainer):
+    """Says what the script says; all else is TRL's."""
+
+    def _generate_single_turn(self, prompt_ids, *_, **__):
+        said = []
+        for index, prompt in enumerate(prompt_ids):
+            is_first = "tool_response" not in self._tokenizer.decode(prompt)
+            said.append(self._tokenizer.encode((FIRST[index % 4] if is_first else LAST) + END))
+        return said, None
+
+
+def tokenizer():
+    """One token a byte, and those of Qwen's template, which TRL brings with it."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    core = Tokenizer(models.BPE({letter: index for index, letter in enumerate(alphabet)}, []))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    core.add_special_tokens(["<|endoftext|>", "<|im_start|>", END])
+    core.add_tokens([AddedToken(word, special=False) for word in ("<tool_call>", "</tool_call>")])
+    template = Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja"
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        **dict(zip(("pad_token", "eos_token"), ("<|endoftext|>", END), strict=True)),
+        padding_side="left",
+        chat_template=template.read_text(),
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def train(folder, callback, **options):
+    """Train two responses' groups for a step."""
+    torch.set_num_threads(1)
+    set_seed(3)
+    words = tokenizer()
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = Qwen2ForCausalLM(
+        Qwen2Config(vocab_size=len(words), num_key_value_heads=1, max_position_embeddings=4096, **sizes)
+    )
+    trainer = Scripted(
+        model=model,
+        reward_funcs=lambda completions, **_: [float("12" in str(said[-1]["content"])) for said in completions],
+        args=GRPOConfig(
+            output_dir=str(folder),
+            per_device_train_batch_size=4,
+            num_generations=4,
+            max_completion_length=256,
+            max_steps=1,
+            use_cpu=True,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "3 times 4?"}]}] * 4),
+        processing_class=words,
+        callbacks=[callback],
+        **options,
+    )
+    trainer.train()
+    return trainer
+
+
+@pytest.fixture(params=[{"tools": [multiply]}, {"environment_factory": Calculator}], ids=["tools", "environments"])
+def watched(request, tmp_path, connect, steps):
+    """A step with tools of either kind: the trainer, and the signals that arrived."""
+    monitor = connect()
+    trainer = train(tmp_path, VitalsCallback(monitor), **request.param)
+    assert monitor.flush()
+    return trainer, steps()[1]
+
+
+def test_calls_are_counted_with_those_that_could_not_be_read(watched):
+    """One answered, one to a tool that there is not, one that is no JSON and that TRL does not count, and none."""
+    trainer, signals = watched
+    logged = trainer.state.log_history[0]
+    assert (logged["tools/call_frequency"], logged["tools/failure_frequency"]) == (0.5, 0.5)
+    assert signals["tools/calls"] == 3 / 4
+    assert signals["tools/valid_frac"] == pytest.approx(1 / 3)
+    assert signals["tools/none_frac"] == 1 / 4
+
+
+def test_what_a_tool_answers_is_no_action(watched):
+    """Lengths and actions are of the script alone: two responses have a second action, after the feedback."""
+    _, signals = watched
+    words = tokenizer()
+    said = [len(words.encode(text + END)) for text in FIRST]
+    again = len(words.encode(LAST + END))
+    assert signals["length/mean"] == pytest.approx((sum(said) + 2 * again) / 4, abs=1)
+    assert {"likelihood/action0", "likelihood/action1"} <= signals.keys()
+    assert "likelihood/action2" not in signals
+    assert signals["reward/correct_frac"] == 3 / 4
+
+
+def test_a_tool_run_is_announced_at_level_l3(tmp_path, connect, collector):
+    """From the first record on."""
+    monitor = connect()
+    train(tmp_path, VitalsCallback(monitor), tools=[multiply])
+    assert monitor.flush()
+    assert next(batch for batch in collector.batches if batch.records).capability == "L3"
+
+
+def test_an_engines_log_probabilities_give_the_mismatch_that_trl_corrects(tmp_path, connect, steps):
+    """TRL's vLLM path with a scripted engine: the gap is TRL's own, and the ratio is not taken for learning."""
+
+    class Engine:
+        def sync_weights(self):
+            """Have no weights."""
+
+    def rollout_func(prompts, trainer):  # noqa: ARG001 - TRL's signature
+        size = len(prompts)
+        return {
+            "prompt_ids": [[3, 4]] * size,
+            "completion_ids": [[5, 6, 7, 1]] * size,
+            "logprobs": [[-1.0, -2.0, float("nan"), -4.0]] * size,
+        }
+
+    monitor = connect()
+    reward = {"reward": lambda completions, **_: [float(index % 2) for index, _ in enumerate(completions)]}
+    trainer = tiny_trl.trainer(
+        tmp_path, [VitalsCallback(monitor)], rollout_func=rollout_func, max_steps=1, num_iterations=1, **reward
+    )
+    trainer.use_vllm, trainer.vllm_generation, trainer._last_loaded_step = True, Engine(), -1
+    trainer.train()
+    assert monitor.flush()
+    signals, logged = steps()[1], trainer.state.log_history[0]
+    assert logged["sampling/importance_sampling_ratio/mean"] > 0
+    # TRL leaves the token that the engine did not score out of its mean; so do we, where it counts as no gap.
+    assert signals["mismatch/logprob_abs"] == pytest.approx(
+        logged["sampling/sampling_logp_difference/mean"] * 3 / 4, rel=1e-3
+    )
+    assert signals["finite/bad_values"] == 0
+    assert signals["trl/sampling/importance_sampling_ratio/mean"] == pytest.approx(
+        logged["sampling/importance_sampling_ratio/mean"], rel=1e-5
+    )
+    assert not [name for name in signals if name.startswith(("ratio/", "displacement/", "lld/"))]
