@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 
 def pytest_collection_modifyitems(items):
@@ -45,6 +45,7 @@ def visit(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
     width, height = request.param
     page = chromium.new_page(viewport={"width": width, "height": height})
     page.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)  # a page waits for its turn on a busy machine
     seen = Visit(page)
 
     def note(message):
