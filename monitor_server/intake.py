@@ -221,7 +221,9 @@ def _responses(told: list[msgspec.Raw], media_type: str, settings: Settings) -> 
             log.warning("a sampled response was refused: %d bytes are more than RLVITALS_MAX_RESPONSE_BYTES", size)
             continue
         try:
-            kept.append(wire.decode_response(raw, media_type))
+            response = wire.decode_response(raw, media_type)
+            wire.encode(response)  # what JSON can say and msgpack cannot, such as an integer of 80 bits, ends here
+            kept.append(response)
         except (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             log.warning("a sampled response was refused: %s", error)
     if len(told) > settings.max_responses:

@@ -3,10 +3,13 @@
 import base64
 import json
 import math
+import uuid
 
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from monitor_server.store.runs import Run
 from trainer_hooks import wire
@@ -186,3 +189,22 @@ def _left(repositories, run_id, lengths, whole):
         begun = newest + 1
         repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole)
     return [stored.step for stored in repositories.responses.page(run_id, limit=10_000)]
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+anything = st.recursive(plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+changed = st.dictionaries(
+    st.sampled_from([*response(), "group", "displacements", "text", "pieces"]), anything, max_size=2
+)
+
+
+@given(st.lists(anything | changed.map(lambda given_: response() | given_), max_size=4))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+def test_whatever_stands_for_a_response_costs_its_record_nothing(collector, responses):
+    """Any JSON: the step is stored, and what cannot be read is counted."""
+    name = f"fuzz-{uuid.uuid4().hex}"
+    record = {"step": 0, "scalars": {"a": 1.0}, "responses": wire.spell_non_finite(responses)}
+    receipt = collector.send(run=name, records=[record])
+    assert receipt["accepted"] == 1
+    items = collector.get(f"/runs/{receipt['run_id']}/responses", limit=200)["items"]
+    assert len(items) + receipt.get("refused_responses", 0) == len(responses)

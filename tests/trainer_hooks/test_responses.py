@@ -12,7 +12,7 @@ from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.responses import ResponseSampler, choose
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals.action_tokens import ActionTokens
-from trainer_hooks.wire import decode_record, decode_response
+from trainer_hooks.wire import Receipt, decode_record, decode_response
 
 SEED = "1 0 0"
 
@@ -214,3 +214,18 @@ def test_settings_from_the_environment_give_way_to_arguments():
     for name, value in (("RESPONSES", "-1"), ("RESPONSE_BYTES", "-1"), ("TEXTS", "perhaps")):
         with pytest.raises(ConfigurationError, match=f"RLVITALS_{name} must be"):
             ConnectionSettings.resolve(environ={f"RLVITALS_{name}": value}, **ask)
+
+
+def test_responses_that_the_collector_refused_are_told_with_the_next_step(collector, connect):
+    """As a signal of ours, a total since the process began."""
+    collector.receipt = lambda batch: Receipt(
+        run_id="r", accepted=len(batch.records), refused_responses=2 * len(batch.records)
+    )
+    monitor = connect()
+    monitor.log_step(1, rollouts=rollouts())
+    assert monitor.flush()
+    monitor.log_step(2, {"x": 1.0})
+    assert monitor.flush()
+    first, second = collector.records
+    assert "hooks/rejected_responses" not in first.summaries
+    assert second.summaries["hooks/rejected_responses"].value() == 2
