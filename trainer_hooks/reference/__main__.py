@@ -25,6 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch.set_num_threads(config.threads)
     ranks = Ranks.join()
     try:
+        return _run(config, ranks)
+    finally:
+        ranks.leave()
+
+
+def _run(config: Config, ranks: Ranks) -> int:
+    try:
         loop = _loop(config, ranks, _say if ranks.rank == 0 else lambda _: None)
     except ValueError as error:
         return _fail(error, code=2)
@@ -33,8 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             loop.run()
     except (TrainingError, ToolError, FloatingPointError) as error:
         return _fail(error, code=1)
-    finally:
-        ranks.leave()
     return 0
 
 
@@ -66,6 +71,11 @@ def _loop(config: Config, ranks: Ranks, say: Callable[[str], None]) -> Loop:
         source="reference",
         texts=config.texts or None,
     )
+    if config.on_acceleration != "none" and isinstance(monitor, trainer_hooks.NullMonitor):
+        raise ValueError(
+            f"on_acceleration {config.on_acceleration} needs a collector, whose verdict it acts on, got no address: "
+            "give --url, or set RLVITALS_URL"
+        )
     loop = Loop(config, trainer, monitor, say)
     loop.resume()
     return loop

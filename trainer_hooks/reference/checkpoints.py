@@ -15,7 +15,7 @@ __all__ = ["Checkpoints"]
 
 FREE_IN_THE_RUN = {"steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks"}
 FREE_AROUND_IT = {
-    "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device",
+    "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device", "texts",
     "retriever", "tool_timeout",
 }  # fmt: skip
 """Settings that may differ between the run that wrote a checkpoint and the one that goes on from it."""

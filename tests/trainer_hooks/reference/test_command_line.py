@@ -42,3 +42,15 @@ def test_a_new_run_does_not_write_among_the_checkpoints_of_an_old_one(options, c
     assert "beginning at step 1" in capsys.readouterr().out
     assert main([*options, "--checkpoint-every", "1"]) == 2
     assert "step-000002.pt; go on from it with --resume, remove its folder, or" in capsys.readouterr().err
+
+
+def test_protection_without_a_collector_is_refused(options, capsys):
+    """Nobody would ever give the verdict that is to be acted on."""
+    assert main([*options, "--on-acceleration", "stop"]) == 2
+    assert "on_acceleration stop needs a collector, whose verdict it acts on" in capsys.readouterr().err
+
+
+def test_a_run_that_cannot_go_on_ends_in_one_line(options, capsys):
+    """Weights that give no probabilities: exit code 1 and what to lower."""
+    assert main([*options, "--lr", "1e30"]) == 1
+    assert "error: logits must be finite" in capsys.readouterr().err
