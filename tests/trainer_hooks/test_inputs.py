@@ -19,7 +19,7 @@ def arguments(responses=64, tokens=512, **changes):
 
 def test_the_trainer_may_overwrite_what_it_gave():
     """Large arrays, small ones, tensors, lists of rows and of texts are all copied."""
-    given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64, texts=["a"] * 64)
+    given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64, texts=["a"] * 64, control_ids=np.arange(3))
     copies = CopyPool().copied(given)
     for value in given.values():
         if isinstance(value, list):
@@ -31,6 +31,7 @@ def test_the_trainer_may_overwrite_what_it_gave():
     assert copies.arguments["mask"].all()
     assert copies.arguments["rewards"].tolist() == copies.arguments["advantages"].tolist() == [1.0] * 64
     assert copies.arguments["texts"] == ("a",) * 64
+    assert copies.arguments["control_ids"] == (0, 1, 2)
     assert copies.nbytes == 2 * 4 * 64 * 512 + 64 * 512 + 2 * 8 * 64
 
 

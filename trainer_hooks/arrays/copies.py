@@ -68,7 +68,7 @@ class CopyPool:
         size = held = 0
         for name, value in given.items():
             if value is None or name in NO_ARRAYS:
-                arguments[name] = tuple(value) if value and name in LISTS else value
+                arguments[name] = tuple(value) if value is not None and name in LISTS else value
                 continue
             array = value if type(value) is np.ndarray else HOST.taken(name, value)
             held += array.nbytes

@@ -1,6 +1,8 @@
 """A random tiny Qwen2, its tokenizer and a TRL run on them, built here: nothing is downloaded."""
 
+import os
 import string
+import time
 from pathlib import Path
 
 import torch
@@ -53,8 +55,12 @@ def model(folder: Path) -> Qwen2ForCausalLM:
             bos_token_id=None,
         )
     )
-    if not folder.exists():  # with a process group, transformers writes on rank 0 alone
+    complete = folder / "complete"
+    if os.environ.get("RANK", "0") == "0" and not complete.exists():
         fresh.save_pretrained(folder)
+        complete.touch()
+    while not complete.exists():  # another rank writes
+        time.sleep(0.05)
     return Qwen2ForCausalLM.from_pretrained(folder)
 
 
