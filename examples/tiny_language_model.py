@@ -1,10 +1,10 @@
-"""What the examples train: a random Qwen2 of a few thousand weights and a tokenizer of one token a character."""
+"""What the examples train: random models of a few thousand weights and a tokenizer of one token a character."""
 
 import string
 
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import MixtralConfig, MixtralForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 WORDS = ["<pad>", "<eos>", "<unk>", *string.ascii_lowercase, *string.digits]
 
@@ -34,6 +34,30 @@ def model_and_tokenizer() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
         eos_token_id=1,
     )
     return Qwen2ForCausalLM(config), tokenizer
+
+
+def mixture_of_experts() -> MixtralForCausalLM:
+    """Build one of the same size, with four experts of which each token gets two."""
+    return MixtralForCausalLM(
+        MixtralConfig(
+            vocab_size=len(WORDS),
+            hidden_size=16,
+            intermediate_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            num_local_experts=4,
+            num_experts_per_tok=2,
+            max_position_embeddings=64,
+            pad_token_id=0,
+            eos_token_id=1,
+        )
+    )
+
+
+def share_of_vowels(completions: list[str], **_: object) -> list[float]:
+    """Reward vowels."""
+    return [sum(word in "aeiou" for word in text.split()) / 12 for text in completions]
 
 
 def prompts() -> Dataset:

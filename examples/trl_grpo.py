@@ -2,16 +2,10 @@
 
 import tempfile
 
-from tiny_language_model import model_and_tokenizer, prompts
+from tiny_language_model import model_and_tokenizer, prompts, share_of_vowels
 from trl import GRPOConfig, GRPOTrainer
 
 from trainer_hooks.callbacks.trl import VitalsCallback
-
-
-def share_of_vowels(completions: list[str], **_: object) -> list[float]:
-    """Reward vowels."""
-    return [sum(word in "aeiou" for word in text.split()) / 12 for text in completions]
-
 
 model, tokenizer = model_and_tokenizer()
 trainer = GRPOTrainer(

@@ -171,6 +171,13 @@ def test_a_run_without_alerts_says_so(texts):
     assert texts(alert_list([])) == ["Alerts", "Nothing fires."]
 
 
+@pytest.mark.parametrize("level", ["L0", "L1", "L2", "L3", "L4"])
+def test_the_header_says_how_much_the_adapter_sees(level, texts):
+    """The level that the run's records announce, with what it means."""
+    (stated,) = [text for text in texts(run_header(run("a", capability=level), [], {})[2]) if text.startswith(level)]
+    assert len(stated) > len("L0: ")
+
+
 def test_the_header_shows_values_that_were_observed_and_dashes_for_the_rest(texts):
     """An absent signal is not zero."""
     phases = [{"phase": "warmup", "from_step": 0, "to_step": 4}, {"phase": "healthy", "from_step": 5, "to_step": None}]
