@@ -1,7 +1,7 @@
 """Protocol tokens lose their place: structure breaks while the skill is intact."""
 
 from monitor_server.detection.departure import Size
-from monitor_server.detection.protocol import Observation, Severity
+from monitor_server.detection.protocol import Severity
 from monitor_server.detection.shift import ShiftDetector
 
 __all__ = ["ControlTokens"]
@@ -20,9 +20,5 @@ class ControlTokens(ShiftDetector):
     kind = "control_token_anomaly"
     severity = Severity.WARNING
     reads = ("control/prob",)
-    size = Size(factor=0.9, least=0.02, errors=6.0, rows=2)
+    size = Size(factor=0.9, least=0.02, errors=6.0, rows=2, each=True)
     what = "The probability of protocol tokens"
-
-    def _confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - the values are enough
-        """Tell whether each row of the level is low, not their mean alone."""
-        return self.departure.each_is_beyond()

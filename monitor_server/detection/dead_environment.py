@@ -6,6 +6,7 @@ from monitor_server.detection.base import finite
 from monitor_server.detection.departure import Departure, Size
 from monitor_server.detection.mechanisms import Mechanisms
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.reward_fall import RewardFall
 from monitor_server.detection.shift import ShiftDetector
 
 __all__ = ["DeadEnvironment"]
@@ -26,7 +27,7 @@ class DeadEnvironment(ShiftDetector):
     kind = "dead_environment"
     severity = Severity.WARNING
     reads = ("reward/mean",)
-    size = Size(factor=0.3, least=0.02, errors=4.0, rows=2)
+    size = RewardFall.size
     what = "The policy did not move, and the reward"
 
     def __init__(self) -> None:
@@ -45,8 +46,8 @@ class DeadEnvironment(ShiftDetector):
         return super()._observe(observation)
 
     def _confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - taken in above
-        """Tell whether each row of the reward is low and the policy stands."""
-        return self.observed and not self.moved and self.departure.each_is_beyond()
+        """Tell whether the policy is seen to stand."""
+        return self.observed and not self.moved
 
     def _agreeing(self) -> list[str]:
         return [TOOLS] if self.tools.departs else []

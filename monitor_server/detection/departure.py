@@ -31,6 +31,7 @@ class Size:
         rows: Newest rows whose median is the level. From 3 on a single row can never fire; with 2, the mean of the
             two, a very large one can.
         noise: Smallest deviation assumed, in the signal's unit.
+        each: Whether every one of the newest rows must pass the factor, not their median alone.
     """
 
     factor: float = 1.0
@@ -38,6 +39,7 @@ class Size:
     errors: float = 4.0
     rows: int = 2
     noise: float = 0.0
+    each: bool = False
 
     @property
     def is_fall(self) -> bool:
@@ -115,12 +117,10 @@ class Departure(Stateful):
         """The newest score over the deviations that were asked for."""
         return self.score / self._size.errors
 
-    def each_is_beyond(self) -> bool:
-        """Tell whether every one of the newest rows lies beyond the factor, where the level is only their median."""
-        return all(self._is_beyond(self.values[-row]) for row in range(1, self._size.rows + 1))
-
     def _is_large(self) -> bool:
-        return self._change() > self._size.least and self._is_beyond(self.level or 0.0)
+        if self._change() <= self._size.least or not self._is_beyond(self.level or 0.0):
+            return False
+        return not self._size.each or all(self._is_beyond(self.values[-row]) for row in range(1, self._size.rows + 1))
 
     def _is_beyond(self, level: float) -> bool:
         size, baseline = self._size, self.baseline or 0.0

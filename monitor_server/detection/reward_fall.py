@@ -1,7 +1,7 @@
 """The reward itself falls hard: the last to know, and still better than silence."""
 
 from monitor_server.detection.departure import Size
-from monitor_server.detection.protocol import Observation, Severity
+from monitor_server.detection.protocol import Severity
 from monitor_server.detection.shift import ShiftDetector
 
 __all__ = ["RewardFall"]
@@ -17,9 +17,5 @@ class RewardFall(ShiftDetector):
     kind = "reward_fall"
     severity = Severity.WARNING
     reads = ("reward/mean",)
-    size = Size(factor=0.3, least=0.02, errors=4.0, rows=2)
+    size = Size(factor=0.3, least=0.02, errors=4.0, rows=2, each=True)
     what = "The reward"
-
-    def _confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - the values are enough
-        """Tell whether each row of the level is low, not their mean alone."""
-        return self.departure.each_is_beyond()
