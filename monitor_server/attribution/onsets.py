@@ -17,6 +17,7 @@ ROWS = 200  # before the alert; what began earlier is said to have begun there o
 LEAST_ROWS = 6
 LEVEL_ROWS = 9  # the best level is the best median of so many rows on end
 END_ROWS = 3
+LARGEST = 1e100  # beyond it sums overflow; such a number is no measurement
 SLACK = 0.5  # of the CUSUM, in deviations
 BEYOND = 3.0  # deviations
 
@@ -66,11 +67,12 @@ def moved_signals(signals: Mapping[str, Signal], *, opened_step: int) -> list[Mo
     The order is that of the latest possible beginnings: where a best level ends is blurred, standing clear of it is
     not.
     """
-    found = [
-        moved
-        for name, (steps, values) in signals.items()
-        if name in VITALS and (moved := _moved(name, steps, values, VITALS[name], opened_step)) is not None
-    ]
+    with np.errstate(all="ignore"):  # logarithms of 0, and sums beyond the largest float, are ordinary here
+        found = [
+            moved
+            for name, (steps, values) in signals.items()
+            if name in VITALS and (moved := _moved(name, steps, values, VITALS[name], opened_step)) is not None
+        ]
     found.sort(key=lambda moved: (moved.onset[1], moved.onset[0], moved.signal))
     first = found[0].onset[1] if found else 0
     return [replace(moved, is_surely_later=moved.onset[0] > first) for moved in found]
@@ -84,9 +86,8 @@ def _moved(
     broken = _broken(name, steps, values)
     if broken is not None:
         return broken
-    with np.errstate(all="ignore"):
-        read = np.log(values) if vital.is_log else values
-    known = np.isfinite(read)
+    read = np.log(values) if vital.is_log else values
+    known = np.isfinite(read) & (np.abs(read) < LARGEST)
     steps, read = steps[known], np.cumsum(read[known]) if vital.is_sum else read[known]
     if len(read) < LEAST_ROWS:
         return None

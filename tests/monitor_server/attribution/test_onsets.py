@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from monitor_server.attribution.onsets import moved_signals
@@ -100,6 +100,8 @@ def test_on_recorded_deaths_the_steps_size_moved_before_the_likelihood(seed, pag
     assert all(1 <= earliest <= latest <= page for earliest, latest in (m.onset for m in moved))
 
 
+@example(values=[1e308] * 20, name="entropy/paired_delta", opened=19)
+@example(values=[0.0] * 10 + [1e308] * 10, name="entropy/mean", opened=19)
 @given(
     values=st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=60),
     name=st.sampled_from(list(VITALS)),
@@ -112,4 +114,5 @@ def test_any_numbers_are_answered_and_left_as_they_were(values, name, opened):
     for moved in moved_signals({name: (steps, held), "of/mine": (steps, held)}, opened_step=opened):
         assert moved.signal == name
         assert 0 <= moved.onset[0] <= moved.onset[1] <= opened
+        assert moved.level is None or math.isfinite(moved.level)
     np.testing.assert_array_equal(held, before)
