@@ -36,6 +36,15 @@ def test_a_model_is_trained_on_questions_and_a_corpus(options, corpus_file, coll
     assert [record.step for record in collector.records if record.step] == [1, 2]
 
 
+def test_a_model_gets_a_critic_under_ppo(options, corpus_file, tmp_path):
+    """The value head stands on a copy of any model, and leaves out what no value depends on: the output layer."""
+    log = tmp_path / "log.jsonl"
+    assert main([*options, "--method", "ppo", "--corpus", str(corpus_file), "--log", str(log)]) == 0
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert all("loss/value" in row for row in rows)
+    assert any("value/explained_var" in row for row in rows)
+
+
 def test_a_run_with_a_retrieval_server_resumes_to_the_last_bit(options, tmp_path, capsys):
     """Steps 1 to 3, and steps 1, 2, stop, 3: the same numbers at step 3; the server's address may change."""
 
