@@ -21,7 +21,7 @@ from trainer_hooks.reference.search.episode import Rules, SearchEpisode
 from trainer_hooks.reference.search.questions import TextQuestion
 
 TARGET = 3.0
-VOCABULARY, CONTEXT, GROUP = 512, 256, 8
+VOCABULARY, CONTEXT, GROUP = 512, 144, 8
 Sampler = Callable[[], int]
 """Samples once, and gives the number of new tokens."""
 

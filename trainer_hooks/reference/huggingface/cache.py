@@ -27,6 +27,7 @@ class RowCache:
         self.visible: Tensor | None = None
         # Lengths are plain numbers: asking a GPU for them would stall it once a token.
         self._lengths: list[int] = []
+        self._slots: dict[int, Tensor] = {}
         self._buffers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def advance(self, counts: Sequence[int], width: int) -> None:
@@ -46,6 +47,7 @@ class RowCache:
                 for start, end in zip(starts, self._lengths, strict=True)
             ]
             self.positions = torch.tensor(padded, device=self.device)
+        self._slots = {}
         is_all = is_aligned and min(self._lengths) == self.longest
         keys = torch.arange(self.longest, device=self.device)
         self.visible = None if is_all else (keys <= self.positions[:, :, None])[:, None]
@@ -54,10 +56,18 @@ class RowCache:
         """Put a layer's new keys and values, ``(b, heads, width, d)``, in place; give all, ``(b, heads, end, d)``."""
         if layer not in self._buffers:
             self._buffers[layer] = self._empty(keys), self._empty(values)
+        slots = self._slots_of(keys.shape[1])
         for buffer, new in zip(self._buffers[layer], (keys, values), strict=True):
-            buffer.scatter_(2, self.positions[:, None, :, None].expand_as(new), new)
+            buffer.flatten(0, 2).index_copy_(0, slots, new.flatten(0, 2))
         all_keys, all_values = self._buffers[layer]
         return all_keys[:, :, : self.longest], all_values[:, :, : self.longest]
+
+    def _slots_of(self, heads: int) -> Tensor:
+        """Give where the new positions of each row and head stand in a buffer, found once for all layers."""
+        if heads not in self._slots:
+            first = torch.arange(len(self._lengths) * heads, device=self.device) * (self.context + 1)
+            self._slots[heads] = (first.view(-1, heads, 1) + self.positions[:, None]).flatten()
+        return self._slots[heads]
 
     def _empty(self, like: Tensor) -> Tensor:
         batch, heads, _, size = like.shape

@@ -120,10 +120,11 @@ class _LlamaLayer:
         mask = None if visible is None else visible.repeat(1, 1, query.shape[2] // visible.shape[2], 1)
         if query.shape[2] > _FEW_QUERIES:
             return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
-        scores = torch.matmul(query * self._scale, keys.transpose(2, 3))
+        scores = torch.bmm((query * self._scale).flatten(0, 1), keys.flatten(0, 1).transpose(1, 2))
         if mask is not None:
-            scores = scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
-        return torch.matmul(torch.softmax(scores, dim=-1, dtype=torch.float32).to(values.dtype), values)
+            scores.view(*query.shape[:3], -1).masked_fill_(~mask, torch.finfo(scores.dtype).min)
+        weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(values.dtype)
+        return torch.bmm(weights, values.flatten(0, 1)).view(query.shape)
 
     def _rotated(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
         cosine, sine = rotation

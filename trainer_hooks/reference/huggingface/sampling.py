@@ -159,9 +159,9 @@ def _read(decoder: Decoder, unread: list[list[int]]) -> Tensor:
     """Let the model read what is new of each row; give the hidden state after the last token of each, ``(b, d)``."""
     counts = [len(tokens) for tokens in unread]
     width = max(counts, default=0)
-    padded = torch.tensor([[*tokens, *[0] * (width - len(tokens))] for tokens in unread])
+    padded = torch.tensor([token for tokens in unread for token in [*tokens, *[0] * (width - len(tokens))]])
     device = decoder.cache.device
-    hidden = decoder.feed(padded.to(device), counts)
+    hidden = decoder.feed(padded.view(len(unread), width).to(device), counts)
     if width == 1:
         return hidden[:, 0]
     last = torch.tensor([max(count - 1, 0) for count in counts], device=device)
