@@ -69,7 +69,9 @@ def candidates(tokens: ActionTokens, count: int, drawn: Sequence[int]) -> Pendin
     # Numbers known here are not sent to the device, only what is there is asked for: slices do not wait.
     names = [name for name in ARRAYS if getattr(rollouts, name) is not None]
     gathered = [_gathered(getattr(rollouts, name), picked, drawn, xp) for name in names]
-    finish = partial(_assembled, rollouts, names, [tuple(array.shape) for array in gathered], list(drawn))
+    # Not the rollouts themselves, whose tensors would stay on the device until somebody finishes.
+    told = {"texts": rollouts.texts, "vocabulary": rollouts.vocabulary, "trained": rollouts.trained}
+    finish = partial(_assembled, told, names, [tuple(array.shape) for array in gathered], list(drawn))
     return Pending((picked, *gathered), finish)
 
 
@@ -95,7 +97,7 @@ def _resembling(tokens: ActionTokens, group: Array, row: Array) -> Array:
 
 
 def _assembled(
-    whole: Rollouts,
+    told: dict[str, Any],
     names: Sequence[str],
     shapes: Sequence[tuple[int, ...]],
     drawn: list[int],
@@ -103,10 +105,10 @@ def _assembled(
     *gathered: NDArray[np.float64],
 ) -> Candidates:
     rows, first = np.unique(np.concatenate([picked.astype(np.int64), drawn]), return_index=True)
-    arguments: dict[str, Any] = {}
+    arguments = {**told}
     for name, shape, array in zip(names, shapes, gathered, strict=True):
         kept = array.reshape(shape)[first]
         arguments[name] = kept.astype(np.int64) if name in INTEGERS else kept
-    texts = None if whole.texts is None else [whole.texts[row] for row in rows]
-    rollouts = Rollouts(**arguments, texts=texts, vocabulary=whole.vocabulary, trained=whole.trained, check=False)
-    return Candidates(rollouts, np.flatnonzero(np.isin(rows, drawn)).tolist())
+    if told["texts"] is not None:
+        arguments["texts"] = [told["texts"][row] for row in rows]
+    return Candidates(Rollouts(**arguments, check=False), np.flatnonzero(np.isin(rows, drawn)).tolist())

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from trainer_hooks.arrays import ArrayLibrary, Pending
+from trainer_hooks.arrays import HOST, ArrayLibrary, Pending
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import (
     displacement,
@@ -76,7 +76,8 @@ class Reduced(NamedTuple):
         """Give the same, made of fetched numbers."""
         count = len(self.pending)
         names = (name for name, _ in self.pending)
-        return self._replace(pending=tuple(zip(names, parts[:count], strict=True)), extra=tuple(parts[count:]))
+        named = tuple(zip(names, parts[:count], strict=True))
+        return self._replace(library=HOST, pending=named, extra=tuple(parts[count:]))
 
     def finished(self) -> dict[str, Summary]:
         """Read the numbers, which have been fetched.

@@ -5,6 +5,8 @@ What waits is found with tensors on torch's meta device, which have no values: w
 does whatever has a shape that depends on values.
 """
 
+import gc
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,8 @@ from tests.trainer_hooks.signals.made_up import arrays, close
 from trainer_hooks import Rollouts, RolloutsError
 from trainer_hooks.arrays.device import DeviceArrays
 from trainer_hooks.candidates import candidates
+from trainer_hooks.delivery import Tally
+from trainer_hooks.inputs import Inputs
 from trainer_hooks.responses import ResponseSampler
 from trainer_hooks.signals import fetch, reduce, summarise
 from trainer_hooks.wire import Moments, Record, merge
@@ -81,6 +85,18 @@ def test_reducing_decides_nothing_by_a_value(a):
     assert {number.device for number in numbers} == {META}
     with pytest.raises(RuntimeError, match="cannot be called on meta tensors"):
         float(numbers[0])
+
+
+def test_nothing_on_the_device_is_held_once_it_is_fetched():
+    """The trainer's memory is its own again when `log_step` returns, before anything is packed."""
+    step = tensors(arrays(1, 8, 24, bad=True), torch.float32) | {"library": DeviceArrays(PROCESSOR)}
+    places = {value.data_ptr() for value in step.values() if isinstance(value, torch.Tensor)}
+    taken = Inputs(Tally(), responses=2).taken({}, step)
+    del step
+    gc.collect()
+    tensors_left = [item for item in gc.get_objects() if type(item) is torch.Tensor]
+    assert [tensor.shape for tensor in tensors_left if tensor.data_ptr() in places] == []
+    assert taken.tokens.finished()
 
 
 class OneWayHome(TorchDispatchMode):
