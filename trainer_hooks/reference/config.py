@@ -224,6 +224,8 @@ _NOT_NEGATIVE = "lambda_ kl held_out max_grad_norm lr_warmup probe_every checkpo
 PRESETS: dict[str, dict[str, Any]] = {
     # A learning rate that climbs too high, wrong responses that are longer than right ones: rises, drifts, dies.
     "demo": {"lr": 6e-4, "lr_warmup": 100, "held_out": 32, "steps": 150},
+    # The same climb without an end, and wrong responses as long as right ones: a slow drift of correct responses first.
+    "spiral": {"lr": 1.2e-3, "lr_warmup": 200, "retry": False, "held_out": 16, "steps": 300},
     # What Search-R1 trains with, but for the size of the batch.
     "search-r1": {
         "lr": 1e-6,

@@ -16,7 +16,7 @@ from trainer_hooks.reference.train import Trainer
 
 
 def written(folder):
-    return {path: path.stat().st_mtime_ns for path in folder.glob("runs/*")}
+    return {path: path.stat().st_mtime_ns for path in folder.glob("runs-tiny/*")}
 
 
 def test_arms_are_recorded_once_and_shown(tmp_path, tiny_cache, capsys):
@@ -39,10 +39,10 @@ def test_an_experiment_becomes_a_page_and_a_picture(tmp_path, tiny_cache):
     """The page names the arm and draws a line a seed; the picture is a PNG."""
     options = ["--seeds", "0", "1", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
     assert main(["dynamics", *options]) == 0
-    page = (tmp_path / "dynamics.html").read_text()
+    page = (tmp_path / "tiny-dynamics.html").read_text()
     assert "grpo (2 seeds)" in page
     assert "grpo, seed 1" in page
-    assert (tmp_path / "dynamics.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "tiny-dynamics.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_figure_on_questions_shows_what_the_probe_found(tmp_path, tiny_cache, monkeypatch):
@@ -50,9 +50,9 @@ def test_the_figure_on_questions_shows_what_the_probe_found(tmp_path, tiny_cache
     monkeypatch.setenv("PATH", "")  # no browser: the page alone
     options = ["--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
     assert main(["displacement", *options]) == 0
-    rows = read(tmp_path / "runs" / "grpo-probed-seed0.jsonl.gz")
+    rows = read(tmp_path / "runs-tiny" / "grpo-probed-seed0.jsonl.gz")
     questions = sum(len(row.get("probe/by_question", [])) for row in rows)
-    page = (tmp_path / "displacement.html").read_text()
+    page = (tmp_path / "tiny-displacement.html").read_text()
     counted = [int(text.split(" questions")[0]) for text in page.split("\\u003cbr\\u003e")[1:] if " questions" in text]
     assert sum(counted) == questions > 0
 

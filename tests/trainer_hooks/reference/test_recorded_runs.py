@@ -16,6 +16,7 @@ from trainer_hooks.reference.experiments.table import table
 
 EXPERIMENTS = Path(__file__).parents[3] / "docs/experiments"
 FOLDER = EXPERIMENTS / "runs"
+SPIRAL = EXPERIMENTS / "runs-spiral"
 VANILLA = sorted(FOLDER.glob("grpo-seed*.jsonl.gz"))
 
 
@@ -47,6 +48,7 @@ def test_the_documented_table_is_the_table_of_the_recorded_runs():
     """docs/experiments/README.md holds what `experiments` prints, line by line."""
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     assert table(FOLDER) in page
+    assert table(SPIRAL) in page
 
 
 def test_the_healthy_runs_are_documented_as_they_are():
@@ -62,3 +64,4 @@ def test_the_search_is_documented_as_it_was():
     page = (EXPERIMENTS / "search.md").read_text(encoding="utf-8")
     assert drift_table(EXPERIMENTS / "search", HYPOTHESES) in page
     assert drift_table(FOLDER, ["grpo"]) in page
+    assert drift_table(SPIRAL, ["grpo", "llds-0.1"]) in page

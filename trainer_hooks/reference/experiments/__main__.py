@@ -6,6 +6,7 @@ Every run is recorded and every seed is shown. Work that is cut goes on where it
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -22,6 +23,8 @@ from trainer_hooks.reference.experiments.table import recorded, table
 
 __all__ = ["main"]
 
+DEMO = "demo"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give the exit code."""
@@ -30,11 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in given.names:
         if not given.draw_only:
             _run(_jobs(name, given))
-        print(_told(name, given.out))  # noqa: T201 - the table is what was asked for
+        print(_told(name, given))  # noqa: T201 - the table is what was asked for
         if name in EXPERIMENTS:
-            _draw(name, given.out, offline=given.offline)
+            _draw(name, given)
     if not given.names:
-        print(table(given.out / "runs"))  # noqa: T201 - likewise
+        print(table(_runs(given)))  # noqa: T201 - likewise
     return 0
 
 
@@ -48,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="seeds of each arm [0 1 2 3 4]")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="folder of recordings and pictures")
     parser.add_argument("--cache", type=Path, default=Config().cache, help="folder that keeps warm starts")
-    parser.add_argument("--preset", choices=sorted(PRESETS), default="demo", help="the regime of the arms [demo]")
+    parser.add_argument("--preset", choices=sorted(PRESETS), default=DEMO, help="the regime of the arms [demo]")
     parser.add_argument("--draw-only", action="store_true", help="train nothing: tell and draw what is recorded")
     parser.add_argument("--offline", action="store_true", help="pages that fetch nothing, 5 MB each")
     return parser
@@ -69,7 +72,13 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
     if name == "search":
         return search_jobs(given.cache, given.out / "search")
     base = Config(**PRESETS[given.preset], cache=given.cache)
-    return arm_jobs(base, given.arms or EXPERIMENTS[name].arms, given.seeds, given.out / "runs")
+    return arm_jobs(base, given.arms or EXPERIMENTS[name].arms, given.seeds, _runs(given))
+
+
+def _runs(given: argparse.Namespace) -> Path:
+    """Give the folder of a regime's recordings."""
+    folder: Path = given.out / ("runs" if given.preset == DEMO else f"runs-{given.preset}")
+    return folder
 
 
 def _run(jobs: Sequence[Job]) -> None:
@@ -85,16 +94,17 @@ def _run(jobs: Sequence[Job]) -> None:
         print(file=sys.stderr)  # noqa: T201 - ends the line of progress
 
 
-def _told(name: str, out: Path) -> str:
+def _told(name: str, given: argparse.Namespace) -> str:
     if name == "healthy":
-        return healthy_table(out / "healthy")
+        return healthy_table(given.out / "healthy")
     if name == "search":
-        return drift_table(out / "search", HYPOTHESES)
-    told = table(out / "runs", EXPERIMENTS[name].arms)
-    return f"{told}\n\n{drift_table(out / 'runs', EXPERIMENTS[name].arms)}" if name == "dynamics" else told
+        return drift_table(given.out / "search", HYPOTHESES)
+    arms = EXPERIMENTS[name].arms
+    told = table(_runs(given), arms)
+    return f"{told}\n\n{drift_table(_runs(given), arms)}" if name == "dynamics" else told
 
 
-def _draw(name: str, out: Path, *, offline: bool) -> None:
+def _draw(name: str, given: argparse.Namespace) -> None:
     """Draw what is recorded of an experiment."""
     try:
         from trainer_hooks.reference.experiments.figures.draw import draw  # noqa: PLC0415 - plotly is optional
@@ -102,15 +112,16 @@ def _draw(name: str, out: Path, *, offline: bool) -> None:
     except ImportError:
         print("no figure: plotly is missing, pip install 'rlvitals[dashboard]'", file=sys.stderr)  # noqa: T201
         return
-    experiment = EXPERIMENTS[name]
-    runs = {arm: seeds for arm in experiment.arms if (seeds := recorded(out / "runs", arm))}
+    experiment = replace(EXPERIMENTS[name], title=f"{EXPERIMENTS[name].title}, preset {given.preset}")
+    runs = {arm: seeds for arm in experiment.arms if (seeds := recorded(_runs(given), arm))}
     if not runs:
         return
     figure = draw(experiment, runs)
-    write_page(figure, out / f"{name}.html", offline=offline)
-    if not write_picture(figure, out / f"{name}.png"):
+    stem = name if given.preset == DEMO else f"{given.preset}-{name}"
+    write_page(figure, given.out / f"{stem}.html", offline=given.offline)
+    if not write_picture(figure, given.out / f"{stem}.png"):
         print("no picture: chromium is not installed", file=sys.stderr)  # noqa: T201
-    print(f"drawn: {out / name}.html", file=sys.stderr)  # noqa: T201
+    print(f"drawn: {given.out / stem}.html", file=sys.stderr)  # noqa: T201
 
 
 if __name__ == "__main__":

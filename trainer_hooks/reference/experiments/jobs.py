@@ -11,8 +11,7 @@ from trainer_hooks.reference.experiments.search import HYPOTHESES, SEARCH_SEEDS
 
 __all__ = ["Job", "arm_jobs", "healthy_jobs", "search_jobs"]
 
-GRAVE_STEPS = 25
-SEARCH_GRAVE_STEPS = 40
+GRAVE_STEPS = 40
 """Steps that a dead run is followed for: enough to see that it stays dead."""
 
 
@@ -30,7 +29,12 @@ def arm_jobs(base: Config, arms: Iterable[str], seeds: Sequence[int], folder: Pa
     """Give every seed of every arm, seed by seed, so that what is cut short is cut short evenly."""
     names = list(arms)
     return [
-        Job(replace(base, seed=seed, **ARMS[arm]), folder / f"{arm}-seed{seed}.jsonl.gz", after_collapse=GRAVE_STEPS)
+        Job(
+            replace(base, seed=seed, **ARMS[arm]),
+            folder / f"{arm}-seed{seed}.jsonl.gz",
+            after_collapse=GRAVE_STEPS,
+            fixed=True,
+        )
         for seed in seeds
         for arm in names
     ]
@@ -51,7 +55,7 @@ def search_jobs(cache: Path, folder: Path, seeds: Sequence[int] = SEARCH_SEEDS) 
         Job(
             Config(**settings, seed=seed, cache=cache),
             folder / f"{name}-seed{seed}.jsonl.gz",
-            after_collapse=SEARCH_GRAVE_STEPS,
+            after_collapse=GRAVE_STEPS,
             fixed=True,
         )
         for seed in seeds

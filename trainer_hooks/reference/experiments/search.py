@@ -6,8 +6,8 @@ __all__ = ["HYPOTHESES", "SEARCH_SEEDS"]
 
 SEARCH_SEEDS = (0, 1, 2)
 
-_SHARED = {"held_out": 16, "probe_every": 25, "steps": 300}
-_TEXT = {"thought_words": 8, "context": 256, "max_action_tokens": 40, "warm_steps": 1200}
+_SHARED: dict[str, Any] = {"held_out": 16, "probe_every": 25, "steps": 300}
+_TEXT: dict[str, Any] = {"thought_words": 8, "context": 256, "max_action_tokens": 40, "warm_steps": 1200}
 
 HYPOTHESES: dict[str, dict[str, Any]] = {
     name: _SHARED | changed
@@ -15,7 +15,6 @@ HYPOTHESES: dict[str, dict[str, Any]] = {
         "text-retry": _TEXT | {"lr": 2e-4},
         "slow-climb": {"lr": 6e-4, "lr_warmup": 300, "steps": 400},
         "mid-climb": {"lr": 6e-4, "lr_warmup": 170, "probe_every": 0},
-        "no-retry-climb": {"lr": 1.2e-3, "lr_warmup": 200, "retry": False, "probe_every": 0},
         "steady": {"lr": 1.5e-4, "steps": 400},
         "no-retry": {"lr": 4e-4, "retry": False, "max_grad_norm": 0.0},
         "stubborn": {
