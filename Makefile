@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: bench-detection help demo test test-fast test-trainers check fmt bench e2e compose-test
+.PHONY: bench-detection bench-overhead help demo test test-fast test-trainers check fmt bench e2e compose-test
 
 help: ## Show what there is to run
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,14 @@ RUNS ?= 40
 bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Score detection beside its peers (an hour); CORPUS=folder adds logs
 	$(BIN)/python -m benchmarks.detection --suite a --suite b $(if $(CORPUS),--suite c --corpus $(CORPUS)) \
 		--runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python --write docs/detection-results.md
+
+$(VENV)/overhead/.installed: requirements/overhead.txt
+	@test -x $(VENV)/overhead/bin/python || $(BIN)/python -m venv $(VENV)/overhead
+	@$(VENV)/overhead/bin/pip install --quiet --disable-pip-version-check -r requirements/overhead.txt
+	@touch $@
+
+bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Race wandb, trackio, mlflow, tensorboard, swanlab; share of a step
+	$(BIN)/python -m benchmarks.overhead --peers $(VENV)/overhead/bin/python --write docs/overhead.md
 
 e2e: $(VENV)/.dev ## Real trainer, real server, real browser
 	$(BIN)/pytest -m 'not docker' tests/e2e tests/browser

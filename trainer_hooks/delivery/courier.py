@@ -176,14 +176,17 @@ class Courier(Generic[Item]):
     def _work(self) -> None:
         """Pack all that was handed over, and pass on who waits for it."""
         flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
-        self._pack()
+        has_stored = self._pack()
         if self._sender:
-            self._sender.nudge(*flushes)
+            if has_stored or flushes:
+                self._sender.nudge(*flushes)
         else:
             for flush in flushes:
                 flush.set()
 
-    def _pack(self) -> None:
+    def _pack(self) -> bool:
+        """Pack and store what waits; say whether anything did."""
+        has_stored = bool(self._buffer)
         batch: list[Packed] = []
         size = 0
         began = self._clock()
@@ -205,6 +208,7 @@ class Courier(Generic[Item]):
             batch.append(record)
         if batch:
             self._store(batch)
+        return has_stored
 
     def _store(self, records: Sequence[Packed], *, last: bool = False) -> None:
         try:

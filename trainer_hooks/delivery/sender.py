@@ -93,8 +93,9 @@ class Sender:
 
     def _run(self) -> None:
         while not self._finishing.is_set():
-            self._deliver()
-            self._wake.wait(RETRY_SECONDS)
+            is_done = self._deliver() and self._outbox.oldest() is None
+            # Waking for nothing takes the interpreter from the training.
+            self._wake.wait(max(RETRY_SECONDS, self._quiet_seconds()) if is_done else RETRY_SECONDS)
             self._wake.clear()
         while not self._deliver() and self._clock() < self._deadline:
             self._wake.wait(RETRY_SECONDS)
@@ -107,7 +108,7 @@ class Sender:
         try:
             while (batch := self._outbox.oldest()) is not None and self._clock() < self._deadline:
                 self._send(batch)
-            is_silent = self._clock() - self._heard >= HEARTBEAT_SECONDS
+            is_silent = self._quiet_seconds() <= 0
             if (is_silent or not self._is_introduced) and not self._finishing.is_set():
                 self._post(self._correspondent.sign_of_life(is_first=not self._is_introduced))
                 self._is_introduced = True
@@ -121,6 +122,10 @@ class Sender:
         for flush in flushes:
             flush.set()
         return True
+
+    def _quiet_seconds(self) -> float:
+        """How long until the collector should be given a sign of life."""
+        return self._heard + HEARTBEAT_SECONDS - self._clock()
 
     def _send(self, batch: Waiting) -> None:
         """Send one batch, and take it out of the outbox unless the collector is away.

@@ -1,0 +1,62 @@
+"""``python -m benchmarks.overhead``: the tables, on the terminal and in a page of the documentation."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.metadata import distributions
+from pathlib import Path
+
+from benchmarks.overhead.race import race
+from benchmarks.overhead.report import logger_table, share_table
+from benchmarks.overhead.trainers import shares
+
+__all__ = ["PEERS", "main"]
+
+PEERS = Path(".venv/overhead/bin/python")
+TOOLS = ("wandb", "trackio", "tensorboard", "swanlab", "mlflow", "torch")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what is asked for, print it, and write it where asked."""
+    parser = argparse.ArgumentParser(prog="benchmarks.overhead", description="What the SDK costs a training")
+    parser.add_argument("--peers", type=Path, default=PEERS, help="interpreter with requirements/overhead.txt")
+    parser.add_argument("--steps", type=int, default=300, help="steps a round (300)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each tool (3)")
+    parser.add_argument("--no-trainers", dest="trainers", action="store_false", help="leave whole trainings out")
+    parser.add_argument("--write", type=Path, help="also write the page to this Markdown file")
+    given = parser.parse_args(arguments)
+    if not given.peers.exists():
+        parser.error(f"the tools must be installed, got no {given.peers}; make bench-overhead does it")
+    parts: list[str] = []
+    for part in _parts(given):
+        print(part, end="\n\n", flush=True)
+        parts.append(part)
+        # The whole takes its time: what is measured is kept, whatever comes after.
+        if given.write:
+            given.write.write_text(_page(parts, given), encoding="utf-8")
+    return 0
+
+
+def _parts(given: argparse.Namespace) -> Iterator[str]:
+    for has_arrays in (False, True):
+        results = race(given.peers.absolute(), has_arrays=has_arrays, steps=given.steps, rounds=given.rounds)
+        yield logger_table(results, has_arrays=has_arrays)
+    if given.trainers:
+        yield "## Share of a training step\n\n" + share_table(shares(_say, rounds=given.rounds))
+
+
+def _page(parts: Sequence[str], given: argparse.Namespace) -> str:
+    site = next(given.peers.absolute().parents[1].glob("lib/python*/site-packages"))
+    versions = {found.name: found.version for found in distributions(path=[str(site)])}
+    named = ", ".join(f"{tool} {versions[tool]}" for tool in TOOLS)
+    begin = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
+    circumstances = (
+        f"{named}; {given.rounds} × {given.steps} steps of each tool, "
+        f"{os.cpu_count()} cores, load {os.getloadavg()[1]:.1f}."
+    )
+    return f"{begin}\n{circumstances}\n\n" + "\n\n".join(parts) + "\n"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")

@@ -1,0 +1,128 @@
+"""Starts one process a tool, in turns, and gathers what they measured.
+
+Each runs where nothing but loopback can be reached, if this machine lets us make such a place: what is called offline
+is to be offline. One row of ours sends to a real collector on this machine.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from benchmarks.overhead.loggers import LOGGERS
+from benchmarks.overhead.worker import Measured
+
+__all__ = ["Result", "collector", "race", "take_turn"]
+
+ROOT = Path(__file__).parents[2]
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "GRADIO_ANALYTICS_ENABLED": "False",
+    "WANDB_MODE": "offline",
+    "WANDB_SILENT": "true",
+    "WANDB_ERROR_REPORTING": "false",
+}
+ISOLATED = ("unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What all rounds of one tool came to: seconds held at the median and the 99th percentile, CPU and bytes a step."""
+
+    p50: float
+    p99: float
+    cpu_seconds: float
+    step_bytes: float
+
+
+def race(python: Path, *, has_arrays: bool, steps: int, rounds: int) -> dict[str, Result]:
+    """Let every tool log the same steps, in turns, and give what each took.
+
+    Args:
+        python: Interpreter of an environment with ``requirements/overhead.txt`` installed.
+        has_arrays: Whether a step has arrays beside its scalars.
+        steps: Steps a round.
+        rounds: How often each tool has its turn.
+
+    Raises:
+        RuntimeError: If a tool fails; its own words stand on standard error.
+    """
+    found: dict[str, list[Measured]] = {tool: [] for tool in LOGGERS}
+    for number in range(rounds):
+        for tool, measured in found.items():
+            sys.stderr.write(f"round {number + 1} of {rounds}: {tool}\n")
+            measured.append(take_turn(python, tool, has_arrays=has_arrays, steps=steps))
+    return {tool: _result(measured) for tool, measured in found.items()}
+
+
+def _result(measured: Sequence[Measured]) -> Result:
+    held = np.concatenate([turn.held for turn in measured])
+    return Result(
+        p50=float(np.quantile(held, 0.5)),
+        p99=float(np.quantile(held, 0.99)),
+        cpu_seconds=float(np.median([turn.cpu_seconds for turn in measured])),
+        step_bytes=float(np.median([turn.step_bytes for turn in measured])),
+    )
+
+
+def take_turn(python: Path, tool: str, *, has_arrays: bool, steps: int) -> Measured:
+    """Let one tool log its steps in a process of its own."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        wants_collector = tool == "rlvitals, to a collector"
+        environ = {"RLVITALS_URL": stack.enter_context(collector(Path(folder)))} if wants_collector else {}
+        command = [str(python), "-m", "benchmarks.overhead.worker", tool, "arrays" if has_arrays else "scalars"]
+        done = subprocess.run(  # noqa: S603 - our own worker, in the environment the user named
+            [*(() if environ else _isolation()), *command, str(steps), str(_made(Path(folder) / "tool"))],
+            env=os.environ | OFFLINE | {"PYTHONPATH": str(ROOT), "HOME": folder} | environ,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise RuntimeError(f"{tool} ended with {done.returncode}; see its words above")
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Measured)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _isolation() -> Sequence[str]:
+    can = all(shutil.which(tool) for tool in ("unshare", "ip"))
+    return ISOLATED if can and subprocess.run([*ISOLATED, "true"], check=False).returncode == 0 else ()  # noqa: S603
+
+
+@contextlib.contextmanager
+def collector(folder: Path) -> Iterator[str]:
+    """Run a collector as a process of its own, and give its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    command = [sys.executable, "-m", "monitor_server.cli", "serve", "--port", str(port)]
+    with subprocess.Popen(  # noqa: S603 - our own server
+        [*command, "--database", f"sqlite:///{folder / 'rlvitals.db'}"],
+        env=os.environ | {"RLVITALS_DASHBOARD": "", "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as server:
+        try:
+            if server.stdout is None or "is listening" not in server.stdout.readline():
+                raise RuntimeError("the collector did not start; try `rlvitals serve`")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()

@@ -1,0 +1,58 @@
+"""The tables of what was measured: ratios first, single times beside them."""
+
+from collections.abc import Mapping
+
+from benchmarks.overhead.loggers import OURS
+from benchmarks.overhead.race import Result
+from benchmarks.overhead.trainers import Share
+from benchmarks.overhead.worker import RESPONSES, SCALARS
+
+__all__ = ["logger_table", "share_table"]
+
+TRACKIO, WANDB = "trackio", "wandb, offline"
+TRACKIO_BUDGET, WANDB_BUDGET, TAIL_BUDGET, SHARE_BUDGET = 0.1, 0.02, 0.1, 0.01
+
+
+def logger_table(results: Mapping[str, Result], *, has_arrays: bool) -> str:
+    """Give what each tool takes for one payload, and whether our budgets are kept."""
+    title = f"{SCALARS} scalars" + (f" and {RESPONSES:,} responses, 3 numbers each" if has_arrays else "")
+    wandb = results[WANDB]
+    rows = [
+        f"### A step of {title}",
+        "",
+        "| tool | held, p50 | × wandb | held, p99 | × wandb | CPU a step, all threads | × wandb | bytes a step |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    rows += [
+        f"| {name} | {found.p50 * 1e6:,.0f} µs | {found.p50 / wandb.p50:.3f} | {found.p99 * 1e6:,.0f} µs "
+        f"| {found.p99 / wandb.p99:.3f} | {found.cpu_seconds * 1e3:.2f} ms "
+        f"| {found.cpu_seconds / wandb.cpu_seconds:.2f} | {found.step_bytes:,.0f} |"
+        for name, found in results.items()
+    ]
+    ours = results[OURS]
+    budgets = [
+        ("p50 × trackio", ours.p50 / results[TRACKIO].p50, TRACKIO_BUDGET),
+        ("p50 × wandb", ours.p50 / wandb.p50, WANDB_BUDGET),
+        ("p99 × wandb", ours.p99 / wandb.p99, TAIL_BUDGET),
+    ]
+    kept = "; ".join(f"{name} {ratio:.3f} of {budget:g} {_mark(ratio <= budget)}" for name, ratio, budget in budgets)
+    return "\n".join([*rows, "", f"Budgets, {OURS}: {kept}."])
+
+
+def share_table(shares: Mapping[str, Share]) -> str:
+    """Give how much of a step is ours in each training."""
+    rows = [
+        "| training | processor time a step | in its thread | in our threads | together | with us against without |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, share in shares.items():
+        together = share.held_share + share.thread_share
+        rows.append(
+            f"| {name} | {share.step_seconds * 1e3:,.0f} ms | {share.held_share:.2%} | {share.thread_share:.2%} "
+            f"| {together:.2%} {_mark(together <= SHARE_BUDGET)} | {share.difference:+.1%} ± {share.spread:.1%} |"
+        )
+    return "\n".join([*rows, "", f"Budget: {SHARE_BUDGET:.0%} together."])
+
+
+def _mark(is_kept: bool) -> str:  # noqa: FBT001 - one question, one answer
+    return "✓" if is_kept else "✗"

@@ -1,0 +1,163 @@
+"""How much of a training's step is ours: TRL on a tiny Qwen2 at level L3, and the reference trainer.
+
+The whole is the process's processor time over the steps, all threads; ours is what `meter` counts of it. Beside it the
+same training runs without us, in turns: that is the check, and too coarse for one in a hundred.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, PrinterCallback, Qwen2Config, Qwen2ForCausalLM, set_seed
+from trl import GRPOConfig, GRPOTrainer
+
+import trainer_hooks
+from benchmarks.overhead.meter import Meter, delivery_seconds
+from benchmarks.overhead.race import collector
+from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.loop import Loop
+from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.warm_start import warm_start
+
+__all__ = ["Share", "shares"]
+
+FEWEST_ROUNDS = 2  # one tells nothing of what equal rounds differ by
+TRL_STEPS, REFERENCE_STEPS = 12, 3
+WARM_STEPS = 5  # how good the policy is does not matter here
+WORDS = 64
+# Builds a training on a monitor, or without one; the callable that it gives is the training.
+Build = Callable[[trainer_hooks.Monitor | None, Path], Callable[[], object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A training's processor seconds a step, and the shares of it that are ours, in its thread and in our threads."""
+
+    step_seconds: float
+    held_share: float
+    thread_share: float
+    with_us: list[float]
+    without: list[float]
+
+    @property
+    def difference(self) -> float:
+        """What the steps cost more with us than without, as a share, at the median."""
+        return median(self.with_us) / median(self.without) - 1
+
+    @property
+    def spread(self) -> float:
+        """How much equal rounds differ, half of their range, as a share."""
+        return (max(self.without) - min(self.without)) / 2 / median(self.without)
+
+
+def shares(report: Callable[[str], None], *, rounds: int) -> dict[str, Share]:
+    """Train with us and without, in turns, and give what was ours."""
+    rounds = max(rounds, FEWEST_ROUNDS)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name, collector(Path(name)) as url:
+        folder = Path(name)
+        trainings: dict[str, tuple[Build, int]] = {
+            "TRL, 32 responses of up to 64 tokens, Qwen2 64 wide": (_grpo, TRL_STEPS),
+            "reference trainer, 64 responses, 16 updates": (_reference, REFERENCE_STEPS),
+        }
+        found = {}
+        for title, (build, steps) in trainings.items():
+            build(None, folder)()  # imports and warm caches
+            report(f"{title}: {rounds} rounds")
+            found[title] = _share(build, url, folder, steps=steps, rounds=rounds)
+        return found
+
+
+def _share(build: Build, url: str, folder: Path, *, steps: int, rounds: int) -> Share:
+    meter, threads = Meter(), 0.0
+    with_us: list[float] = []
+    without: list[float] = []
+    for number in range(rounds):
+        without.append(_timed(build(None, folder)))
+        with trainer_hooks.connect(url, run=f"{build.__name__}-{number}") as monitor, meter.installed():
+            train = build(monitor, folder)
+            before = delivery_seconds()
+            with_us.append(_timed(train, monitor.flush))
+            threads += delivery_seconds() - before
+    whole = sum(with_us)
+    return Share(
+        step_seconds=whole / rounds / steps,
+        held_share=meter.seconds / whole,
+        thread_share=threads / whole,
+        with_us=with_us,
+        without=without,
+    )
+
+
+def _timed(*calls: Callable[[], object]) -> float:
+    """Give the processor seconds of all threads."""
+    began = time.process_time()
+    for call in calls:
+        call()
+    return time.process_time() - began
+
+
+def _reference(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:
+    config = Config(cache=folder / "warm", checkpoints=folder, steps=REFERENCE_STEPS, warm_steps=WARM_STEPS)
+    trainer = Trainer(config, warm_start(config))
+    return Loop(config, trainer, monitor or trainer_hooks.NullMonitor(), lambda _: None).run
+
+
+def _grpo(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:
+    set_seed(0)
+    config = Qwen2Config(
+        vocab_size=WORDS,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        pad_token_id=0,
+        eos_token_id=1,
+    )
+    settings: dict[str, Any] = {
+        "per_device_train_batch_size": 32,
+        "num_generations": 8,
+        "max_completion_length": 64,
+        "num_iterations": 2,
+        "max_steps": TRL_STEPS,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+    }
+    trainer = GRPOTrainer(
+        model=Qwen2ForCausalLM(config),
+        reward_funcs=_share_of_small_numbers,
+        args=GRPOConfig(output_dir=str(folder / "trl"), **settings),
+        train_dataset=Dataset.from_list([{"prompt": f"{index % WORDS} {index % 7 + 2}"} for index in range(64)]),
+        processing_class=_tokenizer(),
+        callbacks=[VitalsCallback(monitor)] if monitor else [],
+    )
+    trainer.remove_callback(PrinterCallback)
+    train: Callable[[], object] = trainer.train
+    return train
+
+
+def _share_of_small_numbers(completions: list[str], **_: object) -> list[float]:
+    return [sum(word.isdecimal() and int(word) < WORDS // 4 for word in text.split()) / 64 for text in completions]
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
+    padding, end = "<pad>", "<eos>"
+    words = {padding: 0, end: 1} | {str(number): number for number in range(2, WORDS)}
+    core = Tokenizer(models.WordLevel(words, unk_token=padding))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=core, pad_token=padding, eos_token=end, padding_side="left"
+    )

@@ -1,0 +1,109 @@
+"""``python -m benchmarks.overhead.worker TOOL ARRAYS STEPS FOLDER``: one tool, one payload, one process.
+
+Between two steps pure Python holds the interpreter, as a training's own would, so that threads have to compete for it.
+Prints one line of JSON.
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import psutil
+
+from benchmarks.overhead.loggers import LOGGERS, Payload
+
+__all__ = ["RESPONSES", "SCALARS", "Measured"]
+
+SCALARS, RESPONSES = 60, 2560
+TRAINING_SECONDS = 0.005
+WARM_UP_STEPS = 20
+
+
+class Measured(msgspec.Struct):
+    """What one process measured: seconds that each step was held; processor seconds and bytes a step."""
+
+    held: list[float]
+    cpu_seconds: float
+    step_bytes: float
+
+
+def payload(step: int, *, has_arrays: bool) -> Payload:
+    """Give a step's numbers, other ones at every step."""
+    generator = np.random.default_rng(step)
+    scalars = {f"group{index % 6}/metric{index}": float(value) for index, value in enumerate(generator.random(SCALARS))}
+    if not has_arrays:
+        return scalars, {}
+    logprobs = -generator.exponential(0.5, RESPONSES).astype(np.float32)
+    arrays = {
+        "logprobs": logprobs,
+        "old_logprobs": (logprobs - np.float32(0.01)),
+        "rewards": generator.random(RESPONSES).astype(np.float32),
+    }
+    return scalars, arrays
+
+
+def train() -> None:
+    """Hold the interpreter."""
+    end = time.perf_counter() + TRAINING_SECONDS
+    while time.perf_counter() < end:
+        pass
+
+
+def cpu() -> float:
+    """Give the processor seconds of all threads of this process and of every process it has started."""
+    reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+    living = 0.0
+    for child in psutil.Process().children(recursive=True):
+        try:
+            times = child.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        living += times.user + times.system
+    return time.process_time() + reaped.ru_utime + reaped.ru_stime + living
+
+
+def size(folder: Path) -> int:
+    """Give the bytes of all files."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def measure(tool: str, *, has_arrays: bool, steps: int, folder: Path) -> Measured:
+    """Log steps with a tool."""
+    logger = LOGGERS[tool](folder)
+    for step in range(WARM_UP_STEPS):
+        train()
+        logger.log(step, *payload(step, has_arrays=has_arrays))
+    time.sleep(1)  # what warming up has left to do
+    before_bytes, before_cpu = size(folder) + logger.sent_bytes(), cpu()
+    held, own_cpu = [], 0.0
+    for step in range(WARM_UP_STEPS, WARM_UP_STEPS + steps):
+        began = time.thread_time()
+        numbers = payload(step, has_arrays=has_arrays)
+        train()
+        own_cpu += time.thread_time() - began
+        started = time.perf_counter()
+        logger.log(step, *numbers)
+        held.append(time.perf_counter() - started)
+    logger.finish()
+    return Measured(
+        held=held,
+        cpu_seconds=(cpu() - before_cpu - own_cpu) / steps,
+        step_bytes=(size(folder) + logger.sent_bytes() - before_bytes) / steps,
+    )
+
+
+def main() -> int:
+    """Measure, and print."""
+    tool, arrays, steps, folder = sys.argv[1:]
+    found = measure(tool, has_arrays=arrays == "arrays", steps=int(steps), folder=Path(folder))
+    # Tools print to the standard output, too: the last line is ours.
+    print("\n" + json.dumps(msgspec.to_builtins(found)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The overhead benchmark: our own rows are real turns here; the other tools have an environment of their own."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import trainer_hooks
+from benchmarks.overhead.command import PEERS
+from benchmarks.overhead.loggers import LOGGERS, OURS
+from benchmarks.overhead.meter import Meter, delivery_seconds
+from benchmarks.overhead.race import Result, take_turn
+from benchmarks.overhead.report import logger_table, share_table
+from benchmarks.overhead.trainers import Share
+from trainer_hooks.callbacks.guard import Guard
+
+
+@pytest.mark.parametrize("tool", [OURS, "rlvitals, to a collector"])
+def test_a_turn_of_ours_is_measured(tool):
+    """Each step was held, cost processor time, and left bytes on disk or sent them."""
+    found = take_turn(Path(sys.executable), tool, has_arrays=True, steps=5)
+    assert len(found.held) == 5
+    assert min(found.held) > 0
+    assert found.cpu_seconds > 0
+    assert found.step_bytes > 500
+
+
+@pytest.mark.skipif(not PEERS.exists(), reason="needs the other tools; make bench-overhead installs them")
+@pytest.mark.parametrize("tool", ["tensorboard", "trackio"])
+def test_a_turn_of_another_tool_is_measured(tool):
+    """A quick look at two of them, offline."""
+    found = take_turn(PEERS.absolute(), tool, has_arrays=True, steps=3)
+    assert len(found.held) == 3
+    assert found.step_bytes > 0
+
+
+def test_a_tool_that_fails_is_named(monkeypatch):
+    """Its own words stand on standard error."""
+    monkeypatch.setitem(LOGGERS, "nothing", None)
+    with pytest.raises(RuntimeError, match="nothing ended with 1"):
+        take_turn(Path(sys.executable), "nothing", has_arrays=False, steps=1)
+
+
+def test_the_table_gives_ratios_and_whether_budgets_are_kept():
+    """10 µs are 0.05 of 200 µs of trackio, and 0.01 of 1,000 µs of wandb; 300 µs are 0.3 of its tail of 1 ms."""
+    results = {name: Result(p50=1e-3, p99=1e-3, cpu_seconds=2e-3, step_bytes=5000) for name in LOGGERS}
+    results["trackio"] = Result(p50=2e-4, p99=1e-3, cpu_seconds=1e-3, step_bytes=100)
+    results[OURS] = Result(p50=1e-5, p99=3e-4, cpu_seconds=1e-4, step_bytes=500)
+    table = logger_table(results, has_arrays=False)
+    assert f"| {OURS} | 10 µs | 0.010 | 300 µs | 0.300 | 0.10 ms | 0.05 | 500 |" in table
+    assert "p50 × trackio 0.050 of 0.1 ✓; p50 × wandb 0.010 of 0.02 ✓; p99 × wandb 0.300 of 0.1 ✗" in table
+
+
+def test_shares_are_told_with_what_equal_rounds_differ_by():
+    """0.4 % and 0.3 % are 0.7 % of a step; 10.1 s against 10 s is +1 %; 9.8 to 10.2 s is ± 2 %."""
+    share = Share(
+        step_seconds=0.1, held_share=0.004, thread_share=0.003, with_us=[10.1, 10.1], without=[9.8, 10.0, 10.2]
+    )
+    assert "| TRL | 100 ms | 0.40% | 0.30% | 0.70% ✓ | +1.0% ± 2.0% |" in share_table({"TRL": share})
+
+
+def test_the_meter_counts_our_code_once_and_nothing_else(monkeypatch):
+    """A guard within a guard is counted with the outer one; what training does in between is not."""
+    clock = iter([1.0, 3.0, 10.0, 11.0])
+    monkeypatch.setattr(time, "thread_time", lambda: next(clock))
+    meter = Meter()
+    with meter.installed():
+        with Guard(), Guard():
+            pass
+        _Silent().log_step(1)
+    assert meter.seconds == 3.0
+
+
+class _Silent(trainer_hooks.Monitor):
+    """A monitor that takes nothing."""
+
+    def __init__(self):
+        self._is_silent = True
+
+
+def test_our_threads_are_found_by_their_names(tmp_path, monkeypatch):
+    """They have used some processor time as soon as they live."""
+    monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
+    with trainer_hooks.connect(run="r") as monitor:
+        monitor.log_step(1, {"x": 1.0})
+        assert monitor.flush()
+        assert delivery_seconds() > 0
