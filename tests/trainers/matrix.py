@@ -13,7 +13,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # verl names versions of transformers and tensordict, and Ray, that the tests do without; so it comes without what it
 # asks for, but for these.
-VERL = "verl==0.9.1 tensordict==0.15.3 pyvers omegaconf antlr4-python3-runtime==4.9.3 hydra-core codetiming orjson"
+VERL = "tensordict==0.15.3 pyvers omegaconf antlr4-python3-runtime==4.9.3 hydra-core codetiming orjson cloudpickle"
+VERL_OF_TRANSFORMERS_4 = (
+    "transformers==4.57.6 tokenizers==0.22.2 huggingface_hub==0.36.0 datasets==4.4.1 httpx httpcore"
+)
 SKYRL = (
     "skyrl==0.3.0 loguru jaxtyping wadler-lindig omegaconf antlr4-python3-runtime==4.9.3 torchdata tensordict pyvers "
     "orjson cloudpickle peft func_timeout hydra-core==1.3.2 pillow"
@@ -25,9 +28,18 @@ VERSIONS = {
     "1.0": ["trl==1.0.0"],
     "skyrl": ["--no-deps", *SKYRL.split()],
     "openrlhf": ["--no-deps", "openrlhf==0.11.2", "torchdata", "peft", "pillow"],
-    "verl": ["--no-deps", *VERL.split(), "cloudpickle", "pillow", "cachetools", "torchdata", "peft"],
+    "verl": ["--no-deps", "verl==0.9.1", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"],
+    "verl-0.8": ["--no-deps", "verl==0.8.0", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"],
+    "verl-0.6": [
+        *("--no-deps", "verl==0.6.1", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"),
+        *("dill==0.4.0", *VERL_OF_TRANSFORMERS_4.split()),
+    ],
 }
-FILES = {name: f"tests/trainers/test_{name}.py" for name in ("verl", "openrlhf", "skyrl")}
+FILES = {
+    name: f"tests/trainers/test_{name.partition('-')[0]}.py"
+    for name in VERSIONS
+    if name.startswith(("verl", "openrlhf", "skyrl"))
+}
 
 
 def environment(name: str, packages: list[str]) -> Path:
