@@ -7,7 +7,7 @@ import torch
 from trainer_hooks.callbacks import verl as adapter
 from trainer_hooks.callbacks.loss_sums import NAMES
 from trainer_hooks.losses import llds_loss
-from trainer_hooks.losses.verl import with_sums
+from trainer_hooks.losses.verl import register_llds, with_sums
 
 pytest.importorskip("verl", reason="verl has an environment of its own: make test-trainers")
 
@@ -103,6 +103,23 @@ def test_llds_is_vanilla_plus_lambda_times_our_penalty(tokens, config):
     config.global_batch_info.update(dp_size=2, batch_num_tokens=40)
     part = get_policy_loss_fn("llds")(**arguments)[0] - get_policy_loss_fn("vanilla")(**arguments)[0]
     assert part.item() == pytest.approx(expected * 2 * 10 / 40, rel=1e-4)
+
+
+@pytest.mark.parametrize("gate", ["response", "action", "none"])
+@pytest.mark.parametrize("base", ["vanilla", "gspo"])
+def test_llds_can_be_registered_with_another_weight_gate_and_base(gate, base, tokens, config):
+    """The loss is that of the base plus λ times `llds_loss` with this gate."""
+    register_llds("mine", coef=0.5, gate=gate, base=base)
+    arguments = tokens | {"loss_agg_mode": "token-mean", "config": config}
+    added = get_policy_loss_fn("mine")(**arguments)[0] - get_policy_loss_fn(base)(**arguments)[0]
+    penalty = llds_loss(
+        tokens["log_prob"],
+        tokens["old_log_prob"],
+        tokens["response_mask"].bool(),
+        tokens["advantages"][:, 0],
+        gate=gate,
+    )
+    assert added.item() == pytest.approx(0.5 * penalty.item(), rel=1e-4)
 
 
 @pytest.mark.skipif(trainer_base is None, reason="this verl has the legacy trainer alone")
