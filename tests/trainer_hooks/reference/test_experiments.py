@@ -50,7 +50,7 @@ def test_the_figure_on_questions_shows_what_the_probe_found(tmp_path, tiny_cache
     monkeypatch.setenv("PATH", "")  # no browser: the page alone
     options = ["--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
     assert main(["displacement", *options]) == 0
-    rows = read(tmp_path / "runs-tiny" / "grpo-probed-seed0.jsonl.gz")
+    rows = read(tmp_path / "runs-tiny" / "grpo-seed0.jsonl.gz")
     questions = sum(len(row.get("probe/by_question", [])) for row in rows)
     page = (tmp_path / "tiny-displacement.html").read_text()
     counted = [int(text.split(" questions")[0]) for text in page.split("\\u003cbr\\u003e")[1:] if " questions" in text]

@@ -107,14 +107,18 @@ def _told(name: str, given: argparse.Namespace) -> str:
 def _draw(name: str, given: argparse.Namespace) -> None:
     """Draw what is recorded of an experiment."""
     try:
-        from trainer_hooks.reference.experiments.figures.draw import draw  # noqa: PLC0415 - plotly is optional
+        from trainer_hooks.reference.experiments.figures.displacement import is_probed  # noqa: PLC0415 - plotly is optional
+        from trainer_hooks.reference.experiments.figures.draw import draw  # noqa: PLC0415
         from trainer_hooks.reference.experiments.pages import write_page, write_picture  # noqa: PLC0415
     except ImportError:
         print("no figure: plotly is missing, pip install 'rlvitals[dashboard]'", file=sys.stderr)  # noqa: T201
         return
     experiment = replace(EXPERIMENTS[name], title=f"{EXPERIMENTS[name].title}, preset {given.preset}")
     runs = {arm: seeds for arm in experiment.arms if (seeds := recorded(_runs(given), arm))}
+    if not experiment.panels:
+        runs = {arm: seeds for arm, seeds in runs.items() if is_probed(seeds)}
     if not runs:
+        print(f"nothing is recorded that {name} could draw", file=sys.stderr)  # noqa: T201
         return
     figure = draw(experiment, runs)
     stem = name if given.preset == DEMO else f"{given.preset}-{name}"

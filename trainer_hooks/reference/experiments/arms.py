@@ -9,7 +9,8 @@ SEEDS = (0, 1, 2, 3, 4)
 _LLDS: dict[str, Any] = {"method": "llds"}
 
 ARMS: dict[str, dict[str, Any]] = {
-    "grpo": {},
+    # The probe of eq. 3 puts everything back: the run is the same to the last bit with it and without.
+    "grpo": {"probe_every": 5},
     "llds-0.01": _LLDS | {"lambda_": 0.01},
     "llds-0.1": _LLDS,
     "llds-0.1-action": {"method": "llds-action"},
@@ -28,7 +29,5 @@ ARMS: dict[str, dict[str, Any]] = {
     "llds-wide": _LLDS | {"width": 96},
     "grpo-strong": {"warm_steps": 1800},
     "llds-strong": _LLDS | {"warm_steps": 1800},
-    # With the probe of eq. 3: it puts everything back, so this is the arm `grpo` to the last bit (Fig. 3).
-    "grpo-probed": {"probe_every": 5},
 }
 """What each arm changes in the demo's settings."""

@@ -39,7 +39,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "dynamics": Experiment(
         "Dynamics and phases of GRPO (Fig. 2)", ("grpo",), _OUTCOME | _ENTROPY | _GRADIENT | _PAIRED
     ),
-    "displacement": Experiment("Displacement by question, before the collapse (Fig. 3)", ("grpo-probed",), {}),
+    "displacement": Experiment("Displacement by question, before the collapse (Fig. 3)", ("grpo",), {}),
     "entropy": Experiment(
         "Entropy against length and searches (Fig. 4)",
         ("grpo",),

@@ -8,9 +8,14 @@ from trainer_hooks.reference.experiments.figures.panels import COLOURS, Runs, dr
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.record import Row
 
-__all__ = ["displacement_figure", "stages"]
+__all__ = ["displacement_figure", "is_probed", "stages"]
 
 STAGES = ("early", "middle", "late")
+
+
+def is_probed(seeds: Mapping[int, Sequence[Row]]) -> bool:
+    """Tell whether any of the runs was recorded with the probe."""
+    return any("probe/by_question" in row for rows in seeds.values() for row in rows)
 
 
 def stages(seeds: Mapping[int, Sequence[Row]]) -> dict[str, list[float]]:
