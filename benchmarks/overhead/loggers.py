@@ -6,6 +6,7 @@ A tool without histograms is given the 64 counts that the others make. Imports a
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +35,24 @@ class Logger:
 
 
 def _rollouts(arrays: Arrays) -> dict[str, object] | None:
-    """Give three numbers a response as what they are in a training: likelihoods before and after, and rewards."""
+    """Give three numbers a response as what they are in a training: likelihoods before and after, and rewards.
+
+    The mask is what a trainer has, and not made for the logger's sake.
+    """
     if not arrays:
         return None
     logprobs, old, rewards = arrays.values()
-    mask = np.ones((len(logprobs), 1), dtype=bool)
-    return {"logprobs": logprobs[:, None], "old_logprobs": old[:, None], "rewards": rewards, "mask": mask}
+    return {
+        "logprobs": logprobs[:, None],
+        "old_logprobs": old[:, None],
+        "rewards": rewards,
+        "mask": _mask(len(rewards)),
+    }
+
+
+@cache
+def _mask(responses: int) -> NDArray[np.bool_]:
+    return np.ones((responses, 1), dtype=bool)
 
 
 def _rlvitals_offline(folder: Path) -> Logger:
