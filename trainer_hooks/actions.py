@@ -69,7 +69,7 @@ class ActionPolicy:
         self._seen: set[tuple[str, str]] = set()
 
     def take(self, alert: AlertNotice) -> None:
-        """Take an alert in; give this to ``on_alert``."""
+        """Take an alert in, in the delivery thread."""
         action = self._rules.get(alert.kind, self._rules.get(alert.severity))
         if action is None or (alert.id, alert.severity) in self._seen:
             return

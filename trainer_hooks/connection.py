@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor, NullMonitor
 from trainer_hooks.settings import ConnectionSettings
@@ -22,7 +23,7 @@ def connect(
     rank: int | None = None,
     world_size: int | None = None,
     on_alert: Callable[[AlertNotice], object] | None = None,
-    actions: Mapping[str, str] | None = None,
+    actions: ActionPolicy | None = None,
     source: str = "loop",
     responses: int | None = None,
     texts: bool | None = None,
@@ -42,7 +43,7 @@ def connect(
         rank: This process's rank; else `RANK`; else 0.
         world_size: Number of processes; else `WORLD_SIZE`; else 1.
         on_alert: Called with each alert that fires, once, in a background thread; its errors are logged.
-        actions: What to do about alerts; there is no action yet, so it must be left out.
+        actions: What to do about alerts; whoever holds the training carries it out (`Monitor.policy`).
         source: What produces the records, shown with the run.
         responses: Most sampled responses of each kind and step that are sent with their token ids; else
             `RLVITALS_RESPONSES`; else 2. 0 sends none.
@@ -54,8 +55,10 @@ def connect(
     Raises:
         ConfigurationError: If a setting cannot work.
     """
-    if actions:
-        raise ConfigurationError(f"actions are not available yet, got {dict(actions)}; use on_alert")
+    if actions is not None and not isinstance(actions, ActionPolicy):
+        raise ConfigurationError(
+            f"actions must be an ActionPolicy, got {actions!r}; say trainer_hooks.actions.ActionPolicy(rules)"
+        )
     settings = ConnectionSettings.resolve(
         url=url,
         project=project,
@@ -77,6 +80,7 @@ def connect(
         config=_plain(config),
         source=source,
         on_alert=on_alert,
+        policy=actions,
         redact=redact,
     )
     monitor.start()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
+from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.delivery import BackingOff, Courier, Outbox, Spool, Tally, Transport
 from trainer_hooks.inputs import FLOATS, Inputs, Taken
 from trainer_hooks.paired import Paired
@@ -35,10 +36,13 @@ class Monitor:
         config: The run's configuration, JSON values.
         source: What produces the records, such as ``"trl 1.16.0"``.
         on_alert: Called once for each alert that fires on the run, in a background thread.
+        policy: Decides what to do about each of these alerts; the framework's callback, or your loop, carries it out.
         redact: Given each text of a sampled response, gives what may leave; called in a background thread.
         clock: Seconds since the epoch, stamped on records.
         close_timeout_seconds: Longest wait of `close`.
     """
+
+    policy: ActionPolicy | None = None
 
     def __init__(
         self,
@@ -48,11 +52,13 @@ class Monitor:
         config: dict[str, object] | None = None,
         source: str = "",
         on_alert: Callable[[AlertNotice], object] | None = None,
+        policy: ActionPolicy | None = None,
         redact: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.time,
         close_timeout_seconds: float = CLOSE_TIMEOUT_SECONDS,
     ) -> None:
         self._run = settings.run
+        self.policy = policy
         self._clock = clock
         self._close_timeout_seconds = close_timeout_seconds
         self._tally = Tally()
@@ -63,7 +69,7 @@ class Monitor:
             self._tally,
             config=config,
             source=source,
-            on_alert=on_alert,
+            on_alert=[*([policy.take] if policy else []), *([on_alert] if on_alert else [])],
             redact=redact,
             spool_bytes=lambda: outbox.spool_bytes,
         )

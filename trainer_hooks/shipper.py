@@ -73,7 +73,7 @@ class RecordShipper:
         tally: Losses, which are signals themselves.
         config: The run's configuration; rank 0 sends it.
         source: What produced the records, such as ``"trl 1.16.0"``.
-        on_alert: Called once for each alert and severity, in the sender's thread.
+        on_alert: Each called once for each alert and severity, in the sender's thread.
         redact: Given each text of a sampled response, gives what may leave.
         spool_bytes: Gives the bytes on disk that wait for the collector, None without a spool.
     """
@@ -85,7 +85,7 @@ class RecordShipper:
         *,
         config: dict[str, object] | None = None,
         source: str = "",
-        on_alert: Callable[[AlertNotice], object] | None = None,
+        on_alert: Sequence[Callable[[AlertNotice], object]] = (),
         redact: Callable[[str], str] | None = None,
         spool_bytes: Callable[[], int | None] = lambda: None,
     ) -> None:
@@ -214,13 +214,14 @@ class RecordShipper:
                 "responses", "the collector refused sampled responses; its log says why", by=receipt.refused_responses
             )
         for alert in receipt.alerts:
-            if self._on_alert is None or (alert.id, alert.severity) in self._told:
+            if (alert.id, alert.severity) in self._told:
                 continue
             self._told.add((alert.id, alert.severity))
-            try:
-                self._on_alert(alert)
-            except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
-                self._tally.count("internal_errors", f"on_alert raised {type(error).__name__}: {error}")
+            for listener in self._on_alert:
+                try:
+                    listener(alert)
+                except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
+                    self._tally.count("internal_errors", f"on_alert raised {type(error).__name__}: {error}")
 
     def _hooks(self, item: Measurement) -> dict[str, Summary]:
         """Give our own cost and losses; totals of this process, so that a lost record loses no count."""

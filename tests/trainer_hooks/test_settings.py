@@ -90,7 +90,7 @@ def test_what_cannot_work_is_said_before_training(environ, arguments, message):
         resolve(environ, **arguments)
 
 
-def test_actions_are_refused_until_there_are_any():
-    """Asking for an action that would not be taken is an error, not silence."""
-    with pytest.raises(ConfigurationError, match="actions are not available yet"):
+def test_rules_alone_are_no_policy():
+    """Whether they are carried out or only foreseen is for the policy to say."""
+    with pytest.raises(ConfigurationError, match="actions must be an ActionPolicy"):
         trainer_hooks.connect("http://127.0.0.1:1", actions={"critical": "stop"})

@@ -33,17 +33,16 @@ class LoopWatch:
 
     Args:
         optimizer: Any torch optimiser.
-        monitor: From `trainer_hooks.connect`; closed when the block ends.
+        monitor: From `trainer_hooks.connect`; closed when the block ends. If it has a policy, ``connect(actions=...)``,
+            look at ``decisions`` after each step and do what they say: the loop is yours. Where `torch.distributed`
+            has several processes, a decision stands there after the same step on every rank, or on none.
         first_step: Number of the first step; the checkpoint's plus 1 when training resumes.
-        policy: What to do about alerts; its ``take`` has to be the monitor's ``on_alert``. The loop is yours: look
-            at ``decisions`` after each step and do what they say. Where `torch.distributed` has several processes,
-            a decision stands there after the same step on every rank, or on none.
         model_monitors: Made with the loop's model; looks into it at every n-th step. Its gradients are those that the
             optimiser sees. Nobody does unless given.
+        probe_every: Score what `score_again` is given at every n-th step (level L4); off unless given.
 
     Raises:
         ConfigurationError: If the model monitors have no model.
-        probe_every: Score what `score_again` is given at every n-th step (level L4); off unless given.
     """
 
     def __init__(
@@ -52,14 +51,13 @@ class LoopWatch:
         monitor: "trainer_hooks.Monitor",
         *,
         first_step: int = 1,
-        policy: ActionPolicy | None = None,
         model_monitors: ModelMonitors | None = None,
         probe_every: int | None = None,
     ) -> None:
         self.decisions: Sequence[Decision] = ()
         self._probe = PairedProbe(probe_every) if probe_every else None
-        self._policy = policy
-        self._settlement: Settlement = settlement(_world_size()) if policy else Alone()
+        self._policy = monitor.policy
+        self._settlement: Settlement = settlement(_world_size()) if monitor.policy else Alone()
         self._monitor = monitor
         self._model_monitors = model_monitors
         self._guard = Guard()

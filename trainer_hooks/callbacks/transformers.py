@@ -44,7 +44,7 @@ class VitalsCallback(TrainerCallback):
             resumed training continue its run.
         api_key: Key with the scope ingest.
         on_alert: Called with each alert that fires on the run, in a background thread.
-        policy: What to do about alerts. With a monitor of your own, give ``policy.take`` to its ``on_alert``.
+        policy: What to do about alerts. A monitor of your own has it from ``connect(actions=...)``.
         model_monitors: Looks into the model at every n-th step, on rank 0; nobody does unless given.
     """
 
@@ -62,15 +62,13 @@ class VitalsCallback(TrainerCallback):
         policy: ActionPolicy | None = None,
         model_monitors: ModelMonitors | None = None,
     ) -> None:
-        refuse_impossible(policy)
+        refuse_impossible(monitor.policy if monitor else policy)
         self._monitor = monitor
         self._is_own = monitor is None
         self._connect_to = functools.partial(
-            trainer_hooks.connect, url=url, project=project, api_key=api_key, on_alert=self._note_alert
+            trainer_hooks.connect, url=url, project=project, api_key=api_key, on_alert=on_alert, actions=policy
         )
         self._run = run
-        self._on_alert = on_alert
-        self._policy = policy
         self._actions: TrainerActions | None = None
         self._model_monitors = model_monitors
         self._looks: TrainerLooks | None = None
@@ -95,7 +93,8 @@ class VitalsCallback(TrainerCallback):
         with self._guard:
             self._capture = self.capture_of(trainer)
             self._capture.install()
-            self._actions = TrainerActions(self._policy, trainer, self._guard) if self._policy else None
+            policy = self._monitor.policy
+            self._actions = TrainerActions(policy, trainer, self._guard) if policy else None
             if self._model_monitors is not None and state.is_world_process_zero:
                 self._looks = TrainerLooks(self._model_monitors, trainer, self._guard)
 
@@ -210,12 +209,6 @@ class VitalsCallback(TrainerCallback):
         if self._capture is not None:
             self._capture.remove()
         self._capture = self._actions = self._looks = None
-
-    def _note_alert(self, alert: "trainer_hooks.AlertNotice") -> None:
-        if self._policy is not None:
-            self._policy.take(alert)
-        if self._on_alert is not None:
-            self._on_alert(alert)
 
 
 def _calling_trainer(callback: TrainerCallback) -> Any:

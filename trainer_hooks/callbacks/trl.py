@@ -37,7 +37,7 @@ class VitalsCallback(transformers.VitalsCallback):
             resumed training continue its run.
         api_key: Key with the scope ingest.
         on_alert: Called with each alert that fires on the run, in a background thread.
-        policy: What to do about alerts. With a monitor of your own, give ``policy.take`` to its ``on_alert``.
+        policy: What to do about alerts. A monitor of your own has it from ``connect(actions=...)``.
         correct: Name of the reward function whose positive value says that a response is correct. Without it a
             response is correct where its weighted reward is positive: name it if you also reward format or length.
         control_ids: Token ids of your protocol, such as the opening of a tool call.

@@ -24,12 +24,12 @@ STEPS = 12
 def loop(story):
     """Train until told to stop; give the step after which that was, and the weights."""
     policy = ActionPolicy({"critical": "stop"}, dry_run=False)
-    monitor = trainer_hooks.connect(run=story, on_alert=policy.take)
+    monitor = trainer_hooks.connect(run=story, actions=policy)
     torch.manual_seed(0)
     model = DistributedDataParallel(torch.nn.Linear(4, 4))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     stopped_after = None
-    with LoopWatch(optimizer, monitor, policy=policy) as watch:
+    with LoopWatch(optimizer, monitor) as watch:
         for step in range(1, STEPS + 1):
             optimizer.zero_grad()
             model(torch.randn(2, 4)).square().mean().backward()
@@ -57,11 +57,11 @@ def grpo(story):
     """Train TRL with a rule for every action there is; give where it ended, and what has become of it."""
     rules = {"save": "checkpoint", "skip": "skip_update", "cure": "enable_llds", "end": "stop"}
     policy = ActionPolicy(rules, dry_run=False)
-    monitor = trainer_hooks.connect(run=story, on_alert=policy.take)
+    monitor = trainer_hooks.connect(run=story, actions=policy)
     folder = Path(sys.argv[1]) / story
     trainer = tiny_trl.trainer(
         folder,
-        [VitalsCallback(monitor, policy=policy), Flush(monitor)],
+        [VitalsCallback(monitor), Flush(monitor)],
         kind=LLDSGRPOTrainer,
         config_of=LLDSConfig,
         llds_coef=0.0,

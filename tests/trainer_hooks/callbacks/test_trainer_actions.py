@@ -59,8 +59,8 @@ def train(tmp_path, connect):
 
     def train(action, *, dry_run=False, **options):
         policy = ActionPolicy({"critical": action}, dry_run=dry_run)
-        monitor = connect(on_alert=policy.take)
-        callbacks = [VitalsCallback(monitor, policy=policy), Flush(monitor)]
+        monitor = connect(actions=policy)
+        callbacks = [VitalsCallback(monitor), Flush(monitor)]
         trainer = tiny_trl.trainer(tmp_path, callbacks, **options)
         trainer.train()
         assert monitor.flush()
@@ -142,11 +142,11 @@ def test_a_loop_is_told(alarm, connect):
     """After the step that follows the alert the decision stands on the watch."""
     alarm(1)
     policy = ActionPolicy({"critical": "stop"}, dry_run=False)
-    monitor = connect(on_alert=policy.take)
+    monitor = connect(actions=policy)
     weight = torch.nn.Parameter(torch.tensor(1.0))
     optimizer = torch.optim.SGD([weight], lr=0.1)
     taken = 0
-    with LoopWatch(optimizer, monitor, policy=policy) as watch:
+    with LoopWatch(optimizer, monitor) as watch:
         while not any(decision.action == "stop" for decision in watch.decisions):
             weight.grad = torch.tensor(1.0)
             optimizer.step()
