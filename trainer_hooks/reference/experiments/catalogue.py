@@ -13,8 +13,8 @@ LIKELIHOOD = "likelihood/correct"
 class Experiment:
     """An experiment: title, arms in the order of their colours, and panels as ``label: how to get it``.
 
-    A panel's recipe is a signal's name, ``sum <signal>`` for its running sum, or ``<signal> * <signal>``. An
-    experiment without panels is the one on questions (Fig. 3).
+    A panel's recipe is a signal's name, ``log <signal>`` on a logarithmic scale, ``sum <signal>`` for its running sum,
+    or ``<signal> * <signal>``. An experiment without panels is the one on questions (Fig. 3).
     """
 
     title: str
@@ -76,6 +76,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     "remedies": Experiment(
         "LLDS beside other remedies and controls",
         ("grpo", "llds-0.1", "llds-0.1-action", "kl-0.01", "placebo-0.1", "nthr", "ppo", "low-lr", "no-retry"),
-        _OUTCOME | _ENTROPY | _GRADIENT,
+        _OUTCOME | _ENTROPY | {"gradient norm before clipping, logarithmic": "log grad/norm"},
     ),
 }

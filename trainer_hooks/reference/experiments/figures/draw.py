@@ -16,7 +16,10 @@ def draw(experiment: Experiment, runs: Runs) -> go.Figure:
     """Draw an experiment from the arms that have runs."""
     if not experiment.panels:
         return displacement_figure(experiment.title, runs)
-    panels = [Panel(label, _recipe(text)) for label, text in experiment.panels.items()]
+    panels = [
+        Panel(label, _recipe(text.removeprefix("log ")), is_log=text.startswith("log "))
+        for label, text in experiment.panels.items()
+    ]
     return steps_figure(experiment.title, runs, panels)
 
 

@@ -26,10 +26,11 @@ WIDTH_PIXELS = 1100
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One quantity over steps: its name on the axis, and how a run's rows give it."""
+    """One quantity over steps: its name on the axis, how a run's rows give it, and whether its scale is logarithmic."""
 
     label: str
     values: Callable[[Sequence[Row]], list[float]]
+    is_log: bool = False
 
 
 def signal(name: str) -> Callable[[Sequence[Row]], list[float]]:
@@ -62,6 +63,7 @@ def steps_figure(title: str, runs: Runs, panels: Sequence[Panel]) -> go.Figure:
         for (arm, seeds), colour in zip(runs.items(), COLOURS, strict=False):
             for trace in _arm(arm, seeds, panel, colour, is_first=number == 0):
                 figure.add_trace(trace, **where)
+        figure.update_yaxes(type="log" if panel.is_log else "linear", **where)
     figure.update_xaxes(showgrid=False)
     figure.update_xaxes(title_text="step", title_standoff=4, title_font_size=13, row=lines)
     return dressed(figure, title, height=PANEL_PIXELS * lines + 130)
