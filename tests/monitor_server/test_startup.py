@@ -6,13 +6,17 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import urllib3
 
 from monitor_server.cli import main
+from monitor_server.store import migrations
 from monitor_server.store.database import Store
 from tests.live import eventually
+
+VERSIONS = Path(*migrations.__path__) / "versions"
 
 
 @pytest.fixture
@@ -46,7 +50,8 @@ def test_a_newer_database_is_left_alone(refused, tmp_path):
         connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
         connection.execute("INSERT INTO alembic_version VALUES ('9999')")
     connection.close()
-    says = ["newer", "9999", "0001", "upgrade rlvitals"]
+    newest = max(VERSIONS.glob("0*.py")).stem.partition("_")[0]
+    says = ["newer", "9999", newest, "upgrade rlvitals"]
     refused("--port", "0", "--database", f"sqlite:///{database}", says=says)
     with sqlite3.connect(database) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master").fetchall()

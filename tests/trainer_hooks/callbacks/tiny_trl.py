@@ -1,6 +1,5 @@
 """A random tiny Qwen2, its tokenizer and a TRL run on them, built here: nothing is downloaded."""
 
-import os
 import string
 import time
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
+from torch import distributed
 from transformers import (
     MixtralConfig,
     MixtralForCausalLM,
@@ -56,10 +56,11 @@ def model(folder: Path) -> Qwen2ForCausalLM:
         )
     )
     complete = folder / "complete"
-    if os.environ.get("RANK", "0") == "0" and not complete.exists():
+    # Where there is a process group, transformers lets its rank 0 alone save.
+    if not complete.exists() and not (distributed.is_initialized() and distributed.get_rank()):
         fresh.save_pretrained(folder)
         complete.touch()
-    while not complete.exists():  # another rank writes
+    while not complete.exists():
         time.sleep(0.05)
     return Qwen2ForCausalLM.from_pretrained(folder)
 
