@@ -6,7 +6,7 @@ A source is a paper, a thread of the field, or a page of this repository; what n
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["REMEDIES", "Remedy", "remedies"]
+__all__ = ["NONE_KNOWN", "REMEDIES", "Remedy", "remedies"]
 
 LLD: Final = "arXiv 2512.04220"
 
@@ -71,7 +71,15 @@ REMEDIES: Final = (
         source="Search-R1 issue 88: its author finds a low learning rate safer; in our prototype 4e-4 lived in 3 of 3 "
         "runs where 9e-4 died in 5 of 5",
         kinds=SPIRAL
-        | _kinds("gradient_explosion", "loss_explosion", "clip_surge", "off_policy_blowup", "kl_runaway", "non_finite"),
+        | _kinds(
+            "gradient_explosion",
+            "loss_explosion",
+            "clip_surge",
+            "off_policy_blowup",
+            "ratio_tail",
+            "kl_runaway",
+            "non_finite",
+        ),
     ),
     Remedy(
         change="Add a KL term to the reference",
@@ -114,8 +122,34 @@ REMEDIES: Final = (
         change="Fewer updates a rollout, fresher samples",
         how="The ratio's tail grows with each update on the same rollout.",
         source="VCPO, arXiv 2602.17616: collapse is predicted by the effective sample size",
-        kinds=_kinds("off_policy_blowup", "clip_surge"),
+        kinds=_kinds("off_policy_blowup", "clip_surge", "ratio_tail"),
     ),
+    Remedy(
+        change="Score held-out tasks beside the reward, then close the shortcut in the reward",
+        how="Read sampled responses for what the reward pays for; roll back to where the held-out score was best.",
+        source="TRL issue 2959: the reward saturated at 1.0 while accuracy collapsed. What it saves is not measured",
+        kinds=_kinds("reward_hacking"),
+    ),
+)
+
+# Kinds against which neither the literature we know nor an experiment of ours has shown a remedy; each one's page under
+# docs/detectors says where to look.
+NONE_KNOWN: Final = _kinds(
+    "attention_collapse",
+    "control_token_anomaly",
+    "control_token_spike",
+    "dead_environment",
+    "difficulty_shift",
+    "entropy_drift",
+    "joint_departure",
+    "length_collapse",
+    "length_explosion",
+    "likelihood_stagnation",
+    "plateau",
+    "repetition",
+    "reward_fall",
+    "router_collapse",
+    "truncation",
 )
 
 

@@ -21,7 +21,7 @@ RELEASE_ROWS = 50
 # Rule, and what its statistic is held against.
 PAIRED_RULE, LEVEL_RULE, SUDDEN_RULE = "drift, acceleration and surge", "large drift and surge", "sudden"
 ARITHMETIC = {
-    PAIRED_RULE: "D (A + B) > 0.7 with A = c_d > 0.5, B = c_g + c_r > 0.5 and D the paired drift, which has warned",
+    PAIRED_RULE: "D (A + B) > 0.5 with A = c_d > 0.5, B = c_g + c_r > 0.5 and D the paired drift, which has warned",
     LEVEL_RULE: "D B > 1.4 with B = c_g + c_r > 3 and D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > 0.08",
     SUDDEN_RULE: "A > 12, B = c_g + c_r > 10, and entropy has risen by 0.05 nat",
 }
@@ -36,7 +36,7 @@ class DeathSpiral(StreamDetector):
     3 rows is 1.25 and 1.12 times the baseline. Norms and ratios do not accumulate, so their noise is taken as white.
     A is c_d; min(c_l, c_H), or the one there is, without the paired channel. B = c_g + c_r. It pages if
 
-    - the paired channel is observed, `PairedDrift` warns, A and B > 0.5, and D · (A + B) > 0.7, D its rise; or
+    - the paired channel is observed, `PairedDrift` warns, A and B > 0.5, and D · (A + B) > 0.5, D its rise; or
     - it is not, B > 3, D > 0.08 nat and D · B > 1.4, D = √(draw-up of EMA₀.₂(H) · draw-up of EMA₀.₂(−l⁺)); or
     - A > 12, B > 10 and entropy has risen by 0.05 nat, a sudden blow-up, drift or not.
 
@@ -57,7 +57,7 @@ class DeathSpiral(StreamDetector):
     severity = Severity.CRITICAL
     reads = ("entropy/mean", "likelihood/correct", "entropy/paired_delta", "grad/norm", "ratio/p999")
 
-    def __init__(self, *, paired_threshold: float = 0.7, level_threshold: float = 1.4) -> None:
+    def __init__(self, *, paired_threshold: float = 0.5, level_threshold: float = 1.4) -> None:
         super().__init__()
         self._thresholds = {PAIRED_RULE: paired_threshold, LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
         self.paired = PairedDrift()

@@ -8,12 +8,12 @@ __all__ = ["GradientExplosion"]
 
 
 class GradientExplosion(ShiftDetector):
-    """Warns when the gradient norm stands five times above everything in its last 40 rows, in five of nine.
+    """Warns when the gradient norm stands five times above everything in 40 rows: five of nine, and the last four.
 
     Spikes are normal: a rule of three deviations warns in 60 % of healthy runs, and ten times the median in a fifth,
     because batches of dead groups pull the median towards zero. A lasting level above the largest spike is another
-    matter, and two spikes of two rows beside each other do not make one. Needs the norm before clipping; after it, the
-    norm is a constant.
+    matter, and spikes of up to three rows do not make one, unless they touch. Needs the norm before clipping; after
+    it, the norm is a constant.
     """
 
     kind = "gradient_explosion"
@@ -23,10 +23,14 @@ class GradientExplosion(ShiftDetector):
     what = "The gradient norm"
 
     def _confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - the values are enough
-        """Tell whether the level is above five times the largest of the baseline's rows."""
-        before = list(self.departure.values)[: -(self.size.rows + 1)]
+        """Tell whether the level and every newest row are above five times the largest of the baseline's rows."""
+        values = list(self.departure.values)
+        before, newest = values[: -(self.size.rows + 1)], values[-LASTING:]
         level = self.departure.level
-        return level is not None and len(before) >= LEAST and level > self.size.factor * max(before)
+        if level is None or len(before) < LEAST:
+            return False
+        return min(level, *newest) > self.size.factor * max(before)
 
 
 LEAST = 8  # a largest of fewer is no bound
+LASTING = 4  # rows on end; spikes take up to three

@@ -22,11 +22,12 @@ class LikelihoodDrift(StreamDetector):
     """Warns when entropy has risen and the likelihood of correct responses has fallen, together, above the noise.
 
     D = √(draw-up of EMA₀.₁(H) · draw-up of EMA₀.₁(−l⁺)), a draw-up being the rise above the lowest value so far. It
-    must pass 0.08 nat, 10 % of the run's entropy, and 2.5 standard errors of the averages; it ends at half of that.
-    From four fifths of the bound on it is information, which shows the phase and notifies nobody. Likelihood of correct
-    responses alone would not do: newly solved hard questions lower it in healthy runs. Rows of a warm-up are left out.
+    must pass 0.085 nat, 10.5 % of the run's entropy, and 2.6 standard errors of the averages; it ends at 0.67 of that.
+    From three quarters of the bound on it is information, which shows the phase and notifies nobody. Likelihood of
+    correct responses alone would not do: newly solved hard questions lower it in healthy runs. Rows of a warm-up are
+    left out.
 
-    Information of another kind is what says less. ``difficulty_shift``: the reward has fallen by 1.5 standard errors
+    Information of another kind is what says less. ``difficulty_shift``: the reward has fallen by 1.2 standard errors
     when D passes the bound, as harder questions would have it, and so it stays until D is back at zero; or the paired
     channel is observed, the better witness, which `PairedDrift` reads. ``entropy_drift``: entropy alone is observed and
     passes 1.5 times the bound, for exploration and displacement then look alike. With likelihood alone there is none.
@@ -44,9 +45,9 @@ class LikelihoodDrift(StreamDetector):
     kind = "likelihood_drift"
     severity = Severity.WARNING
     reads = (ENTROPY, LIKELIHOOD)
-    ALONE, FELL_ERRORS, DISPLAY = 1.5, 1.5, 0.8
+    ALONE, FELL_ERRORS, DISPLAY, ENDS = 1.5, 1.2, 0.75, 0.67
 
-    def __init__(self, *, least_rise: float = 0.08, relative_rise: float = 0.10, errors: float = 2.5) -> None:
+    def __init__(self, *, least_rise: float = 0.085, relative_rise: float = 0.105, errors: float = 2.6) -> None:
         super().__init__()
         self._least_rise = least_rise
         self._relative_rise = relative_rise
@@ -82,17 +83,17 @@ class LikelihoodDrift(StreamDetector):
         self.entropy.update(entropy, observation.step)
         drift, threshold = self.measure()
         self._judge(drift, threshold)
-        held = self.active or self.suspected or (self.excused and drift > threshold / 2)
+        held = self.active or self.suspected or (self.excused and drift > self.ENDS * threshold)
         return [self._drift(observation, drift, threshold)] if held else ()
 
     def _judge(self, drift: float, threshold: float) -> None:
         if drift <= 0.0:
             self.reward_at_onset, self.excused = self.reward.value, False
-        display = self.DISPLAY * threshold
+        display, ends = self.DISPLAY * threshold, self.ENDS * threshold
         if drift > display and not self.active and self._reward_fell():
             self.excused, self.suspected = True, False
-        self.active = (drift > threshold and not self.excused) or (self.active and drift > threshold / 2)
-        self.suspected = (drift > display and not self.excused) or (self.suspected and drift > threshold / 2)
+        self.active = (drift > threshold and not self.excused) or (self.active and drift > ends)
+        self.suspected = (drift > display and not self.excused) or (self.suspected and drift > ends)
 
     @property
     def has_likelihood(self) -> bool:
@@ -133,7 +134,7 @@ class LikelihoodDrift(StreamDetector):
             reward_fell=self.excused,
             agreeing=[LIKELIHOOD] if self.unlikelihood.value > threshold else [],
             onset=[since, observation.step],
-            arithmetic="D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > max(0.08, 0.1 H, 2.5 SE)",
+            arithmetic="D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > max(0.085, 0.105 H, 2.6 SE)",
         )
         return replace(finding, kind=kind)
 

@@ -8,9 +8,9 @@ __all__ = ["RatioTail"]
 
 
 class RatioTail(ShiftDetector):
-    """Warns when the tail of the likelihood ratios is three times its baseline, and 1 higher, in three rows of five.
+    """Warns when the tail of the likelihood ratios is three times its baseline, and 1 higher, in four rows of seven.
 
-    Spikes of a row or two follow every unlucky batch and are left alone. One update per rollout gives 1 by
+    Spikes of up to three rows follow every unlucky batch and are left alone. One update per rollout gives 1 by
     construction, and this is silent there.
 
     Reference:
@@ -20,5 +20,5 @@ class RatioTail(ShiftDetector):
     kind = "ratio_tail"
     severity = Severity.WARNING
     reads = ("ratio/p999", "ratio/max")
-    size = Size(factor=3.0, least=1.0, errors=6.0, rows=5)
+    size = Size(factor=3.0, least=1.0, errors=6.0, rows=7)
     what = "The tail of the likelihood ratios"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from monitor_server.attribution.actions import action_changes, crossing
 from monitor_server.attribution.displaced import displaced, sampled_actions, tokens
 from monitor_server.attribution.explain import explain
-from monitor_server.attribution.remedies import REMEDIES, remedies
+from monitor_server.attribution.remedies import NONE_KNOWN, REMEDIES, remedies
 from monitor_server.attribution.resemblance import resembling
 from monitor_server.attribution.sampled import Sampled
 from monitor_server.detection.registry import DETECTORS
@@ -151,6 +151,14 @@ def test_remedies_answer_known_kinds_and_each_has_a_source():
         "Scale down the negative advantage of tokens that resemble correct responses (NTHR)"
     ]
     assert remedies("trainer_lost") == []
+
+
+def test_each_kind_of_finding_has_a_remedy_or_is_known_to_have_none():
+    """A detector that is added must be thought about; the last two are kinds that `LikelihoodDrift` also gives."""
+    kinds = {detector.kind for detector in DETECTORS.values()} | {"difficulty_shift", "entropy_drift"}
+    answered = frozenset[str]().union(*(remedy.kinds for remedy in REMEDIES))
+    assert kinds == answered | NONE_KNOWN
+    assert not answered & NONE_KNOWN
 
 
 numbers = st.floats(allow_nan=True, allow_infinity=True)

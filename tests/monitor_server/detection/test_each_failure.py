@@ -95,6 +95,20 @@ def test_one_bad_row_is_not_a_failure(name, healthy, bad, kind):
     assert not any(kind in row for row in kinds(name, healthy, bad, bad_rows=1, after=12))
 
 
+SPIKY = [case for case in SHIFTS if case[0] in {"gradient_explosion", "ratio_tail"}]
+
+
+@pytest.mark.parametrize(("name", "healthy", "bad", "kind"), SPIKY, ids=lambda value: str(value)[:18])
+@pytest.mark.parametrize("apart", [7, 20])
+def test_updates_may_spike_for_three_rows(name, healthy, bad, kind, apart):
+    """Spikes of one to three rows belong to healthy training, one alone or several some rows apart."""
+    noise, judge = random.Random(6), DETECTORS[name]()  # noqa: S311 - synthetic telemetry
+    for step in range(140):
+        row = healthy | (bad if step >= 40 and step % apart < 3 else {})
+        signals = {signal: value * (1.0 + 0.02 * noise.gauss(0, 1)) for signal, value in row.items()}
+        assert kind not in {finding.kind for finding in judge.update(Observation(step=step, signals=signals))}
+
+
 @pytest.mark.parametrize(("name", "healthy", "bad", "kind"), [*SHIFTS, *AT_ONCE], ids=lambda value: str(value)[:18])
 def test_it_lets_go_when_the_run_is_well_again(name, healthy, bad, kind):
     """Sixty healthy rows after twelve bad ones, nothing is held any more."""
