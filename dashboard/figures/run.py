@@ -1,5 +1,6 @@
 """The run page's figure: every panel on one shared step axis, phases behind, alerts across."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,7 @@ ALERT_PIXELS: Final = 20
 MARGIN: Final = {"l": 52, "r": 14, "t": 6, "b": 44, "pad": 0}
 STROKES: Final = {False: "━", True: "┅"}
 FLOOR_PIXELS: Final = 8
+FEW_DECADES: Final = 100
 
 Figure = dict[str, object]
 
@@ -70,7 +72,7 @@ def run_figure(
             **_frame(height),
             "xaxis": _step_axis(min(steps, default=0), max(steps, default=0)),
             "yaxis": {"domain": [strip[1], 1], "range": [0, 1], "visible": False, "fixedrange": True},
-            **{f"yaxis{row.axis[1:]}": _value_axis(row) for row in observed if row.axis},
+            **{f"yaxis{row.axis[1:]}": _value_axis(row, series) for row in observed if row.axis},
             "shapes": [
                 *band_shapes(bands, strip),
                 *alert_lines(opened),
@@ -142,13 +144,18 @@ def _step_axis(first: int, last: int) -> Figure:
     }
 
 
-def _value_axis(row: Row) -> Figure:
+def _value_axis(row: Row, series: Mapping[str, Series]) -> Figure:
+    drawn = [value for line in row.panel.lines if line.signal in series for value in series[line.signal]["values"]]
+    positive = [value for value in drawn if 0 < value < math.inf]
+    # Within two decades plotly would write every digit, one over the other.
+    is_narrow = row.panel.is_log and positive and max(positive) < FEW_DECADES * min(positive)
     return {
         "domain": [row.bottom, row.top],
         "anchor": "x",
         "type": "log" if row.panel.is_log else "linear",
         "fixedrange": True,
         "nticks": 5,
+        **({"dtick": "D2"} if is_narrow else {}),
         "tickfont": {"size": 11, "color": LIGHT["muted"]},
         "tickformat": "~g",
         "gridcolor": LIGHT["grid"],

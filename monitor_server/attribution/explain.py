@@ -8,7 +8,7 @@ from monitor_server.attribution.displaced import Measure, SampledAction, Token, 
 from monitor_server.attribution.onsets import Moved, Signal, moved_signals
 from monitor_server.attribution.remedies import Remedy, remedies
 from monitor_server.attribution.resemblance import Resembling, resembling
-from monitor_server.attribution.sampled import Sampled
+from monitor_server.attribution.sampled import Sampled, distinct
 
 __all__ = ["Explanation", "NotObserved", "explain"]
 
@@ -84,8 +84,9 @@ def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], respo
     before = [response for response in responses if response.step <= opened_step]
     newest = max((response.step for response in before), default=opened_step)
     near = [response for response in before if response.step > min(newest - 1, opened_step - STEPS_BEFORE)]
-    measure, leading = displaced(near, most=MOST_RESPONSES)
-    alike = resembling(leading, near, most=MOST_RESPONSES)
+    different = distinct(near)
+    measure, leading = displaced(different, most=MOST_RESPONSES)
+    alike = resembling(leading, different, most=MOST_RESPONSES)
     first_leads = len(actions) > 1 and actions[0].change < min(0.0, actions[1].change)
     observed = {name for name, is_seen in (("resembling", bool(alike)), ("first action", first_leads)) if is_seen}
     return Explanation(

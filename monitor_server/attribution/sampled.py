@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Sampled"]
+__all__ = ["Sampled", "distinct"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,3 +61,13 @@ class Sampled:
     def mean_logprob(self) -> float:
         """Log-probability an action token, over the whole response."""
         return self.logprob / max(1, self.length)
+
+
+def distinct(responses: Sequence[Sampled]) -> list[Sampled]:
+    """Give one for all responses to a prompt of a step that are the same to the token: a sure policy repeats itself."""
+    found: dict[object, Sampled] = {}
+    for response in responses:
+        ids, group = response.token_ids, response.group
+        same = response.id if ids is None or group is None else (response.step, group, ids.tobytes())
+        found.setdefault(same, response)
+    return list(found.values())

@@ -126,6 +126,21 @@ def test_only_the_steps_around_the_alert_are_read():
     assert [r.step for r in found.displaced] == [29]
 
 
+def test_of_equal_responses_one_is_shown():
+    """Two correct and two incorrect ones of a group are the same to the token; another group's is another response."""
+    one, other = ([1, 2, 3, 4, 5], [1, 2, 3, 4, 6])
+    responses = [
+        sampled("a", one, changes=[-0.1] * 5),
+        sampled("b", one, changes=[-0.1] * 5),
+        sampled("c", one, changes=[-0.1] * 5, group=(2,)),
+        sampled("wrong", other, correct=False),
+        sampled("twin", other, correct=False),
+    ]
+    explained = explain(kind="death_spiral", opened_step=10, signals={}, responses=responses)
+    assert [response.id for response in explained.displaced] == ["a", "c"]
+    assert [(pair.response, pair.displaced) for pair in explained.resembling] == [("wrong", "a")]
+
+
 def test_what_is_missing_is_named():
     """Nothing at all: no part pretends to be well."""
     found = explain(kind="reward_fall", opened_step=5, signals={}, responses=[])
