@@ -275,6 +275,7 @@ def test_the_probe_changes_no_weight(tmp_path, connect, collector):
     assert any("displacement/self" in record.summaries for record in collector.records[1:])
 
 
+@needs_entropies
 def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_path, connect, collector):
     """With the trainer's own scorer, before and after; weights stay the same to the last bit."""
     ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
