@@ -145,22 +145,25 @@ def _step_axis(first: int, last: int) -> Figure:
 
 
 def _value_axis(row: Row, series: Mapping[str, Series]) -> Figure:
-    drawn = [value for line in row.panel.lines if line.signal in series for value in series[line.signal]["values"]]
-    positive = [value for value in drawn if 0 < value < math.inf]
-    # Within two decades plotly would write every digit, one over the other.
-    is_narrow = row.panel.is_log and positive and max(positive) < FEW_DECADES * min(positive)
     return {
         "domain": [row.bottom, row.top],
         "anchor": "x",
         "type": "log" if row.panel.is_log else "linear",
         "fixedrange": True,
         "nticks": 5,
-        **({"dtick": "D2"} if is_narrow else {}),
+        # Within few decades plotly would write every digit, one over the other.
+        **({"dtick": "D2"} if row.panel.is_log and _spans_few_decades(row, series) else {}),
         "tickfont": {"size": 11, "color": LIGHT["muted"]},
         "tickformat": "~g",
         "gridcolor": LIGHT["grid"],
         "zeroline": False,
     }
+
+
+def _spans_few_decades(row: Row, series: Mapping[str, Series]) -> bool:
+    drawn = [value for line in row.panel.lines if line.signal in series for value in series[line.signal]["values"]]
+    positive = [value for value in drawn if 0 < value < math.inf]
+    return bool(positive) and max(positive) < FEW_DECADES * min(positive)
 
 
 def _notes(row: Row, series: Mapping[str, Series]) -> list[Figure]:
