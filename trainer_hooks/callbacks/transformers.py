@@ -23,6 +23,7 @@ from trainer_hooks.callbacks.step_capture import StepCapture
 from trainer_hooks.callbacks.trainer_actions import TrainerActions, refuse_impossible
 from trainer_hooks.callbacks.trainer_looks import TrainerLooks
 from trainer_hooks.callbacks.trl_capture import TokenCapture
+from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.paired import Paired
 
@@ -62,6 +63,8 @@ class VitalsCallback(TrainerCallback):
         policy: ActionPolicy | None = None,
         model_monitors: ModelMonitors | None = None,
     ) -> None:
+        if monitor is not None and policy is not None:
+            raise ConfigurationError("a monitor of your own must hold the policy itself: connect(actions=policy)")
         refuse_impossible(monitor.policy if monitor else policy)
         self._monitor = monitor
         self._is_own = monitor is None

@@ -113,6 +113,12 @@ def test_a_rollback_is_refused_before_training():
         VitalsCallback(policy=ActionPolicy({"critical": "rollback"}))
 
 
+def test_a_policy_beside_a_monitor_is_refused_before_training(connect):
+    """The monitor takes the alerts, so a policy that it does not hold would never hear of one."""
+    with pytest.raises(ConfigurationError, match=r"connect\(actions=policy\)"):
+        VitalsCallback(connect(), policy=ActionPolicy({"critical": "stop"}))
+
+
 def test_checkpoint_saves_one(train, alarm, tmp_path):
     """Once for an alert, not at every step."""
     alarm(1)
