@@ -159,17 +159,28 @@
   function watch(graph, onDrawn) {
     if (graph.rlvitalsWatched) return;
     graph.rlvitalsWatched = true;
+    let isDue = false;
     const trim = () => {
+      isDue = false;
+      const { autorange, range } = graph._fullLayout.xaxis;
+      if (!autorange && !graph.rlvitalsZoom) graph.rlvitalsZoom = [...range]; // zoomed by a call, not by the mouse
       const wanted = trimmings(graph, lastStep(graph));
       if (isTrimmed(graph, wanted)) onDrawn();
       else window.Plotly.update(graph, {}, wanted, []);
+    };
+    // In a frame of its own: Plotly tells of a draw before it tells of the zoom that led to it, and trimming at once, which
+    // draws, would keep the page from ever hearing of the zoom.
+    const trimSoon = () => {
+      if (!isDue) requestAnimationFrame(trim);
+      isDue = true;
     };
     // A figure from the server knows no zoom. Plotly's uirevision would keep it, had Dash not copied it into its figure.
     graph.on("plotly_relayout", (change) => {
       if (change["xaxis.autorange"]) graph.rlvitalsZoom = null;
       else if ("xaxis.range[0]" in change) graph.rlvitalsZoom = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+      else if ("xaxis.range" in change) graph.rlvitalsZoom = [...change["xaxis.range"]];
     });
-    graph.on("plotly_afterplot", trim);
+    graph.on("plotly_afterplot", trimSoon);
     trim();
   }
 

@@ -102,6 +102,25 @@ def test_zoom_outlives_new_steps_and_a_figure_drawn_anew(collector, visit):
     assert visit.page.evaluate(in_view) == pytest.approx(zoomed)
 
 
+def test_a_zoom_by_a_call_is_kept_and_does_not_freeze_the_page(collector, visit):
+    """Plotly tells of such a zoom in another form, and of the draw before the zoom; a double click ends it."""
+    run_id = collector.run(run="called", records=steps(0, 60))
+    open_run(collector, visit, run_id, 59)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    in_view = "() => document.querySelector('#run-figure .js-plotly-plot')._fullLayout.xaxis.range"
+    visit.page.evaluate(
+        """() => void Plotly.relayout(
+            document.querySelector('#run-figure .js-plotly-plot'), {'xaxis.range': [10, 20], width: 900})"""
+    )
+    visit.page.wait_for_function(f"() => ({in_view})()[0] === 10")
+    collector.run(run="called", records=steps(60, 61))
+    visit.page.wait_for_function(HAS_STEP, arg=60)
+    assert visit.page.evaluate(in_view) == [10, 20]
+    box = visit.page.locator("#run-figure .nsewdrag").last.bounding_box()
+    visit.page.mouse.dblclick(box["x"] + 200, box["y"] + 60)
+    visit.page.wait_for_function(f"() => ({in_view})()[1] >= 60")
+
+
 def test_non_finite_steps_are_marked_alerted_and_named(collector, visit):
     """NaN pushed into an open page: a mark in the figure, its name in the header, an alert in the list."""
     run_id = collector.run(run="broken", records=steps(0, 30))
