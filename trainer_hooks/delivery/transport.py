@@ -50,13 +50,15 @@ class BackingOff:
     """Wraps a transport: after a failure, stays away from it for a growing, jittered time.
 
     delay_n = min(60 s, 0.5 s · 2ⁿ) · u, u uniform in [0.5, 1.5]: the jitter grows with the delay, so that a
-    thousand trainers do not come back at once after an outage. `send` never sleeps: while it stays away, it raises
-    `UnavailableError` at once, and the caller keeps the batch.
+    thousand trainers do not come back at once after an outage. Where the collector asks for longer, what it asks for is
+    waited for, and up to a quarter more: it asks all of them for the same. `send` never sleeps: while it stays away, it
+    raises `UnavailableError` at once, and the caller keeps the batch.
 
     Args:
         transport: What to wrap.
         clock: Monotonic seconds.
-        uniform: Draws u; a private generator unless given, because the training's own must not be touched.
+        uniform: Draws between two bounds; a private generator unless given, because the training's own must not be
+            touched, and ranks that are seeded alike must not come back alike.
     """
 
     def __init__(
@@ -83,7 +85,8 @@ class BackingOff:
             delay = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(self._failures, 10))
             asked = min(error.retry_after_seconds, LONGEST_RETRY_AFTER_SECONDS)
             self._failures += 1
-            self._not_before = self._clock() + max(asked, delay * self._uniform(0.5, 1.5))
+            chosen = max(asked * self._uniform(1.0, 1.25), delay * self._uniform(0.5, 1.5))
+            self._not_before = self._clock() + chosen
             raise
         self._failures = 0
         return receipt

@@ -1,6 +1,10 @@
 import contextlib
+import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 from trainer_hooks.delivery import BackingOff, RefusedError, UnavailableError
 from trainer_hooks.delivery.http import HttpTransport
@@ -111,3 +115,47 @@ def test_a_refusal_is_no_reason_to_wait():
     with pytest.raises(RefusedError):
         transport.send(b"")
     assert tried(transport, clock, 0)
+
+
+def chosen_delays(failures, *, retry_after_seconds=0.0):
+    """Fail again and again, each time as soon as may be; give the times that the transport stayed away, in seconds."""
+    clock = StepClock()
+    error = UnavailableError("down", retry_after_seconds=retry_after_seconds)
+    transport = BackingOff(ScriptedTransport(*[error] * failures), clock=clock)
+    transport.inner = transport._transport
+    delays = []
+    for _ in range(failures):
+        assert tried(transport, clock, 0)
+        delays.append(transport._not_before - clock.now)
+        assert not tried(transport, clock, delays[-1] * 0.999)
+        clock.now = transport._not_before
+    return delays
+
+
+@settings(max_examples=60, deadline=None)
+@given(failures=st.integers(1, 40), asked=st.floats(0, 1e9, allow_subnormal=False))
+def test_every_delay_is_bounded_below_and_above(failures, asked):
+    """Half to one and a half times what has doubled; never less than asked for, up to five minutes and a quarter."""
+    for index, delay in enumerate(chosen_delays(failures, retry_after_seconds=asked)):
+        own, theirs = min(60, 0.5 * 2**index), min(asked, 300)
+        slack = 1e-6 * (1 + theirs)  # the clock has gone on, and its numbers are coarser
+        assert max(0.5 * own, theirs) - slack <= delay <= max(1.5 * own, 1.25 * theirs) + slack
+
+
+@pytest.mark.parametrize(("failures", "low", "high"), [(1, 0.25, 0.75), (4, 2, 6), (12, 30, 90)])
+def test_trainers_that_are_seeded_alike_come_back_spread_evenly(failures, low, high):
+    """A thousand that lost their collector at once: each draws for itself, not from the training's generator."""
+    last = []
+    for _ in range(1000):
+        random.seed(0)
+        state = random.getstate()
+        last.append(chosen_delays(failures)[-1])
+        assert random.getstate() == state
+    # A chance of one in a million of failing where the spread is even.
+    assert stats.kstest(last, stats.uniform(low, high - low).cdf).pvalue > 1e-6
+
+
+def test_trainers_that_are_all_asked_to_wait_as_long_come_back_spread():
+    """A collector that is overrun asks all of them for the same second."""
+    last = [chosen_delays(1, retry_after_seconds=100)[0] for _ in range(1000)]
+    assert stats.kstest(last, stats.uniform(100, 25).cdf).pvalue > 1e-6
