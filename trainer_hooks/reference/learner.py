@@ -36,11 +36,11 @@ class Learner:
         self.config = config
         self.policy = policy
         self.treatment: Treatment = UNTREATED
-        self.optimiser = torch.optim.AdamW(policy.parameters(), lr=config.lr, weight_decay=0.0)
+        self.optimiser = _adamw(policy, config.lr)
         self.reference = copy.deepcopy(policy).requires_grad_(requires_grad=False) if config.kl > 0 else None
         self.critic = Critic(policy) if config.optimises.has_critic else None
         if self.critic is not None:
-            self.critic_optimiser = torch.optim.AdamW(self.critic.parameters(), lr=config.critic_lr, weight_decay=0.0)
+            self.critic_optimiser = _adamw(self.critic, config.critic_lr)
             self._values = ranks.averaging(self.critic)
         self._logprobs = ranks.averaging(_Scorer(policy))
 
@@ -116,6 +116,10 @@ class _Scorer(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         return token_statistics(self.policy, tokens, mask)[0]
+
+
+def _adamw(model: nn.Module, lr: float) -> torch.optim.AdamW:
+    return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0, fused=True)
 
 
 def _descend(loss: Tensor, optimiser: torch.optim.Optimizer, limit: float) -> float:

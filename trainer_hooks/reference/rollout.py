@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from trainer_hooks.reference.draw import draw
 from trainer_hooks.reference.protocols import Episode, Rollout, World
 
 __all__ = ["Decoder", "sample"]
@@ -48,11 +49,11 @@ def sample(
     forced = [deque(episode.prompt) for episode in episodes]
     cache = model.empty_cache(len(episodes))
     alive = list(range(len(episodes)))
-    drawn = torch.zeros(len(episodes), dtype=torch.long)
+    drawn = [0] * len(episodes)
     position = 0
     while alive and position < length:
         column, sampled, ended = [], [], []
-        for row, token in zip(alive, drawn.tolist(), strict=True):
+        for row, token in zip(alive, drawn, strict=True):
             if forced[row]:
                 column.append(forced[row].popleft())
                 sampled.append(False)
@@ -76,8 +77,7 @@ def sample(
             cache.keep(torch.tensor(kept, dtype=torch.long))
             fed = fed[kept]
         if alive and position < length:
-            probabilities = torch.softmax(model.next_logits(fed, cache) / temperature, dim=-1)
-            drawn = torch.multinomial(probabilities, 1, generator=generator)[:, 0]
+            drawn = draw(model.next_logits(fed, cache), generator, temperature)
     used = int(mask.any(dim=0).nonzero().max()) + 1 if mask.any() else 1
     return Rollout(
         tokens=tokens[:, :used],

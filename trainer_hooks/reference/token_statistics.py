@@ -16,8 +16,9 @@ _MOST_LOGITS = 2**26
 def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Give ln π(token | all before it) and the entropy of π(· | all before it), for action tokens.
 
-    Only positions in the mask are projected to the vocabulary: feedback costs no logits. Where there are many, they
-    are projected a part at a time, and again in the backward pass. Both are float32 whatever the weights are.
+    Only positions in the mask are projected to the vocabulary, and nothing after the last of them is read: feedback
+    costs no logits, padding nothing. Where there are many, they are projected a part at a time, and again in the
+    backward pass. Both are float32 whatever the weights are.
 
     Args:
         model: The policy, on any device.
@@ -28,7 +29,7 @@ def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tenso
         Log-probabilities and entropies, each ``(B, T)``, nats, where the tokens are; 0 outside the mask.
     """
     rows, columns = mask.nonzero(as_tuple=True)
-    hidden = model.hidden(tokens)
+    hidden = model.hidden(tokens[:, : columns.max() if len(columns) else 1])
     before = hidden[rows.to(hidden.device), columns.to(hidden.device) - 1]
     following = tokens[rows, columns].to(hidden.device)
     parts = -(-len(rows) * model.vocabulary // _MOST_LOGITS)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from trainer_hooks.reference.draw import draw
 from trainer_hooks.reference.huggingface.decoders import Decoder
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
 
-__all__ = ["draw", "play"]
+__all__ = ["play"]
 
 _SPEAKING = 0.5
 """The tool is asked once so few of the rows still speak: one request serves many, and few stand idle for long."""
@@ -111,27 +112,6 @@ def _settle(decoder: Decoder, world: World, alive: list[_Row]) -> list[_Row]:
         return alive
     decoder.cache.keep(kept)
     return [alive[index] for index in kept]
-
-
-def draw(logits: Tensor, generator: torch.Generator, temperature: float) -> list[int]:
-    """Draw a token from each row of logits, ``(b, V)``, by the inverse of the distribution function.
-
-    Raises:
-        FloatingPointError: If probabilities are not finite.
-    """
-    below = torch.softmax(logits.float() / temperature, dim=-1).cumsum(dim=-1, dtype=torch.float64)
-    uniform = torch.rand(len(logits), 1, generator=generator, device=generator.device, dtype=torch.float64)
-    drawn: list[int] = torch.searchsorted(below, uniform.to(below.device) * below[:, -1:], right=True)[:, 0].tolist()
-    last = logits.shape[1] - 1
-    if max(drawn) <= last:
-        return drawn
-    # Past the end: rounding, once in 2⁵³ draws, or numbers that are none.
-    if not below[:, -1].isfinite().all():
-        raise FloatingPointError(
-            "the model's next-token probabilities must be finite, got NaN; its weights are damaged: go back to a "
-            "checkpoint, or load it in float32"
-        )
-    return [min(token, last) for token in drawn]
 
 
 def _row(episode: Episode, context: int) -> _Row:

@@ -9,7 +9,6 @@ from tests.trainer_hooks.reference.search.making import corpus, questions, world
 from trainer_hooks.reference import token_statistics as statistics
 from trainer_hooks.reference.batch import answer_tokens
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy, load_tokenizer
-from trainer_hooks.reference.huggingface.sampling import draw
 from trainer_hooks.reference.token_statistics import token_statistics
 
 
@@ -78,24 +77,6 @@ def test_a_prompt_without_room_to_answer_is_refused(taught_folder, world):
     """Both lengths stand in the message."""
     with pytest.raises(ValueError, match="leave room to answer in 4, got"):
         sampled(HuggingFacePolicy.from_folder(taught_folder, context=4), world)
-
-
-def test_tokens_are_drawn_with_their_probabilities():
-    """Frequencies of 20,000 draws match the softmax within five standard errors; what is impossible never comes."""
-    logits = torch.tensor([2.0, 0.5, -torch.inf, 1.0, -3.0]).repeat(20000, 1)
-    expected = (logits[0] / 1.3).softmax(dim=0)
-    drawn = draw(logits, torch.Generator().manual_seed(0), 1.3)
-    counted = torch.bincount(torch.tensor(drawn), minlength=5) / 20000
-    assert counted[2] == 0
-    assert ((counted - expected).abs() <= 5 * (expected * (1 - expected) / 20000).sqrt()).all()
-
-
-def test_logits_that_are_no_numbers_are_said_so():
-    """One NaN row among good ones ends sampling with a message."""
-    logits = torch.zeros(3, 5)
-    logits[1, 2] = torch.nan
-    with pytest.raises(FloatingPointError, match="must be finite, got NaN"):
-        draw(logits, torch.Generator().manual_seed(0), 1.0)
 
 
 def test_statistics_in_parts_are_those_of_the_whole(policy, world, monkeypatch):
