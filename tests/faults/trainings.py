@@ -9,6 +9,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import lightning.pytorch as pl
 import numpy as np
@@ -22,7 +23,7 @@ from transformers import Trainer, TrainingArguments
 
 import trainer_hooks
 from tests.trainer_hooks.callbacks import tiny_trl
-from trainer_hooks.callbacks import lightning, transformers, trl
+from trainer_hooks.callbacks import lightning, slime, transformers, trl
 from trainer_hooks.callbacks.accelerate import VitalsTracker
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 
@@ -156,6 +157,25 @@ def lightning_trainer(folder: Path, *, is_watched: bool) -> str:
     return end_of(module.parameters())
 
 
+def slime_rollouts(folder: Path, *, is_watched: bool) -> str:  # noqa: ARG001 - trainings are called alike
+    """Train a loop that calls our hook with a rollout as slime does."""
+    model = _parallel(network())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    for rollout_id in range(STEPS):
+        loss, rollouts = step_of(model)
+        logprobs = list(rollouts["logprobs"].detach())
+        data = {"log_probs": logprobs, "rollout_log_probs": [(row - 0.1).tolist() for row in logprobs]}
+        data |= {"loss_masks": [[1] * len(row) for row in logprobs], "raw_reward": rollouts["rewards"].tolist()}
+        if is_watched:
+            slime.watch(SimpleNamespace(lr=0.1), rollout_id, data)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    while slime._monitors:  # the next training is another process's in life
+        slime._monitors.pop().close()
+    return end_of(model.parameters())
+
+
 TRAININGS: dict[str, Callable[..., str]] = {
     "log_step": log_step,
     "LoopWatch": torch_loop,
@@ -163,6 +183,7 @@ TRAININGS: dict[str, Callable[..., str]] = {
     "transformers": plain_trainer,
     "TRL": grpo,
     "Lightning": lightning_trainer,
+    "slime": slime_rollouts,
 }
 
 

@@ -1,42 +1,59 @@
-"""Stands in for what verl, OpenRLHF and SkyRL import and no CPU test needs: Ray, vLLM, DeepSpeed and the like."""
-
-import importlib.abc
-import importlib.machinery
-import importlib.util
+import contextlib
+import os
+import socket
+import subprocess
 import sys
-import typing
-from unittest.mock import MagicMock
+from pathlib import Path
 
-import typing_extensions
+import pytest
+import torch
 
-STUBBED = ("ray", "vllm", "deepspeed", "transfer_queue", "sglang", "flash_attn", "pylatexenc", "wandb", "tensorboard")
-ONLY_SKYRL = ("skyrl_gym", "cloudpathlib", "s3fs", "httpx", "polars")
+from tests.trainers import stubs  # noqa: F401 - before anybody imports a trainer
 
+# isort: split
+from tests.bad_collectors import BAD_COLLECTORS, nobody_listens
+from tests.trainer_hooks.conftest import clean_environment, collector, connect, swallowed  # noqa: F401
 
-class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds an empty module for each stubbed name and all below it."""
-
-    def find_spec(self, name, path=None, target=None):  # noqa: ARG002 - the protocol's signature
-        """Give a spec for what is stubbed."""
-        if name.partition(".")[0] in STUBBED + (ONLY_SKYRL if IS_SKYRL else ()):
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        return None
-
-    def create_module(self, spec):
-        """Make a module on which anything can be asked for."""
-        module = MagicMock(name=spec.name)
-        module.__path__, module.__spec__, module.__name__, module.__version__ = [], spec, spec.name, "99.0"
-        return module
-
-    def exec_module(self, module):
-        """Run nothing."""
+HERE = Path(__file__).parent
+torch.set_num_threads(1)
 
 
-IS_SKYRL = importlib.util.find_spec("skyrl") is not None
-if IS_SKYRL or importlib.util.find_spec("verl") or importlib.util.find_spec("openrlhf"):
-    sys.meta_path.insert(0, Stubs())
-if IS_SKYRL:
-    # Its types are read by pydantic, which asks for this one before Python 3.12.
-    typing.TypedDict = typing_extensions.TypedDict
+@pytest.fixture
+def ends_of(tmp_path):
+    """A function that runs a training of this folder with arms of `untouched`, and gives what each ends with."""
+    from tests.trainer_hooks.callbacks import tiny_trl  # noqa: PLC0415 - not every environment has a TRL that fits
 
-from tests.trainer_hooks.conftest import clean_environment, collector, connect, swallowed  # noqa: E402, F401
+    tiny_trl.model(tmp_path / "model")
+
+    def ends_of(script, arms, **environ):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = str(listening.getsockname()[1])
+        group = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+        group |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1", "RLVITALS_RUN": "r"}
+        # Whether to be there is decided when a trainer is imported, and so by the first address.
+        group |= {"RLVITALS_URL": arms[0][0]} if arms else {}
+        done = subprocess.run(
+            [sys.executable, str(HERE / script), str(tmp_path / "model"), *(word for arm in arms for word in arm)],
+            env=os.environ | {"PYTHONPATH": str(HERE.parents[1])} | group | environ,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=240,
+        )
+        return [line.removeprefix("end ") for line in done.stdout.splitlines() if line.startswith("end ")]
+
+    return ends_of
+
+
+@pytest.fixture
+def every_collector(collector, tmp_path):  # noqa: F811 - the fixture
+    """Arms: a collector that takes everything, each that is no use, and none with nowhere to keep what waits."""
+    file = tmp_path / "in the way"
+    file.touch()
+    with contextlib.ExitStack() as stack:
+        bad = [stack.enter_context(serve()) for serve in BAD_COLLECTORS.values()]
+        yield [
+            (collector.url, str(tmp_path / "spool")),
+            *((url, str(tmp_path / f"spool{index}")) for index, url in enumerate(bad)),
+            (stack.enter_context(nobody_listens()), str(file)),
+        ]

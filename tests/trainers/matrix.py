@@ -36,7 +36,7 @@ VERSIONS = {
     ],
 }
 FILES = {
-    name: f"tests/trainers/test_{name.partition('-')[0]}.py"
+    name: [str(path) for path in sorted((ROOT / "tests/trainers").glob(f"test_{name.partition('-')[0]}*.py"))]
     for name in VERSIONS
     if name.startswith(("verl", "openrlhf", "skyrl"))
 }
@@ -62,8 +62,8 @@ def main() -> int:
     for name in chosen:
         python = environment(name, VERSIONS[name])
         print(f"{name}: {' '.join(VERSIONS[name])}", flush=True)  # noqa: T201 - a command's output
-        file = FILES.get(name, "tests/trainer_hooks/callbacks/test_trl.py")
-        tests = [file, "-q", "-m", "not slow", "-W", "ignore", "-p", "no:cacheprovider"]
+        files = FILES.get(name, ["tests/trainer_hooks/callbacks/test_trl.py"])
+        tests = [*files, "-q", "-m", "not slow", "-W", "ignore", "-p", "no:cacheprovider"]
         if subprocess.run([python, "-m", "pytest", *tests], cwd=ROOT, check=False).returncode:
             failed.append(name)
     print(f"failed: {failed or 'none'} of {chosen}")  # noqa: T201 - likewise
