@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final, TypedDict
 
 __all__ = [
+    "Action",
     "Alert",
     "Attribution",
     "MovedSignal",
@@ -89,6 +90,20 @@ class Alert(TypedDict, total=False):
     note: str | None
     summary: str
     evidence: dict[str, object]
+
+
+class Action(TypedDict):
+    """What a trainer did about an alert, would have done (``dry_run``), or could not do (``detail`` says why)."""
+
+    action: str
+    outcome: str
+    alert_id: str
+    reason: str
+    detail: str
+    attempt: int
+    step: int
+    rank: int
+    time: float
 
 
 class SampledResponse(TypedDict):

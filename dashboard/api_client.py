@@ -10,7 +10,7 @@ from typing import Any, Final, Self, cast
 
 import httpx2
 
-from dashboard.answers import Alert, Attribution, PhaseSpan, Run, Series
+from dashboard.answers import Action, Alert, Attribution, PhaseSpan, Run, Series
 
 __all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats"]
 
@@ -103,6 +103,10 @@ class ApiClient:
     async def acknowledge(self, alert_id: str) -> None:
         """Say that somebody at the dashboard knows of an alert."""
         await self._ask("POST", f"/alerts/{alert_id}/ack", json={"by": "the dashboard"})
+
+    async def actions(self, run_id: str) -> list[Action]:
+        """Give what a run's trainer told of actions, the newest first, `MAX_ITEMS` at most."""
+        return cast("list[Action]", await self._items(f"/runs/{run_id}/actions", {"limit": PAGE_ITEMS}))
 
     async def attribution(self, alert_id: str) -> Attribution:
         """Give what explains an alert."""

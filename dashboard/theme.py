@@ -42,7 +42,9 @@ STATUSES: Final[Mapping[str, str]] = {
     "stalled": "#c9680e",
     "lost": "#cf2f45",
 }
+OUTCOMES: Final[Mapping[str, str]] = {"taken": "#2c6bd6", "dry_run": "#8496b0", "refused": "#c9680e"}
 BAND_OPACITY: Final = 0.13
+FAMILIES: Final = {"phase": PHASES, "severity": SEVERITIES, "status": STATUSES, "outcome": OUTCOMES}
 FIGURE_COLOURS: Final = ("ink", "muted", "faint", "grid", "surface", "line", "primary", "secondary")
 PALE_PHASES: Final = frozenset({"warmup", "stagnation", "decay", "unknown"})
 
@@ -100,7 +102,7 @@ def style_sheet() -> str:
     }
     tints = [
         f'[data-{family}="{name}"]{{--tint:{colour}}}'
-        for family, colours in (("phase", PHASES), ("severity", SEVERITIES), ("status", STATUSES))
+        for family, colours in FAMILIES.items()
         for name, colour in colours.items()
     ]
     return "\n".join(

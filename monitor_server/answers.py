@@ -178,6 +178,12 @@ class ActionItem(Answer):
     time: float
 
 
+class ActionEvent(ActionItem):
+    """An action as it is pushed to subscribers."""
+
+    run_id: str
+
+
 class AcknowledgementItem(Answer):
     """A person's word on an alert; ``attempt`` counts from 1, ``step`` is the newest that detection had taken."""
 

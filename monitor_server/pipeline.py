@@ -193,7 +193,14 @@ class Pipeline:
                 rejected.append(wire.Rejection(index=entry.index, error=type(error).__name__, detail=str(error)))
             else:
                 kept.append(entry)
-                self._note_actions(work, batch, entry.record)
+                if entry.record.actions:
+                    work.note_actions(
+                        entry.record.actions,
+                        attempt=batch.attempt,
+                        step=step,
+                        rank=batch.rank,
+                        time=work.now if entry.record.time is None else entry.record.time,
+                    )
         stored = [StoredRecord(rank=batch.rank, seq=e.seq, step=e.record.step, body=e.body) for e in kept]
         records.add(work.run.id, batch.attempt, stored)
         return kept, sorted(rejected, key=lambda rejection: rejection.index)
@@ -216,17 +223,6 @@ class Pipeline:
         if newest // THINNED_EVERY > (run.last_step or 0) // THINNED_EVERY:
             work.repositories.responses.thin(run.id, newest_step=newest, whole_steps=settings.response_steps)
         return refused
-
-    def _note_actions(self, work: Work, batch: wire.Batch, record: wire.Record) -> None:
-        if record.actions:
-            work.repositories.actions.add(
-                work.run.id,
-                record.actions,
-                attempt=batch.attempt,
-                step=record.step,
-                rank=batch.rank,
-                time=work.now if record.time is None else record.time,
-            )
 
     def _reserve(self, work: Work, record: wire.Record) -> None:
         """Give new signals a place, or refuse the record if the run would have too many."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from monitor_server.alerts.lifecycle import Lifecycle
-from monitor_server.answers import StepEvent, alert_item, run_item
+from monitor_server.answers import ActionEvent, StepEvent, alert_item, run_item
 from monitor_server.assembly import StepRecords
 from monitor_server.detection.protocol import Phase
 from monitor_server.settings import Deadlines
@@ -13,6 +13,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.runs import Run
 from monitor_server.store.steps import Step
 from monitor_server.stream import Event
+from trainer_hooks.wire import ActionReport
 
 __all__ = ["Key", "Work"]
 
@@ -64,6 +65,24 @@ class Work:
             row = {name: getattr(alert, name) for name in alert.__slots__}
             item = alert_item(row | {"run": self.run.name, "project": self.run.project})
             self.events.append(Event(kind="alert", run_id=self.run.id, data=item.model_dump_json()))
+
+    def note_actions(self, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float) -> None:
+        """Keep what a record tells of actions, and note an event for each."""
+        self.repositories.actions.add(self.run.id, reports, attempt=attempt, step=step, rank=rank, time=time)
+        for report in reports:
+            item = ActionEvent(
+                run_id=self.run.id,
+                action=report.action,
+                outcome=report.outcome,
+                alert_id=report.alert_id,
+                reason=report.reason,
+                detail=report.detail,
+                attempt=self._attempt(attempt)[0],
+                step=step,
+                rank=rank,
+                time=time,
+            )
+            self.events.append(Event(kind="action", run_id=self.run.id, data=item.model_dump_json()))
 
     def tell_run(self, deadlines: Deadlines) -> None:
         """Note an event for the run as it is written."""

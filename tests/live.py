@@ -75,3 +75,29 @@ def eventually(ask: Any, *, seconds: float = 15.0) -> Any:
         assert time.monotonic() < deadline, "it did not come true in time"
         time.sleep(0.01)
     return answer
+
+
+@contextlib.contextmanager
+def listening(live: LiveCollector, **query: str) -> Iterator[Iterator[tuple[Any, Any]]]:
+    """Listen to the stream, and give its events as (event, data); (None, None) for a comment."""
+    answer = live.pool.request("GET", f"{live.url}/api/v1/stream", fields=query, preload_content=False)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = _events(answer)
+    assert next(events) == (None, None)
+    try:
+        yield events
+    finally:
+        answer.close()
+
+
+def _events(answer: Any) -> Iterator[tuple[Any, Any]]:
+    kind = data = None
+    while line := answer.readline():
+        text = line.decode().rstrip("\n")
+        if text.startswith("event: "):
+            kind = text[7:]
+        elif text.startswith("data: "):
+            data = json.loads(text[6:])
+        elif not text:
+            yield kind, data
+            kind = data = None

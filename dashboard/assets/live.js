@@ -112,6 +112,7 @@
     };
     source.addEventListener("step", (event) => onStep(JSON.parse(event.data)));
     source.addEventListener("alert", refresh);
+    source.addEventListener("action", refresh);
     source.addEventListener("run", refresh);
     source.addEventListener("dropped", refresh); // we were too slow for the stream
   }

@@ -1,4 +1,4 @@
-"""The run page, at ``/runs/<id>``: header, alerts, and the figure that grows with the run."""
+"""The run page, at ``/runs/<id>``: header, alerts and actions, and the figure that grows with the run."""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,8 +8,9 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.answers import Alert, PhaseSpan, Run, Series
+from dashboard.answers import Action, Alert, PhaseSpan, Run, Series
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
+from dashboard.components.actions import action_list
 from dashboard.components.alerts import alert_list
 from dashboard.components.run_header import run_header
 from dashboard.components.shell import message
@@ -35,9 +36,13 @@ class _Read:
     series: dict[str, Series]
     phases: list[PhaseSpan]
     alerts: list[Alert]
+    actions: list[Action]
 
     def header(self) -> list[Component]:
         return run_header(self.run, self.phases, self.series)
+
+    def aside(self) -> list[Component]:
+        return [*alert_list(self.alerts), *action_list(self.run["id"], self.actions)]
 
     def figure(self) -> dict[str, object]:
         return run_figure(series=self.series, phases=self.phases, alerts=self.alerts)
@@ -80,20 +85,20 @@ async def run_page(api_url: str, run_id: str) -> Component:
                     html.P("Drag to zoom the steps, double-click to see all.", className="hint"),
                 ],
             ),
-            html.Aside(id=ids.RUN_ALERTS, className="card run-alerts", children=alert_list(read.alerts)),
+            html.Aside(id=ids.RUN_ALERTS, className="card run-alerts", children=read.aside()),
         ],
     )
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Let the browser ask for the whole page again: on a new phase or alert, a rewind, or twice the points."""
+    """Let the browser ask for the whole page again: on a new phase, alert or action, a rewind, or twice the points."""
 
     async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, ...]:
         try:
             read = await _read(api_url, live["run"])
         except ApiError:
             return (no_update,) * 5  # what is on the page stays true; the stream's state tells the rest
-        return read.header(), alert_list(read.alerts), read.figure(), read.style(), read.live()
+        return read.header(), read.aside(), read.figure(), read.style(), read.live()
 
     app.callback(
         Output(ids.RUN_HEADER, "children"),
@@ -110,12 +115,13 @@ def register(app: Dash, api_url: str) -> None:
 async def _read(api_url: str, run_id: str) -> _Read:
     plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
     async with ApiClient(api_url) as api:
-        run, series, summed, phases, alerts = await asyncio.gather(
+        run, series, summed, phases, alerts, actions = await asyncio.gather(
             api.run(run_id),
             api.series(run_id, plain, max_points=MAX_POINTS),
             api.series(run_id, [SUMMED_SIGNAL]),
             api.phases(run_id),
             api.alerts(run_id),
+            api.actions(run_id),
         )
     sums = {name: running_sum(held, max_points=MAX_POINTS) for name, held in summed.items()}
-    return _Read(run, series | sums, phases, alerts)
+    return _Read(run, series | sums, phases, alerts, actions)

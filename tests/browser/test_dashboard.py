@@ -64,6 +64,30 @@ def test_a_run_is_found_opened_and_watched(collector, visit):
     assert visit.page.title() == "watched · rlvitals"
 
 
+@pytest.mark.parametrize("visit", [(1440, 900), (390, 844)], ids=["1440x900", "390x844"], indirect=True)
+def test_what_a_trainer_did_about_an_alert_appears_with_its_reason(collector, visit):
+    """An action posted by hand is there without a reload; of many, the newest are; a run without any says nothing."""
+    run_id = collector.run(run="acted", records=steps(0, 20))
+    open_run(collector, visit, run_id, 19)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    aside = visit.page.locator("#run-alerts")
+    expect(aside).not_to_contain_text("Actions")
+    report = {"action": "stop", "alert_id": "a1", "outcome": "taken", "reason": "critical drift since step 3: it falls"}
+    refused = report | {"action": "checkpoint", "outcome": "refused", "detail": "only 1 of 2 ranks heard"}
+
+    collector.run(run="acted", records=[step | {"actions": [report]} for step in steps(20, 21)])
+    expect(aside.locator(".action")).to_have_count(1)
+    expect(aside.locator(".action")).to_contain_text("Stopped")
+    expect(aside.get_by_role("link", name=report["reason"])).to_have_attribute("href", f"/runs/{run_id}/alerts/a1")
+
+    collector.run(run="acted", records=[step | {"actions": [refused]} for step in steps(21, 27)])
+    expect(aside.locator(".action:visible")).to_have_count(3)
+    expect(aside.locator(".action").first).to_contain_text("only 1 of 2 ranks heard")
+    aside.get_by_text("4 earlier").click()
+    expect(aside.locator(".action:visible")).to_have_count(7)
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
 def test_an_open_page_asks_the_server_for_no_old_point_again(collector, visit):
     """Ten pushed steps cost no request at all."""
     run_id = collector.run(run="quiet", records=steps(0, 30))

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.live import listening
+
 REPORT = {"action": "stop", "alert_id": "a1", "outcome": "taken", "reason": "critical drift since step 3: it falls"}
 
 
@@ -21,6 +23,16 @@ def test_an_action_is_read_back_with_its_reason_and_counted_once(collector, run_
     (oldest,) = collector.get(f"/runs/{run_id}/actions", limit=1, cursor=first["next"])["items"]
     assert newest | {"time": 0} == refused | {"attempt": 1, "step": 5, "rank": 0, "time": 0}
     assert oldest | {"time": 0} == REPORT | {"detail": "", "attempt": 1, "step": 4, "rank": 0, "time": 0}
+
+
+def test_an_action_is_pushed_once_it_is_kept(start_collector):
+    """Who listens hears of it, and can read it then."""
+    live = start_collector()
+    with listening(live) as events:
+        run_id = live.run(run="r", attempt=7, records=[record(4, REPORT)])
+        told = next(data for kind, data in events if kind == "action")
+    (kept,) = live.get(f"/runs/{run_id}/actions")["items"]
+    assert told == kept | {"run_id": run_id}
 
 
 @pytest.mark.parametrize(

@@ -1,44 +1,16 @@
 """The stream: steps, alerts and runs are pushed after their commit, and a slow reader is told what it missed."""
 
 import asyncio
-import contextlib
-import json
 import socket
 
 from monitor_server.stream import Broadcast, Event
-from tests.live import eventually
-
-
-@contextlib.contextmanager
-def _listening(live, **query):
-    answer = live.pool.request("GET", f"{live.url}/api/v1/stream", fields=query, preload_content=False)
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    events = _events(answer)
-    assert next(events) == (None, None)
-    try:
-        yield events
-    finally:
-        answer.close()
-
-
-def _events(answer):
-    """Give (event, data) of each block; (None, None) for a comment."""
-    kind = data = None
-    while line := answer.readline():
-        text = line.decode().rstrip("\n")
-        if text.startswith("event: "):
-            kind = text[7:]
-        elif text.startswith("data: "):
-            data = json.loads(text[6:])
-        elif not text:
-            yield kind, data
-            kind = data = None
+from tests.live import eventually, listening
 
 
 def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
     """Who reads the event can read the step; a new run, its step and its alert arrive."""
     live = start_collector(engine=scripted)
-    with _listening(live) as events:
+    with listening(live) as events:
         run_id = live.run(run="r", records=[{"step": 4, "scalars": {"warn": "Infinity"}}])
         told = {}
         while len(told) < 3:
@@ -59,7 +31,7 @@ def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
 def test_a_subscriber_to_one_run_hears_of_no_other(collector, run_name):
     """Events of other runs do not reach it."""
     run_id = collector.run(run=run_name)
-    with _listening(collector, run_id=run_id) as events:
+    with listening(collector, run_id=run_id) as events:
         collector.send(run=f"{run_name}-other", records=[{"step": 0, "scalars": {"a": 0.0}}])
         collector.send(run=run_name, records=[{"step": 1, "scalars": {"a": 1.0}}])
         heard = next(data for kind, data in events if kind == "step")
@@ -69,7 +41,7 @@ def test_a_subscriber_to_one_run_hears_of_no_other(collector, run_name):
 def test_streams_end_when_the_collector_does(start_collector):
     """An open page does not keep the process alive."""
     live = start_collector()
-    with _listening(live) as events:
+    with listening(live) as events:
         live.app.state.collector.broadcast._loop.call_soon_threadsafe(live.app.state.collector.broadcast.close)
         assert list(events) == []
 
