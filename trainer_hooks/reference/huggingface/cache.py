@@ -48,19 +48,21 @@ class RowCache:
             ]
             self.positions = torch.tensor(padded, device=self.device)
         self._slots = {}
-        is_all = is_aligned and min(self._lengths) == self.longest
-        keys = torch.arange(self.longest, device=self.device)
-        self.visible = None if is_all else (keys <= self.positions[:, :, None])[:, None]
+        if is_aligned and min(self._lengths) == self.longest:
+            self.visible = None
+        else:
+            keys = torch.arange(self.longest, device=self.device)
+            self.visible = (keys <= self.positions[:, :, None])[:, None]
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put a layer's new keys and values, ``(b, heads, width, d)``, in place; give all, ``(b, heads, end, d)``."""
         if layer not in self._buffers:
             self._buffers[layer] = self._empty(keys), self._empty(values)
-        slots = self._slots_of(keys.shape[1])
-        for buffer, new in zip(self._buffers[layer], (keys, values), strict=True):
-            buffer.flatten(0, 2).index_copy_(0, slots, new.flatten(0, 2))
         all_keys, all_values = self._buffers[layer]
-        return all_keys[:, :, : self.longest], all_values[:, :, : self.longest]
+        slots = self._slots_of(keys.shape[1])
+        all_keys.flatten(0, 2).index_copy_(0, slots, keys.flatten(0, 2))
+        all_values.flatten(0, 2).index_copy_(0, slots, values.flatten(0, 2))
+        return all_keys.narrow(2, 0, self.longest), all_values.narrow(2, 0, self.longest)
 
     def _slots_of(self, heads: int) -> Tensor:
         """Give where the new positions of each row and head stand in a buffer, found once for all layers."""

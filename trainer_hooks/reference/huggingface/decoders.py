@@ -69,7 +69,7 @@ class LlamaDecoder:
         cache = self.cache
         cache.advance(counts, tokens.shape[1])
         at = cache.positions.flatten()
-        rotation = self._cosine[at], self._sine[at]
+        rotation = self._cosine.index_select(0, at), self._sine.index_select(0, at)
         # Rows and positions are one dimension but where tokens attend: a view costs as much as a small product.
         x = F.embedding(tokens.flatten(), self._embedding)
         for number, layer in enumerate(self._layers):
@@ -86,12 +86,16 @@ class _LlamaLayer:
         self._scale = attention.head_dim**-0.5
         self._norms = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
         self._head_norms = (_norm(attention.q_norm), _norm(attention.k_norm)) if hasattr(attention, "q_norm") else None
-        self._query, self._key, self._value, self._out = (
-            (part.weight, part.bias)
-            for part in (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
+        # One product instead of three, for a copy of the smallest weights of a layer.
+        parts = attention.q_proj, attention.k_proj, attention.v_proj
+        query, key, value = (part.weight.shape[0] // self._head_width for part in parts)
+        self._turned, self._heads = [query, key], [query + key, value]
+        self._query_key_value = (
+            torch.cat([part.weight for part in parts]),
+            None if parts[0].bias is None else torch.cat([part.bias for part in parts]),
         )
-        self._gate, self._up, self._down = (
-            (part.weight, part.bias) for part in (mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+        self._out, self._gate, self._up, self._down = (
+            (part.weight, part.bias) for part in (attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj)
         )
 
     def __call__(self, x: Tensor, rotation: tuple[Tensor, Tensor], cache: RowCache, number: int) -> Tensor:
@@ -101,16 +105,20 @@ class _LlamaLayer:
 
     def _attend(self, x: Tensor, rotation: tuple[Tensor, Tensor], cache: RowCache, number: int) -> Tensor:
         batch, width = cache.positions.shape
-        shape = (batch * width, -1, self._head_width)
-        query, key = F.linear(x, *self._query).view(shape), F.linear(x, *self._key).view(shape)
-        if self._head_norms is not None:
-            query, key = torch.rms_norm(query, *self._head_norms[0]), torch.rms_norm(key, *self._head_norms[1])
         by_row = (batch, width, -1, self._head_width)
-        key, value = self._rotated(key, rotation).view(by_row), F.linear(x, *self._value).view(by_row)
-        keys, values = cache.write(number, key.transpose(1, 2), value.transpose(1, 2))
+        projected = F.linear(x, *self._query_key_value).view(batch * width, -1, self._head_width)
+        turned, value = projected.split_with_sizes(self._heads, dim=1)
+        if self._head_norms is not None:
+            query, key = turned.split_with_sizes(self._turned, dim=1)
+            normed = torch.rms_norm(query, *self._head_norms[0]), torch.rms_norm(key, *self._head_norms[1])
+            turned = torch.cat(normed, dim=1)
+        cosine, sine = rotation
+        turned = torch.addcmul(turned * cosine, turned.roll(self._head_width // 2, -1), sine)
+        query, key = turned.split_with_sizes(self._turned, dim=1)
+        keys, values = cache.write(number, key.view(by_row).transpose(1, 2), value.view(by_row).transpose(1, 2))
         # Query heads that share keys stand side by side as further queries: no copy of the keys is made.
         heads = keys.shape[1]
-        query = self._rotated(query, rotation).view(batch, width, heads, -1, self._head_width).permute(0, 2, 3, 1, 4)
+        query = query.reshape(batch, width, heads, -1, self._head_width).permute(0, 2, 3, 1, 4)
         mixed = self._mixed(query.flatten(2, 3), keys, values, cache.visible)
         mixed = mixed.view(batch, heads, -1, width, self._head_width).permute(0, 3, 1, 2, 4)
         return F.linear(mixed.reshape(batch * width, -1), *self._out)
@@ -120,15 +128,10 @@ class _LlamaLayer:
         mask = None if visible is None else visible.repeat(1, 1, query.shape[2] // visible.shape[2], 1)
         if query.shape[2] > _FEW_QUERIES:
             return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
-        scores = torch.bmm((query * self._scale).flatten(0, 1), keys.flatten(0, 1).transpose(1, 2))
+        scores = (query * self._scale) @ keys.transpose(2, 3)
         if mask is not None:
-            scores.view(*query.shape[:3], -1).masked_fill_(~mask, torch.finfo(scores.dtype).min)
-        weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(values.dtype)
-        return torch.bmm(weights, values.flatten(0, 1)).view(query.shape)
-
-    def _rotated(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-        cosine, sine = rotation
-        return torch.addcmul(x * cosine, x.roll(self._head_width // 2, -1), sine)
+            scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+        return torch.softmax(scores, dim=-1, dtype=torch.float32).to(values.dtype) @ values
 
 
 class ModelDecoder:

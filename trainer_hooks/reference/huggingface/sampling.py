@@ -5,6 +5,7 @@ Prompts and feedback are fed as whole chunks, every row at its own length; only 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import torch
 from torch import Tensor
@@ -21,40 +22,36 @@ _SPEAKING = 0.5
 
 @dataclass(slots=True)
 class _Row:
-    """One response: what it holds, and what the model has not read of it yet."""
+    """One response: what it holds, and how much of it the model has read."""
 
     episode: Episode
-    room: int
+    context: int
     tokens: list[int]
-    unread: list[int]
     heard: list[slice]
     """Where the prompt and feedback stand."""
+    read: int = 0
     is_speaking: bool = True
     is_waiting: bool = False
 
     def say(self, token: int) -> bool:
         """Take a sampled token; give whether the row stops to speak with it."""
         self.tokens.append(token)
-        self.unread = [token]
-        self.room -= 1
         self.is_waiting = self.episode.step(token)
-        self.is_speaking = self.room > 0 and not self.is_waiting
+        self.is_speaking = not self.is_waiting and len(self.tokens) < self.context
         return not self.is_speaking
 
     def hear(self, feedback: Sequence[int]) -> None:
         """Take the feedback to an action, as far as there is room."""
-        taken = feedback[: self.room]
-        self.heard.append(slice(len(self.tokens), len(self.tokens) + len(taken)))
-        self.tokens += taken
-        self.unread += taken
-        self.room -= len(taken)
-        self.is_waiting, self.is_speaking = False, not self.episode.is_over and self.room > 0
+        start = len(self.tokens)
+        self.tokens += feedback[: self.context - start]
+        self.heard.append(slice(start, len(self.tokens)))
+        self.is_waiting, self.is_speaking = False, not self.episode.is_over and len(self.tokens) < self.context
 
-    def read(self) -> list[int]:
+    def unread(self) -> list[int]:
         """Give what the model should read now: nothing while the tool is waited for."""
         if self.is_waiting:
             return []
-        unread, self.unread = self.unread, []
+        unread, self.read = self.tokens[self.read :], len(self.tokens)
         return unread
 
 
@@ -95,7 +92,7 @@ def play(
             if any(stopped):
                 alive = _settle(decoder, world, alive)
             if alive:
-                hidden = _read(decoder, [row.read() for row in alive])
+                hidden = _read(decoder, [row.unread() for row in alive])
     return _rollout(rows)
 
 
@@ -121,28 +118,25 @@ def _row(episode: Episode, context: int) -> _Row:
             f"a prompt must have at least 1 token and leave room to answer in {context}, got {len(prompt)} tokens; "
             "raise --context or leave the question out"
         )
-    return _Row(episode, context - len(prompt), list(prompt), list(prompt), [slice(len(prompt))])
+    return _Row(episode, context, prompt, [slice(len(prompt))])
 
 
 def _read_prompts(decoder: Decoder, rows: list[_Row]) -> Tensor:
     """Let the model read each different prompt once, however many responses begin with it."""
     numbers: dict[tuple[int, ...], int] = {}
-    of_row = [numbers.setdefault(tuple(row.unread), len(numbers)) for row in rows]
-    hidden = _read(decoder, [list(prompt) for prompt in numbers])
+    of_row = [numbers.setdefault(tuple(row.unread()), len(numbers)) for row in rows]
+    hidden = _read(decoder, list(numbers))
     decoder.cache.keep(of_row)
-    for row in rows:
-        row.unread = []
     return hidden[torch.tensor(of_row, device=hidden.device)]
 
 
-def _read(decoder: Decoder, unread: list[list[int]]) -> Tensor:
+def _read(decoder: Decoder, unread: Sequence[Sequence[int]]) -> Tensor:
     """Let the model read what is new of each row; give the hidden state after the last token of each, ``(b, d)``."""
     counts = [len(tokens) for tokens in unread]
-    width = max(counts, default=0)
-    padded = torch.tensor([token for tokens in unread for token in [*tokens, *[0] * (width - len(tokens))]])
+    padded = torch.tensor([*zip_longest(*unread, fillvalue=0)]).T
     device = decoder.cache.device
-    hidden = decoder.feed(padded.view(len(unread), width).to(device), counts)
-    if width == 1:
+    hidden = decoder.feed(padded.to(device), counts)
+    if hidden.shape[1] == 1:
         return hidden[:, 0]
     last = torch.tensor([max(count - 1, 0) for count in counts], device=device)
     return hidden[torch.arange(len(counts), device=device), last]
