@@ -4,11 +4,13 @@ It costs one forward pass of the responses after the update, and one before it w
 at every n-th step.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from trainer_hooks.paired import Paired
 
@@ -81,5 +83,32 @@ class PairedProbe:
 
 def _scored(score: Scorer) -> tuple[Tensor, Tensor | None]:
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    with torch.no_grad(), torch.random.fork_rng(devices):
+    with torch.no_grad(), torch.random.fork_rng(devices), _resharding():
         return score()
+
+
+@contextmanager
+def _resharding() -> Iterator[None]:
+    """Let every module that FSDP shards, and that is called meanwhile, gather its weights anew when it is next called.
+
+    The outermost keeps them gathered after a forward pass, for the backward pass that FSDP expects. After one that has
+    none, an update would change the shards alone, and the next pass, training's own too, would be of the old weights.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        yield
+        return
+    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel  # noqa: PLC0415 - half a second, for few
+
+    called: list[Any] = []
+    listening = register_module_forward_pre_hook(lambda module, _: called.append(module))
+    try:
+        yield
+    finally:
+        listening.remove()
+        for module in called:
+            if isinstance(module, FSDPModule):
+                module.reshard()
+            elif isinstance(module, FullyShardedDataParallel):
+                handle = module._handle  # noqa: SLF001 - FSDP1 has no other name for it
+                if handle is not None:
+                    handle.reshard(True)
