@@ -13,7 +13,8 @@ from trainer_hooks.callbacks import verl
 from trainer_hooks.wire import run_id
 
 EXAMPLES = Path(trainer_hooks.__file__).parents[1] / "examples"
-SCRIPTS = [path for path in sorted(EXAMPLES.glob("*.py")) if not path.name.startswith("tiny_")]
+# SkyRL has an environment of its own, where tests/trainers/test_skyrl.py runs its example.
+SCRIPTS = [path for path in sorted(EXAMPLES.glob("*.py")) if not path.name.startswith(("tiny_", "skyrl_"))]
 CAPABILITIES = {script.stem: "L3" for script in SCRIPTS if script.stem.startswith("trl_")} | {"plain_loop": "L3"}
 LAUNCHES = sorted(EXAMPLES.glob("*.sh"))
 # What a command of an example names, but for the trainer's own.

@@ -1,3 +1,5 @@
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -65,6 +67,17 @@ def test_it_is_called_for_every_event_of_skyrls_callbacks():
     """What it does not care for is answered with nothing."""
     for event in (name for name in vars(TrainingCallback) if name.startswith("on_")):
         assert callable(getattr(VitalsCallback(), event))
+
+
+def test_the_example_adds_the_callback_to_the_trainer_that_skyrl_makes(monkeypatch):
+    """SkyRL's entry point and trainer; only what a trainer is made of is left out."""
+    monkeypatch.setattr(RayPPOTrainer, "_build_train_dataloader_and_compute_training_steps", lambda _: None)
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "skyrl_grpo.py"))
+    experiment = object.__new__(example["WatchedExp"])
+    names = ("tracker", "tokenizer", "train_dataset", "eval_dataset", "inference_engine_client", "generator")
+    made = experiment.get_trainer(cfg=SkyRLTrainConfig(), colocate_pg=None, **dict.fromkeys(names))
+    assert isinstance(made, RayPPOTrainer)
+    assert [type(held) for held in made._callback_handler.callbacks] == [VitalsCallback]
 
 
 @pytest.fixture
