@@ -14,7 +14,7 @@ from trainer_hooks.arrays import Array, Pending
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.action_tokens import ActionTokens
 
-__all__ = ["Candidates", "candidates"]
+__all__ = ["Candidates", "candidates", "everything"]
 
 ARRAYS = (
     "logprobs",
@@ -33,15 +33,20 @@ INTEGERS = frozenset({"group_ids", "token_ids"})
 
 
 class Candidates(NamedTuple):
-    """Some responses of a step, on the host.
+    """Responses of a step, on the host.
 
     Attributes:
-        rollouts: These responses, in their order.
-        ordinary: Which of them were drawn at random, for the random few.
+        tokens: Theirs, in their order.
+        ordinary: Which of them were drawn at random, for the random few; all unless given.
     """
 
-    rollouts: Rollouts
-    ordinary: list[int]
+    tokens: ActionTokens
+    ordinary: list[int] | None = None
+
+
+def everything(tokens: ActionTokens) -> Pending[Candidates]:
+    """Give all responses of a step that is on the host."""
+    return Pending((), partial(Candidates, tokens))
 
 
 def candidates(tokens: ActionTokens, count: int, drawn: Sequence[int]) -> Pending[Candidates]:
@@ -54,13 +59,13 @@ def candidates(tokens: ActionTokens, count: int, drawn: Sequence[int]) -> Pendin
     """
     rollouts, library, xp = tokens.rollouts, tokens.library, tokens.xp
     spoken = tokens.lengths > 0
-    mean = tokens.per_response(tokens.logprobs) / tokens.lengths
+    mean = tokens.logprob_sums.by_response / tokens.lengths
     # NaN is less likely than anything, and what has no action comes after all.
     known = xp.clip(mean, -LARGEST, LARGEST)
     likelihood = xp.where(spoken, xp.where(xp.isnan(mean), -np.inf, known), np.inf)
     rows = [library.order(likelihood)[:count], library.order(-tokens.lengths)[:count]]
-    if tokens.log_ratio is not None:
-        change = tokens.per_response(tokens.log_ratio) / tokens.lengths
+    if tokens.log_ratio_sums is not None:
+        change = tokens.log_ratio_sums.by_response / tokens.lengths
         displaced = library.order(~(spoken & (change < 0)), ~rollouts.correct, change)[:count]
         rows.append(displaced)
         if tokens.group is not None and rollouts.token_ids is not None:
@@ -111,4 +116,5 @@ def _assembled(
         arguments[name] = kept.astype(np.int64) if name in INTEGERS else kept
     if told["texts"] is not None:
         arguments["texts"] = [told["texts"][row] for row in rows]
-    return Candidates(Rollouts(**arguments, check=False), np.flatnonzero(np.isin(rows, drawn)).tolist())
+    tokens = ActionTokens.of(Rollouts(**arguments, check=False))
+    return Candidates(tokens, np.flatnonzero(np.isin(rows, drawn)).tolist())

@@ -74,10 +74,10 @@ class Inputs:
             return Taken(numbers, tokens)
         try:
             changes = [change for scores in paired for change in changes_of(scores).items()]
-            alone = [Pending((value,), float) for value in waiting.values()]
+            alone = [Pending((value.reshape(()),), float) for value in waiting.values()]
             parts = [*alone, *(part for _, part in changes), *(reduced.parts if reduced else ())]
             here = iter(fetch(_device([reduced, *paired], waiting), parts))
-            numbers |= {name: float(next(here).numbers[0][0]) for name in waiting}
+            numbers |= {name: next(here).numbers[0] for name in waiting}
             changes = [(name, next(here)) for name, _ in changes]
             return Taken(numbers, reduced.with_parts(list(here)) if reduced else tokens, changes)
         except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
@@ -116,6 +116,9 @@ class Inputs:
         numbers: dict[str, float] = {}
         waiting: dict[str, Array] = {}
         for name, value in scalars.items():
+            if type(value) is float:
+                numbers[name] = value
+                continue
             try:
                 if not library_of(value).is_host and value.numel() == 1:  # type: ignore[attr-defined]
                     waiting[name] = value

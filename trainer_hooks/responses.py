@@ -7,6 +7,7 @@ is sent only where the user turned it on, and then goes through the user's redac
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.action_tokens import ActionTokens
+from trainer_hooks.signals.action_tokens import ActionSums, ActionTokens
 from trainer_hooks.wire import RESPONSE_KINDS, Array, Response, ResponseKind, encode
 
 __all__ = ["ResponseSampler"]
@@ -43,17 +44,16 @@ class ResponseSampler:
     redact: Callable[[str], str] | None = None
     on_loss: Callable[[str], None] = lambda _: None
 
-    def sample(self, rollouts: Rollouts, *, seed: str, ordinary: Sequence[int] | None = None) -> list[msgspec.Raw]:
+    def sample(self, tokens: ActionTokens, *, seed: str, ordinary: Sequence[int] | None = None) -> list[msgspec.Raw]:
         """Give the encoded responses, at most ``max_bytes`` together, in the order of `RESPONSE_KINDS`.
 
         Args:
-            rollouts: This rank's responses of the step, or all that may be chosen.
+            tokens: This rank's responses of the step, or all that may be chosen, on the host.
             seed: Of the random few.
             ordinary: Rows to draw the random few from; all unless given.
         """
         if not self.count:
             return []
-        tokens = ActionTokens.of(rollouts)
         with np.errstate(all="ignore"):  # NaN and Inf are ordinary here, and float16 may overflow
             chosen = choose(tokens, self.count, random.Random(seed), ordinary)  # noqa: S311 - no secret
             limit = self._limit(tokens, list(chosen))
@@ -73,7 +73,8 @@ class ResponseSampler:
     def _limit(self, tokens: ActionTokens, rows: Sequence[int]) -> int:
         """Give the number of tokens at which to cut, such that short responses leave their share to longer ones."""
         left = (self.max_bytes - ENVELOPE_BYTES * len(rows)) // TOKEN_BYTES
-        lengths = sorted(_span(tokens.rollouts.mask[row])[1] for row in rows)
+        begins, ends = _spans(tokens)
+        lengths = sorted(int(ends[row] - begins[row]) for row in rows)
         for place, length in enumerate(lengths):
             share = left // (len(lengths) - place)
             if length > share:
@@ -119,19 +120,20 @@ def choose(
     spoken = np.flatnonzero(tokens.lengths)
     lengths = tokens.lengths[spoken]
     drawable = [row for row in spoken.tolist() if ordinary is None or row in ordinary]
-    likelihood = np.nan_to_num(tokens.per_response(tokens.logprobs)[spoken] / lengths, nan=-np.inf)
+    mean = tokens.logprob_sums.by_response[spoken] / lengths
+    likelihood = np.where(np.isnan(mean), -np.inf, mean)
     by_kind: dict[ResponseKind, NDArray[np.intp]] = {
         "unlikely": spoken[np.argsort(likelihood, kind="stable")[:count]],
         "longest": spoken[np.argsort(-lengths, kind="stable")[:count]],
         "random": np.array(generator.sample(drawable, min(count, len(drawable))), dtype=np.intp),
     }
-    log_ratio = _log_ratio(tokens)
-    if log_ratio is not None:
-        change = tokens.per_response(log_ratio)[spoken] / lengths
+    changes = _changes(tokens)
+    if changes is not None:
+        change = changes.by_response[spoken] / lengths
         fell = change < 0
         order = np.lexsort((change[fell], ~rollouts.correct[spoken][fell]))
         by_kind["displaced"] = displaced = spoken[fell][order][:count]
-        by_kind["resembling"] = _resembling(rollouts, [row for row in displaced if rollouts.correct[row]])
+        by_kind["resembling"] = _resembling(tokens, displaced[rollouts.correct[displaced]])
     chosen: dict[int, list[ResponseKind]] = {}
     for kind in RESPONSE_KINDS:
         for row in by_kind.get(kind, ()):
@@ -139,81 +141,77 @@ def choose(
     return chosen
 
 
-def _log_ratio(tokens: ActionTokens) -> NDArray[np.float64] | None:
-    """Give ln π_θ − ln π_old of each token; None where no update lies between the two."""
-    log_ratio: NDArray[np.float64] | None = tokens.log_ratio
-    return log_ratio if log_ratio is not None and tokens.is_off_policy else None
+def _changes(tokens: ActionTokens) -> ActionSums | None:
+    """Give ln π_θ − ln π_old; None where no update lies between the two."""
+    return tokens.log_ratio_sums if tokens.log_ratio_sums is not None and tokens.is_off_policy else None
 
 
-def _resembling(rollouts: Rollouts, displaced: Sequence[int]) -> NDArray[np.intp]:
+def _resembling(tokens: ActionTokens, displaced: NDArray[np.intp]) -> NDArray[np.intp]:
     """Give for each row the incorrect row of its group that shares the longest prefix; none without ids or groups."""
-    ids, groups = rollouts.token_ids, rollouts.group_ids
+    ids, groups = tokens.rollouts.token_ids, tokens.rollouts.group_ids
     found: dict[int, None] = {}
-    if ids is not None and groups is not None:
+    if ids is not None and groups is not None and len(displaced):
+        begins, ends = _spans(tokens)
+        is_rival = ~tokens.rollouts.correct & (tokens.lengths > 0)
         for row in displaced:
-            own = _ids(ids[row], rollouts.mask[row])
-            rivals = np.flatnonzero((groups == groups[row]) & ~rollouts.correct & rollouts.mask.any(axis=1))
-            shared = [_shared_prefix(own, _ids(ids[rival], rollouts.mask[rival])) for rival in rivals]
+            own = ids[row, begins[row] : ends[row]]
+            rivals = np.flatnonzero(is_rival & (groups == groups[row]))
+            shared = [_shared_prefix(own, ids[rival, begins[rival] : ends[rival]]) for rival in rivals]
             if shared:
-                found[int(rivals[int(np.argmax(shared))])] = None
+                found[int(rivals[shared.index(max(shared))])] = None
     return np.array(list(found), dtype=np.intp)
 
 
 def _shared_prefix(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
     both = min(len(first), len(second))
-    differs = np.flatnonzero(first[:both] != second[:both])
-    return int(differs[0]) if differs.size else both
+    differs = first[:both] != second[:both]
+    place = int(differs.argmax())
+    return place if differs[place] else both
 
 
-def _span(mask: NDArray[np.bool_]) -> tuple[int, int]:
-    """Give the first action token's place and the number of tokens to the last, feedback between included."""
-    places = np.flatnonzero(mask)
-    return int(places[0]), int(places[-1] - places[0] + 1)
-
-
-def _ids(ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    start, length = _span(mask)
-    return ids[start : start + length]
+def _spans(tokens: ActionTokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give each response's first action token's place in its row, and the one after its last; 0 without any."""
+    is_spoken = tokens.lengths > 0
+    after = tokens.ends[is_spoken]
+    begins, ends = np.zeros((2, len(tokens.ends)), np.int64)
+    width = tokens.rollouts.mask.shape[1]
+    begins[is_spoken] = tokens.places[after - tokens.lengths[is_spoken]] % width
+    ends[is_spoken] = tokens.places[after - 1] % width + 1
+    return begins, ends
 
 
 def _packed(tokens: ActionTokens, row: int, kinds: list[ResponseKind], limit: int) -> Response:
-    """Put one row in wire form, its token arrays cut after ``limit`` tokens."""
+    """Put one row in wire form, its token arrays cut after ``limit`` tokens, feedback between included."""
     rollouts = tokens.rollouts
-    start, span = _span(rollouts.mask[row])
-    mask = rollouts.mask[row, start : start + min(span, limit)]
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    actions = edges.reshape(-1, 2)
-    kept = slice(start, start + int(actions[-1, 1]))
-    spoken = int(mask.sum())
-    logprobs = _own(rollouts, rollouts.logprobs, row).astype(np.float64)
-    changes = None if _log_ratio(tokens) is None else logprobs - _own(rollouts, rollouts.old_logprobs, row)
-    advantages = None if rollouts.advantages is None else _own(rollouts, rollouts.advantages, row)
-    entropies = None if rollouts.entropies is None else _own(rollouts, rollouts.entropies, row)
+    last = int(tokens.ends[row])
+    first = last - int(tokens.lengths[row])
+    places = tokens.places[first:last] - row * rollouts.mask.shape[1]
+    start = int(places[0])
+    places = places[: int(places.searchsorted(start + limit))]
+    told = slice(first, first + len(places))
+    edges = [0, *((places[1:] - places[:-1] > 1).nonzero()[0] + 1).tolist(), len(places)]
+    actions = [(int(places[begin]) - start, int(places[end - 1]) + 1 - start) for begin, end in pairwise(edges)]
+    changes = _changes(tokens)
+    entropies, advantages = tokens.entropies, tokens.advantages
     return Response(
         kinds=kinds,
         reward=float(rollouts.rewards[row]),
         correct=bool(rollouts.correct[row]),
-        length=int(tokens.lengths[row]),
-        logprob=float(logprobs.sum()),
-        actions=Array.from_numpy(actions.astype(np.int32)),
-        logprobs=_half(logprobs[:spoken]),
-        displacement=None if changes is None else float(changes.sum()),
-        displacements=None if changes is None else _half(changes[:spoken]),
+        length=last - first,
+        logprob=float(tokens.logprob_sums.by_response[row]),
+        actions=Array.from_numpy(np.array(actions, np.int32)),
+        logprobs=_half(tokens.logprobs[told]),
+        displacement=None if changes is None else float(changes.by_response[row]),
+        displacements=None if changes is None else _half(changes.values[told]),
         trained=rollouts.trained,
-        entropies=None if entropies is None else _half(entropies[:spoken]),
+        entropies=None if entropies is None else _half(entropies[told]),
         token_ids=None
         if rollouts.token_ids is None
-        else Array.from_numpy(rollouts.token_ids[row, kept].astype(np.int32)),
+        else Array.from_numpy(rollouts.token_ids[row, start : start + actions[-1][1]].astype(np.int32)),
         group=None if rollouts.group_ids is None else int(rollouts.group_ids[row]),
-        advantage=None if advantages is None else float(advantages.astype(np.float64).mean()),
+        advantage=None if advantages is None else float(advantages[first:last].mean(dtype=np.float64)),
         truncated=None if rollouts.truncated is None else bool(rollouts.truncated[row]),
     )
-
-
-def _own(rollouts: Rollouts, array: Any, row: int) -> NDArray[Any]:  # noqa: ANN401 - checked by the caller
-    """Give what an array holds of a row: of ``(B, T)`` its action tokens, of ``(B,)`` its number."""
-    own: NDArray[Any] = array[row : row + 1] if array.ndim == 1 else array[row][rollouts.mask[row]]
-    return own
 
 
 def _half(values: NDArray[Any]) -> Array:

@@ -11,7 +11,7 @@ import msgspec
 
 from trainer_hooks.arrays import LENT
 from trainer_hooks.arrays.copies import Copies
-from trainer_hooks.candidates import Candidates
+from trainer_hooks.candidates import Candidates, everything
 from trainer_hooks.delivery import Packed, Tally
 from trainer_hooks.delivery.tally import Reason
 from trainer_hooks.errors import RolloutsError
@@ -19,7 +19,7 @@ from trainer_hooks.inputs import Taken
 from trainer_hooks.responses import ResponseSampler
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.signals import Reduced, finished, summarise
+from trainer_hooks.signals import Reduced, finished, reduce
 from trainer_hooks.wire import (
     CAPABILITY_LEVELS,
     ActionReport,
@@ -144,12 +144,14 @@ class RecordShipper:
         bad_values = float(sum(not math.isfinite(value) for value in item.taken.numbers.values()))
         summaries: dict[str, Summary] = {"finite/bad_values": Moments(count=1, sum=bad_values, statistic="sum")}
         summaries |= finished(item.taken.changes)
+        reduced: Reduced | None = None
         if rollouts is not None:
             try:
-                signals = rollouts.finished() if isinstance(rollouts, Reduced) else summarise(rollouts)
+                reduced = rollouts if isinstance(rollouts, Reduced) else reduce(rollouts, everything).fetched()
+                signals = reduced.finished()
             except RolloutsError as error:
                 self._refuse(error)
-                rollouts = None
+                reduced = None
             except Exception as error:  # noqa: BLE001 - the scalars still go out
                 self._tally.swallow(error)
             else:
@@ -158,7 +160,7 @@ class RecordShipper:
                     summaries["finite/bad_values"] = Moments(count=1, sum=bad_values + bad.sum, statistic="sum")
                 summaries |= signals
         summaries |= self._hooks(item)
-        self._note_capability(item, rollouts)
+        self._note_capability(item, reduced)
         record = Record(
             step=item.step,
             seq=seq,
@@ -169,7 +171,7 @@ class RecordShipper:
             scalars={str(name): value for name, value in item.taken.numbers.items() if name not in summaries},
             summaries=summaries,
             actions=list(item.actions),
-            responses=self._sampled(rollouts, f"{attempt} {self._settings.rank} {seq}"),
+            responses=self._sampled(reduced, f"{attempt} {self._settings.rank} {seq}"),
         )
         is_plain = not record.responses and not record.actions
         return Packed(attempt, encode(record), PLAIN_VERSION if is_plain else FULL_VERSION)
@@ -237,23 +239,21 @@ class RecordShipper:
                 summaries[name] = Moments(count=1, sum=float(self._tally[reason]), statistic="sum")
         return summaries
 
-    def _sampled(self, rollouts: Rollouts | Reduced | None, seed: str) -> list[msgspec.Raw]:
+    def _sampled(self, reduced: Reduced | None, seed: str) -> list[msgspec.Raw]:
         """Sample a few responses; where that fails, the signals still go out."""
         try:
-            if isinstance(rollouts, Rollouts):
-                return self._sampler.sample(rollouts, seed=seed)
-            for asked in rollouts.extra if rollouts else ():
+            for asked in reduced.extra if reduced else ():
                 found: Candidates = asked.finish(*asked.numbers)
-                return self._sampler.sample(found.rollouts, seed=seed, ordinary=found.ordinary)
+                return self._sampler.sample(found.tokens, seed=seed, ordinary=found.ordinary)
         except Exception as error:  # noqa: BLE001 - the record still goes out
             self._tally.swallow(error)
         return []
 
-    def _note_capability(self, item: Measurement, rollouts: Rollouts | Reduced | None) -> None:
+    def _note_capability(self, item: Measurement, reduced: Reduced | None) -> None:
         """Raise the level announced to what was captured; it never falls, as a probe runs at some steps only."""
         seen: Capability = "L1"
         if item.taken.changes or "entropy/paired_delta" in item.taken.numbers:
             seen = "L4"
-        elif rollouts is not None:
-            seen = rollouts.capability
+        elif reduced is not None:
+            seen = reduced.capability
         self._capability = max(self._capability, seen, key=CAPABILITY_LEVELS.index)

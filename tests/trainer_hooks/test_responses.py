@@ -49,7 +49,9 @@ def chosen(given_, count=1):
 
 def sampled(given_, **options):
     settings = {"count": 6, "max_bytes": 1 << 20} | options
-    return [decode_response(bytes(raw)) for raw in ResponseSampler(**settings).sample(given_, seed=SEED)]
+    return [
+        decode_response(bytes(raw)) for raw in ResponseSampler(**settings).sample(ActionTokens.of(given_), seed=SEED)
+    ]
 
 
 def test_each_kind_is_what_it_says():
@@ -115,7 +117,7 @@ def test_a_step_never_takes_more_bytes_than_allowed(max_bytes, texts):
         texts=["ä" * 5000] * 20,
         vocabulary=["token"] * 18_000,
     )
-    raws = ResponseSampler(count=4, max_bytes=max_bytes, texts=texts).sample(held, seed=SEED)
+    raws = ResponseSampler(count=4, max_bytes=max_bytes, texts=texts).sample(ActionTokens.of(held), seed=SEED)
     assert sum(len(bytes(raw)) for raw in raws) <= max_bytes
     if max_bytes == 20_000:
         responses = [decode_response(bytes(raw)) for raw in raws]

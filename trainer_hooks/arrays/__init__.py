@@ -8,14 +8,14 @@ not be waited for.
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from trainer_hooks.arrays.host import HOST, LENT, Kind
 
-__all__ = ["HOST", "LENT", "Array", "ArrayLibrary", "Kind", "Pending", "Runs", "library_of"]
+__all__ = ["HOST", "LENT", "Array", "ArrayLibrary", "Fetched", "Kind", "Pending", "Runs", "library_of"]
 
 Array: TypeAlias = Any  # a numpy array, or a torch tensor
+Fetched: TypeAlias = float | NDArray[Any]
 
 
 Finished_co = TypeVar("Finished_co", covariant=True)
@@ -26,7 +26,7 @@ class Pending(NamedTuple, Generic[Finished_co]):
 
     Attributes:
         numbers: Arrays of a size that does not depend on data.
-        finish: Takes them, flat and in this process's memory.
+        finish: Takes them in this process's memory: those without dimensions as floats, the others flat.
     """
 
     numbers: tuple[Array, ...]
@@ -34,10 +34,17 @@ class Pending(NamedTuple, Generic[Finished_co]):
 
 
 class Runs(Protocol):
-    """Neighbours that belong together."""
+    """Neighbours that belong together.
+
+    On a device there are as many runs as values, because counting them would wait: those after the last are empty, and
+    whatever is said of them is 0.
+    """
 
     def added(self, values: Array) -> Array:
-        """Add values up within each run, into float64; 0 where there is none."""
+        """Add values up within each run, into float64."""
+
+    def first(self, values: Array) -> Array:
+        """Give the integers with which the runs begin."""
 
 
 class ArrayLibrary(Protocol):
@@ -83,13 +90,16 @@ class ArrayLibrary(Protocol):
         """Give values with 0 in place of those that do not count."""
 
     def added(self, values: Array, places: Array, size: int) -> Array:
-        """Add values up by place, into float64 of this size."""
+        """Add values up by place along the last axis, into float64 of this size there."""
 
-    def runs(self, numbers: Array, size: int) -> "Runs":
-        """Prepare to add values up by ascending numbers below the size."""
+    def runs(self, begins: Array) -> "Runs":
+        """Prepare to add values up in runs, each of which begins at a flag; before the first nothing may count."""
 
-    def histogram(self, places: Array, where: Array, size: int) -> Array:
-        """Count places below the size, where they count."""
+    def moments(self, values: Array, where: Array | None) -> tuple[Array, Array, Array]:
+        """Give count, Σx and Σx² of the finite values, all or where they count, summed in float64."""
+
+    def histogram(self, values: Array, where: Array | None, low: float, high: float, size: int) -> Array:
+        """Count the finite values, all or where they count, in equal bins; those beyond the ends in the end bins."""
 
     def sorted(self, values: Array) -> Array:
         """Give values in ascending order."""
@@ -115,8 +125,11 @@ class ArrayLibrary(Protocol):
             RolloutsError: If it is so.
         """
 
-    def fetched(self, arrays: Sequence[Array]) -> list[NDArray[np.float64]]:
-        """Give flat arrays in this process's memory, with one copy, which is all that ever waits for the device."""
+    def fetched(self, arrays: Sequence[Array]) -> list[Fetched]:
+        """Give numbers in this process's memory, with one copy, which is all that ever waits for the device.
+
+        What has no dimensions comes as a float, anything else as a flat array.
+        """
 
 
 def library_of(array: object) -> ArrayLibrary:

@@ -72,8 +72,11 @@ class CopyPool:
                 continue
             array = value if type(value) is np.ndarray else HOST.taken(name, value)
             held += array.nbytes
-            if array.nbytes < LARGE_BYTES or array.dtype.kind not in "biuf":
+            if array.dtype.kind not in "biuf":
                 arguments[name] = array.copy()
+            elif array.nbytes < LARGE_BYTES:
+                # numpy's own copies let go of the interpreter, and wait for it where another thread took it meanwhile.
+                arguments[name] = np.ndarray(array.shape, array.dtype, array.tobytes())
             else:
                 large.append((name, array, size))
                 size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT

@@ -69,13 +69,26 @@ class DeviceArrays:
 
     def added(self, values: Tensor, places: Tensor, size: int) -> Tensor:
         # Not bincount, which waits for its largest value.
-        return torch.zeros(size, dtype=torch.float64, device=self._device).index_add(0, places, values.double())
+        sums = torch.zeros(*values.shape[:-1], size, dtype=torch.float64, device=self._device)
+        return sums.index_add(-1, places, values.double())
 
-    def runs(self, numbers: Tensor, size: int) -> "DeviceRuns":
-        return DeviceRuns(self, numbers, size)
+    def runs(self, begins: Tensor) -> "DeviceRuns":
+        return DeviceRuns(self, begins)
 
-    def histogram(self, places: Tensor, where: Tensor, size: int) -> Tensor:
-        return self.added(where, places, size)
+    def moments(self, values: Tensor, where: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        kept, known = self._finite(values, where)
+        return known.sum(), kept.sum(), (kept * kept).sum()
+
+    def histogram(self, values: Tensor, where: Tensor | None, low: float, high: float, size: int) -> Tensor:
+        kept, known = self._finite(values, where)
+        places = torch.clip((kept - low) * (size / (high - low)), 0, size - 1).long()
+        return self.added(known, places, size)
+
+    def _finite(self, values: Tensor, where: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Give the values with 0 in place of what does not count, and which do."""
+        wide = values.double()
+        known = torch.isfinite(wide) if where is None else torch.isfinite(wide) & where
+        return self.kept(wide, known), known
 
     def sorted(self, values: Tensor) -> Tensor:
         return torch.sort(values).values
@@ -88,42 +101,43 @@ class DeviceArrays:
 
     def refuse_where(self, bad: Tensor, values: Tensor, rule: str) -> None:
         flat = bad.reshape(-1)
-        first = torch.argmax(flat.to(torch.uint8)).reshape(1)
+        first = torch.argmax(flat.to(torch.uint8))
         located = partial(_refuse_where, rule, tuple(values.shape), SHOWN_AS[self.kind(values)])
-        self.doubts.append(Pending((flat.any(), first, values.reshape(-1)[first]), located))
+        self.doubts.append(Pending((flat.any(), first, values.reshape(-1).take(first)), located))
 
     def refuse_if(self, is_bad: Tensor, message: str) -> None:
         self.doubts.append(Pending((is_bad,), partial(_refuse_if, message)))
 
-    def fetched(self, arrays: Sequence[Tensor]) -> list[NDArray[np.float64]]:
+    def fetched(self, arrays: Sequence[Tensor]) -> list[float | Numbers]:
         # Now and then a number is on the host already.
-        flat = [
-            torch.as_tensor(array).detach().to(self._device, torch.float64, non_blocking=True).reshape(-1)
-            for array in arrays
-        ]
-        host = torch.cat(flat).cpu().numpy()
-        return np.split(host, np.cumsum([array.numel() for array in flat])[:-1])
+        given = [torch.as_tensor(array).detach().to(self._device, torch.float64, non_blocking=True) for array in arrays]
+        host = torch.cat([array.reshape(-1) for array in given]).cpu().numpy()
+        parts = np.split(host, np.cumsum([array.numel() for array in given])[:-1])
+        return [part if array.ndim else float(part[0]) for array, part in zip(given, parts, strict=True)]
 
 
 class DeviceRuns:
     """Runs by the number of each value."""
 
-    def __init__(self, library: DeviceArrays, numbers: Tensor, size: int) -> None:
+    def __init__(self, library: DeviceArrays, begins: Tensor) -> None:
         self._library = library
-        self._numbers = numbers
-        self._size = size
+        self._begins = begins
+        self._numbers = torch.clip(torch.cumsum(begins, dim=0) - 1, 0, None)
 
     def added(self, values: Tensor) -> Tensor:
-        return self._library.added(values, self._numbers, self._size)
+        return self._library.added(values, self._numbers, len(self._numbers))
+
+    def first(self, values: Tensor) -> Tensor:
+        return self.added(torch.where(self._begins, values, 0)).long()
 
 
-def _refuse_where(rule: str, shape: tuple[int, ...], kind: type, *found: Numbers) -> None:
+def _refuse_where(rule: str, shape: tuple[int, ...], kind: type, *found: float) -> None:
     is_bad, first, value = found
-    if is_bad[0]:
-        place = [int(index) for index in np.unravel_index(int(first[0]), shape)]
-        raise RolloutsError(f"{rule}, got {kind(value[0])} at {place}")
+    if is_bad:
+        place = [int(index) for index in np.unravel_index(int(first), shape)]
+        raise RolloutsError(f"{rule}, got {kind(value)} at {place}")
 
 
-def _refuse_if(message: str, is_bad: Numbers) -> None:
-    if is_bad[0]:
+def _refuse_if(message: str, is_bad: float) -> None:
+    if is_bad:
         raise RolloutsError(message)

@@ -60,16 +60,36 @@ class HostArrays:
         return int(np.count_nonzero(flags))
 
     def kept(self, values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return values if where.all() else np.where(where, values, 0.0)
+        return values if np.count_nonzero(where) == where.size else np.where(where, values, 0.0)
 
     def added(self, values: NDArray[Any], places: NDArray[np.integer], size: int) -> NDArray[np.float64]:
+        if values.ndim > 1:
+            return np.array([self.added(row, places, size) for row in values])
         return np.bincount(places, weights=values, minlength=size).astype(np.float64, copy=False)
 
-    def runs(self, numbers: NDArray[np.int64], size: int) -> "HostRuns":
-        return HostRuns(numbers, size)
+    def runs(self, begins: NDArray[np.bool_]) -> "HostRuns":
+        return HostRuns(begins)
 
-    def histogram(self, places: NDArray[np.int64], where: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
-        return np.bincount(places if where.all() else places[where], minlength=size)
+    def moments(
+        self, values: NDArray[Any], where: NDArray[np.bool_] | None
+    ) -> tuple[int, np.floating[Any], np.floating[Any]]:
+        chosen = (
+            values.astype(np.float64, copy=False) if where is None else values[where].astype(np.float64, copy=False)
+        )
+        # Not a dot product: BLAS would take threads that belong to the training.
+        squares = np.add.reduce(chosen * chosen)
+        if not np.isfinite(squares):
+            chosen = chosen[np.isfinite(chosen)]
+            squares = np.add.reduce(chosen * chosen)
+        return len(chosen), np.add.reduce(chosen), squares
+
+    def histogram(
+        self, values: NDArray[Any], where: NDArray[np.bool_] | None, low: float, high: float, size: int
+    ) -> NDArray[np.int64]:
+        known = np.isfinite(values) if where is None else np.isfinite(values) & where
+        chosen = values if np.count_nonzero(known) == known.size else values[known]
+        places = ((self.wide(chosen) - low) * (size / (high - low))).clip(0, size - 1)
+        return np.bincount(places.astype(np.int64), minlength=size)
 
     def sorted(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.sort(values)
@@ -86,33 +106,33 @@ class HostArrays:
         if is_bad:
             raise RolloutsError(message)
 
-    def fetched(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
-        return [np.asarray(array, dtype=np.float64).reshape(-1) for array in arrays]
+    def fetched(self, arrays: Sequence[Any]) -> list[float | NDArray[Any]]:
+        # Most are counts and sums, which numpy gives as numbers.
+        return [array.reshape(-1) if isinstance(array, np.ndarray) and array.ndim else float(array) for array in arrays]
 
 
 class HostRuns:
     """Runs by where they start: a sixth of what counting by place takes."""
 
-    def __init__(self, numbers: NDArray[np.int64], size: int) -> None:
-        changes = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
-        self._starts = np.concatenate([np.zeros(min(1, len(numbers)), np.int64), changes])
-        self._owners = numbers[self._starts]
-        self._size = size
+    def __init__(self, begins: NDArray[np.bool_]) -> None:
+        (self._starts,) = begins.nonzero()
 
     def added(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        sums = np.zeros(self._size)
-        if len(self._starts):
-            sums[self._owners] = np.add.reduceat(values, self._starts, dtype=np.float64)
-        return sums
+        return np.add.reduceat(values, self._starts, dtype=np.float64) if len(self._starts) else np.zeros(0)
+
+    def first(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        return values[self._starts]
 
 
 def _off_device(value: object) -> Any:  # noqa: ANN401 - whatever numpy may take
     detach = getattr(value, "detach", None)
     if detach is None:
         return value
-    tensor = detach()
-    # numpy has no bfloat16.
-    return (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).cpu().numpy()
+    tensor = detach().cpu()
+    try:
+        return tensor.numpy()
+    except TypeError:  # numpy has no bfloat16
+        return tensor.float().numpy()
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -7,10 +7,11 @@ TRL's version. Nothing here runs a model, draws a random number, talks to anothe
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from trainer_hooks.callbacks.guard import Guard
@@ -100,7 +101,8 @@ class TokenCapture(StepCapture):
     def scalars(self) -> dict[str, Any]:
         """Give the step's numbers; TRL's are of all ranks and of this very step, not of its logging window."""
         new = {name: values[self._marks.get(name, 0) :] for name, values in self._metrics().items()}
-        numbers = canonical({name: fmean(values) for name, values in new.items() if values}, TRL, prefix=self.prefix)
+        means = {name: sum(values) / len(values) for name, values in new.items() if values}
+        numbers = canonical(means, TRL, prefix=self.prefix)
         if not self._is_off_policy:
             numbers = {name: value for name, value in numbers.items() if name not in RATIO_NAMES}
         return super().scalars() | numbers | self._group_scalars
@@ -124,11 +126,12 @@ class TokenCapture(StepCapture):
         if not {"logprobs", "ids", "rewards"} <= arrays.keys():
             return None
         # No reward function had anything to say about these: TRL leaves them out of its statistics, too.
-        is_scored = ~arrays["rewards"][:, REWARD].isnan()
+        ids, rewards = arrays.pop("ids").cpu().numpy(), arrays.pop("rewards").cpu().numpy()
+        is_scored = ~np.isnan(rewards[:, REWARD])
         if not is_scored.all():
-            rows = is_scored.nonzero()[:, 0]
+            rows = torch.from_numpy(np.flatnonzero(is_scored))
             arrays = {name: array[rows.to(array.device, non_blocking=True)] for name, array in arrays.items()}
-        ids, rewards = arrays.pop("ids"), arrays.pop("rewards")
+            ids, rewards = ids[is_scored], rewards[is_scored]
         if not len(ids):
             return None
         uses_tools = bool((ids[:, CALLS] >= 0).all())
@@ -178,7 +181,7 @@ class TokenCapture(StepCapture):
             if self._rollout_scores is not None:
                 with self._guard:
                     completions = args[2] if len(args) > 2 else kwargs["completions"]  # noqa: PLR2004 - the third
-                    self._note_rewards(gathered.detach().cpu(), completions)
+                    self._note_rewards(gathered.detach().cpu().numpy(), completions)
             return gathered
 
         return rewards
@@ -215,29 +218,30 @@ class TokenCapture(StepCapture):
 
         return loss
 
-    def _note_rewards(self, per_function: Tensor, completions: Sequence[Any]) -> None:
+    def _note_rewards(self, per_function: NDArray[np.floating], completions: Sequence[Any]) -> None:
         """Take the rewards of all ranks, shape ``(ranks × B, functions)``, NaN where a function had no opinion."""
         trainer = self._trainer
-        weighted = (per_function * trainer.reward_weights.cpu()).nansum(dim=1)
-        weighted[per_function.isnan().all(dim=1)] = torch.nan
+        is_known = ~np.isnan(per_function)
+        weighted = (np.where(is_known, per_function, 0) * trainer.reward_weights.cpu().numpy()).sum(axis=1)
+        weighted[~is_known.any(axis=1)] = np.nan
         verdict = weighted if self._correct is None else per_function[:, trainer.reward_func_names.index(self._correct)]
-        rewards = torch.stack([weighted, (verdict > 0).to(weighted.dtype)], dim=1)
-        groups = rewards.view(-1, trainer.num_generations, 2)
-        is_dead = groups[:, :, REWARD].amax(dim=1) == groups[:, :, REWARD].amin(dim=1)
+        rewards = np.stack([weighted, verdict > 0], axis=1)
+        groups = rewards.reshape(-1, trainer.num_generations, 2)
+        is_dead = groups[:, :, REWARD].max(axis=1) == groups[:, :, REWARD].min(axis=1)
         right = groups[:, :, CORRECT]
         self._group_scalars = {
-            "reward/all_correct_frac": float((is_dead & (right == 1).all(dim=1)).float().mean()),
-            "reward/all_wrong_frac": float((is_dead & (right == 0).all(dim=1)).float().mean()),
+            "reward/all_correct_frac": float((is_dead & (right == 1).all(axis=1)).mean()),
+            "reward/all_wrong_frac": float((is_dead & (right == 0).all(axis=1)).mean()),
         }
         first = trainer.accelerator.process_index * len(completions)
         uses_tools = bool(getattr(trainer, "tools", None) or getattr(trainer, "environments", None))
-        calls = torch.tensor([_tool_calls(completion) if uses_tools else (-1, -1) for completion in completions])
-        uid = torch.arange(self._responses, self._responses + len(completions))
-        group = self._responses + torch.arange(first, first + len(completions)) // trainer.num_generations
+        calls = np.array([_tool_calls(completion) if uses_tools else (-1, -1) for completion in completions])
+        uid = np.arange(self._responses, self._responses + len(completions))
+        group = self._responses + np.arange(first, first + len(completions)) // trainer.num_generations
         self._responses += len(per_function)
-        dead = is_dead.repeat_interleave(trainer.num_generations)[first : first + len(completions)]
-        ids = torch.stack([uid, group, dead.long(), *calls.T], dim=1)
-        self._rewards = (rewards[first : first + len(completions)], ids)
+        dead = is_dead.repeat(trainer.num_generations)[first : first + len(completions)]
+        ids = np.column_stack([uid, group, dead, calls])
+        self._rewards = (torch.from_numpy(rewards[first : first + len(completions)]), torch.from_numpy(ids))
 
     def _note_printed_rewards(self, responses: int) -> None:
         """Take the rewards of all ranks from what TRL keeps to print, where no method gives them (to 0.18)."""
@@ -245,7 +249,7 @@ class TokenCapture(StepCapture):
         everywhere = responses * self._trainer.accelerator.num_processes
         columns = [list(kept.get(name, ()))[-everywhere:] for name in self._trainer.reward_func_names]
         if all(len(column) == everywhere for column in columns):
-            self._note_rewards(torch.tensor(columns).T, [None] * responses)
+            self._note_rewards(np.array(columns, np.float32).T, [None] * responses)
 
     def _label(self, batch: dict[str, Any], scores: list[Tensor]) -> None:
         """Let each response carry its reward, its group and its name through TRL's shuffling and splitting."""
@@ -306,7 +310,7 @@ class TokenCapture(StepCapture):
             correct=inputs[REWARDS][:, CORRECT] > 0 if REWARDS in inputs else nobody,
         )
 
-    def _holds_whole_groups(self, ids: Tensor) -> bool:
+    def _holds_whole_groups(self, ids: NDArray[np.int64]) -> bool:
         sizes = Counter(ids[:, GROUP].tolist())
         return set(sizes.values()) == {self._trainer.num_generations}
 
@@ -336,6 +340,8 @@ def _joined(microbatches: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Lay microbatches end to end, padded to the longest; only what all of them have."""
     if not microbatches:
         return {}
+    if len(microbatches) == 1:
+        return dict(microbatches[0])
     common = set.intersection(*(set(microbatch) for microbatch in microbatches))
     length = max((microbatch["mask"].shape[1] for microbatch in microbatches), default=0)
     joined = {}

@@ -3,7 +3,7 @@
 import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, InvalidHeader
-from urllib3.util import Retry, Timeout
+from urllib3.util import Retry, Timeout, parse_url
 
 from trainer_hooks.delivery.transport import RefusedError, UnavailableError
 from trainer_hooks.wire import MSGPACK, Receipt, decode_receipt
@@ -40,11 +40,13 @@ class HttpTransport:
         read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
     ) -> None:
         self._endpoint = url.rstrip("/") + INGEST_PATH
+        self._path = parse_url(self._endpoint).request_uri
         headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, "User-Agent": "rlvitals-sdk"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        self._pool = urllib3.PoolManager(
-            num_pools=1,
+        # Not a manager of pools, which looks for the one pool at each request.
+        self._pool = urllib3.connection_from_url(
+            url,
             maxsize=1,
             headers=headers,
             retries=False,
@@ -59,7 +61,7 @@ class HttpTransport:
             RefusedError: If the collector answered 400, 413, 415 or 422.
         """
         try:
-            response = self._pool.request("POST", self._endpoint, body=body, redirect=False, preload_content=False)
+            response = self._pool.urlopen("POST", self._path, body=body, redirect=False, preload_content=False)
             answer = response.read(LONGEST_ANSWER_BYTES + 1)
             # A connection with unread bytes on it cannot be used again.
             if len(answer) > LONGEST_ANSWER_BYTES:

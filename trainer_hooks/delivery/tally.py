@@ -41,7 +41,7 @@ class Tally:
         self._logged: dict[str, float] = {}
 
     def __getitem__(self, reason: Reason) -> int:
-        return self._counts[reason]
+        return self._counts.get(reason, 0)
 
     @property
     def lost_records(self) -> int:

@@ -6,6 +6,7 @@ missing, or that cannot say anything, is absent.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ class Reduced(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes held by the numbers, once they are fetched."""
-        return sum(array.nbytes for part in self.parts for array in part.numbers)
+        return sum(getattr(number, "nbytes", 8) for part in self.parts for number in part.numbers)
 
     def with_parts(self, parts: Sequence[Pending[Any]]) -> "Reduced":
         """Give the same, made of fetched numbers."""
@@ -78,6 +79,10 @@ class Reduced(NamedTuple):
         names = (name for name, _ in self.pending)
         named = tuple(zip(names, parts[:count], strict=True))
         return self._replace(library=HOST, pending=named, extra=tuple(parts[count:]))
+
+    def fetched(self) -> "Reduced":
+        """Give the same, made of numbers in this process's memory, brought there with one copy."""
+        return self.with_parts(fetch(self.library, self.parts))
 
     def finished(self) -> dict[str, Summary]:
         """Read the numbers, which have been fetched.
@@ -111,7 +116,7 @@ def reduce(rollouts: Rollouts, *extra: Callable[[ActionTokens], Pending[Any]]) -
 def fetch(library: ArrayLibrary, parts: Sequence[Pending[Any]]) -> list[Pending[Any]]:
     """Give the same with their numbers in this process's memory, brought there with one copy."""
     numbers = iter(library.fetched([array for part in parts for array in part.numbers]))
-    return [part._replace(numbers=tuple(next(numbers) for _ in part.numbers)) for part in parts]
+    return [Pending(tuple(islice(numbers, len(part.numbers))), part.finish) for part in parts]
 
 
 def finished(pending: Iterable[tuple[str, PendingSummary]]) -> dict[str, Summary]:
@@ -141,5 +146,4 @@ def summarise(rollouts: Rollouts) -> dict[str, Summary]:
     Raises:
         RolloutsError: If the arrays contradict each other.
     """
-    reduced = reduce(rollouts)
-    return reduced.with_parts(fetch(rollouts.library, reduced.parts)).finished()
+    return reduce(rollouts).fetched().finished()

@@ -6,9 +6,9 @@ from typing import Any
 
 from trainer_hooks.arrays import Array, ArrayLibrary, Runs
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.reductions import PendingSummary, moments_by_column
+from trainer_hooks.signals.reductions import PendingSummary, Statistic, added_moments
 
-__all__ = ["ACTIONS_SHOWN", "ActionTokens"]
+__all__ = ["ACTIONS_SHOWN", "ActionSums", "ActionTokens"]
 
 # Tool-use runs take two to five actions; later ones are too rare at a step for a mean.
 ACTIONS_SHOWN = 8
@@ -26,8 +26,7 @@ class ActionTokens:
         places: Place of each token in the flattened ``(B, T)`` arrays, ascending, shape ``(N,)``.
         counted: Whether each is an action token, shape ``(N,)``.
         response: Response of each token, shape ``(N,)``.
-        segment: Action of each token, counted over the whole batch, shape ``(N,)``.
-        action: Action of each token, counted from 0 within its response, shape ``(N,)``.
+        begins: Whether an action begins at each, shape ``(N,)``.
         lengths: Number of action tokens of each response, shape ``(B,)``.
     """
 
@@ -35,8 +34,7 @@ class ActionTokens:
     places: Array
     counted: Array
     response: Array
-    segment: Array
-    action: Array
+    begins: Array
     lengths: Array
 
     @classmethod
@@ -45,19 +43,13 @@ class ActionTokens:
         mask, library = rollouts.mask, rollouts.library
         xp = library.xp
         begins = xp.concat([mask[:, :1], mask[:, 1:] & ~mask[:, :-1]], axis=1)
-        actions = begins.sum(axis=1)
         places = library.places(mask)
-        response = places // mask.shape[1]
-        # Feedback before the first action belongs to none.
-        segment = xp.clip(xp.cumsum(begins.reshape(-1)[places], axis=0) - 1, 0, None)
-        before = xp.cumsum(actions, axis=0) - actions
         return cls(
             rollouts=rollouts,
             places=places,
             counted=mask.reshape(-1)[places],
-            response=response,
-            segment=segment,
-            action=xp.clip(segment - before[response], 0, None),
+            response=places // mask.shape[1],
+            begins=begins.reshape(-1)[places],
             lengths=mask.sum(axis=1),
         )
 
@@ -79,33 +71,42 @@ class ActionTokens:
         """Give what may count of an array, and where it does: all of ``(B,)``, the action tokens of ``(B, T)``."""
         return (array, None) if array.ndim == 1 else (self.take(array), self.counted)
 
-    def per_response(self, values: Array) -> Array:
-        """Sum the action tokens' values within each response, shape ``(B,)``, float64."""
-        return self._responses.added(self.library.kept(self.library.wide(values), self.counted))
-
-    def per_action(self, values: Array) -> Array:
-        """Sum the action tokens' values within each action, shape ``(N,)``, float64; the last of them are empty."""
-        return self._actions.added(self.library.kept(self.library.wide(values), self.counted))
-
-    def by_action(self, prefix: str, values: Array, where: Array) -> dict[str, PendingSummary]:
-        """Give the moments of the first, second, ... action by name."""
-        found = moments_by_column(self.library, values, where, self._cells, ACTIONS_SHOWN + 1)
-        return {f"{prefix}{index}": found[index] for index in range(ACTIONS_SHOWN)}
+    @cached_property
+    def ends(self) -> Array:
+        """Where each response's tokens end on the host, shape ``(B,)``; on a device there are others between."""
+        return self.xp.cumsum(self.lengths, axis=0)
 
     @cached_property
-    def _responses(self) -> Runs:
-        return self.library.runs(self.response, len(self.lengths))
+    def actions(self) -> Runs:
+        """The A actions of the batch, in which values of tokens can be added up."""
+        return self.library.runs(self.begins)
 
     @cached_property
-    def _actions(self) -> Runs:
-        return self.library.runs(self.segment, len(self.segment))
+    def owner(self) -> Array:
+        """Response of each action, shape ``(A,)``."""
+        return self.actions.first(self.response)
 
     @cached_property
-    def _cells(self) -> Runs:
-        """Give a table of responses and their actions, all after the ones shown in one column."""
-        columns = ACTIONS_SHOWN + 1
-        cell = self.response * columns + self.xp.clip(self.action, 0, ACTIONS_SHOWN)
-        return self.library.runs(cell, len(self.lengths) * columns)
+    def action_lengths(self) -> Array:
+        """Number of tokens of each action, shape ``(A,)``, float64."""
+        return self.actions.added(self.counted)
+
+    @cached_property
+    def order(self) -> Array:
+        """Which action of its response each is, counted from 0, shape ``(A,)``."""
+        actions = self.library.integers(self.library.added(self.action_lengths > 0, self.owner, len(self.lengths)))
+        before = self.xp.cumsum(actions, axis=0) - actions
+        return (self.xp.cumsum(self.xp.ones_like(self.owner), axis=0) - 1 - before[self.owner]).clip(0)
+
+    @cached_property
+    def logprob_sums(self) -> "ActionSums":
+        """What `logprobs` come to."""
+        return ActionSums(self, self.logprobs)
+
+    @cached_property
+    def log_ratio_sums(self) -> "ActionSums | None":
+        """What `log_ratio` comes to."""
+        return None if self.log_ratio is None else ActionSums(self, self.log_ratio)
 
     @cached_property
     def logprobs(self) -> Array:
@@ -118,9 +119,10 @@ class ActionTokens:
         return self.library.wide(self.take(self.rollouts.old_logprobs))
 
     @cached_property
-    def is_correct(self) -> Array:
-        """Whether each is an action token of a correct response, shape ``(N,)``."""
-        return self.rollouts.correct[self.response] & self.counted
+    def entropies(self) -> Array | None:
+        """Entropies of the policy, where given, shape ``(N,)``, nats, float64."""
+        entropies = self.rollouts.entropies
+        return None if entropies is None else self.library.wide(self.take(entropies))
 
     @cached_property
     def log_ratio(self) -> Array | None:
@@ -155,7 +157,7 @@ class ActionTokens:
             return None
         if advantages.ndim == 1:
             return advantages >= 0
-        return (self.per_response(self.advantages) >= 0) & (self.lengths > 0)
+        return (ActionSums(self, self.advantages).by_response >= 0) & (self.lengths > 0)
 
     @cached_property
     def group(self) -> Array | None:
@@ -171,3 +173,53 @@ class ActionTokens:
         numbers = self.xp.zeros_like(order)
         numbers[order[1:]] = self.xp.cumsum(is_new, axis=0)
         return numbers
+
+
+@dataclass(frozen=True)
+class ActionSums:
+    """What a number of each action token comes to in each of the A actions: most signals are sums of these few.
+
+    Attributes:
+        tokens: The tokens.
+        values: Their numbers, shape ``(N,)``.
+    """
+
+    tokens: ActionTokens
+    values: Array
+
+    @cached_property
+    def known(self) -> Array:
+        """Which numbers count and are finite, shape ``(N,)``."""
+        return self.tokens.xp.isfinite(self.values) & self.tokens.counted
+
+    @cached_property
+    def finite(self) -> Array:
+        """The numbers, float64, with 0 in place of those that are not known."""
+        return self.tokens.library.kept(self.tokens.library.wide(self.values), self.known)
+
+    @cached_property
+    def table(self) -> Array:
+        """Count, Σx and Σx² of each action's finite numbers, shape ``(3, A)``, float64."""
+        added, finite = self.tokens.actions.added, self.finite
+        return self.tokens.xp.stack([added(self.known), added(finite), added(finite * finite)])
+
+    @cached_property
+    def by_response(self) -> Array:
+        """Sum of each response's numbers, finite or not, shape ``(B,)``, float64."""
+        library, tokens = self.tokens.library, self.tokens
+        whole = tokens.actions.added(library.kept(library.wide(self.values), tokens.counted))
+        return library.added(whole, tokens.owner, len(tokens.lengths))
+
+    def moments(self, where: Array | None = None, statistic: Statistic = "mean") -> PendingSummary:
+        """Give the moments of all actions, or of some, ``(A,)``."""
+        chosen = self.table if where is None else self.tokens.xp.where(where, self.table, 0.0)
+        return added_moments(chosen.sum(axis=1), statistic)
+
+    def by_action(self, prefix: str, where: Array | None = None) -> dict[str, PendingSummary]:
+        """Give the moments of the first, second, ... action of all responses, or of some actions, ``(A,)``, by name."""
+        # Those that are not shown share a last column.
+        column = self.tokens.order.clip(0, ACTIONS_SHOWN)
+        if where is not None:
+            column = self.tokens.xp.where(where, column, ACTIONS_SHOWN)
+        columns = self.tokens.library.added(self.table, column, ACTIONS_SHOWN + 1)
+        return {f"{prefix}{index}": added_moments(columns[:, index]) for index in range(ACTIONS_SHOWN)}

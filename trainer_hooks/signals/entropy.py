@@ -1,7 +1,7 @@
 """Token entropy of the policy: mean, tail, and action by action."""
 
-from trainer_hooks.signals.action_tokens import ACTIONS_SHOWN, ActionTokens
-from trainer_hooks.signals.reductions import PendingSummary, bins, moments
+from trainer_hooks.signals.action_tokens import ACTIONS_SHOWN, ActionSums, ActionTokens
+from trainer_hooks.signals.reductions import PendingSummary, bins
 
 __all__ = ["NAMES", "entropy"]
 
@@ -12,12 +12,14 @@ LARGEST_NATS = 12.8
 
 def entropy(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Give the entropy of all responses' action tokens, in nats; nothing where the trainer has none."""
-    if tokens.rollouts.entropies is None:
+    entropies = tokens.entropies
+    if entropies is None:
         return {}
-    library, counted = tokens.library, tokens.counted
-    entropies = library.wide(tokens.take(tokens.rollouts.entropies))
+    sums = ActionSums(tokens, entropies)
     return {
-        **tokens.by_action("entropy/action", entropies, counted),
-        "entropy/mean": moments(library, entropies, counted),
-        "entropy/p95": bins(library, entropies, counted, low=0.0, high=LARGEST_NATS, count=1024, quantile=0.95),
+        **sums.by_action("entropy/action"),
+        "entropy/mean": sums.moments(),
+        "entropy/p95": bins(
+            tokens.library, entropies, tokens.counted, low=0.0, high=LARGEST_NATS, count=1024, quantile=0.95
+        ),
     }

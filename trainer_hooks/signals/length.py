@@ -14,7 +14,7 @@ BINS = 1400
 def length(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Give the mean and the 95th percentile, and the share cut at the limit where the trainer says which were."""
     library, truncated = tokens.library, tokens.rollouts.truncated
-    log_lengths = tokens.xp.log(library.wide(tokens.xp.clip(tokens.lengths, 1, None)))
+    log_lengths = tokens.xp.log(library.wide(tokens.lengths.clip(1)))
     found = {
         "length/mean": moments(library, tokens.lengths),
         "length/p95": bins(

@@ -16,15 +16,13 @@ NAMES = (
 
 def likelihood(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Give per-token means, the mean of whole correct responses, and the unlikeliest twentieth, in nats."""
-    library, logprobs, is_correct = tokens.library, tokens.logprobs, tokens.is_correct
-    sums = tokens.per_response(logprobs)
+    library, sums, is_correct = tokens.library, tokens.logprob_sums, tokens.rollouts.correct[tokens.owner]
     is_spoken = tokens.lengths > 0
+    mean = sums.by_response / tokens.lengths
     return {
-        **tokens.by_action("likelihood/action", logprobs, is_correct),
-        "likelihood/correct": moments(library, logprobs, is_correct),
-        "likelihood/incorrect": moments(library, logprobs, tokens.counted & ~is_correct),
-        "likelihood/correct_seq": moments(library, sums, tokens.rollouts.correct & is_spoken),
-        "likelihood/p05": bins(
-            library, sums / tokens.lengths, is_spoken, low=-16.0, high=0.0, count=1024, quantile=0.05
-        ),
+        **sums.by_action("likelihood/action", is_correct),
+        "likelihood/correct": sums.moments(is_correct),
+        "likelihood/incorrect": sums.moments(~is_correct),
+        "likelihood/correct_seq": moments(library, sums.by_response, tokens.rollouts.correct & is_spoken),
+        "likelihood/p05": bins(library, mean, is_spoken, low=-16.0, high=0.0, count=1024, quantile=0.05),
     }

@@ -30,5 +30,5 @@ def mismatch(tokens: ActionTokens) -> dict[str, PendingSummary]:
 
 
 def _k3(tokens: ActionTokens, log_ratio: Array) -> PendingSummary:
-    ratio = tokens.xp.exp(tokens.xp.clip(log_ratio, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
+    ratio = tokens.xp.exp(log_ratio.clip(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
     return moments(tokens.library, ratio - 1 - log_ratio, tokens.counted)

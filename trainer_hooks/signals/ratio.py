@@ -29,16 +29,16 @@ def ratio(tokens: ActionTokens) -> dict[str, PendingSummary]:
     mean of w − 1 − ln w. A token is clipped where min(w A, clip(w) A) takes the clipped branch: w > 1 + ε_high
     with A > 0, or w < 1 − ε_low with A < 0.
     """
-    log_ratio = tokens.log_ratio
-    if log_ratio is None:
+    log_ratio, sums = tokens.log_ratio, tokens.log_ratio_sums
+    if log_ratio is None or sums is None:
         return {}
     library, xp, counted = tokens.library, tokens.xp, tokens.counted
-    ratios = xp.exp(xp.clip(log_ratio, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
+    ratios = xp.exp(log_ratio.clip(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
     ratios = xp.where(xp.isfinite(log_ratio) & counted, ratios, math.nan)
     found = {
         "ratio/max": largest(library, log_ratio, counted, scale="exp"),
         "ratio/p999": bins(library, log_ratio, counted, low=-8.0, high=8.0, count=1024, quantile=0.999, scale="exp"),
-        "ratio/log_var": moments(library, log_ratio, counted, "variance"),
+        "ratio/log_var": sums.moments(None, "variance"),
         "ratio/ess_frac": moments(library, ratios, None, "ess_frac"),
         "kl/old": moments(library, ratios - 1 - log_ratio),
     }

@@ -23,9 +23,12 @@ def text(tokens: ActionTokens) -> dict[str, PendingSummary]:
     if tokens.rollouts.token_ids is None:
         return {}
     ids, library, xp = tokens.take(tokens.rollouts.token_ids), tokens.library, tokens.xp
-    found = {"text/distinct": moments(library, _distinct_share(tokens, ids, tokens.response, tokens.counted))}
+    found = {
+        "text/distinct": moments(library, _distinct(tokens, ids, tokens.response, tokens.counted) / tokens.lengths)
+    }
     if len(ids) >= NGRAM:
-        found["text/repetition"] = moments(library, 1 - _distinct_share(tokens, *_ngrams(tokens, ids)))
+        whole = library.added((tokens.action_lengths - NGRAM + 1).clip(0), tokens.owner, len(tokens.lengths))
+        found["text/repetition"] = moments(library, 1 - _distinct(tokens, *_ngrams(tokens, ids)) / whole)
     if tokens.rollouts.control_ids is not None:
         is_control = xp.zeros_like(tokens.counted)
         for number in tokens.rollouts.control_ids:
@@ -42,16 +45,19 @@ def _ngrams(tokens: ActionTokens, ids: Array) -> tuple[Array, Array, Array]:
     grams = ids[:count]
     for offset in range(1, NGRAM):
         grams = grams * MULTIPLIER + ids[offset : count + offset]
-    is_whole = (tokens.segment[last:] == tokens.segment[:count]) & tokens.counted[last:] & tokens.counted[:count]
+    action = tokens.xp.cumsum(tokens.begins, axis=0)
+    is_whole = (action[last:] == action[:count]) & tokens.counted[last:] & tokens.counted[:count]
     return grams, tokens.response[:count], is_whole
 
 
-def _distinct_share(tokens: ActionTokens, items: Array, response: Array, where: Array) -> Array:
-    """Give distinct items over items for each response, NaN for a response without any."""
-    responses = len(tokens.lengths)
+def _distinct(tokens: ActionTokens, items: Array, response: Array, where: Array) -> Array:
+    """Count each response's distinct items."""
+    library, responses = tokens.library, len(tokens.lengths)
     # What does not count goes to a response of its own, after the others.
     owner = tokens.xp.where(where, response, responses)
-    keys = tokens.library.sorted((owner << ITEM_BITS) | (items & ((1 << ITEM_BITS) - 1)))
-    is_new = tokens.library.wide(tokens.xp.concat([where[:1] | True, keys[1:] != keys[:-1]]))
-    runs = tokens.library.runs(keys >> ITEM_BITS, responses + 1)
-    return (runs.added(is_new) / runs.added(tokens.xp.ones_like(is_new)))[:responses]
+    keys = library.sorted((owner << ITEM_BITS) | (items & ((1 << ITEM_BITS) - 1)))
+    owner = keys >> ITEM_BITS
+    is_first = where[:1] | True
+    is_new = tokens.xp.concat([is_first, keys[1:] != keys[:-1]])
+    runs = library.runs(tokens.xp.concat([is_first, owner[1:] != owner[:-1]]))
+    return library.added(runs.added(is_new), runs.first(owner), responses + 1)[:responses]

@@ -1,7 +1,7 @@
 """The common rules of all wire structs, and numeric arrays as raw bytes."""
 
 import math
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -14,18 +14,27 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Common rules of all wire structs: immutable, named fields, unknown fields refused."""
 
 
+Name: TypeAlias = Literal["float16", "float32", "float64", "int32", "int64", "uint8", "bool"]
+# numpy makes up a dtype's name anew each time it is asked.
+NAMES: dict[np.dtype[Any], Name] = {np.dtype(name).newbyteorder("<"): name for name in get_args(Name)}
+
+
 class Array(Wire, frozen=True):
     """A numeric array as raw little-endian bytes in C order; base64 in JSON."""
 
-    dtype: Literal["float16", "float32", "float64", "int32", "int64", "uint8", "bool"]
+    dtype: Name
     shape: tuple[int, ...]
     data: bytes
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any]) -> Self:
-        """Copy a numpy array into wire form."""
-        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        return cls(dtype=array.dtype.name, shape=array.shape, data=little.tobytes())  # type: ignore[arg-type]
+        """Copy a numpy array into wire form.
+
+        Raises:
+            KeyError: If the wire does not know the dtype.
+        """
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        return cls(dtype=NAMES[little.dtype], shape=array.shape, data=little.tobytes())
 
     def to_numpy(self) -> NDArray[Any]:
         """Give the array back, read-only.

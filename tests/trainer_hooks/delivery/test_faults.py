@@ -197,10 +197,10 @@ def test_an_error_of_ours_stays_ours(collector, connect, monkeypatch, swallowed)
     """A bug in the reduction costs the token arrays; the scalars arrive."""
     error = RuntimeError("ours")
 
-    def break_down(_):
+    def break_down(*_):
         raise error
 
-    monkeypatch.setattr("trainer_hooks.shipper.summarise", break_down)
+    monkeypatch.setattr("trainer_hooks.shipper.reduce", break_down)
     monitor = connect()
     monitor.log_step(1, {"x": 1.0}, rollouts={"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]})
     assert monitor.flush()

@@ -22,6 +22,7 @@ from trainer_hooks.delivery import Tally
 from trainer_hooks.inputs import Inputs
 from trainer_hooks.responses import ResponseSampler
 from trainer_hooks.signals import fetch, reduce, summarise
+from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.wire import Moments, Record, merge
 
 PROCESSOR, META = torch.device("cpu"), torch.device("meta")
@@ -206,9 +207,9 @@ def test_sampled_responses_are_those_chosen_from_all(a, count, data):
     given = tensors(a, torch.float32) | {"texts": [f"text {row}" for row in range(len(a["mask"]))]}
     drawn = data.draw(st.lists(st.integers(0, len(a["mask"]) - 1), min_size=1, max_size=count, unique=True))
     sampler = ResponseSampler(count=count, max_bytes=1 << 20, texts=True)
-    here = sampler.sample(Rollouts(**given), seed="1", ordinary=drawn)
+    here = sampler.sample(ActionTokens.of(Rollouts(**given)), seed="1", ordinary=drawn)
     there = Rollouts(**given, library=DeviceArrays(PROCESSOR))
     (asked,) = fetch(there.library, reduce(there, lambda tokens: candidates(tokens, count, drawn)).extra)
     found = asked.finish(*asked.numbers)
-    assert len(found.rollouts.rewards) <= 5 * count
-    assert sampler.sample(found.rollouts, seed="1", ordinary=found.ordinary) == here
+    assert len(found.tokens.rollouts.rewards) <= 5 * count
+    assert sampler.sample(found.tokens, seed="1", ordinary=found.ordinary) == here
