@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,17 +18,24 @@ __all__ = ["recordings"]
 def recordings(folder: Path) -> list[LabelledRun]:
     """Give the reference trainer's recordings below a folder: ``*.jsonl`` or ``*.jsonl.gz``, canonical names.
 
+    Runs that were taken back on a verdict (their rows have an ``attempt``) are left out: they are what the engine of
+    their day made of them, and no test of today's.
+
     Truth comes from the reward itself: the collapse of `collapse_step`, or the first non-finite gradient. The onset
     of a drift is not known, so every alarm before the collapse counts.
     """
     files = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")])
-    return [_recording(path, folder) for path in files]
+    recorded = ((str(path.relative_to(folder)), _rows(path)) for path in files)
+    return [_recording(name, rows) for name, rows in recorded if "attempt" not in rows[0]]
 
 
-def _recording(path: Path, folder: Path) -> LabelledRun:
+def _rows(path: Path) -> list[dict[str, Any]]:
     content = path.read_bytes()
     text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
-    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def _recording(name: str, rows: list[dict[str, Any]]) -> LabelledRun:
     steps = [
         Observation(
             step=int(row["step"]),
@@ -35,7 +43,7 @@ def _recording(path: Path, folder: Path) -> LabelledRun:
         )
         for row in rows
     ]
-    return LabelledRun(name=str(path.relative_to(folder)), truth=_recorded_truth(steps), observations=steps)
+    return LabelledRun(name=name, truth=_recorded_truth(steps), observations=steps)
 
 
 def _recorded_truth(steps: list[Observation]) -> Truth:

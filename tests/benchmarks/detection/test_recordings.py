@@ -17,6 +17,14 @@ def test_recordings_carry_their_own_truth(tmp_path):
     assert lives.truth.group is Group.BENIGN
 
 
+def test_a_run_that_was_taken_back_is_no_recording_of_suite_b(tmp_path):
+    """Its rows have an attempt; a run that was left alone is the only one."""
+    for name, more in (("rescued.jsonl", {"attempt": 1}), ("left.jsonl", {})):
+        rows = [json.dumps({"step": step, "reward/mean": 1.0} | more) for step in range(30)]
+        (tmp_path / name).write_text("\n".join(rows))
+    assert [run.name for run in recordings(tmp_path)] == ["left.jsonl"]
+
+
 def test_suite_b_reports_recordings(tmp_path, capsys):
     """One that lives and one that dies, beside the baselines."""
     for name, rewards in (("dies.jsonl", [1.0] * 30 + [0.0] * 30), ("lives.jsonl", [1.0] * 60)):

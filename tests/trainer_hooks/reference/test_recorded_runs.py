@@ -11,6 +11,7 @@ from monitor_server.detection.protocol import Observation, Severity
 from trainer_hooks.reference.experiments.drift_table import drift_table
 from trainer_hooks.reference.experiments.healthy import healthy_table
 from trainer_hooks.reference.experiments.measures import collapse_step
+from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
 from trainer_hooks.reference.experiments.table import table
 
@@ -49,6 +50,11 @@ def test_the_documented_table_is_the_table_of_the_recorded_runs():
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     assert table(FOLDER) in page
     assert table(SPIRAL) in page
+
+
+def test_the_rescued_runs_are_documented_as_they_were():
+    """docs/experiments/README.md holds what `experiments rescue` prints."""
+    assert rescue_table(EXPERIMENTS / "rescue", FOLDER) in (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_healthy_runs_are_documented_as_they_are():

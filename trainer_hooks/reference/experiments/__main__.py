@@ -16,8 +16,10 @@ from trainer_hooks.reference.experiments.arms import ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
 from trainer_hooks.reference.experiments.drift_table import drift_table
 from trainer_hooks.reference.experiments.healthy import healthy_table
-from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, search_jobs
+from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import record
+from trainer_hooks.reference.experiments.rescue import rescue
+from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
 from trainer_hooks.reference.experiments.table import recorded, table
 
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    names = [*EXPERIMENTS, "healthy", "search"]
+    names = [*EXPERIMENTS, "healthy", "rescue", "search"]
     parser = argparse.ArgumentParser(prog="python -m trainer_hooks.reference.experiments", description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", type=_one_of(names), help=f"{', '.join(names)}; none: the table of all arms"
@@ -72,12 +74,20 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
     if name == "search":
         return search_jobs(given.cache, given.out / "search")
     base = Config(**PRESETS[given.preset], cache=given.cache)
+    if name == "rescue":
+        return rescue_jobs(base, given.seeds, _rescued(given))
     return arm_jobs(base, given.arms or EXPERIMENTS[name].arms, given.seeds, _runs(given))
 
 
 def _runs(given: argparse.Namespace) -> Path:
     """Give the folder of a regime's recordings."""
     folder: Path = given.out / ("runs" if given.preset == DEMO else f"runs-{given.preset}")
+    return folder
+
+
+def _rescued(given: argparse.Namespace) -> Path:
+    """Give the folder of a regime's rescued runs."""
+    folder: Path = given.out / ("rescue" if given.preset == DEMO else f"rescue-{given.preset}")
     return folder
 
 
@@ -89,7 +99,10 @@ def _run(jobs: Sequence[Job]) -> None:
         def show(text: str, ahead: str = ahead) -> None:
             print(ahead + text, end="", flush=True, file=sys.stderr)  # noqa: T201 - progress
 
-        record(job.config, job.path, after_collapse=job.after_collapse, fixed=job.fixed, report=show)
+        if job.is_watched:
+            rescue(job.config, job.path, report=show)
+        else:
+            record(job.config, job.path, after_collapse=job.after_collapse, fixed=job.fixed, report=show)
     if missing:
         print(file=sys.stderr)  # noqa: T201 - ends the line of progress
 
@@ -99,6 +112,8 @@ def _told(name: str, given: argparse.Namespace) -> str:
         return healthy_table(given.out / "healthy")
     if name == "search":
         return drift_table(given.out / "search", HYPOTHESES)
+    if name == "rescue":
+        return rescue_table(_rescued(given), _runs(given))
     arms = EXPERIMENTS[name].arms
     told = table(_runs(given), arms)
     return f"{told}\n\n{drift_table(_runs(given), arms)}" if name == "dynamics" else told

@@ -7,9 +7,10 @@ from pathlib import Path
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.arms import ARMS
 from trainer_hooks.reference.experiments.healthy import HEALTHY, HEALTHY_SEEDS
+from trainer_hooks.reference.experiments.rescue import RESCUES
 from trainer_hooks.reference.experiments.search import HYPOTHESES, SEARCH_SEEDS
 
-__all__ = ["Job", "arm_jobs", "healthy_jobs", "search_jobs"]
+__all__ = ["Job", "arm_jobs", "healthy_jobs", "rescue_jobs", "search_jobs"]
 
 GRAVE_STEPS = 40
 """Steps that a dead run is followed for: enough to see that it stays dead."""
@@ -17,12 +18,17 @@ GRAVE_STEPS = 40
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run to record: its settings, where its recording goes, and how (`record.record`)."""
+    """A run to record: its settings, where its recording goes, and how (`record.record`).
+
+    Attributes:
+        is_watched: Whether a collector watches it, whose verdict it acts on (`rescue.rescue`).
+    """
 
     config: Config
     path: Path
     after_collapse: int | None = None
     fixed: bool = False
+    is_watched: bool = False
 
 
 def arm_jobs(base: Config, arms: Iterable[str], seeds: Sequence[int], folder: Path) -> list[Job]:
@@ -60,4 +66,13 @@ def search_jobs(cache: Path, folder: Path, seeds: Sequence[int] = SEARCH_SEEDS) 
         )
         for seed in seeds
         for name, settings in HYPOTHESES.items()
+    ]
+
+
+def rescue_jobs(base: Config, seeds: Sequence[int], folder: Path) -> list[Job]:
+    """Give every seed of every way to take a dying run back."""
+    return [
+        Job(replace(base, seed=seed, **changed), folder / f"{name}-seed{seed}.jsonl.gz", is_watched=True)
+        for name, changed in RESCUES.items()
+        for seed in seeds
     ]

@@ -6,7 +6,7 @@ which itself is there whole or not at all.
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from trainer_hooks.reference.telemetry import numbers
 from trainer_hooks.reference.train import StepResult, Trainer
 from trainer_hooks.reference.warm_start import warm_start
 
-__all__ = ["Row", "read", "record"]
+__all__ = ["Row", "read", "record", "write"]
 
 Row = dict[str, Any]
 """A step's numbers by signal name, and ``step``; ``probe/by_question`` is a list, where there was a probe."""
@@ -59,16 +59,21 @@ def record(
         row = _row(trainer.step(), config)
         if contexts is not None:
             row |= contexts.scores(model)
-        rows.append({name: _short(value) for name, value in row.items()})
+        rows.append(_rounded(row))
         report(f"{path.name.removesuffix('.jsonl.gz')} {trainer.step_number}/{config.steps}")
         if trainer.step_number % KEEP_EVERY == 0:
             _keep(trainer, rows, part)
-    text = "".join(json.dumps(row) + "\n" for row in rows)
+    write(rows, path)
+    part.unlink(missing_ok=True)
+
+
+def write(rows: Iterable[Row], path: Path) -> None:
+    """Write a recording: a row a line, numbers rounded, there whole or not at all."""
+    text = "".join(json.dumps(_rounded(row)) + "\n" for row in rows)
     whole = path.with_suffix(".whole")
     # Compressed without its time of writing: the same run gives the same bytes.
     whole.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     whole.replace(path)
-    part.unlink(missing_ok=True)
 
 
 def read(path: Path) -> list[Row]:
@@ -80,6 +85,10 @@ def read(path: Path) -> list[Row]:
 def _row(result: StepResult, config: Config) -> Row:
     row: Row = {"step": result.step} | numbers(result, clip=config.clip)
     return row | ({"probe/by_question": list(result.displaced.values())} if result.displaced else {})
+
+
+def _rounded(row: Row) -> Row:
+    return {name: _short(value) for name, value in row.items()}
 
 
 def _short(value: Any) -> Any:  # noqa: ANN401 - a number or a list of them

@@ -9,7 +9,7 @@ from trainer_hooks.reference.experiments.arms import ARMS
 from trainer_hooks.reference.experiments.measures import collapse_step, series, smoothed
 from trainer_hooks.reference.experiments.record import Row, read
 
-__all__ = ["recorded", "share_interval", "table"]
+__all__ = ["recorded", "share", "share_interval", "table"]
 
 TAIL = 0.025
 
@@ -31,7 +31,7 @@ def table(folder: Path, arms: Iterable[str] = tuple(ARMS)) -> str:
         steps = {seed: collapse_step(values) for seed, values in rewards.items()}
         averages = [smoothed(values) for values in rewards.values()]
         rows.append(
-            f"| {arm} | {_share([step is not None for step in steps.values()])} "
+            f"| {arm} | {share([step is not None for step in steps.values()])} "
             f"| {', '.join(f'{seed}: {_step(step)}' for seed, step in steps.items())} "
             f"| {_spread([max(average) for average in averages])} | {_spread([average[-1] for average in averages])} |"
         )
@@ -61,7 +61,8 @@ def _root(rising: Callable[[float], float]) -> float:
     return low
 
 
-def _share(events: Sequence[bool]) -> str:
+def share(events: Sequence[bool]) -> str:
+    """Give how many of so many, with the exact interval of their share."""
     low, high = share_interval(sum(events), len(events))
     return f"{sum(events)}/{len(events)} ({low:.0%} to {high:.0%})"
 

@@ -1,0 +1,65 @@
+"""Dying runs that are taken back: what is recorded of them, and how it is told."""
+
+import pytest
+
+from trainer_hooks.reference.experiments.__main__ import main
+from trainer_hooks.reference.experiments.record import read, write
+from trainer_hooks.reference.experiments.rescue import RESCUES
+from trainer_hooks.reference.experiments.rescue_table import history, rescue_table, rewinds
+
+
+def rows_of(attempts):
+    """A row a step, from lists of steps and rewards, an attempt each."""
+    return [
+        {"step": step, "reward/mean": reward, "attempt": number}
+        for number, (steps, reward) in enumerate(attempts, start=1)
+        for step in steps
+    ]
+
+
+def test_a_rewind_shows_in_the_attempts_and_the_newest_counts():
+    """Twelve steps, back to ten, on to fourteen, back to eleven: the history has every step once."""
+    taken = rows_of([(range(1, 13), 0.1), (range(11, 15), 0.2), (range(12, 15), 0.3)])
+    assert rewinds(taken) == [(12, 10), (14, 11)]
+    kept = history(taken)
+    assert [row["step"] for row in kept] == list(range(1, 15))
+    assert [row["reward/mean"] for row in kept] == [0.1] * 10 + [0.2] + [0.3] * 3
+
+
+def test_the_table_sets_each_run_beside_its_dead_twin(tmp_path):
+    """A twin that rises to 0.6 and dies; of two rescued runs one ends at 0.9 and one at 0.3."""
+    arm = next(iter(RESCUES))
+    rescued, twins = tmp_path / "rescue", tmp_path / "runs"
+    for folder in (rescued, twins):
+        folder.mkdir()
+    for seed, end in ((0, 0.9), (1, 0.3)):
+        twin = [0.6] * 30 + [0.0] * 30
+        write(
+            ({"step": step, "reward/mean": reward} for step, reward in enumerate(twin, 1)), twins / name("grpo", seed)
+        )
+        write(rows_of([(range(1, 41), 0.5), (range(31, 101), end)]), rescued / name(arm, seed))
+    told = rescue_table(rescued, twins).splitlines()
+    assert told[2] == f"| {arm} | 0 | 34 | 0.60 | 0.00 | 40 → 30 | 100 | 0.90 | yes |"
+    assert told[3] == f"| {arm} | 1 | 34 | 0.60 | 0.00 | 40 → 30 | 100 | 0.30 | no |"
+    assert told[-1] == f"- {arm}: 1/2 (1% to 99%) end above the peak of their twin."
+
+
+def name(arm, seed):
+    return f"{arm}-seed{seed}.jsonl.gz"
+
+
+@pytest.mark.slow
+def test_every_way_to_take_a_run_back_is_recorded_through_a_real_collector(tmp_path, tiny_cache, monkeypatch, capsys):
+    """Four healthy steps of each: nothing to take back, every row of the first attempt, every run in the table."""
+    for changed in RESCUES.values():
+        monkeypatch.setitem(changed, "steps", 4)
+    options = ["--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
+    assert main(["lambda", "--arms", "grpo", *options]) == 0
+    capsys.readouterr()
+    assert main(["rescue", *options]) == 0
+    told = capsys.readouterr().out
+    for arm in RESCUES:
+        rows = read(tmp_path / "rescue-tiny" / name(arm, 0))
+        assert [(row["step"], row["attempt"]) for row in rows] == [(1, 1), (2, 1), (3, 1), (4, 1)]
+        assert {"reward/mean", "likelihood/correct", "grad/norm"} <= rows[0].keys()
+        assert f"| {arm} | 0 | – |" in told

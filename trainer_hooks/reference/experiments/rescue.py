@@ -1,0 +1,84 @@
+"""Dying runs that are taken back: the demo's regime under a real collector, whose verdict the trainer acts on.
+
+The collector is a process of its own, as in real life, and its verdict comes when it comes: after which step a run goes
+back depends on the machine. What was recorded is what happened.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import trainer_hooks
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.experiments.record import Row, write
+from trainer_hooks.reference.loop import Loop
+from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.warm_start import warm_start
+
+__all__ = ["RESCUES", "rescue"]
+
+_ROLLBACK: dict[str, Any] = {"on_acceleration": "rollback+llds", "checkpoint_every": 5, "steps": 160}
+
+RESCUES: dict[str, dict[str, Any]] = {
+    "rollback-llds-tenth": _ROLLBACK | {"rollback_lr": 0.1},
+    "rollback-llds": _ROLLBACK,
+}
+"""What each changes in the settings of a regime that dies; 160 steps are twice the demo's median life."""
+
+
+def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda _: None) -> None:
+    """Train one run under a collector of its own and write every step that it took to ``path`` (``.jsonl.gz``).
+
+    A step that was taken again after a rewind is there twice, with the ``attempt`` that took it, from 1.
+
+    Args:
+        config: The run's settings, ``on_acceleration`` among them.
+        path: Where the recording goes, whole or not at all.
+        report: Takes a line of progress every other step, and at each rewind.
+
+    Raises:
+        RuntimeError: If the collector does not start; the message holds what it said.
+    """
+    with tempfile.TemporaryDirectory() as name, _collector(Path(name)) as url:
+        folder = Path(name)
+        log = folder / "log.jsonl"
+        config = replace(config, url=url, log=log, checkpoints=folder / "checkpoints")
+        trainer = Trainer(config, warm_start(config, report=report))
+        settings = {setting: str(value) for setting, value in asdict(config).items()}
+        with trainer_hooks.connect(url, config.project, config.run_name, settings, source="reference") as monitor:
+            Loop(config, trainer, monitor, report).run()
+        taken = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(_numbered(taken), path)
+
+
+def _numbered(rows: Iterable[Row]) -> Iterator[Row]:
+    """Number the attempts: a step that is not after the one before begins another."""
+    attempt, last = 1, 0
+    for row in rows:
+        attempt += row["step"] <= last
+        last = row["step"]
+        yield row | {"attempt": attempt}
+
+
+@contextmanager
+def _collector(folder: Path) -> Iterator[str]:
+    """Run a collector on a free port of this machine; give its address."""
+    command = [sys.executable, "-m", "monitor_server.cli", "serve", "--port", "0"]
+    database = ["--database", f"sqlite:///{folder / 'rlvitals.db'}"]
+    with subprocess.Popen([*command, *database], stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+        try:
+            said = process.stdout.readline() if process.stdout else ""
+            address = re.search(r"http://[\w.:]+", said)
+            if address is None:
+                raise RuntimeError(f"the collector must say where it listens, got {said!r}; see what it printed above")
+            yield address[0]
+        finally:
+            process.terminate()
