@@ -15,6 +15,7 @@ from tests.bad_collectors import BAD_COLLECTORS, nobody_listens
 from tests.trainer_hooks.conftest import clean_environment, collector, connect, swallowed  # noqa: F401
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # tests are no package, and other processes import what is here
 torch.set_num_threads(1)
 
 

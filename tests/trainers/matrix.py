@@ -1,4 +1,4 @@
-"""Runs the adapters' tests on older TRL, verl, OpenRLHF and SkyRL, each in its environment: ``make test-trainers``.
+"""Runs the adapters' tests on older TRL, verl, OpenRLHF, SkyRL and Ray, each in its environment: make test-trainers.
 
 An environment holds the few packages that differ; everything else (torch, datasets, pytest) is seen from the
 environment that runs this. The newest TRL is tested by the ordinary suite.
@@ -26,6 +26,7 @@ VERSIONS = {
     "0.20": ["trl==0.20.0", "transformers==4.55.4", "tokenizers==0.21.4", "huggingface_hub==0.36.0", "datasets==4.4.1"],
     "0.24": ["trl==0.24.0", "transformers==4.57.6", "tokenizers==0.22.2", "huggingface_hub==0.36.0", "datasets==4.4.1"],
     "1.0": ["trl==1.0.0"],
+    "ray": ["ray==2.51.1"],
     "skyrl": ["--no-deps", *SKYRL.split()],
     "openrlhf": ["--no-deps", "openrlhf==0.11.2", "torchdata", "peft", "pillow"],
     "verl": ["--no-deps", "verl==0.9.1", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"],
@@ -38,7 +39,7 @@ VERSIONS = {
 FILES = {
     name: [str(path) for path in sorted((ROOT / "tests/trainers").glob(f"test_{name.partition('-')[0]}*.py"))]
     for name in VERSIONS
-    if name.startswith(("verl", "openrlhf", "skyrl"))
+    if name.startswith(("verl", "openrlhf", "skyrl", "ray"))
 }
 
 

@@ -1,0 +1,48 @@
+"""What runs in Ray's processes, each of which imports this module."""
+
+import os
+import sys
+import time
+
+import ray
+
+import trainer_hooks
+
+
+@ray.remote(num_cpus=1)
+class Rank:
+    """One rank of a training, which streams its own shard."""
+
+    def __init__(self, rank, world_size):
+        self.monitor = trainer_hooks.connect(run="ray", rank=rank, world_size=world_size)
+
+    def log(self, first, end):
+        """Log steps, and give the process."""
+        rollouts = {"logprobs": [[-1.0, -3.0], [-2.0, -2.0]], "mask": [[1, 1], [1, 1]], "rewards": [1.0, 0.0]}
+        for step in range(first, end):
+            self.monitor.log_step(step, {"x": float(step)}, rollouts=rollouts)
+        return os.getpid()
+
+    def wait_for_the_disk(self, records):
+        """Wait until so many records are in the spool."""
+        while self.monitor._courier._outbox.records_on_disk < records:
+            time.sleep(0.01)
+
+    def close(self):
+        """Wait until all is answered for, and give the number of records that were lost."""
+        assert self.monitor.flush(60)
+        self.monitor.close()
+        return self.monitor._tally.lost_records
+
+
+@ray.remote(num_cpus=0)
+def adapters():
+    """Give the adapters of ours that a process of Ray's has loaded before it knew of its task."""
+    return sorted(name for name in sys.modules if name.startswith("trainer_hooks.callbacks."))
+
+
+@ray.remote(num_cpus=0)
+def log_by(monitor, step):
+    """Log a step by a monitor that came with the task."""
+    monitor.log_step(step, {"x": 1.0})
+    return type(monitor).__name__
