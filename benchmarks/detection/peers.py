@@ -1,13 +1,14 @@
 """The peers, rlwatch, rl-doctor and rlprobe, each in a process of an environment of its own.
 
-Their answers on authored runs are kept beside that environment, for they change with the generator alone.
+Their answers are kept beside that environment by what they were asked: equal rows are never asked about twice.
 """
 
+import hashlib
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,25 +23,24 @@ PROGRESS_SECONDS = 30.0
 SAVE_RUNS = 20
 
 Answer = list[list[int]]  # [warn, page] a row
-Answers = dict[str, Answer]  # by run
+Answers = dict[str, Answer]  # by the digest of what was asked
 
 
-def peer_traces(python: Path, runs: Sequence[LabelledRun], *, version: str = "") -> dict[str, list[Trace]]:
+def peer_traces(python: Path, runs: Sequence[LabelledRun]) -> dict[str, list[Trace]]:
     """Give what each peer says about each run, at its defaults.
 
     Args:
         python: Interpreter of an environment with ``requirements/peers.txt`` installed.
         runs: Each row goes to the peer in order.
-        version: What the runs were made from; answers to runs of equal version and name are asked for once.
 
     Raises:
         RuntimeError: If a peer's process ends early; its own words stand on standard error.
     """
     with ThreadPoolExecutor(len(PEERS)) as threads:
-        asked = [threads.submit(_answers, python, tool, runs, version) for tool in PEERS]
+        asked = [threads.submit(_answers, python, tool, runs) for tool in PEERS]
         answers = [found.result() for found in asked]
     return {
-        name: [_trace(run, found[run.name]) for run in runs]
+        name: [_trace(run, answer) for run, answer in zip(runs, found, strict=True)]
         for name, found in zip(PEERS.values(), answers, strict=True)
     }
 
@@ -50,37 +50,47 @@ def _trace(run: LabelledRun, answer: Answer) -> Trace:
     return Trace.of(run.name, run.truth, [observation.step for observation in run.observations], marks)
 
 
-def _answers(python: Path, tool: str, runs: Sequence[LabelledRun], version: str) -> Answers:
-    kept = python.parent.parent / f"answers-{tool}-{version}.json" if version else None
-    answers: Answers = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
-    missing = [run for run in runs if run.name not in answers]
-    if not missing:
-        return answers
+def _answers(python: Path, tool: str, runs: Sequence[LabelledRun]) -> list[Answer]:
+    kept = python.parent.parent / f"answers-{PEERS[tool].replace(' ', '-')}.json"
+    answers: Answers = json.loads(kept.read_text()) if kept.exists() else {}
+    questions = [_question(run) for run in runs]
+    digests = [hashlib.sha256(question.encode()).hexdigest()[:16] for question in questions]
+    missing = [row for row, digest in enumerate(digests) if digest not in answers]
+    if missing:
+        _ask_all(python, tool, {digests[row]: (runs[row].name, questions[row]) for row in missing}, answers, kept)
+    return [answers[digest] for digest in digests]
+
+
+def _ask_all(python: Path, tool: str, asked: Mapping[str, tuple[str, str]], answers: Answers, kept: Path) -> None:
+    """Ask one peer what it has not been asked before, and keep its answers."""
     with subprocess.Popen(  # noqa: S603 - our own worker, in the environment the user named
         [str(python), str(WORKER), tool], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         shown = time.monotonic()
-        for done, run in enumerate(missing, start=1):
-            answers[run.name] = _ask(process, tool, run)
-            if kept is not None and (done % SAVE_RUNS == 0 or done == len(missing)):
+        for done, (digest, (name, question)) in enumerate(asked.items(), start=1):
+            answers[digest] = _ask(process, tool, name, question)
+            if done % SAVE_RUNS == 0 or done == len(asked):
                 kept.write_text(json.dumps(answers))
             if time.monotonic() - shown > PROGRESS_SECONDS:
                 shown = time.monotonic()
-                sys.stderr.write(f"{tool}: {done} of {len(missing)} runs\n")
-    return answers
+                sys.stderr.write(f"{tool}: {done} of {len(asked)} runs\n")
 
 
-def _ask(process: "subprocess.Popen[str]", tool: str, run: LabelledRun) -> Answer:
+def _question(run: LabelledRun) -> str:
+    rows = [{"step": observation.step, "signals": dict(observation.signals)} for observation in run.observations]
+    return json.dumps({"rows": rows})
+
+
+def _ask(process: "subprocess.Popen[str]", tool: str, name: str, question: str) -> Answer:
     if process.stdin is None or process.stdout is None:
         raise RuntimeError(f"{tool} must have pipes, got none")
-    rows = [{"step": observation.step, "signals": dict(observation.signals)} for observation in run.observations]
     try:
-        process.stdin.write(json.dumps({"rows": rows}) + "\n")
+        process.stdin.write(question + "\n")
         process.stdin.flush()
     except BrokenPipeError as error:
-        raise RuntimeError(f"{tool} ended before {run.name}; see its words above") from error
+        raise RuntimeError(f"{tool} ended before {name}; see its words above") from error
     answer = process.stdout.readline()
     if not answer:
-        raise RuntimeError(f"{tool} ended at {run.name}; see its words above")
+        raise RuntimeError(f"{tool} ended at {name}; see its words above")
     marks: Answer = json.loads(answer)["marks"]
     return marks

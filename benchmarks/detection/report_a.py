@@ -84,6 +84,7 @@ def _level_table(title: str, scores: dict[str, dict[str, LevelScore]], level: st
         "before t₁",
         "delay",
         "EWU",
+        "NAB",
         "flaps",
     )
     return Table(title=title, header=header, rows=[_level_row(name, score[level]) for name, score in scores.items()])
@@ -102,6 +103,7 @@ def _level_row(name: str, score: LevelScore) -> list[str]:
         percent(score.early),
         _steps(score.delay_median),
         f"{score.utility:.2f}",
+        f"{score.nab:.0f}",
         f"{score.flaps:.2f}",
     ]
 

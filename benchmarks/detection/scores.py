@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.scoring import auroc, false_alarms, flaps, leads, utility
+from benchmarks.detection.scoring import auroc, false_alarms, flaps, leads, nab, utility
 from benchmarks.detection.traces import Trace
 
 __all__ = ["LevelScore", "Miss", "caught_by", "misses", "score_level", "twin_auroc"]
@@ -34,6 +34,7 @@ class LevelScore:
     early: float
     delay_median: float
     utility: float
+    nab: float
     flaps: float
 
 
@@ -73,6 +74,7 @@ def score_level(traces: Sequence[Trace], level: str, *, threshold: float = 1.0) 
         early=ahead.early / len(ahead.steps) if ahead.steps else 0.0,
         delay_median=ahead.median_delay,
         utility=utility(ahead.steps, false.rate, weight=WEIGHTS[level]),
+        nab=nab(traces, level),
         flaps=flaps(traces, level),
     )
 

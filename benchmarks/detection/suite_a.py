@@ -72,7 +72,7 @@ def collect(*, runs: int, first: int = 0, development: bool, workers: int, peers
     traces["random, our rate"] = _random(traces[ENGINE])
     if peers is not None:
         seen = [make_run(kind, s) for s in seeds[:PEER_RUNS] for kind in (*benign_kinds(), *displacement_kinds())]
-        traces |= peer_traces(peers, seen, version=generator_hash())
+        traces |= peer_traces(peers, seen)
     kinds = [*benign_kinds(), *displacement_kinds(), *failure_kinds()]
     probes = [make_run(kind, seeds[0]) for kind in kinds[::PROBE_EVERY]]
     return AuthoredSuite(

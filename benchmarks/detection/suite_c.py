@@ -1,6 +1,5 @@
 """Suite C: real logs. Negatives must stay quiet; events are to be warned of before, or at least soon after."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.engine import ENGINE_STANDARD, engines
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.peers import peer_traces
-from benchmarks.detection.runs import Group, LabelledRun
+from benchmarks.detection.runs import Group
 from benchmarks.detection.scoring import FalseAlarms, false_alarms
 from benchmarks.detection.tables import Section, Table, interval, percent
 from benchmarks.detection.traces import Trace
@@ -55,7 +54,7 @@ def collect(folder: Path, peers: Path | None) -> Traces:
     warn, page = (false_alarms(traces[ENGINE_STANDARD], level).rate / 1000.0 for level in ("warn", "page"))
     ours = traces[ENGINE_STANDARD]
     traces["random, our rate"] = [random_trace(trace, warn_rate=warn, page_rate=page) for trace in ours]
-    return traces | (_peers(peers, runs) if peers else {})
+    return traces | (peer_traces(peers, runs) if peers else {})
 
 
 def section(traces: Traces) -> Section:
@@ -123,13 +122,6 @@ def _timely(trace: Trace) -> bool:
     rows = trace.steps[trace.steps <= event][-TIMELY_ROWS:]
     openings = trace.openings("warn")
     return bool(len(rows) and ((openings >= rows[0]) & (openings <= event)).any())
-
-
-def _peers(python: Path, runs: Sequence[LabelledRun]) -> Traces:
-    digest = hashlib.sha256()
-    for run in runs:
-        digest.update(repr((run.name, run.observations)).encode())
-    return peer_traces(python, runs, version=digest.hexdigest()[:12])
 
 
 def _count(traces: Sequence[Trace]) -> _Counts:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from monitor_server.detection.base import StreamDetector
+from monitor_server.detection.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.paired_drift import PairedDrift
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
 from monitor_server.detection.statistics import DrawUp
@@ -13,16 +14,19 @@ from monitor_server.detection.warm_up import WarmUp
 __all__ = ["DeathSpiral"]
 
 LEAST_FACTORS = {"gradient": 1.25, "ratio": 1.12}
-LEAST_EACH = 0.5  # σ: either of acceleration and surge must at least be there
+LEAST_EACH = 0.25  # σ: either of acceleration and surge must at least be there
 LEAST_DRIFT, LEAST_SURGE = 0.08, 3.0  # nat per token, σ: without the paired channel
+LEVEL_ACCELERATION = 0.5  # weight: levels accelerate with their prompts, too
+EXCUSED = 1.6  # times the threshold where the questions may have become harder
 SUDDEN_ACCELERATION, SUDDEN_SURGE, SUDDEN_RISE = 12.0, 10.0, 0.05
 MUTED_ROWS = 8  # an optimiser that has just been restored jumps
 RELEASE_ROWS = 50
 # Rule, and what its statistic is held against.
 PAIRED_RULE, LEVEL_RULE, SUDDEN_RULE = "drift, acceleration and surge", "large drift and surge", "sudden"
 ARITHMETIC = {
-    PAIRED_RULE: "D (A + B) > 0.5 with A = c_d > 0.5, B = c_g + c_r > 0.5 and D the paired drift, which has warned",
-    LEVEL_RULE: "D B > 1.4 with B = c_g + c_r > 3 and D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > 0.08",
+    PAIRED_RULE: "D (A + B) > 0.45 with A = c_d > 0.25, B = c_g + c_r > 0.25 and D the paired drift, which has warned",
+    LEVEL_RULE: "D (A / 2 + B) > 1.1, or 1.76 where the reward fell first, with A = min(c_l, c_H), B = c_g + c_r > 3 "
+    "and D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > 0.08",
     SUDDEN_RULE: "A > 12, B = c_g + c_r > 10, and entropy has risen by 0.05 nat",
 }
 
@@ -36,8 +40,9 @@ class DeathSpiral(StreamDetector):
     3 rows is 1.25 and 1.12 times the baseline. Norms and ratios do not accumulate, so their noise is taken as white.
     A is c_d; min(c_l, c_H), or the one there is, without the paired channel. B = c_g + c_r. It pages if
 
-    - the paired channel is observed, `PairedDrift` warns, A and B > 0.5, and D · (A + B) > 0.5, D its rise; or
-    - it is not, B > 3, D > 0.08 nat and D · B > 1.4, D = √(draw-up of EMA₀.₂(H) · draw-up of EMA₀.₂(−l⁺)); or
+    - the paired channel is observed, `PairedDrift` warns, A and B > 0.25, and D · (A + B) > 0.45, D its rise; or
+    - it is not, B > 3, D > 0.08 nat and D · (A / 2 + B) > 1.1, D = √(draw-up of EMA₀.₂(H) · draw-up of EMA₀.₂(−l⁺)),
+      1.6 times as much where `LikelihoodDrift` reads harder questions; or
     - A > 12, B > 10 and entropy has risen by 0.05 nat, a sudden blow-up, drift or not.
 
     So a small drift needs a violent surge, and a large one a clear surge. Entropy without likelihood may page the
@@ -47,7 +52,7 @@ class DeathSpiral(StreamDetector):
 
     Args:
         paired_threshold: D · (A + B) at which to page, σ · nat.
-        level_threshold: D · B at which to page without the paired channel, σ · nat.
+        level_threshold: D · (A / 2 + B) at which to page without the paired channel, σ · nat.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase III) and Definition 5.1.
@@ -57,10 +62,11 @@ class DeathSpiral(StreamDetector):
     severity = Severity.CRITICAL
     reads = ("entropy/mean", "likelihood/correct", "entropy/paired_delta", "grad/norm", "ratio/p999")
 
-    def __init__(self, *, paired_threshold: float = 0.5, level_threshold: float = 1.4) -> None:
+    def __init__(self, *, paired_threshold: float = 0.45, level_threshold: float = 1.1) -> None:
         super().__init__()
         self._thresholds = {PAIRED_RULE: paired_threshold, LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
         self.paired = PairedDrift()
+        self.levels_drift = LikelihoodDrift()
         self.warm_up = WarmUp()
         self.levels = {"entropy": DrawUp(0.2), "unlikelihood": DrawUp(0.2)}
         self.channels = {
@@ -82,6 +88,7 @@ class DeathSpiral(StreamDetector):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         self.paired.update(observation)
+        self.levels_drift.update(observation)
         self.muted = max(0, self.muted - 1)
         begins = self.warm_up.update(observation)
         for name, value in read_channels(observation.signals).items():
@@ -122,11 +129,15 @@ class DeathSpiral(StreamDetector):
             holds = {LEVEL_RULE: drift > LEAST_DRIFT and b > LEAST_SURGE}
         rise = self.paired.rise if self.paired.is_observed else self.levels["entropy"].value
         holds[SUDDEN_RULE] = a > SUDDEN_ACCELERATION and rise > SUDDEN_RISE
-        met = [rule for rule, held in holds.items() if held and statistics[rule] > self._thresholds[rule]]
+        met = [rule for rule, held in holds.items() if held and statistics[rule] > self._threshold(rule)]
         return met[0] if met else ""
 
     def _statistics(self, a: float, b: float, drift: float) -> dict[str, float]:
-        return {PAIRED_RULE: drift * (a + b), LEVEL_RULE: drift * b, SUDDEN_RULE: b}
+        return {PAIRED_RULE: drift * (a + b), LEVEL_RULE: drift * (LEVEL_ACCELERATION * a + b), SUDDEN_RULE: b}
+
+    def _threshold(self, rule: str) -> float:
+        excused = rule == LEVEL_RULE and self.levels_drift.excused
+        return self._thresholds[rule] * (EXCUSED if excused else 1.0)
 
     def _open(self, step: int, drift: float, rule: str) -> None:
         if not self.active:
@@ -161,7 +172,7 @@ class DeathSpiral(StreamDetector):
             baseline=self.channels["entropy"].history.baseline(),
             window=len(self.channels["entropy"].history.values),
             statistic=self._statistics(a, b, drift)[self.opened_by],
-            threshold=self._thresholds[self.opened_by],
+            threshold=self._threshold(self.opened_by),
             acceleration=a,
             surge=b,
             drift=drift,

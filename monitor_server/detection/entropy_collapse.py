@@ -16,13 +16,14 @@ class EntropyCollapse(StreamDetector):
 
     A fixed floor is wrong: successful runs start at 0.4 to 0.5 nat and end below 0.1 over hundreds of rows, and then
     the lagged baseline follows. Frozen is below 0.001 nat for 3 rows: sampling returns the same tokens, advantages
-    are zero, and nothing in the run can bring the entropy back. A slow decline to a low level is not reported.
+    are zero, and nothing in the run can bring the entropy back. A slow decline to a low level is not reported. It ends
+    after 3 rows above 10 % of the baseline.
     """
 
     kind = "entropy_collapse"
     severity = Severity.WARNING
     reads = (ENTROPY,)
-    SHARE, LOW, FROZEN, FROZEN_ROWS = 0.05, 0.05, 0.001, 3
+    SHARE, LOW, FROZEN, FROZEN_ROWS, QUIET_ROWS = 0.05, 0.05, 0.001, 3, 3
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,6 +31,7 @@ class EntropyCollapse(StreamDetector):
         self.from_level: float | None = None
         self.opened: int | None = None
         self.frozen = 0
+        self.quiet = 0
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         entropy = finite(observation.signals, ENTROPY)
@@ -40,11 +42,13 @@ class EntropyCollapse(StreamDetector):
         if baseline is None:
             return ()
         collapsed = entropy < self.LOW and entropy < self.SHARE * baseline
-        self.frozen = self.frozen + 1 if entropy < self.FROZEN else 0
+        is_frozen = self.frozen >= self.FROZEN_ROWS and self.from_level is not None
+        self.frozen = self.frozen + 1 if entropy < self.FROZEN or is_frozen else 0
+        self.quiet = self.quiet + 1 if entropy > 2 * self.SHARE * baseline else 0
         if collapsed and self.from_level is None:
             self.from_level, self.opened = baseline, observation.step
-        elif entropy > 2 * self.SHARE * baseline:
-            self.from_level, self.opened = None, None
+        elif self.quiet >= self.QUIET_ROWS:
+            self._let_go()
         return [self._dying(observation, entropy, baseline)] if self.from_level is not None else ()
 
     def _dying(self, observation: Observation, entropy: float, baseline: float) -> Finding:
@@ -66,7 +70,10 @@ class EntropyCollapse(StreamDetector):
 
     def _resume(self, step: int) -> None:
         if self.opened is not None and step <= self.opened:
-            self.from_level, self.opened, self.frozen = None, None, 0
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self.from_level, self.opened, self.frozen = None, None, 0
 
     def _rebaseline(self) -> None:
         self.history.clear()

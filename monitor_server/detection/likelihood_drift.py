@@ -22,8 +22,8 @@ class LikelihoodDrift(StreamDetector):
     """Warns when entropy has risen and the likelihood of correct responses has fallen, together, above the noise.
 
     D = √(draw-up of EMA₀.₁(H) · draw-up of EMA₀.₁(−l⁺)), a draw-up being the rise above the lowest value so far. It
-    must pass 0.085 nat, 10.5 % of the run's entropy, and 2.6 standard errors of the averages; it ends at 0.67 of that.
-    From three quarters of the bound on it is information, which shows the phase and notifies nobody. Likelihood of
+    must pass 0.08 nat, 9.8 % of the run's entropy, and 2.4 standard errors of the averages; it ends at 0.72 of that.
+    From four fifths of the bound on it is information, which shows the phase and notifies nobody. Likelihood of
     correct responses alone would not do: newly solved hard questions lower it in healthy runs. Rows of a warm-up are
     left out.
 
@@ -45,9 +45,9 @@ class LikelihoodDrift(StreamDetector):
     kind = "likelihood_drift"
     severity = Severity.WARNING
     reads = (ENTROPY, LIKELIHOOD)
-    ALONE, FELL_ERRORS, DISPLAY, ENDS = 1.5, 1.2, 0.75, 0.67
+    ALONE, FELL_ERRORS, DISPLAY, ENDS = 1.5, 1.2, 0.8, 0.72
 
-    def __init__(self, *, least_rise: float = 0.085, relative_rise: float = 0.105, errors: float = 2.6) -> None:
+    def __init__(self, *, least_rise: float = 0.08, relative_rise: float = 0.098, errors: float = 2.4) -> None:
         super().__init__()
         self._least_rise = least_rise
         self._relative_rise = relative_rise
@@ -134,7 +134,7 @@ class LikelihoodDrift(StreamDetector):
             reward_fell=self.excused,
             agreeing=[LIKELIHOOD] if self.unlikelihood.value > threshold else [],
             onset=[since, observation.step],
-            arithmetic="D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > max(0.085, 0.105 H, 2.6 SE)",
+            arithmetic="D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > max(0.08, 0.098 H, 2.4 SE)",
         )
         return replace(finding, kind=kind)
 

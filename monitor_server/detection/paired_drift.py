@@ -20,7 +20,7 @@ class PairedDrift(StreamDetector):
     minus before it, and σ its noise times the long-run factor √(1 + ρ) / (1 − ρ), for an optimiser's momentum makes
     neighbouring updates alike. Both models see the same contexts, so prompts, curriculum and length cancel.
 
-    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and S · R > 0.74, so that
+    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and S · R > 0.68, so that
     a small rise must be very regular and a large one need not be. It ends after 25 quiet rows (S < 2). From
     S · R > 0.45 on the finding is information, which shows the phase and notifies nobody. Rows of a warm-up are left
     out. docs/detection-results.md has its false alarms, most of them where exploration truly rises and then saturates,
@@ -42,7 +42,7 @@ class PairedDrift(StreamDetector):
     QUIET_ROWS, QUIET_DISPLAY_ROWS = 25, 10
 
     def __init__(
-        self, *, threshold: float = 0.74, display: float = 0.45, least_sum: float = 6.0, least_rise: float = 0.03
+        self, *, threshold: float = 0.68, display: float = 0.45, least_sum: float = 6.0, least_rise: float = 0.03
     ) -> None:
         super().__init__()
         self._threshold = threshold
@@ -116,7 +116,7 @@ class PairedDrift(StreamDetector):
             sum=self.cusum.value,
             rise=self.rise,
             onset=[since, latest],
-            arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH: S > 6, R > 0.03 and S R > 0.74",
+            arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH: S > 6, R > 0.03 and S R > 0.68",
         )
 
     def _resume(self, step: int) -> None:

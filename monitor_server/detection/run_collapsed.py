@@ -24,13 +24,14 @@ FAST = Size(factor=0.5, least=0.02, errors=3.0, rows=2)
 class RunCollapsed(StreamDetector):
     """Says that a run is dead: its reward has lost half, beyond noise, and another mechanism failed with it.
 
-    Slow: for 4 rows the median of the newest 5, 10 or 20 rewards lies under half of the best median of 20 (from 6 on),
-    by more than five standard errors of such a median (1.25 σ / √n), and another mechanism departed meanwhile; a
-    gradient of exactly zero, groups without variance, and entropy, length or clip share at 1.5 times what it was at
-    the best reward count. Fast: two rows of reward under half of the baseline by
-    three deviations, while two other mechanisms depart. Half is counted from the run's floor (0, or the lowest reward
-    where rewards are negative). Medians, because rewards that are mostly zero have averages that peak by luck: with an
-    average and no second mechanism, one healthy run in five is paged. It ends when the median is above three quarters.
+    Slow: for 4 rows the median of the newest 5, 10 or 20 rewards, two of its standard errors (1.25 σ / √n) added, lies
+    under half of the best median of 20 (from 6 on), and five of them below that best, and another mechanism departed
+    meanwhile; a gradient of exactly zero, groups without variance, and entropy, length or clip share at 1.5 times what
+    it was at the best reward count. The two errors are the doubt of a small batch: its reward may show half where the
+    policy has kept three fifths. Fast: two rows of reward under half of the baseline by three deviations, while two
+    other mechanisms depart. Half is counted from the run's floor (0, or the lowest reward where rewards are negative).
+    Medians, because rewards that are mostly zero have averages that peak by luck: with an average and no second
+    mechanism, one healthy run in five is paged. It ends when the median is above three quarters.
 
     This is a statement, not a forecast: it has no lead time.
     """
@@ -38,7 +39,7 @@ class RunCollapsed(StreamDetector):
     kind = "run_collapsed"
     severity = Severity.CRITICAL
     reads = (REWARD, "grad/norm", GROUPS, *(name for name in JointDeparture.reads if name != REWARD))
-    SHARE, BACK, ROWS, ERRORS = 0.5, 0.75, 4, 5.0
+    SHARE, BACK, ROWS, ERRORS, DOUBT = 0.5, 0.75, 4, 5.0, 2.0
     LEVEL_ROWS, PLATEAU_ROWS = (5, 10, 20), 20
 
     def __init__(self) -> None:
@@ -113,9 +114,10 @@ class RunCollapsed(StreamDetector):
             return False
         values = list(self.rewards)
         levels = [(median(values[-n:]), n) for n in self.LEVEL_ROWS if n <= len(values)]
-        return any(
-            self._share(level) < self.SHARE and self.best - level > self.ERRORS * self._error(n) for level, n in levels
-        )
+        return any(self._is_half(level, self.best, self._error(n)) for level, n in levels)
+
+    def _is_half(self, level: float, best: float, error: float) -> bool:
+        return self._share(level + self.DOUBT * error) < self.SHARE and best - level > self.ERRORS * error
 
     def _share(self, level: float | None = None) -> float:
         """Give what is left of the best reward, both counted from the floor."""
@@ -145,7 +147,7 @@ class RunCollapsed(StreamDetector):
             error=self._error(self.LEVEL_ROWS[0]),
             agreeing=self.agreeing,
             onset=[self.since, self.since],
-            arithmetic="best / median > 2 for 4 rows by 5 SE and another mechanism, or r < b / 2 and two others",
+            arithmetic="b / (median + 2 SE) > 2 for 4 rows by 5 SE and another mechanism, or r < b / 2 and two others",
         )
 
     def _resume(self, step: int) -> None:

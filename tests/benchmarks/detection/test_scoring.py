@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.detection.runs import Group, Truth
 from benchmarks.detection.scores import caught_by, misses, score_level, twin_auroc
-from benchmarks.detection.scoring import auroc, false_alarms, flaps, lead, leads, utility
+from benchmarks.detection.scoring import auroc, false_alarms, flaps, lead, leads, nab, utility
 from benchmarks.detection.traces import Mark, Trace
 
 BENIGN = Truth(group=Group.BENIGN, kind="benign/none")
@@ -135,3 +135,13 @@ def test_a_candidate_must_mark_every_row():
     """A missing mark is an error, not a shift of all alarms."""
     with pytest.raises(ValueError, match="one mark a row"):
         Trace.of("run", BENIGN, range(3), [Mark()])
+
+
+def test_nab_is_0_for_silence_and_100_for_an_alarm_at_every_onset():
+    """A window caught half way is worth (1 + e^−5) / (1 + e^−2.5); a false alarm costs 0.11 of 1."""
+    assert nab([trace(DYING, set())], "warn") == pytest.approx(0.0)
+    assert nab([trace(DYING, {10})], "warn") == pytest.approx(100.0)
+    best, half = 2 / (1 + math.exp(-5)), 2 / (1 + math.exp(-2.5))
+    assert nab([trace(DYING, {25})], "warn") == pytest.approx(100.0 * half / best)
+    assert nab([trace(DYING, {10}), trace(BENIGN, {3})], "warn") == pytest.approx(100.0 * (best - 0.11) / best)
+    assert nab([trace(DYING, {5, 10})], "warn") == pytest.approx(100.0 * (best - 0.11) / best)

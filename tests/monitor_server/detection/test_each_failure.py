@@ -220,3 +220,48 @@ def test_the_paired_channel_overrules_a_rise_that_other_contexts_explain():
         found = judge.update(Observation(step=step, signals=signals))
         said |= {(finding.kind, str(finding.severity)) for finding in found}
     assert said == {("difficulty_shift", "info")}
+
+
+@pytest.mark.parametrize(("left", "dies"), [(0.6, False), (0.15, True)], ids=["three fifths", "a seventh"])
+def test_a_small_batch_that_shows_half_has_not_lost_half(left, dies):
+    """Thirty-two responses a row, and entropy rises: a policy that keeps 60 % of its reward is never called dead."""
+    for seed in range(20):
+        draw, judge, said = random.Random(seed), DETECTORS["run_collapsed"](), []  # noqa: S311 - synthetic telemetry
+        for step in range(120):
+            dips = 80 <= step < 95
+            success = 0.7 * (left if dips else 1.0)
+            reward = sum(draw.random() < success for _ in range(32)) / 32
+            signals = {"reward/mean": reward, "entropy/mean": 0.5 if dips else 0.3}
+            said += judge.update(Observation(step=step, signals=signals))
+        assert bool(said) is dies
+
+
+def test_entropy_that_flickers_at_the_floor_is_one_collapse():
+    """A row or two above the bound, as noise around zero has it, does not end a collapse or a page; three rows do."""
+    for back, ends in ((2, False), (3, True)):
+        judge, held = DETECTORS["entropy_collapse"](), []
+        for step, entropy in enumerate([0.5] * 10 + [1e-6] * 4 + [0.06] * back + [1e-6]):
+            said = judge.update(Observation(step=step, signals={"entropy/mean": entropy}))
+            held.append([str(finding.severity) for finding in said])
+        assert held[13] == ["critical"]
+        assert (held[-1] == ["critical"]) is not ends
+
+
+def test_a_reward_that_fell_before_the_drift_asks_more_of_a_page():
+    """Without pairs, a drift after a fall of the reward may be harder questions: the same surge pages only without."""
+    paged = []
+    for falls in (False, True):
+        noise, judge, said = random.Random(3), DETECTORS["death_spiral"](), []  # noqa: S311 - synthetic telemetry
+        for step in range(120):
+            drift = 0.003 * min(max(0, step - 50), 30)
+            signals = {
+                "reward/mean": (0.3 if falls and step >= 52 else 0.5) + 0.01 * noise.gauss(0, 1),
+                "entropy/mean": 0.4 + drift + 0.004 * noise.gauss(0, 1),
+                "likelihood/correct": -0.4 - drift + 0.004 * noise.gauss(0, 1),
+                "grad/norm": (1.4 if step >= 95 else 1.0) * (1.0 + 0.1 * noise.gauss(0, 1)),
+            }
+            said += [f.evidence["threshold"] for f in judge.update(Observation(step=step, signals=signals))]
+        paged.append((said, {round(t, 2) for t in said}))
+    assert paged[0][1] == {1.1}
+    assert paged[1][1] <= {1.76}
+    assert len(paged[1][0]) < len(paged[0][0])

@@ -11,7 +11,7 @@ from monitor_server.detection.protocol import Acknowledgement, Capability, Obser
 
 GOLDEN = {
     ("likelihood_drift", "info"): 71,
-    ("likelihood_drift", "warning"): 77,
+    ("likelihood_drift", "warning"): 76,
     ("difficulty_shift", "info"): 97,
     ("death_spiral", "critical"): 113,
     ("joint_departure", "warning"): 133,
