@@ -42,7 +42,7 @@ fmt: $(VENV)/.dev ## Format and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-trainers: $(VENV)/.dev ## Test the TRL adapter on older TRL versions
+test-trainers: $(VENV)/.dev ## Test the adapters on other TRL versions, verl, OpenRLHF, SkyRL and real Ray
 	$(BIN)/python tests/trainers/matrix.py
 
 bench: $(VENV)/.dev ## Print the benchmark tables

@@ -182,8 +182,8 @@ TRAININGS: dict[str, Callable[..., str]] = {
     "Accelerate": accelerate,
     "transformers": plain_trainer,
     "TRL": grpo,
-    "Lightning": lightning_trainer,
     "slime": slime_rollouts,
+    "Lightning": lightning_trainer,  # the last, for it takes WORLD_SIZE from the environment when it has ended
 }
 
 

@@ -31,6 +31,8 @@ VERSIONS = {
     "openrlhf": ["--no-deps", "openrlhf==0.11.2", "torchdata", "peft", "pillow"],
     "verl": ["--no-deps", "verl==0.9.1", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"],
     "verl-0.8": ["--no-deps", "verl==0.8.0", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"],
+    # What Search-R1 is a fork of.
+    "search_r1": ["--no-deps", "verl==0.2.0.post2", *VERL.split()],
     "verl-0.6": [
         *("--no-deps", "verl==0.6.1", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"),
         *("dill==0.4.0", *VERL_OF_TRANSFORMERS_4.split()),
@@ -39,7 +41,7 @@ VERSIONS = {
 FILES = {
     name: [str(path) for path in sorted((ROOT / "tests/trainers").glob(f"test_{name.partition('-')[0]}*.py"))]
     for name in VERSIONS
-    if name.startswith(("verl", "openrlhf", "skyrl", "ray"))
+    if name.startswith(("verl", "openrlhf", "skyrl", "search_r1", "ray"))
 }
 
 

@@ -1,0 +1,58 @@
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+import pytest
+import torch
+
+from trainer_hooks.callbacks import verl as adapter
+
+try:
+    pytestmark = pytest.mark.skipif(not version("verl").startswith("0.2."), reason="this verl is not Search-R1's")
+except PackageNotFoundError:
+    pytest.skip("verl 0.2 has an environment of its own: make test-trainers", allow_module_level=True)
+
+from verl import DataProto
+from verl.trainer.ppo import ray_trainer
+from verl.utils.tracking import Tracking
+
+
+@pytest.fixture
+def batch():
+    """Two responses to a prompt as Search-R1's trainer holds them, the first with a search result in its middle."""
+    attention = torch.ones(2, 5, dtype=torch.long)
+    attention[1, 4] = 0
+    info = attention.clone()
+    info[0, 3] = 0
+    scores = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    return DataProto.from_dict(
+        tensors={
+            "prompts": torch.ones(2, 2, dtype=torch.long),
+            "responses": torch.tensor([[5, 6, 7], [8, 9, 0]]),
+            "attention_mask": attention,
+            "info_mask": info,
+            "old_log_probs": torch.tensor([[-1.0, -50.0, -3.0], [-4.0, -2.0, 0.0]]),
+            "advantages": torch.tensor([[1.0] * 3, [-1.0] * 3]),
+            "returns": torch.zeros(2, 3),
+            "token_level_scores": scores,
+            "token_level_rewards": scores,
+        },
+        non_tensors={"uid": np.array(["q", "q"], dtype=object)},
+    )
+
+
+def test_a_step_of_its_own_functions_arrives(batch, collector, monkeypatch):
+    """Its logger takes our name; its metrics are taken with the tokens that they are of, search results left out."""
+    monkeypatch.setattr(adapter.VitalsLogger, "current", None)
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    tracking = Tracking("Search-R1", "nq", ["console", "rlvitals"], config={"seed": 1})
+    metrics = ray_trainer.compute_data_metrics(batch=batch, use_critic=False)
+    tracking.log(data=metrics, step=4)
+    tracking.logger["rlvitals"].finish()
+    (record,) = collector.records
+    assert record.step == 4
+    assert {(sent.project, sent.run) for sent in collector.batches} == {("Search-R1", "nq")}
+    assert record.summaries["reward/mean"].value() == 0.5
+    assert record.summaries["likelihood/correct"].value() == -2
+    assert record.summaries["likelihood/incorrect"].value() == -3
+    assert record.summaries["likelihood/action1"].value() == -3
+    assert record.summaries["reward/zero_std_frac"].value() == 0
