@@ -20,7 +20,10 @@ THRESHOLDS = (1.0, *(float(x) for x in np.geomspace(0.4, 8.0, 25)))
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860, 480, 64, 250, 44, 52
 LOWEST, HIGHEST = 0.003, 100.0  # false alarms per 1,000 rows; none at all is drawn at the left edge
-COLOURS = ("#0b6e4f", "#08a045", "#c1121f", "#e07a1f", "#5e3c99", "#1f6fb2", "#8c564b", "#7f7f7f", "#b5179e", "#3a3a3a")
+COLOURS = (
+    *("#0b6e4f", "#08a045", "#c1121f", "#e07a1f", "#5e3c99", "#1f6fb2", "#8c564b", "#7f7f7f", "#b5179e", "#3a3a3a"),
+    *("#c9a227", "#00a5a5", "#f28ab2", "#6b7a1e"),
+)
 
 
 def curve(traces: Sequence[Trace], level: str) -> Curve:

@@ -36,6 +36,13 @@ def test_the_picture_is_well_formed_and_names_every_candidate():
     assert sum(element.tag.endswith("polyline") for element in root.iter()) == 2
 
 
+def test_no_two_candidates_of_the_report_share_a_colour():
+    """Our two engines, the baselines and the three peers make thirteen curves, told apart by colour alone."""
+    root = ET.fromstring(picture("", {f"candidate {n}": [(1.0, 5.0)] for n in range(13)}))  # noqa: S314 - our own
+    lines = [element for element in root.iter() if element.tag.endswith("polyline")]
+    assert len({line.get("stroke") for line in lines}) == 13
+
+
 def test_tables_read_the_same_as_text_and_markdown():
     """Columns are aligned in the terminal; a bar in a cell is escaped in Markdown."""
     section = Section(title="S", notes=["n"], tables=[Table(title="T", header=("a", "bb"), rows=[["xx", "|"]])])
