@@ -39,9 +39,11 @@ def test_the_table_sets_each_run_beside_its_dead_twin(tmp_path):
         )
         write(rows_of([(range(1, 41), 0.5), (range(31, 101), end)]), rescued / name(arm, seed))
     told = rescue_table(rescued, twins).splitlines()
-    assert told[2] == f"| {arm} | 0 | 34 | 0.60 | 0.00 | 40 → 30 | 100 | 0.90 | yes |"
-    assert told[3] == f"| {arm} | 1 | 34 | 0.60 | 0.00 | 40 → 30 | 100 | 0.30 | no |"
-    assert told[-1] == f"- {arm}: 1/2 (1% to 99%) end above the peak of their twin."
+    assert told[2] == f"| {arm} | 0 | 34 | 0.60 | 0.60 | 0.00 | 40 → 30 | 100 | 0.90 | 0.90 | yes |"
+    assert told[3] == f"| {arm} | 1 | 34 | 0.60 | 0.60 | 0.00 | 40 → 30 | 100 | 0.30 | 0.30 | no |"
+    assert (
+        told[-1] == f"- {arm}: 1/2 (1% to 99%) end above the peak of their twin; by means of 20 steps 1/2 (1% to 99%)."
+    )
 
 
 def name(arm, seed):

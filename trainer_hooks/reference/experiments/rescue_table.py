@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series, smoothed
 from trainer_hooks.reference.experiments.record import Row
@@ -11,16 +12,20 @@ from trainer_hooks.reference.experiments.table import recorded, share
 
 __all__ = ["history", "rescue_table", "rewinds"]
 
+BLOCK = 20
+"""Steps in the means that are told beside the moving averages: a peak of those is in part luck."""
+
 _HEADER = (
-    "| arm | seed | dead twin: collapse | peak | final | taken back after step → to | last step | final "
-    "| above the twin's peak |"
+    "| arm | seed | dead twin: collapse | peak | best 20 steps | final | taken back after step → to | last step "
+    "| final | last 20 steps | ends above the twin's peak |"
 )
 
 
 def rescue_table(folder: Path, twins: Path) -> str:
     """Give an arm and seed a row, and an arm a line: how many ended above the peak of the twin that died.
 
-    Rewards are the moving averages of `measures.smoothed`, over the steps of a run's newest attempt.
+    Peak and final reward are of the moving average of `measures.smoothed`, of a rescued run over the newest attempt at
+    every step.
 
     Args:
         folder: Recordings of `rescue.rescue`.
@@ -30,19 +35,28 @@ def rescue_table(folder: Path, twins: Path) -> str:
     lines = []
     dead = recorded(twins, "grpo")
     for arm in RESCUES:
-        above = []
+        above: list[tuple[bool, bool]] = []
         for seed, run in recorded(folder, arm).items():
             twin, rescued = (series(steps, "reward/mean") for steps in (dead[seed], history(run)))
-            peak, final = max(smoothed(twin)), smoothed(rescued)[-1]
-            above.append(final > peak)
+            peak, best = max(smoothed(twin)), max(_means(twin))
+            final, last = smoothed(rescued)[-1], _means(rescued)[-1]
+            above.append((final > peak, last > best))
             back = ", ".join(f"{after} → {to}" for after, to in rewinds(run))
             rows.append(
-                f"| {arm} | {seed} | {collapse_step(twin) or '–'} | {peak:.2f} | {smoothed(twin)[-1]:.2f} "
-                f"| {back or 'never'} | {len(rescued)} | {final:.2f} | {'yes' if above[-1] else 'no'} |"
+                f"| {arm} | {seed} | {collapse_step(twin) or '–'} | {peak:.2f} | {best:.2f} | {smoothed(twin)[-1]:.2f} "
+                f"| {back or 'never'} | {len(rescued)} | {final:.2f} | {last:.2f} | {'yes' if final > peak else 'no'} |"
             )
         if above:
-            lines.append(f"- {arm}: {share(above)} end above the peak of their twin.")
+            by_average, by_mean = (share(verdicts) for verdicts in zip(*above, strict=True))
+            lines.append(
+                f"- {arm}: {by_average} end above the peak of their twin; by means of {BLOCK} steps {by_mean}."
+            )
     return "\n".join([*rows, "", *lines])
+
+
+def _means(rewards: Sequence[float]) -> list[float]:
+    """Give the mean of every 20 steps in a row, or of all where there are fewer."""
+    return [fmean(rewards[at : at + BLOCK]) for at in range(max(1, len(rewards) - BLOCK + 1))]
 
 
 def history(rows: Iterable[Row]) -> list[Row]:
