@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from monitor_server.settings import Settings
 from tests.live import LiveCollector, serving
+
+# A busy machine is no failure.
+settings.register_profile("rlvitals", deadline=None)
+settings.load_profile("rlvitals")
 
 
 @pytest.fixture(scope="session")
