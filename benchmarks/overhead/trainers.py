@@ -30,7 +30,8 @@ from trainer_hooks.reference.warm_start import warm_start
 __all__ = ["Share", "shares"]
 
 FEWEST_ROUNDS = 2  # one tells nothing of what equal rounds differ by
-TRL_STEPS, REFERENCE_STEPS = 12, 3
+# What a run costs once, such as its hello to the collector, is shared by its steps; real runs have thousands.
+TRL_STEPS, REFERENCE_STEPS = 24, 12
 WARM_STEPS = 5  # how good the policy is does not matter here
 WORDS = 64
 # Builds a training on a monitor, or without one; the callable that it gives is the training.

@@ -8,6 +8,7 @@ not be waited for.
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from trainer_hooks.arrays.host import HOST, LENT, Kind
@@ -137,6 +138,8 @@ def library_of(array: object) -> ArrayLibrary:
 
     A tensor is known by its ``device``; torch is not imported for anything else.
     """
+    if isinstance(array, np.ndarray):
+        return HOST
     device = getattr(array, "device", None)
     # Metal has no float64.
     if device is None or getattr(device, "type", "cpu") in ("cpu", "mps"):

@@ -81,11 +81,11 @@ class Reduced(NamedTuple):
         return self._replace(library=HOST, pending=named, extra=tuple(parts[count:]))
 
     def fetched(self) -> "Reduced":
-        """Give the same, made of numbers in this process's memory, brought there with one copy."""
-        return self.with_parts(fetch(self.library, self.parts))
+        """Give the same, made of numbers in this process's memory, brought there with one copy where they are not."""
+        return self if self.library.is_host else self.with_parts(fetch(self.library, self.parts))
 
     def finished(self) -> dict[str, Summary]:
-        """Read the numbers, which have been fetched.
+        """Read the numbers, which are in this process's memory.
 
         Raises:
             RolloutsError: If the arrays contradict each other.
@@ -120,14 +120,14 @@ def fetch(library: ArrayLibrary, parts: Sequence[Pending[Any]]) -> list[Pending[
 
 
 def finished(pending: Iterable[tuple[str, PendingSummary]]) -> dict[str, Summary]:
-    """Read fetched numbers; what was not observed is left out, and summaries of one name are merged.
+    """Read numbers in this process's memory; what was not observed is left out, and summaries of one name are merged.
 
     Raises:
         RolloutsError: If they say that arrays contradict each other.
     """
     summaries: dict[str, Summary] = {}
     for name, part in pending:
-        summary = part.finish(*part.numbers)
+        summary = part.finish(*HOST.fetched(part.numbers))
         if summary is not None:
             held = summaries.get(name)
             summaries[name] = summary if held is None else held.merged(summary)  # type: ignore[arg-type]
