@@ -14,7 +14,7 @@ from monitor_server.detection.warm_up import WarmUp
 __all__ = ["DeathSpiral"]
 
 LEAST_FACTORS = {"gradient": 1.25, "ratio": 1.12}
-LEAST_EACH = 0.25  # σ: either of acceleration and surge must at least be there
+LEAST_EACH, MOST_EACH = 0.25, 5.0  # σ: either of acceleration and surge must be there, and neither decides alone
 LEAST_DRIFT, LEAST_SURGE = 0.08, 3.0  # nat per token, σ: without the paired channel
 LEVEL_ACCELERATION = 0.5  # weight: levels accelerate with their prompts, too
 EXCUSED = 1.6  # times the threshold where the questions may have become harder
@@ -24,7 +24,8 @@ RELEASE_ROWS = 50
 # Rule, and what its statistic is held against.
 PAIRED_RULE, LEVEL_RULE, SUDDEN_RULE = "drift, acceleration and surge", "large drift and surge", "sudden"
 ARITHMETIC = {
-    PAIRED_RULE: "D (A + B) > 0.45 with A = c_d > 0.25, B = c_g + c_r > 0.25 and D the paired drift, which has warned",
+    PAIRED_RULE: "D (min(A, 5) + min(B, 5)) > 0.45 with A = c_d > 0.25, B = c_g + c_r > 0.25 and D the paired drift, "
+    "which has warned",
     LEVEL_RULE: "D (A / 2 + B) > 1.1, or 1.76 where the reward fell first, with A = min(c_l, c_H), B = c_g + c_r > 3 "
     "and D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > 0.08",
     SUDDEN_RULE: "A > 12, B = c_g + c_r > 10, and entropy has risen by 0.05 nat",
@@ -40,18 +41,20 @@ class DeathSpiral(StreamDetector):
     3 rows is 1.25 and 1.12 times the baseline. Norms and ratios do not accumulate, so their noise is taken as white.
     A is c_d; min(c_l, c_H), or the one there is, without the paired channel. B = c_g + c_r. It pages if
 
-    - the paired channel is observed, `PairedDrift` warns, A and B > 0.25, and D · (A + B) > 0.45, D its rise; or
+    - the paired channel is observed, `PairedDrift` warns, A and B > 0.25, and D · (min(A, 5) + min(B, 5)) > 0.45, D its
+      rise; or
     - it is not, B > 3, D > 0.08 nat and D · (A / 2 + B) > 1.1, D = √(draw-up of EMA₀.₂(H) · draw-up of EMA₀.₂(−l⁺)),
       1.6 times as much where `LikelihoodDrift` reads harder questions; or
     - A > 12, B > 10 and entropy has risen by 0.05 nat, a sudden blow-up, drift or not.
 
-    So a small drift needs a violent surge, and a large one a clear surge. Entropy without likelihood may page the
-    sudden kind only. Holds until 50 rows with B = 0 and D halved, or a rewind to before it opened; once a person has
+    So a small drift needs a violent surge, and a large one a clear surge; the bound of 5 on either keeps the lone
+    acceleration of an exploration that is about to saturate from paging. Entropy without likelihood may page the sudden
+    kind only. Holds until 50 rows with B = 0 and D halved, or a rewind to before it opened; once a person has
     acknowledged it, until no rule is met. docs/detection-results.md has its false pages and leads. Blow-ups that take
     3 to 8 steps leave 0 to 6, whatever the method.
 
     Args:
-        paired_threshold: D · (A + B) at which to page, σ · nat.
+        paired_threshold: D · (min(A, 5) + min(B, 5)) at which to page, σ · nat.
         level_threshold: D · (A / 2 + B) at which to page without the paired channel, σ · nat.
 
     Reference:
@@ -133,7 +136,8 @@ class DeathSpiral(StreamDetector):
         return met[0] if met else ""
 
     def _statistics(self, a: float, b: float, drift: float) -> dict[str, float]:
-        return {PAIRED_RULE: drift * (a + b), LEVEL_RULE: drift * (LEVEL_ACCELERATION * a + b), SUDDEN_RULE: b}
+        agreed = min(a, MOST_EACH) + min(b, MOST_EACH)
+        return {PAIRED_RULE: drift * agreed, LEVEL_RULE: drift * (LEVEL_ACCELERATION * a + b), SUDDEN_RULE: b}
 
     def _threshold(self, rule: str) -> float:
         excused = rule == LEVEL_RULE and self.levels_drift.excused

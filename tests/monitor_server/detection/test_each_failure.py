@@ -1,5 +1,6 @@
 """Each detector finds the failure it is named after, keeps silent on one bad row, and lets go when it is over."""
 
+import math
 import random
 
 import pytest
@@ -265,3 +266,16 @@ def test_a_reward_that_fell_before_the_drift_asks_more_of_a_page():
     assert paged[0][1] == {1.1}
     assert paged[1][1] <= {1.76}
     assert len(paged[1][0]) < len(paged[0][0])
+
+
+@pytest.mark.parametrize(("rows", "pages"), [(3, False), (10, True)], ids=["a surge begins", "a surge is clear"])
+def test_a_small_drift_that_leaps_waits_for_a_surge_as_clear_as_the_leap(rows, pages):
+    """An exploration leaps before it saturates: how far entropy leaps is no second witness, the updates are."""
+    for seed in range(8):
+        noise, judge, said = random.Random(seed), DETECTORS["death_spiral"](), []  # noqa: S311 - synthetic telemetry
+        for step in range(88 + rows):
+            change = 0.0008 * noise.gauss(0, 1) + (0.0006 if step >= 50 else 0.0) + (0.002 if step >= 82 else 0.0)
+            quiet = math.exp((0.25, -0.25, 0.12, -0.12)[step % 4])
+            signals = {"entropy/paired_delta": change, "grad/norm": 2.0 if step >= 88 else quiet}
+            said += judge.update(Observation(step=step, signals=signals))
+        assert bool(said) is pages
