@@ -91,5 +91,5 @@ def _cell(value: float, goal: str) -> str:
         return ""
     sign, bound = goal.split()
     met = value <= float(bound) if sign == "≤" else value >= float(bound)
-    shown = f"{value:.0f}" if abs(value) >= 2 else f"{value:.3f}"  # noqa: PLR2004 - shares have decimals, steps none
+    shown = f"{value:.0f}" if value >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits show a miss by a hair
     return f"{shown} {'✓' if met else '✗'}"
