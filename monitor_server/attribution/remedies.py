@@ -48,7 +48,7 @@ REMEDIES: Final = (
         how="It penalises a fall of ln π on responses with A ≥ 0, from the second update of a rollout on; with one "
         "update a rollout it does nothing. LLDSGRPOTrainer in TRL, the llds policy loss in verl.",
         source=f"{LLD}, eq. 5 to 7 and Fig. 8: λ 0 dies near step 200, 0.01 near 220, 0.1 trains on. On our small "
-        "trainer it postpones and does not cure (docs/experiments/README.md)",
+        "trainer it postpones at best and does not cure (docs/experiments/README.md)",
         kinds=SPIRAL,
     ),
     Remedy(
@@ -84,8 +84,8 @@ REMEDIES: Final = (
     Remedy(
         change="Add a KL term to the reference",
         how="0.01 is a start.",
-        source="docs/experiments/README.md: on our trainer KL 0.01 moved a collapse from step 70 to 122 (one seed); "
-        "under its preset spiral from 121 and 157 to 166 and 157",
+        source="docs/experiments/faster-deaths.md: on our trainer KL 0.01 moved a collapse from step 70 to 122 (one "
+        "seed), under its preset spiral from 121 and 157 to 166 and 157; under its preset stubborn it changed nothing",
         kinds=SPIRAL | _kinds("kl_runaway"),
     ),
     Remedy(

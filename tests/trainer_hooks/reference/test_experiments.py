@@ -1,5 +1,6 @@
 """The experiments' command: what is recorded is recorded once, goes on where it was cut, and is shown and drawn."""
 
+import gzip
 import json
 import shutil
 
@@ -8,6 +9,7 @@ import pytest
 from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.arms import ARMS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, Experiment
+from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import read, record
@@ -128,6 +130,19 @@ def test_an_unknown_experiment_or_arm_is_refused(capsys):
 def test_an_empty_folder_gives_a_table_without_rows(tmp_path):
     """Two lines of header and no arm."""
     assert len(table(tmp_path).splitlines()) == 2
+
+
+def test_the_course_of_an_arm_is_its_median_run(tmp_path):
+    """Three seeds of 20, 20 and 25 steps: two columns, the median of means of ten, NaN and absent steps left out."""
+    for seed, (steps, level) in enumerate([(20, 0.2), (20, 0.4), (25, 0.9)]):
+        rows = [{"step": step, "reward/mean": level + (step > 10) * 0.1} for step in range(1, steps + 1)]
+        rows[0]["displacement/cross"] = float("nan") if seed else -0.5
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"grpo-seed{seed}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    lines = course_table(tmp_path, "grpo").splitlines()
+    assert lines[0] == "| to step | 10 | 20 |"
+    assert lines[2] == "| reward | 0.40 | 0.50 |"
+    assert "| displacement of held-out correct ones, a step | −0.500 | – |" in lines
 
 
 def test_the_interval_of_a_share_is_exact():

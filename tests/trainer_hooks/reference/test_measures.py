@@ -1,11 +1,13 @@
 """What is read off a recorded run: the collapse, phase II, and whether a run stayed healthy."""
 
+import gzip
+import json
 import math
 
 import pytest
 
-from trainer_hooks.reference.experiments.figures.displacement import stages
 from trainer_hooks.reference.experiments.measures import collapse_step, drift, smoothed, stayed_healthy
+from trainer_hooks.reference.experiments.question_table import question_table, stages
 
 
 def test_a_collapse_is_half_the_best_average_for_ten_steps():
@@ -110,3 +112,14 @@ def test_stages_are_thirds_of_the_way_to_the_collapse():
         "late": 10,
     }
     assert stages({0: rows})["late"][0] == 20.0
+
+
+def test_the_questions_that_fell_are_counted_by_thirds(tmp_path):
+    """Nine steps, a question a step: all rise in the first third, one of three falls in the last."""
+    changes = [0.1, 0.2, 0.3, 0.1, 0.2, 0.3, -0.5, 0.25, 0.75]
+    rows = [{"reward/mean": 0.5, "probe/by_question": [change]} for change in changes]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "grpo-seed0.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    lines = question_table(tmp_path, ["grpo", "ppo"]).splitlines()
+    assert lines[2] == "| grpo | early | 3 | +0.200 | 0% |"
+    assert lines[4:] == ["| grpo | late | 3 | +0.250 | 33% |"]

@@ -8,9 +8,11 @@ import pytest
 
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
+from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.drift_table import drift_table
 from trainer_hooks.reference.experiments.healthy import healthy_table
-from trainer_hooks.reference.experiments.measures import collapse_step
+from trainer_hooks.reference.experiments.measures import collapse_step, drift
+from trainer_hooks.reference.experiments.question_table import question_table
 from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
 from trainer_hooks.reference.experiments.table import table
@@ -18,6 +20,7 @@ from trainer_hooks.reference.experiments.table import table
 EXPERIMENTS = Path(__file__).parents[3] / "docs/experiments"
 FOLDER = EXPERIMENTS / "runs"
 SPIRAL = EXPERIMENTS / "runs-spiral"
+STUBBORN = EXPERIMENTS / "runs-stubborn"
 VANILLA = sorted(FOLDER.glob("grpo-seed*.jsonl.gz"))
 
 
@@ -45,11 +48,30 @@ def test_the_demo_rises_is_warned_of_and_collapses(path):
     assert warned <= paged <= collapse - 10
 
 
-def test_the_documented_table_is_the_table_of_the_recorded_runs():
-    """docs/experiments/README.md holds what `experiments` prints, line by line."""
+def test_the_documented_tables_are_those_of_the_recorded_runs():
+    """docs/experiments holds what `experiments`, `dynamics` and `displacement` print, line by line."""
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
-    assert table(FOLDER) in page
-    assert table(SPIRAL) in page
+    assert table(STUBBORN) in page
+    assert course_table(STUBBORN, "grpo") in page
+    assert question_table(STUBBORN, ["grpo"]) in page
+    page = (EXPERIMENTS / "faster-deaths.md").read_text(encoding="utf-8")
+    for folder in (FOLDER, SPIRAL):
+        assert table(folder) in page
+        assert course_table(folder, "grpo") in page
+
+
+def test_the_preset_stubborn_has_the_shape_of_the_paper():
+    """Every report seed drifts for 30 steps or more while reward holds, falls on and collapses; four of five surge."""
+    surges = []
+    for path in sorted(STUBBORN.glob("grpo-seed*.jsonl.gz")):
+        recorded = rows(path)
+        found = drift(recorded)
+        assert found.steps >= 30
+        assert found.further_fall < 0
+        assert collapse_step([row["reward/mean"] for row in recorded]) > found.last_step
+        surges.append(found.surge)
+    assert len(surges) == 5
+    assert sum(surge >= 1.5 for surge in surges) >= 4
 
 
 def test_the_rescued_runs_are_documented_as_they_were():
@@ -71,3 +93,4 @@ def test_the_search_is_documented_as_it_was():
     assert drift_table(EXPERIMENTS / "search", HYPOTHESES) in page
     assert drift_table(FOLDER, ["grpo"]) in page
     assert drift_table(SPIRAL, ["grpo", "llds-0.1"]) in page
+    assert drift_table(STUBBORN, ["grpo", "llds-0.1"]) in page

@@ -14,9 +14,11 @@ import torch
 from trainer_hooks.reference.config import PRESETS, Config
 from trainer_hooks.reference.experiments.arms import ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
+from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.drift_table import drift_table
 from trainer_hooks.reference.experiments.healthy import healthy_table
 from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
+from trainer_hooks.reference.experiments.question_table import is_probed, question_table
 from trainer_hooks.reference.experiments.record import record
 from trainer_hooks.reference.experiments.rescue import rescue
 from trainer_hooks.reference.experiments.rescue_table import rescue_table
@@ -115,15 +117,18 @@ def _told(name: str, given: argparse.Namespace) -> str:
     if name == "rescue":
         return rescue_table(_rescued(given), _runs(given))
     arms = EXPERIMENTS[name].arms
-    told = table(_runs(given), arms)
-    return f"{told}\n\n{drift_table(_runs(given), arms)}" if name == "dynamics" else told
+    told = [table(_runs(given), arms)]
+    if name == "dynamics":
+        told += [drift_table(_runs(given), arms), *(course_table(_runs(given), arm) for arm in arms)]
+    if name == "displacement":
+        told.append(question_table(_runs(given), arms))
+    return "\n\n".join(told)
 
 
 def _draw(name: str, given: argparse.Namespace) -> None:
     """Draw what is recorded of an experiment."""
     try:
-        from trainer_hooks.reference.experiments.figures.displacement import is_probed  # noqa: PLC0415 - plotly is optional
-        from trainer_hooks.reference.experiments.figures.draw import draw  # noqa: PLC0415
+        from trainer_hooks.reference.experiments.figures.draw import draw  # noqa: PLC0415 - plotly is optional
         from trainer_hooks.reference.experiments.pages import write_page, write_picture  # noqa: PLC0415
     except ImportError:
         print("no figure: plotly is missing, pip install 'rlvitals[dashboard]'", file=sys.stderr)  # noqa: T201

@@ -27,7 +27,7 @@ def drift_table(folder: Path, names: Iterable[str]) -> str:
             averages = smoothed(rewards)
             phase = (
                 f"{found.first_step} to {found.last_step} | {found.likelihood:+.2f} | {found.displacement:+.2f} "
-                f"| {found.entropy:+.2f} | {found.reward:+.2f} | {found.further_fall:+.2f} | {found.surge:.1f}"
+                f"| {found.entropy:+.2f} | {found.reward:+.2f} | {found.further_fall:+.2f} | {found.surge:.2f}"
                 if found
                 else "none | | | | | | "
             )

@@ -1,31 +1,11 @@
 """Per-question displacement (Fig. 3): what one update on a question does to its own correct responses."""
 
-from collections.abc import Mapping, Sequence
-
 import plotly.graph_objects as go
 
 from trainer_hooks.reference.experiments.figures.panels import COLOURS, Runs, dressed
-from trainer_hooks.reference.experiments.measures import collapse_step, series
-from trainer_hooks.reference.experiments.record import Row
+from trainer_hooks.reference.experiments.question_table import stages
 
-__all__ = ["displacement_figure", "is_probed", "stages"]
-
-STAGES = ("early", "middle", "late")
-
-
-def is_probed(seeds: Mapping[int, Sequence[Row]]) -> bool:
-    """Tell whether any of the runs was recorded with the probe."""
-    return any("probe/by_question" in row for rows in seeds.values() for row in rows)
-
-
-def stages(seeds: Mapping[int, Sequence[Row]]) -> dict[str, list[float]]:
-    """Pool Δ(x) of eq. 3 over seeds by thirds of each run up to its collapse, or to its end where it has none."""
-    pooled: dict[str, list[float]] = {stage: [] for stage in STAGES}
-    for rows in seeds.values():
-        end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
-        for at, row in enumerate(rows[: end - 1]):
-            pooled[STAGES[len(STAGES) * at // (end - 1)]] += row.get("probe/by_question", [])
-    return pooled
+__all__ = ["displacement_figure"]
 
 
 def displacement_figure(title: str, runs: Runs) -> go.Figure:

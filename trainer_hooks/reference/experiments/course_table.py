@@ -1,0 +1,55 @@
+"""The course of an arm as a Markdown table: what a run looks like on its way, a signal a row."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, median
+
+from trainer_hooks.reference.experiments.measures import BLOCK, series
+from trainer_hooks.reference.experiments.record import Row
+from trainer_hooks.reference.experiments.table import recorded
+
+__all__ = ["course_table"]
+
+COLUMNS = 14
+
+ROWS = {
+    "reward": ("reward/mean", ".2f"),
+    "ln p of correct, a token": ("likelihood/correct", ".2f"),
+    "its first action": ("likelihood/action0", ".2f"),
+    "its second action": ("likelihood/action1", ".2f"),
+    "ln p of incorrect, a token": ("likelihood/incorrect", ".2f"),
+    "ln p of the warm start's correct ones": ("fixed/likelihood", ".2f"),
+    "displacement of the batch's own correct ones, a step": ("displacement/self", "+.3f"),
+    "displacement of held-out correct ones, a step": ("displacement/cross", "+.3f"),
+    "entropy": ("entropy/mean", ".2f"),
+    "paired change of entropy, a step": ("entropy/paired_delta", "+.3f"),
+    "gradient norm": ("grad/norm", ".2f"),
+    "tokens clipped, share": ("ratio/clip_frac", ".3f"),
+    "action tokens a response": ("length/mean", ".0f"),
+}
+
+
+def course_table(folder: Path, arm: str) -> str:
+    """Give medians over seeds of means of ten steps, as far as every seed goes; a dash where no seed has a signal."""
+    runs = list(recorded(folder, arm).values())
+    blocks = min((len(run) for run in runs), default=0) // BLOCK
+    shown = range(0, blocks, max(1, math.ceil(blocks / COLUMNS)))
+    head = ["to step", *(str((block + 1) * BLOCK) for block in shown)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for label, (name, digits) in ROWS.items():
+        values = (_median([_mean(run, name, block) for run in runs], digits) for block in shown)
+        lines.append(f"| {label} | {' | '.join(values)} |")
+    return "\n".join(lines)
+
+
+def _mean(run: Sequence[Row], name: str, block: int) -> float:
+    """Give the mean over a block of ten steps of those that have the signal; NaN where none has."""
+    values = series(run[block * BLOCK : (block + 1) * BLOCK], name)
+    present = [value for value in values if not math.isnan(value)]
+    return fmean(present) if present else math.nan
+
+
+def _median(values: Sequence[float], digits: str) -> str:
+    present = [value for value in values if not math.isnan(value)]
+    return format(median(present), digits).replace("-", "−") if present else "–"

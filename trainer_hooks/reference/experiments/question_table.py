@@ -1,0 +1,39 @@
+"""What one update on a question does to its own correct responses (eq. 3), as a Markdown table by thirds of a run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from trainer_hooks.reference.experiments.measures import collapse_step, series
+from trainer_hooks.reference.experiments.record import Row
+from trainer_hooks.reference.experiments.table import recorded
+
+__all__ = ["is_probed", "question_table", "stages"]
+
+STAGES = ("early", "middle", "late")
+
+
+def is_probed(seeds: Mapping[int, Sequence[Row]]) -> bool:
+    """Tell whether any of the runs was recorded with the probe."""
+    return any("probe/by_question" in row for rows in seeds.values() for row in rows)
+
+
+def stages(seeds: Mapping[int, Sequence[Row]]) -> dict[str, list[float]]:
+    """Pool Δ(x) of eq. 3 over seeds by thirds of each run up to its collapse, or to its end where it has none."""
+    pooled: dict[str, list[float]] = {stage: [] for stage in STAGES}
+    for rows in seeds.values():
+        end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
+        for at, row in enumerate(rows[: end - 1]):
+            pooled[STAGES[len(STAGES) * at // (end - 1)]] += row.get("probe/by_question", [])
+    return pooled
+
+
+def question_table(folder: Path, arms: Iterable[str]) -> str:
+    """Give a third of an arm's runs a row: questions probed, median of Δ(x) in nats a response, share that fell."""
+    lines = ["| arm | third | questions | median Δ(x) | fell |", "|---|---|---|---|---|"]
+    for arm in arms:
+        for stage, values in stages(recorded(folder, arm)).items():
+            if values:
+                fell = sum(value < 0 for value in values) / len(values)
+                lines.append(f"| {arm} | {stage} | {len(values)} | {median(values):+.3f} | {fell:.0%} |")
+    return "\n".join(lines)
