@@ -160,10 +160,14 @@
     if (graph.rlvitalsWatched) return;
     graph.rlvitalsWatched = true;
     let isDue = false;
+    const rememberZoom = () => {
+      const { autorange, range } = graph._fullLayout.xaxis;
+      graph.rlvitalsZoom = autorange ? null : [...range];
+    };
     const trim = () => {
       isDue = false;
-      const { autorange, range } = graph._fullLayout.xaxis;
-      if (!autorange && !graph.rlvitalsZoom) graph.rlvitalsZoom = [...range]; // zoomed by a call, not by the mouse
+      if (figure() !== graph) return; // the page has changed since the frame was asked for
+      if (!graph.rlvitalsZoom) rememberZoom(); // by a call that Plotly tells nobody of
       const wanted = trimmings(graph, lastStep(graph));
       if (isTrimmed(graph, wanted)) onDrawn();
       else window.Plotly.update(graph, {}, wanted, []);
@@ -176,9 +180,7 @@
     };
     // A figure from the server knows no zoom. Plotly's uirevision would keep it, had Dash not copied it into its figure.
     graph.on("plotly_relayout", (change) => {
-      if (change["xaxis.autorange"]) graph.rlvitalsZoom = null;
-      else if ("xaxis.range[0]" in change) graph.rlvitalsZoom = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-      else if ("xaxis.range" in change) graph.rlvitalsZoom = [...change["xaxis.range"]];
+      if (Object.keys(change).some((key) => key.startsWith("xaxis."))) rememberZoom();
     });
     graph.on("plotly_afterplot", trimSoon);
     trim();

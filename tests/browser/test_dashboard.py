@@ -145,6 +145,22 @@ def test_a_zoom_by_a_call_is_kept_and_does_not_freeze_the_page(collector, visit)
     visit.page.wait_for_function(f"() => ({in_view})()[1] >= 60")
 
 
+def test_a_figure_that_goes_before_its_next_frame_is_no_error(collector, visit):
+    """Drawn, and taken off the page in the same moment, as by a click on a link: nothing is left to trim."""
+    run_id = collector.run(run="left", records=steps(0, 30))
+    open_run(collector, visit, run_id, 29)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    visit.page.wait_for_function("() => document.querySelector('#run-figure .js-plotly-plot').rlvitalsWatched")
+    visit.page.evaluate(
+        """() => {
+            const graph = document.querySelector('#run-figure .js-plotly-plot');
+            graph.emit('plotly_afterplot');
+            Plotly.purge(graph);
+            return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+        }"""
+    )
+
+
 def test_non_finite_steps_are_marked_alerted_and_named(collector, visit):
     """NaN pushed into an open page: a mark in the figure, its name in the header, an alert in the list."""
     run_id = collector.run(run="broken", records=steps(0, 30))
