@@ -20,7 +20,6 @@ DONE_OR_NOT: Final = {
     "rollback": ("Went back to a healthy checkpoint", "Go back to a healthy checkpoint"),
     "enable_llds": ("Turned LLDS on", "Turn LLDS on"),
 }
-OUTCOMES: Final = {"taken": "taken", "dry_run": "dry run", "refused": "refused"}
 
 
 def action_list(run_id: str, actions: Sequence[Action]) -> list[Component]:
@@ -44,7 +43,7 @@ def _entry(run_id: str, action: Action) -> Component:
             html.Header(
                 [
                     html.Strong(done if action["outcome"] == "taken" else not_done),
-                    badge("outcome", action["outcome"], text=OUTCOMES.get(action["outcome"])),
+                    badge("outcome", action["outcome"], text=action["outcome"].replace("_", " ")),
                 ]
             ),
             *why_not,

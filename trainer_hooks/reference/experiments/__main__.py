@@ -77,19 +77,13 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
         return search_jobs(given.cache, given.out / "search")
     base = Config(**PRESETS[given.preset], cache=given.cache)
     if name == "rescue":
-        return rescue_jobs(base, given.seeds, _rescued(given))
+        return rescue_jobs(base, given.seeds, _runs(given, "rescue"))
     return arm_jobs(base, given.arms or EXPERIMENTS[name].arms, given.seeds, _runs(given))
 
 
-def _runs(given: argparse.Namespace) -> Path:
-    """Give the folder of a regime's recordings."""
-    folder: Path = given.out / ("runs" if given.preset == DEMO else f"runs-{given.preset}")
-    return folder
-
-
-def _rescued(given: argparse.Namespace) -> Path:
-    """Give the folder of a regime's rescued runs."""
-    folder: Path = given.out / ("rescue" if given.preset == DEMO else f"rescue-{given.preset}")
+def _runs(given: argparse.Namespace, kind: str = "runs") -> Path:
+    """Give the folder of a regime's recordings of a kind, ``runs`` or ``rescue``."""
+    folder: Path = given.out / (kind if given.preset == DEMO else f"{kind}-{given.preset}")
     return folder
 
 
@@ -115,7 +109,7 @@ def _told(name: str, given: argparse.Namespace) -> str:
     if name == "search":
         return drift_table(given.out / "search", HYPOTHESES)
     if name == "rescue":
-        return rescue_table(_rescued(given), _runs(given))
+        return rescue_table(_runs(given, "rescue"), _runs(given))
     arms = EXPERIMENTS[name].arms
     told = [table(_runs(given), arms)]
     if name == "dynamics":

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 
-from trainer_hooks.reference.experiments.measures import BLOCK, series
-from trainer_hooks.reference.experiments.record import Row
+from trainer_hooks.reference.experiments.measures import BLOCK, block_means
 from trainer_hooks.reference.experiments.table import recorded
 
 __all__ = ["course_table"]
@@ -34,20 +33,14 @@ def course_table(folder: Path, arm: str) -> str:
     """Give medians over seeds of means of ten steps, as far as every seed goes; a dash where no seed has a signal."""
     runs = list(recorded(folder, arm).values())
     blocks = min((len(run) for run in runs), default=0) // BLOCK
-    shown = range(0, blocks, max(1, math.ceil(blocks / COLUMNS)))
-    head = ["to step", *(str((block + 1) * BLOCK) for block in shown)]
+    every = max(1, math.ceil(blocks / COLUMNS))
+    head = ["to step", *(str((block + 1) * BLOCK) for block in range(0, blocks, every))]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for label, (name, digits) in ROWS.items():
-        values = (_median([_mean(run, name, block) for run in runs], digits) for block in shown)
+        means = [block_means(run[: blocks * BLOCK], name)[:: BLOCK * every] for run in runs]
+        values = (_median(of_runs, digits) for of_runs in zip(*means, strict=True))
         lines.append(f"| {label} | {' | '.join(values)} |")
     return "\n".join(lines)
-
-
-def _mean(run: Sequence[Row], name: str, block: int) -> float:
-    """Give the mean over a block of ten steps of those that have the signal; NaN where none has."""
-    values = series(run[block * BLOCK : (block + 1) * BLOCK], name)
-    present = [value for value in values if not math.isnan(value)]
-    return fmean(present) if present else math.nan
 
 
 def _median(values: Sequence[float], digits: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
 
-__all__ = ["Drift", "collapse_step", "drift", "series", "smoothed", "stayed_healthy"]
+__all__ = ["BLOCK", "Drift", "block_means", "collapse_step", "drift", "series", "smoothed", "stayed_healthy"]
 
 COLLAPSE_SHARE, COLLAPSE_STEPS = 0.5, 10
 HEALTHY_SHARE, HEALTHY_STEPS = 0.8, 50
@@ -90,7 +90,9 @@ def drift(rows: Sequence[Mapping[str, float]]) -> Drift | None:
     """
     end = collapse_step(series(rows, "reward/mean"))
     before = rows[: None if end is None else end - 1]
-    likelihood, reward, gradient = (_means(before, name) for name in ("likelihood/correct", "reward/mean", "grad/norm"))
+    likelihood, reward, gradient = (
+        block_means(before, name) for name in ("likelihood/correct", "reward/mean", "grad/norm")
+    )
     displaced, entropy = (_sums(before, name) for name in ("displacement/cross", "entropy/paired_delta"))
     best: tuple[int, int] | None = None
     for first in range(FIRST_STEP - 1, len(likelihood)):
@@ -126,7 +128,7 @@ def drift(rows: Sequence[Mapping[str, float]]) -> Drift | None:
     )
 
 
-def _means(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
+def block_means(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
     """Give the mean of the ten steps that begin at each step; steps without the signal are left out of it."""
     values = series(rows, name)
     blocks = (values[at : at + BLOCK] for at in range(len(values) - BLOCK + 1))

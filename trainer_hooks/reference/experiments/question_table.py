@@ -1,5 +1,6 @@
 """What one update on a question does to its own correct responses (eq. 3), as a Markdown table by thirds of a run."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -8,7 +9,7 @@ from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.record import Row
 from trainer_hooks.reference.experiments.table import recorded
 
-__all__ = ["is_probed", "question_table", "stages"]
+__all__ = ["fell_share", "is_probed", "question_table", "stages"]
 
 STAGES = ("early", "middle", "late")
 
@@ -28,12 +29,16 @@ def stages(seeds: Mapping[int, Sequence[Row]]) -> dict[str, list[float]]:
     return pooled
 
 
+def fell_share(changes: Sequence[float]) -> float:
+    """Give the share of questions whose correct responses fell; NaN without any."""
+    return sum(change < 0 for change in changes) / len(changes) if changes else math.nan
+
+
 def question_table(folder: Path, arms: Iterable[str]) -> str:
     """Give a third of an arm's runs a row: questions probed, median of Δ(x) in nats a response, share that fell."""
     lines = ["| arm | third | questions | median Δ(x) | fell |", "|---|---|---|---|---|"]
     for arm in arms:
         for stage, values in stages(recorded(folder, arm)).items():
             if values:
-                fell = sum(value < 0 for value in values) / len(values)
-                lines.append(f"| {arm} | {stage} | {len(values)} | {median(values):+.3f} | {fell:.0%} |")
+                lines.append(f"| {arm} | {stage} | {len(values)} | {median(values):+.3f} | {fell_share(values):.0%} |")
     return "\n".join(lines)

@@ -2,16 +2,15 @@
 
 from typing import Any
 
+from trainer_hooks.reference.config import PRESETS
+
 __all__ = ["HYPOTHESES", "SEARCH_SEEDS"]
 
 SEARCH_SEEDS = (0, 1, 2)
 
 _SHARED: dict[str, Any] = {"held_out": 16, "probe_every": 25, "steps": 300}
 _TEXT: dict[str, Any] = {"thought_words": 8, "context": 256, "max_action_tokens": 40, "warm_steps": 1200}
-_STUBBORN: dict[str, Any] = {
-    "retry": False, "long_form": 0.15, "questions_per_step": 4, "group_size": 16, "minibatches": 4, "epochs": 4,
-    "steps": 600,
-}  # fmt: skip
+_STUBBORN = PRESETS["stubborn"] | {"steps": 600}
 
 HYPOTHESES: dict[str, dict[str, Any]] = {
     name: _SHARED | changed
@@ -21,10 +20,10 @@ HYPOTHESES: dict[str, dict[str, Any]] = {
         "mid-climb": {"lr": 6e-4, "lr_warmup": 170, "probe_every": 0},
         "steady": {"lr": 1.5e-4, "steps": 400},
         "no-retry": {"lr": 4e-4, "retry": False, "max_grad_norm": 0.0},
-        "stubborn": _STUBBORN | {"lr": 2e-4},
-        "stubborn-3e-4": _STUBBORN | {"lr": 3e-4},
-        "stubborn-4e-4": _STUBBORN | {"lr": 4e-4},
-        "stubborn-climb": _STUBBORN | {"lr": 1e-3, "lr_warmup": 500},
+        "stubborn": _STUBBORN | {"lr": 2e-4, "lr_warmup": 0},
+        "stubborn-3e-4": _STUBBORN | {"lr": 3e-4, "lr_warmup": 0},
+        "stubborn-4e-4": _STUBBORN | {"lr": 4e-4, "lr_warmup": 0},
+        "stubborn-climb": _STUBBORN,
         "long-hot": {"lr": 2e-4, "max_actions": 6, "context": 208, "temperature": 1.25},
         "wide": {"lr": 1.5e-4, "width": 128},
         "loose-clip": {"lr": 2e-4, "clip": 0.5},

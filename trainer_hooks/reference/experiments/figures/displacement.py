@@ -3,7 +3,7 @@
 import plotly.graph_objects as go
 
 from trainer_hooks.reference.experiments.figures.panels import COLOURS, Runs, dressed
-from trainer_hooks.reference.experiments.question_table import stages
+from trainer_hooks.reference.experiments.question_table import fell_share, stages
 
 __all__ = ["displacement_figure"]
 
@@ -13,11 +13,10 @@ def displacement_figure(title: str, runs: Runs) -> go.Figure:
     figure = go.Figure()
     for (arm, seeds), colour in zip(runs.items(), COLOURS, strict=False):
         for stage, values in stages(seeds).items():
-            fell = sum(value < 0 for value in values) / len(values) if values else float("nan")
             figure.add_trace(
                 go.Box(
                     y=[float(f"{value:.4g}") for value in values],
-                    name=f"{arm}, {stage}<br>{len(values)} questions, {fell:.0%} fell",
+                    name=f"{arm}, {stage}<br>{len(values)} questions, {fell_share(values):.0%} fell",
                     boxpoints="all",
                     jitter=0.6,
                     pointpos=0,
