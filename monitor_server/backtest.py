@@ -1,4 +1,4 @@
-"""`rlvitals backtest FOLDER`: what the detectors would have said about finished runs, one folder a run.
+"""`rlvitals backtest FOLDER`: what the detectors would have said about finished runs.
 
 Reads logs, runs the live engine over them, and prints; it knows nothing of labels and gives no score.
 """
@@ -14,14 +14,14 @@ from typing import Any
 from monitor_server.calibrate import load_calibration
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
-from monitor_server.importers.corpus import read_run, run_folders
+from monitor_server.importers.corpus import read_run, run_name, run_paths
 
 __all__ = ["add_arguments", "backtest", "run", "summarise"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rlvitals backtest`."""
-    parser.add_argument("folder", type=Path, help="folder of run folders, each with data.jsonl.gz (and meta.json)")
+    parser.add_argument("folder", type=Path, help="a log of JSON lines, or a folder of logs or of run folders")
     parser.add_argument("--calibration", type=Path, help="file that `rlvitals calibrate` wrote; built-in without")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the backtest of a folder and give the exit code."""
     try:
         engine = Engine.calibrated(load_calibration(arguments.calibration))
-        runs = [backtest(folder.name, read_run(folder), engine=engine) for folder in run_folders(arguments.folder)]
+        runs = [backtest(run_name(path), read_run(path), engine=engine) for path in run_paths(arguments.folder)]
     except OSError as error:
         print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - a command prints
         return 2

@@ -27,7 +27,7 @@ from monitor_server.detection.calibration import (
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 from monitor_server.errors import StartupError
-from monitor_server.importers.corpus import read_run, run_folders
+from monitor_server.importers.corpus import read_run, run_paths
 
 __all__ = ["add_arguments", "calibrate", "load_calibration", "run", "score_run"]
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"rlvitals: --{name} must lie between 0 and 1, got {getattr(arguments, name)}", file=sys.stderr)  # noqa: T201 - a command prints
             return 2
     try:
-        folders = [folder for given in arguments.runs for folder in run_folders(given)]
+        folders = [folder for given in arguments.runs for folder in run_paths(given)]
         scores = {str(folder): score_run(read_run(folder)) for folder in folders}
     except OSError as error:
         print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - likewise

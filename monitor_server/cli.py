@@ -8,12 +8,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 from urllib.parse import quote
 
-import urllib3
 from pydantic import ValidationError
 
+from monitor_server.client import DEFAULT_URL, CommandError, ask
 from monitor_server.errors import StartupError
 from monitor_server.settings import Settings
 
@@ -21,10 +20,6 @@ __all__ = ["main"]
 
 RUN_COLUMNS = ("project", "name", "status", "phase", "last_step", "alerts", "id")
 ALERT_COLUMNS = ("project", "run", "severity", "state", "kind", "opened_step", "id", "acknowledged_by", "summary")
-
-
-class CommandError(Exception):
-    """A command cannot be done; the message is all the user needs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     alerts.add_argument("--note", default="", help="what you say to it")
     alerts.set_defaults(command=_alerts)
     for listing in (runs, alerts):
-        listing.add_argument("--url", default="http://127.0.0.1:8600", help="address of the collector")
+        listing.add_argument("--url", default=DEFAULT_URL, help="address of the collector")
         listing.add_argument("--limit", type=int, default=50, help="most lines")
     demo = importlib.import_module("monitor_server.demo")
     demo_parser = commands.add_parser("demo", help="watch a real run rise, degrade and die")
@@ -67,6 +62,10 @@ def _parser() -> argparse.ArgumentParser:
     sync.add_argument("folder", nargs="?", help="spool (RLVITALS_SPOOL_DIR, else the one in your cache)")
     sync.add_argument("--url", help="address of the collector (RLVITALS_URL)")
     sync.set_defaults(command=_sync)
+    replay = importlib.import_module("monitor_server.replay")
+    replay_parser = commands.add_parser("replay", help="send old runs to a collector, to be looked at step by step")
+    replay.add_arguments(replay_parser)
+    replay_parser.set_defaults(command=replay.run)
     backtest = importlib.import_module("monitor_server.backtest")
     backtest_parser = commands.add_parser("backtest", help="say what the detectors would have said about old runs")
     backtest.add_arguments(backtest_parser)
@@ -107,7 +106,7 @@ def _alerts(given: argparse.Namespace) -> int:
     if not given.ack:
         return _list(given.url, "/alerts", ALERT_COLUMNS, limit=given.limit)
     body = {"by": given.by or getpass.getuser(), "note": given.note}
-    alert = _ask("POST", given.url, f"/alerts/{quote(given.ack, safe='')}/ack", json=body)
+    alert = ask("POST", given.url, f"/alerts/{quote(given.ack, safe='')}/ack", json=body)
     print(f"{alert['kind']} of {alert['run']}: {alert['state']}, acknowledged by {alert['acknowledged_by']}")
     return 0
 
@@ -120,21 +119,8 @@ def _settings(given: Mapping[str, object]) -> Settings:
         raise CommandError(f"a setting cannot be used: {told}; see docs/configuration.md") from error
 
 
-def _ask(method: str, url: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - urllib3's own
-    if not url.startswith(("http://", "https://")):
-        raise CommandError(f"--url must look like http://127.0.0.1:8600, got {url!r}")
-    try:
-        answer = urllib3.request(method, f"{url}/api/v1{path}", retries=False, timeout=10, **options)
-    except (urllib3.exceptions.HTTPError, ValueError) as error:
-        raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
-    if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
-        raise CommandError(f"{url}/api/v1{path} answered {answer.status}: {answer.data[:200].decode(errors='replace')}")
-    told: dict[str, Any] = answer.json()
-    return told
-
-
 def _list(url: str, path: str, columns: Sequence[str], *, limit: int) -> int:
-    told = _ask("GET", url, path, fields={"limit": str(limit)})
+    told = ask("GET", url, path, fields={"limit": str(limit)})
     rows = [
         columns,
         *(["" if item[name] is None else str(item[name]) for name in columns] for item in told["items"]),

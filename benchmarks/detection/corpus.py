@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.detection.runs import Group, LabelledRun, Truth
-from monitor_server.importers.corpus import observations, read_meta, read_rows, run_folders
+from monitor_server.importers.corpus import observations, read_meta, read_rows, run_paths
 
 __all__ = ["HARD", "NEGATIVE", "POSITIVE", "labelled_corpus"]
 
@@ -28,7 +28,7 @@ def labelled_corpus(folder: Path) -> list[LabelledRun]:
         ValueError: If no run carries a label that is scored.
     """
     runs = []
-    for run in run_folders(folder):
+    for run in run_paths(folder):
         meta = read_meta(run)
         truth = _corpus_truth(meta)
         if truth is not None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from monitor_server.detection.registry import DETECTORS
 
-__all__ = ["FALLBACK", "STEP_KEYS", "signals_of"]
+__all__ = ["FALLBACK", "STEP_KEYS", "all_numbers", "signals_of"]
 
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", "_step")
 
@@ -91,6 +91,7 @@ FALLBACK = {
 _RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
 # Our own recordings carry canonical names, those that no trainer logs included; they come before any spelling.
 _CANONICAL = {*_KEYS, *(name for detector in DETECTORS.values() for name in detector.reads)}
+_PLACES = {*STEP_KEYS, "attempt"}
 _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)")
 
 
@@ -128,6 +129,12 @@ def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = N
         if name is not None and number is not None and _named(key) is None:
             found.setdefault(name, number)
     return found
+
+
+def all_numbers(row: Mapping[str, object], fallback: Mapping[str, str] | None = None) -> dict[str, float]:
+    """Give a logged row's signals, and its other numbers under the trainer's own keys."""
+    own = {key: _number(value) for key, value in row.items() if _named(key) is None and key not in _PLACES}
+    return {key: number for key, number in own.items() if number is not None} | signals_of(row, fallback)
 
 
 def _number(value: object) -> float | None:

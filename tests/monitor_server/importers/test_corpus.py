@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from monitor_server.importers.corpus import observations, read_meta, read_rows, run_folders
+from monitor_server.importers.corpus import observations, read_meta, read_rows, run_name, run_paths
 
 
 def write_run(folder, rows, meta=None):
@@ -55,13 +55,24 @@ def test_a_folder_of_runs_and_a_single_run_are_both_a_corpus(tmp_path):
     write_run(tmp_path / "b", [{"step": 1}])
     write_run(tmp_path / "a", [{"step": 1}], meta={"signals": {"reward": "x"}})
     (tmp_path / "labels.csv").write_text("run\n")
-    assert [folder.name for folder in run_folders(tmp_path)] == ["a", "b"]
-    assert run_folders(tmp_path / "a") == [tmp_path / "a"]
+    assert [folder.name for folder in run_paths(tmp_path)] == ["a", "b"]
+    assert run_paths(tmp_path / "a") == [tmp_path / "a"]
     assert read_meta(tmp_path / "a") == {"signals": {"reward": "x"}}
     assert read_meta(tmp_path / "b") == {}
+
+
+def test_a_log_alone_and_a_folder_of_logs_are_corpora_too(tmp_path):
+    """Files count where there is no run folder beside them, and are named without what tells their format."""
+    for name in ("b.jsonl", "a.jsonl.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(b'{"step": 1}\n') if name.endswith("gz") else b'{"step": 1}\n')
+    (tmp_path / "notes.txt").write_text("none\n")
+    assert [run_name(path) for path in run_paths(tmp_path)] == ["a", "b"]
+    assert run_paths(tmp_path / "b.jsonl") == [tmp_path / "b.jsonl"]
+    write_run(tmp_path / "run", [{"step": 1}])
+    assert run_paths(tmp_path) == [tmp_path / "run"]
 
 
 def test_an_empty_folder_is_an_error_that_says_what_is_expected(tmp_path):
     """The message names the folder and the file looked for."""
     with pytest.raises(FileNotFoundError, match=r"data\.jsonl\.gz"):
-        run_folders(tmp_path)
+        run_paths(tmp_path)

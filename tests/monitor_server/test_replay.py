@@ -1,0 +1,88 @@
+"""`rlvitals replay` shows an old run in a collector, which says of it what it would have said."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from monitor_server.backtest import backtest
+from monitor_server.cli import main
+from monitor_server.importers.corpus import read_run
+
+RECORDED = Path(__file__).parents[2] / "docs/experiments/runs/grpo-seed0.jsonl.gz"
+
+
+def replay(live, *logs, **options):
+    """Run the command against a collector and give its exit code."""
+    spelled = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    return main(["replay", *map(str, logs), "--url", live.url, *spelled])
+
+
+def only_run(live):
+    """Give the one run of a collector."""
+    (run,) = live.get("/runs")["items"]
+    return run
+
+
+def written(path, rows):
+    """Write a log of JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_replayed_run_is_paged_where_it_would_have_been(start_collector, capsys):
+    """A recorded collapse of the demo: the step of the page is that of `backtest`."""
+    live = start_collector()
+    assert replay(live, RECORDED) == 0
+    run = only_run(live)
+    assert (run["project"], run["name"], run["status"], run["last_step"]) == ("replay", "grpo-seed0", "finished", 116)
+    page_step = backtest("grpo-seed0", read_run(RECORDED))["page_step"]
+    alerts = live.get(f"/runs/{run['id']}/alerts")["items"]
+    assert min(alert["opened_step"] for alert in alerts if alert["severity"] == "critical") == page_step
+    said = capsys.readouterr().out
+    assert f"grpo-seed0: 116 steps, {live.url}/runs/{run['id']}" in said
+    assert f"step {page_step:>5}  critical" in said
+
+
+def test_a_trainers_own_numbers_are_kept_beside_the_signals(start_collector, tmp_path):
+    """What is recognised gets its canonical name, another number keeps its own; a step taken again is an attempt."""
+    rows = [{"step": step, "reward": 0.5, "my/score": float(step), "note": "no number"} for step in (1, 2, 3, 2, 3)]
+    live = start_collector()
+    assert replay(live, written(tmp_path / "old.jsonl", rows), project="mine") == 0
+    run = only_run(live)
+    assert (run["project"], run["attempt"], run["last_step"]) == ("mine", 2, 3)
+    assert set(live.get(f"/runs/{run['id']}")["signals"]) == {"reward/mean", "my/score"}
+
+
+def test_a_run_that_was_replayed_is_not_there_twice(start_collector, tmp_path, capsys):
+    """The collector knows its steps, and the command says so."""
+    log = written(tmp_path / "old.jsonl", [{"step": step, "reward": 0.5} for step in range(1, 4)])
+    live = start_collector()
+    assert [replay(live, log), replay(live, log)] == [0, 0]
+    assert only_run(live)["last_step"] == 3
+    assert "3 steps were there already; another --project replays them anew" in capsys.readouterr().out
+
+
+def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
+    """Forty steps at 80 a second take half a second, less the last batch's turn."""
+    log = written(tmp_path / "old.jsonl", [{"step": step, "reward": 0.5} for step in range(1, 41)])
+    live = start_collector()
+    begun = time.monotonic()
+    assert replay(live, log, pace=80) == 0
+    assert time.monotonic() - begun >= 0.5
+    assert only_run(live)["last_step"] == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere.jsonl"], "nowhere.jsonl must be a log of JSON lines"),
+        ([str(RECORDED), "--pace", "0"], "--pace must be above 0 steps a second, got 0"),
+    ],
+)
+def test_what_cannot_be_replayed_is_said_in_one_line(arguments, told, capsys):
+    """Status 1, what must hold and what was given."""
+    assert main(["replay", *arguments]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
