@@ -82,6 +82,7 @@ class Alert(TypedDict, total=False):
     state: str
     phase: str
     opened_step: int
+    severity_step: int
     last_step: int | None
     resolved_step: int | None
     opened_at: float

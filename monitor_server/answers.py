@@ -154,6 +154,7 @@ class AlertItem(Answer):
     state: AlertState
     phase: Phase
     opened_step: int
+    severity_step: int
     last_step: int
     resolved_step: int | None
     opened_at: float

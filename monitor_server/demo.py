@@ -137,10 +137,10 @@ def _tell_alerts(run_url: str, *, while_running: tuple[subprocess.Popen[bytes], 
         time.sleep(POLL_SECONDS)
         running = all(process.poll() is None for process in while_running)
         for alert in _alerts(run_url):
-            if alert["id"] not in told:
+            if told.get(alert["id"], {}).get("severity") != alert["severity"]:
                 told[alert["id"]] = alert
-                _say(f"  >> {alert['severity'].upper()} at step {alert['opened_step']}: {alert['summary']}")
-    return sorted(told.values(), key=lambda alert: int(alert["opened_step"]))
+                _say(f"  >> {alert['severity'].upper()} at step {alert['severity_step']}: {alert['summary']}")
+    return sorted(told.values(), key=lambda alert: int(alert["severity_step"]))
 
 
 def _alerts(run_url: str) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def _summary(alerts: list[dict[str, Any]], *, exit_code: int) -> str:
         return f"\nThe trainer ended with exit code {exit_code}; its last lines stand above."
     if not alerts:
         return "\nThe run ended without an alert."
-    lines = [f"    step {alert['opened_step']:>5}  {alert['severity']:<9} {alert['kind']}" for alert in alerts]
+    lines = [f"    step {alert['severity_step']:>5}  {alert['severity']:<9} {alert['kind']}" for alert in alerts]
     return "\n".join(["", "The run has ended. What was said, and when:", *lines])
 
 

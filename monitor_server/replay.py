@@ -87,7 +87,7 @@ def batches(steps: Sequence[Observation], name: str, project: str, size: int) ->
 
 def _tell(url: str, run_id: str) -> None:
     alerts = ask("GET", url, f"/runs/{run_id}/alerts")["items"]
-    for alert in sorted(alerts, key=lambda alert: alert["opened_step"]):
-        print(f"  step {alert['opened_step']:>5}  {alert['severity']:<8}  {alert['summary']}", flush=True)  # noqa: T201 - likewise
+    for alert in sorted(alerts, key=lambda alert: alert["severity_step"]):
+        print(f"  step {alert['severity_step']:>5}  {alert['severity']:<8}  {alert['summary']}", flush=True)  # noqa: T201 - likewise
     if not alerts:
         print("  no alert", flush=True)  # noqa: T201 - likewise

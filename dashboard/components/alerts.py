@@ -94,7 +94,8 @@ def _card(alert: Alert) -> Component:
 
 def _when(alert: Alert) -> str:
     phase = f" in {alert['phase']}" if alert.get("phase") else ""
-    opened = f"since step {alert['opened_step']}{phase}"
+    graver = f", {alert['severity']} since {alert['severity_step']}"
+    raised = graver if alert["severity_step"] > alert["opened_step"] else ""
     if alert["state"] == "resolved":
-        return f"step {alert['opened_step']} to {alert.get('resolved_step')}{phase}"
-    return opened
+        return f"step {alert['opened_step']} to {alert.get('resolved_step')}{phase}{raised}"
+    return f"since step {alert['opened_step']}{phase}{raised}"

@@ -13,15 +13,15 @@ Figure = dict[str, object]
 
 
 def alert_lines(alerts: Sequence[Alert]) -> list[Figure]:
-    """Give a vertical line at the step at which each alert opened, fainter once it is resolved."""
+    """Give a vertical line at the step since which each alert has its severity, fainter once it is resolved."""
     return [
         {
             "type": "line",
             "name": "alert",
             "xref": "x",
             "yref": "paper",
-            "x0": alert["opened_step"],
-            "x1": alert["opened_step"],
+            "x0": alert["severity_step"],
+            "x1": alert["severity_step"],
             "y0": 0,
             "y1": 1,
             "line": {"color": _colour(alert), "width": 1.4, "dash": "dot"},
@@ -41,7 +41,7 @@ def alert_trace(alerts: Sequence[Alert], *, axis: str) -> Figure:
         "name": "alert",
         "showlegend": False,
         "cliponaxis": False,
-        "x": [alert["opened_step"] for alert in alerts],
+        "x": [alert["severity_step"] for alert in alerts],
         "y": [0.5] * len(alerts),
         "marker": {
             "symbol": ["triangle-down" if alert["state"] == "firing" else "triangle-down-open" for alert in alerts],

@@ -89,6 +89,7 @@ class Lifecycle:
             severity=str(finding.severity),
             phase=phase,
             opened_step=step,
+            severity_step=step,
             last_step=step,
             opened_at=now,
             summary=finding.summary,
@@ -105,6 +106,7 @@ def _kept(alert: Alert, found: Finding | None, step: int) -> Alert:
     return replace(
         alert,
         severity=str(found.severity),
+        severity_step=step,
         last_step=step,
         summary=found.summary,
         evidence=found.evidence,

@@ -25,7 +25,10 @@ _VIEW = select(alerts, runs.c.name.label("run"), runs.c.project).join(runs, runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One opening of an alert; a finding that comes back opens another."""
+    """One opening of an alert; a finding that comes back opens another.
+
+    A finding may grow graver while it holds: ``severity_step`` is the step since which the alert has its severity.
+    """
 
     id: str
     run_id: str
@@ -33,6 +36,7 @@ class Alert:
     severity: str
     phase: str
     opened_step: int
+    severity_step: int
     last_step: int
     opened_at: float
     summary: str

@@ -168,6 +168,7 @@ alerts = Table(
     Column("state", String, nullable=False),
     Column("phase", String, nullable=False),  # of the run, when it opened
     Column("opened_step", BigInteger, nullable=False),
+    Column("severity_step", BigInteger, nullable=False),  # since which it has its severity
     Column("last_step", BigInteger, nullable=False),
     Column("resolved_step", BigInteger),
     Column("opened_at", Float, nullable=False),

@@ -47,6 +47,7 @@ def alert(run_id, severity="warning", **given):
         "state": "firing",
         "phase": "decay",
         "opened_step": 12,
+        "severity_step": 12,
         "summary": "It falls.",
         "evidence": {"statistic": 5.31, "threshold": 4.0},
     } | given
@@ -198,3 +199,9 @@ def test_three_lines_connect_a_trainer():
     assert len(lines) == 3
     assert 'trainer_hooks.connect("http://collector:8600", run="my-run")' in lines[1]
     compile("\n".join(lines), "snippet", "exec")
+
+
+def test_an_alert_that_grew_graver_says_since_when(texts):
+    """It was information from step 12 on and a warning from step 20 on: the card says both."""
+    assert "since step 12 in decay, warning since 20" in texts(alert_list([alert("r", severity_step=20)]))
+    assert "since step 12 in decay" in texts(alert_list([alert("r")]))

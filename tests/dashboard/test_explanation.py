@@ -156,6 +156,6 @@ def test_an_explanation_is_written_out(texts):
 def test_the_head_says_who_knows_or_offers_to_say_it(texts, given, says):
     """A firing alert that nobody knows of has a button; a resolved one needs none."""
     alert = {"id": "a", "run_id": "r", "run": "r", "kind": "death_spiral", "severity": "critical", "state": "firing"}
-    alert |= {"opened_step": 9, "summary": "It falls.", "phase": "acceleration"} | given
+    alert |= {"opened_step": 9, "severity_step": 9, "summary": "It falls.", "phase": "acceleration"} | given
     assert says in texts(alert_head(alert))
     assert "Acknowledge" not in texts(alert_head(alert | {"state": "resolved"}))

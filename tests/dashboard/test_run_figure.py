@@ -27,6 +27,7 @@ ALERT = {
     "state": "firing",
     "phase": "acceleration",
     "opened_step": 70,
+    "severity_step": 75,
     "summary": "Likelihood falls & the norm <surges>",
     "evidence": {},
 }
@@ -138,9 +139,9 @@ def test_rows_lie_below_each_other_inside_the_figure():
 def test_alerts_are_lines_across_and_marks_with_their_summary():
     """The mark's text is escaped: summaries are data, not markup. A pending alert is not shown."""
     figure = draw(series("reward/mean", [0.1] * 80), alerts=[ALERT, ALERT | {"state": "pending"}])
-    assert [s["x0"] for s in figure["layout"]["shapes"] if s["name"] == "alert"] == [70]
+    assert [s["x0"] for s in figure["layout"]["shapes"] if s["name"] == "alert"] == [75]
     mark = figure["data"][0]
-    assert mark["x"] == [70]
+    assert mark["x"] == [75]
     assert mark["hovertext"] == [
         "<b>critical: death spiral</b><br>Likelihood falls &amp; the norm &lt;surges&gt;",
     ]

@@ -41,11 +41,12 @@ def test_an_alert_fires_while_it_is_found_and_opens_anew_when_it_comes_back(live
 
 
 def test_an_alert_becomes_more_severe_and_not_less(live):
-    """A page replaces the warning's severity and evidence; the same alert stays."""
+    """A page replaces the warning's severity and evidence, and says since when; the same alert stays."""
     _step(live, 0, warn=1.0, phase=3)
     _step(live, 1, warn=1.0, page=2.0)
     (alert,) = live.get("/alerts")["items"]
     assert (alert["severity"], alert["summary"], alert["phase"]) == ("critical", "page is 2.0", "decay")
+    assert (alert["opened_step"], alert["severity_step"]) == (0, 1)
     _step(live, 2, warn=1.0)
     assert live.get("/alerts", severity="critical", state="firing")["items"][0]["last_step"] == 2
 

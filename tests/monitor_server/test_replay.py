@@ -32,17 +32,20 @@ def written(path, rows):
 
 
 def test_a_replayed_run_is_paged_where_it_would_have_been(start_collector, capsys):
-    """A recorded collapse of the demo: the step of the page is that of `backtest`."""
+    """A recorded collapse of the demo: the steps of the first warning and page are those of `backtest`."""
     live = start_collector()
     assert replay(live, RECORDED) == 0
     run = only_run(live)
     assert (run["project"], run["name"], run["status"], run["last_step"]) == ("replay", "grpo-seed0", "finished", 116)
-    page_step = backtest("grpo-seed0", read_run(RECORDED))["page_step"]
-    alerts = live.get(f"/runs/{run['id']}/alerts")["items"]
-    assert min(alert["opened_step"] for alert in alerts if alert["severity"] == "critical") == page_step
+    expected = backtest("grpo-seed0", read_run(RECORDED))
+    reached = {"info": [], "warning": [], "critical": []}
+    for alert in live.get(f"/runs/{run['id']}/alerts")["items"]:
+        reached[alert["severity"]].append(alert["severity_step"])
+    assert min(reached["critical"]) == expected["page_step"]
+    assert min(reached["warning"] + reached["critical"]) == expected["warn_step"]
     said = capsys.readouterr().out
     assert f"grpo-seed0: 116 steps, {live.url}/runs/{run['id']}" in said
-    assert f"step {page_step:>5}  critical" in said
+    assert f"step {expected['page_step']:>5}  critical" in said
 
 
 def test_a_trainers_own_numbers_are_kept_beside_the_signals(start_collector, tmp_path):
