@@ -5,7 +5,7 @@ Runs in the training thread, so it does as little as it can; what is wrong with 
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat, cast
 
 from trainer_hooks.arrays import HOST, Array, ArrayLibrary, Pending, library_of
 from trainer_hooks.arrays.copies import Copies, CopyPool
@@ -19,7 +19,7 @@ from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.paired import paired as changes_of
 from trainer_hooks.signals.reductions import PendingSummary
 
-__all__ = ["FLOATS", "Inputs", "Taken"]
+__all__ = ["Inputs", "Taken"]
 
 FLOATS = {float}
 Tokens = Rollouts | Copies | Reduced
@@ -67,9 +67,11 @@ class Inputs:
             rollouts: The step's, or the arguments for them.
             paired: Scores before and after the update.
         """
-        numbers, waiting = self._numbers(scalars)
-        tokens = self._tokens(rollouts)
-        reduced = tokens if isinstance(tokens, Reduced) else None
+        # Mostly these are floats alone and arrays in memory, and then every call that is not made counts.
+        is_plain = set(map(type, scalars.values())) <= FLOATS
+        numbers, waiting = (cast("dict[str, float]", scalars), {}) if is_plain else self._numbers(scalars)
+        tokens = None if rollouts is None else self._tokens(rollouts)
+        reduced = tokens if type(tokens) is Reduced else None
         if not (waiting or reduced or paired):
             return Taken(numbers, tokens)
         try:
@@ -85,10 +87,8 @@ class Inputs:
         found = self.taken({**waiting}).numbers if waiting and (reduced or paired) else {}
         return Taken(numbers | found, None if reduced else tokens)
 
-    def _tokens(self, rollouts: Rollouts | Mapping[str, Any] | None) -> Tokens | None:
+    def _tokens(self, rollouts: Rollouts | Mapping[str, Any]) -> Tokens | None:
         """Copy what is in memory, and reduce what is on a device."""
-        if rollouts is None:
-            return None
         try:
             if not isinstance(rollouts, Rollouts):
                 library = rollouts.get("library") or library_of(rollouts.get("logprobs"))
@@ -111,8 +111,6 @@ class Inputs:
 
     def _numbers(self, scalars: dict[str, SupportsFloat]) -> tuple[dict[str, float], dict[str, Array]]:
         """Give numbers, and those that are still on a device."""
-        if set(map(type, scalars.values())) <= FLOATS:
-            return scalars, {}  # type: ignore[return-value]
         numbers: dict[str, float] = {}
         waiting: dict[str, Array] = {}
         for name, value in scalars.items():

@@ -12,7 +12,7 @@ from typing import Any, Self, SupportsFloat
 
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.delivery import BackingOff, Courier, Outbox, Spool, Tally, Transport
-from trainer_hooks.inputs import FLOATS, Inputs, Taken
+from trainer_hooks.inputs import Inputs
 from trainer_hooks.paired import Paired
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
@@ -135,11 +135,7 @@ class Monitor:
             numbers: dict[str, Any] = {**scalars} if scalars else {}
             if grad_norm is not None:
                 numbers["grad/norm"] = grad_norm
-            # Mostly these are floats alone, and then every call that is not made counts.
-            if rollouts is None and not paired and set(map(type, numbers.values())) <= FLOATS:
-                taken = Taken(numbers, None)
-            else:
-                taken = self._inputs.taken(numbers, rollouts, paired)
+            taken = self._inputs.taken(numbers, rollouts, paired)
             measurement = Measurement(
                 step=int(step),
                 time=self._clock(),

@@ -39,15 +39,7 @@ def _rollouts(arrays: Arrays) -> dict[str, object] | None:
 
     The mask is what a trainer has, and not made for the logger's sake.
     """
-    if not arrays:
-        return None
-    logprobs, old, rewards = arrays.values()
-    return {
-        "logprobs": logprobs[:, None],
-        "old_logprobs": old[:, None],
-        "rewards": rewards,
-        "mask": _mask(len(rewards)),
-    }
+    return {**arrays, "mask": _mask(len(arrays["rewards"]))} if arrays else None
 
 
 @cache

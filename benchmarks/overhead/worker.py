@@ -37,7 +37,8 @@ def payload(step: int, *, has_arrays: bool) -> Payload:
     scalars = {f"group{index % 6}/metric{index}": float(value) for index, value in enumerate(generator.random(SCALARS))}
     if not has_arrays:
         return scalars, {}
-    logprobs = -generator.exponential(0.5, RESPONSES).astype(np.float32)
+    # Responses of one token, in the shape in which trainers have tokens.
+    logprobs = -generator.exponential(0.5, (RESPONSES, 1)).astype(np.float32)
     arrays = {
         "logprobs": logprobs,
         "old_logprobs": (logprobs - np.float32(0.01)),

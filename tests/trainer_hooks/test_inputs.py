@@ -56,6 +56,8 @@ def test_memory_is_used_again_once_it_is_given_back():
         ({"entropies": -np.ones((64, 512))}, r"entropies must be at least 0 on action tokens, got -1.0 at \[0, 0\]"),
         ({"mask": np.ones((64, 511))}, r"mask must have the shape of logprobs \(64, 512\), got \(64, 511\)"),
         ({"rewards": ["good"] * 64}, "rewards must hold real numbers, got dtype <U4"),
+        ({"rewards": np.array([None] * 64)}, "rewards must hold real numbers, got dtype object"),
+        ({"mask": np.array([[None] * 512] * 64)}, "mask must hold booleans, got dtype object"),
         ({"reward": np.ones(64)}, "unexpected keyword argument 'reward'"),
         ({"advantages": [[1.0], [1.0, 2.0]]}, "advantages must be a rectangular array of numbers"),
     ],

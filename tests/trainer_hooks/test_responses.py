@@ -1,6 +1,8 @@
 """Which responses of a step are sampled, what of them is sent, and that a bad one costs only itself."""
 
+import gc
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -231,3 +233,16 @@ def test_responses_that_the_collector_refused_are_told_with_the_next_step(collec
     first, second = collector.records
     assert "hooks/rejected_responses" not in first.summaries
     assert second.summaries["hooks/rejected_responses"].value() == 2
+
+
+def test_a_step_that_has_been_read_waits_for_no_garbage_collector():
+    """Its arrays go with the last who holds them: nothing that is kept beside them points back."""
+    tokens = ActionTokens.of(rollouts())
+    choose(tokens, 4, random.Random(SEED))  # noqa: S311 - no secret
+    gone = weakref.ref(tokens)
+    gc.disable()
+    try:
+        del tokens
+        assert gone() is None
+    finally:
+        gc.enable()

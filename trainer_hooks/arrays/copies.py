@@ -4,7 +4,8 @@ Memory fresh from the system is given page by page, when it is first written, an
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,25 +28,30 @@ SPARE_BUFFERS = 4
 class Copies:
     """The arguments of `Rollouts`, unread, with their arrays copied.
 
-    Attributes:
-        arguments: By name.
+    Args:
+        others: The arguments that are no arrays, by name.
+        copied: Shape, dtype and memory of each array, and where in the memory it begins, as `numpy.ndarray` takes them.
         nbytes: Bytes that the arrays take.
+        release: Lets the memory be used again; nothing may read the arrays any more.
     """
 
-    __slots__ = ("_buffer", "_spare", "arguments", "nbytes")
+    __slots__ = ("_copied", "_others", "nbytes", "release")
 
     def __init__(
-        self, arguments: dict[str, Any], nbytes: int, buffer: NDArray[np.uint8] | None, spare: deque[NDArray[np.uint8]]
+        self, others: dict[str, Any], copied: dict[str, tuple[Any, ...]], nbytes: int, release: Callable[[], None]
     ) -> None:
-        self.arguments = arguments
+        self._others = others
+        self._copied = copied
         self.nbytes = nbytes
-        self._buffer = buffer
-        self._spare = spare
+        self.release = release
 
-    def release(self) -> None:
-        """Let the memory be used again; nothing may read the arrays any more."""
-        if self._buffer is not None:
-            self._spare.append(self._buffer)
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Give the arguments by name. Objects were not copied: an array of them is refused for its kind anyway."""
+        return self._others | {
+            name: np.empty(copy[0], copy[1]) if copy[1].hasobject else np.ndarray(*copy)
+            for name, copy in self._copied.items()
+        }
 
 
 class CopyPool:
@@ -55,7 +61,7 @@ class CopyPool:
         self._spare: deque[NDArray[np.uint8]] = deque(maxlen=SPARE_BUFFERS)
 
     def copied(self, given: Mapping[str, Any]) -> Copies:
-        """Copy every array; its shape and kind are looked at later.
+        """Copy every array; its shape and kind are looked at later, and an array is made of the copy then.
 
         Args:
             given: The arguments of `Rollouts`, all arrays in this process's memory.
@@ -63,28 +69,31 @@ class CopyPool:
         Raises:
             RolloutsError: If one is no rectangular array.
         """
-        arguments = {**given}
+        others: dict[str, Any] = {}
+        copied: dict[str, tuple[Any, ...]] = {}
         large = []
         size = held = 0
         for name, value in given.items():
             if value is None or name in NO_ARRAYS:
-                arguments[name] = tuple(value) if value is not None and name in LISTS else value
+                others[name] = tuple(value) if value is not None and name in LISTS else value
                 continue
             array = value if type(value) is np.ndarray else HOST.taken(name, value)
-            held += array.nbytes
-            if array.dtype.kind not in "biuf":
-                arguments[name] = array.copy()
-            elif array.nbytes < LARGE_BYTES:
+            nbytes = array.nbytes
+            held += nbytes
+            if nbytes < LARGE_BYTES:
                 # numpy's own copies let go of the interpreter, and wait for it where another thread took it meanwhile.
-                arguments[name] = np.ndarray(array.shape, array.dtype, array.tobytes())
+                copied[name] = array.shape, array.dtype, array.tobytes()
             else:
                 large.append((name, array, size))
-                size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
-        buffer = self._buffer(size) if large else None
+                size += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        if not large:
+            return Copies(others, copied, held, _nothing)
+        buffer = self._buffer(size)
         for name, array, offset in large:
-            arguments[name] = copy = np.ndarray(array.shape, array.dtype, buffer, offset)
-            copy[...] = array
-        return Copies(arguments, held, buffer, self._spare)
+            copied[name] = place = array.shape, array.dtype, buffer, offset
+            if not array.dtype.hasobject:
+                np.ndarray(*place)[...] = array
+        return Copies(others, copied, held, partial(self._spare.append, buffer))
 
     def _buffer(self, size: int) -> NDArray[np.uint8]:
         try:
@@ -92,3 +101,7 @@ class CopyPool:
         except IndexError:
             return np.empty(size, np.uint8)
         return buffer if len(buffer) >= size else np.empty(size, np.uint8)
+
+
+def _nothing() -> None:
+    """Give nothing back: Python's own memory goes with what is in it."""

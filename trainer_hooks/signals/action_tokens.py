@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import proxy
 
 from trainer_hooks.arrays import Array, ArrayLibrary, Runs
 from trainer_hooks.rollouts import Rollouts
@@ -101,12 +102,12 @@ class ActionTokens:
     @cached_property
     def logprob_sums(self) -> "ActionSums":
         """What `logprobs` come to."""
-        return ActionSums(self, self.logprobs)
+        return ActionSums(proxy(self), self.logprobs)
 
     @cached_property
     def log_ratio_sums(self) -> "ActionSums | None":
         """What `log_ratio` comes to."""
-        return None if self.log_ratio is None else ActionSums(self, self.log_ratio)
+        return None if self.log_ratio is None else ActionSums(proxy(self), self.log_ratio)
 
     @cached_property
     def logprobs(self) -> Array:
@@ -180,7 +181,7 @@ class ActionSums:
     """What a number of each action token comes to in each of the A actions: most signals are sums of these few.
 
     Attributes:
-        tokens: The tokens.
+        tokens: The tokens; a proxy where they hold these sums, or their arrays would wait for the garbage collector.
         values: Their numbers, shape ``(N,)``.
     """
 
