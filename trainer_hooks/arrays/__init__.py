@@ -6,8 +6,9 @@ not be waited for.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +23,7 @@ Fetched: TypeAlias = float | NDArray[Any]
 Finished_co = TypeVar("Finished_co", covariant=True)
 
 
-class Pending(NamedTuple, Generic[Finished_co]):
+class Pending(msgspec.Struct, Generic[Finished_co], frozen=True):
     """Something made of numbers that may still be on the device.
 
     Attributes:

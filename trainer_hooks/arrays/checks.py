@@ -45,9 +45,10 @@ def booleans(library: ArrayLibrary, name: str, value: object, shape: Shape, like
     """
     array = _of_kind(library, name, value, {"bool", "integer", "float"}, "booleans")
     _check_shape(name, array, shape, like)
+    flags = library.booleans(array)
     if library.kind(array) != "bool":
-        library.refuse_where((array != 0) & (array != 1), array, f"{name} must hold only 0 and 1")
-    return library.booleans(array)
+        library.refuse_where(array != flags, array, f"{name} must hold only 0 and 1")
+    return flags
 
 
 def _of_kind(library: ArrayLibrary, name: str, value: object, kinds: set[Kind], meaning: str) -> Array:

@@ -30,6 +30,8 @@ class HostArrays:
     xp = np
 
     def taken(self, name: str, value: object) -> NDArray[Any]:
+        if type(value) is np.ndarray:
+            return value
         try:
             return np.asarray(_off_device(value))
         except (TypeError, ValueError) as error:
@@ -125,14 +127,13 @@ class HostRuns:
 
 
 def _off_device(value: object) -> Any:  # noqa: ANN401 - whatever numpy may take
-    detach = getattr(value, "detach", None)
-    if detach is None:
+    if not hasattr(value, "detach"):
         return value
-    tensor = detach().cpu()
+    tensor: Any = value
     try:
-        return tensor.numpy()
+        return tensor.numpy(force=True)
     except TypeError:  # numpy has no bfloat16
-        return tensor.float().numpy()
+        return tensor.float().numpy(force=True)
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -71,7 +71,8 @@ class StepCapture:
         numbers: dict[str, Any] = {}
         if self._losses:
             # Summed over microbatches as the trainer does, before it filters NaN out.
-            numbers["loss/policy"] = torch.stack(self._losses).sum()
+            first, *others = self._losses
+            numbers["loss/policy"] = torch.stack(self._losses).sum() if others else first
         if self._learning_rate is not None:
             numbers["lr"] = self._learning_rate
         if self._grad_norm is not None:

@@ -5,6 +5,7 @@ TRL's version. Nothing here runs a model, draws a random number, talks to anothe
 """
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -126,15 +127,15 @@ class TokenCapture(StepCapture):
         if not {"logprobs", "ids", "rewards"} <= arrays.keys():
             return None
         # No reward function had anything to say about these: TRL leaves them out of its statistics, too.
-        ids, rewards = arrays.pop("ids").cpu().numpy(), arrays.pop("rewards").cpu().numpy()
-        is_scored = ~np.isnan(rewards[:, REWARD])
-        if not is_scored.all():
+        ids, rewards = (arrays.pop(name).numpy(force=True) for name in ("ids", "rewards"))
+        if math.isnan(np.add.reduce(rewards[:, REWARD])):
+            is_scored = ~np.isnan(rewards[:, REWARD])
             rows = torch.from_numpy(np.flatnonzero(is_scored))
             arrays = {name: array[rows.to(array.device, non_blocking=True)] for name, array in arrays.items()}
             ids, rewards = ids[is_scored], rewards[is_scored]
         if not len(ids):
             return None
-        uses_tools = bool((ids[:, CALLS] >= 0).all())
+        uses_tools = bool(ids[0, CALLS] >= 0)
         return arrays | {
             "rewards": rewards[:, REWARD],
             "correct": rewards[:, CORRECT] > 0,
@@ -222,26 +223,29 @@ class TokenCapture(StepCapture):
         """Take the rewards of all ranks, shape ``(ranks × B, functions)``, NaN where a function had no opinion."""
         trainer = self._trainer
         is_known = ~np.isnan(per_function)
-        weighted = (np.where(is_known, per_function, 0) * trainer.reward_weights.cpu().numpy()).sum(axis=1)
+        weighted = (np.where(is_known, per_function, 0) * trainer.reward_weights.numpy(force=True)).sum(axis=1)
         weighted[~is_known.any(axis=1)] = np.nan
         verdict = weighted if self._correct is None else per_function[:, trainer.reward_func_names.index(self._correct)]
-        rewards = np.stack([weighted, verdict > 0], axis=1)
-        groups = rewards.reshape(-1, trainer.num_generations, 2)
-        is_dead = groups[:, :, REWARD].max(axis=1) == groups[:, :, REWARD].min(axis=1)
-        right = groups[:, :, CORRECT]
+        size = trainer.num_generations
+        groups, rights = weighted.reshape(-1, size), (verdict > 0).reshape(-1, size).sum(axis=1)
+        is_dead = groups.max(axis=1) == groups.min(axis=1)
         self._group_scalars = {
-            "reward/all_correct_frac": float((is_dead & (right == 1).all(axis=1)).mean()),
-            "reward/all_wrong_frac": float((is_dead & (right == 0).all(axis=1)).mean()),
+            "reward/all_correct_frac": np.count_nonzero(is_dead & (rights == size)) / len(groups),
+            "reward/all_wrong_frac": np.count_nonzero(is_dead & (rights == 0)) / len(groups),
         }
-        first = trainer.accelerator.process_index * len(completions)
+        count = len(completions)
+        first = trainer.accelerator.process_index * count
+        own = np.arange(first, first + count)
+        rewards = np.empty((count, 2), weighted.dtype)
+        rewards[:, REWARD], rewards[:, CORRECT] = weighted[own], verdict[own] > 0
+        ids = np.empty((count, 5), np.int64)
+        ids[:, UID] = np.arange(self._responses, self._responses + count)
+        ids[:, GROUP] = self._responses + own // size
+        ids[:, DEAD] = is_dead[own // size]
         uses_tools = bool(getattr(trainer, "tools", None) or getattr(trainer, "environments", None))
-        calls = np.array([_tool_calls(completion) if uses_tools else (-1, -1) for completion in completions])
-        uid = np.arange(self._responses, self._responses + len(completions))
-        group = self._responses + np.arange(first, first + len(completions)) // trainer.num_generations
+        ids[:, CALLS:] = [_tool_calls(completion) for completion in completions] if uses_tools else -1
         self._responses += len(per_function)
-        dead = is_dead.repeat(trainer.num_generations)[first : first + len(completions)]
-        ids = np.column_stack([uid, group, dead, calls])
-        self._rewards = (torch.from_numpy(rewards[first : first + len(completions)]), torch.from_numpy(ids))
+        self._rewards = torch.from_numpy(rewards), torch.from_numpy(ids)
 
     def _note_printed_rewards(self, responses: int) -> None:
         """Take the rewards of all ranks from what TRL keeps to print, where no method gives them (to 0.18)."""

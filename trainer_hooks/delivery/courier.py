@@ -1,6 +1,6 @@
 """The thread that takes what was handed over, packs it, seals it in batches and puts them in the outbox.
 
-The training thread only appends to a bounded buffer and never wakes this thread, which looks every 0.5 s: a
+The training thread only appends to a bounded buffer and never wakes this thread, which looks every 0.75 s: a
 consumer woken on every put costs the producer its tail latency. Sending is the `Sender`'s, in a thread of its own, so
 that a slow collector does not keep records from reaching the disk. What packing and sealing mean is the caller's.
 """
@@ -19,11 +19,11 @@ from trainer_hooks.delivery.transport import Transport
 
 __all__ = ["Courier", "Packed", "Parcel", "Shipper"]
 
-# Half of the second that a kill may cost is left for packing and writing. Shorter would cost more: each time, our code
-# and data have to be brought back into the processor's caches, which takes longer than packing one more step.
-DRAIN_INTERVAL_SECONDS = 0.5
+# What is left of the second that a kill may cost is for packing and writing. Shorter would cost more: each time, our
+# code and data have to be brought back into the processor's caches, which takes longer than packing one more step.
+DRAIN_INTERVAL_SECONDS = 0.75
 # How long what is packed may be kept from the disk by what is still to be packed.
-PACKING_SECONDS = 0.25
+PACKING_SECONDS = 0.2
 BUFFER_RECORDS = 4096
 # What may wait while the thread packs: 120 steps of 64 × 512 × 4 tokens.
 BUFFER_BYTES = 64 << 20

@@ -126,8 +126,10 @@ def finished(pending: Iterable[tuple[str, PendingSummary]]) -> dict[str, Summary
         RolloutsError: If they say that arrays contradict each other.
     """
     summaries: dict[str, Summary] = {}
-    for name, part in pending:
-        summary = part.finish(*HOST.fetched(part.numbers))
+    parts = tuple(pending)
+    numbers = iter(HOST.fetched([number for _, part in parts for number in part.numbers]))
+    for name, part in parts:
+        summary = part.finish(*islice(numbers, len(part.numbers)))
         if summary is not None:
             held = summaries.get(name)
             summaries[name] = summary if held is None else held.merged(summary)  # type: ignore[arg-type]

@@ -100,6 +100,13 @@ class ActionTokens:
         return (self.xp.cumsum(self.xp.ones_like(self.owner), axis=0) - 1 - before[self.owner]).clip(0)
 
     @cached_property
+    def actions_shown(self) -> int:
+        """How many actions of a response are shown: on the host, no more than there are."""
+        if not self.library.is_host or not len(self.order):
+            return ACTIONS_SHOWN
+        return min(int(self.order.max()) + 1, ACTIONS_SHOWN)
+
+    @cached_property
     def logprob_sums(self) -> "ActionSums":
         """What `logprobs` come to."""
         return ActionSums(proxy(self), self.logprobs)
@@ -124,6 +131,11 @@ class ActionTokens:
         """Entropies of the policy, where given, shape ``(N,)``, nats, float64."""
         entropies = self.rollouts.entropies
         return None if entropies is None else self.library.wide(self.take(entropies))
+
+    @cached_property
+    def entropy_sums(self) -> "ActionSums | None":
+        """What `entropies` come to."""
+        return None if self.entropies is None else ActionSums(proxy(self), self.entropies)
 
     @cached_property
     def log_ratio(self) -> Array | None:
@@ -208,7 +220,10 @@ class ActionSums:
     def by_response(self) -> Array:
         """Sum of each response's numbers, finite or not, shape ``(B,)``, float64."""
         library, tokens = self.tokens.library, self.tokens
-        whole = tokens.actions.added(library.kept(library.wide(self.values), tokens.counted))
+        if self.finite is self.values:  # on the host, where nothing had to be left out
+            whole = self.table[1]
+        else:
+            whole = tokens.actions.added(library.kept(library.wide(self.values), tokens.counted))
         return library.added(whole, tokens.owner, len(tokens.lengths))
 
     def moments(self, where: Array | None = None, statistic: Statistic = "mean") -> PendingSummary:
@@ -219,8 +234,9 @@ class ActionSums:
     def by_action(self, prefix: str, where: Array | None = None) -> dict[str, PendingSummary]:
         """Give the moments of the first, second, ... action of all responses, or of some actions, ``(A,)``, by name."""
         # Those that are not shown share a last column.
-        column = self.tokens.order.clip(0, ACTIONS_SHOWN)
+        shown = self.tokens.actions_shown
+        column = self.tokens.order.clip(0, shown)
         if where is not None:
-            column = self.tokens.xp.where(where, column, ACTIONS_SHOWN)
-        columns = self.tokens.library.added(self.table, column, ACTIONS_SHOWN + 1)
-        return {f"{prefix}{index}": added_moments(columns[:, index]) for index in range(ACTIONS_SHOWN)}
+            column = self.tokens.xp.where(where, column, shown)
+        columns = self.tokens.library.added(self.table, column, shown + 1)
+        return {f"{prefix}{index}": added_moments(columns[:, index]) for index in range(shown)}

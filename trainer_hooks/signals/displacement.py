@@ -34,7 +34,7 @@ def displacement(tokens: ActionTokens) -> dict[str, PendingSummary]:
     if tokens.rollouts.trained is not None:
         name = "displacement/self" if tokens.rollouts.trained else "displacement/cross"
         found[name] = changes.moments(tokens.rollouts.correct[tokens.owner])
-    return only_if(tokens.is_off_policy, found)
+    return only_if(tokens.library, tokens.is_off_policy, found)
 
 
 def _fell(tokens: ActionTokens, changes: ActionSums, group: Array) -> PendingSummary:

@@ -1,6 +1,6 @@
 """Token entropy of the policy: mean, tail, and action by action."""
 
-from trainer_hooks.signals.action_tokens import ACTIONS_SHOWN, ActionSums, ActionTokens
+from trainer_hooks.signals.action_tokens import ACTIONS_SHOWN, ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary, bins
 
 __all__ = ["NAMES", "entropy"]
@@ -12,10 +12,9 @@ LARGEST_NATS = 12.8
 
 def entropy(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Give the entropy of all responses' action tokens, in nats; nothing where the trainer has none."""
-    entropies = tokens.entropies
-    if entropies is None:
+    entropies, sums = tokens.entropies, tokens.entropy_sums
+    if entropies is None or sums is None:
         return {}
-    sums = ActionSums(tokens, entropies)
     return {
         **sums.by_action("entropy/action"),
         "entropy/mean": sums.moments(),

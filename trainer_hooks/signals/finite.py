@@ -10,20 +10,20 @@ NAMES = ("finite/bad_values",)
 
 def finite(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Count NaN and Inf in rewards, advantages, and whatever was given for action tokens."""
-    rollouts = tokens.rollouts
-    given = (
-        rollouts.logprobs,
+    rollouts, count = tokens.rollouts, tokens.library.count
+    counted = count(tokens.counted)
+    added_up = (tokens.logprob_sums, tokens.entropy_sums)
+    bad = [counted - count(sums.known) for sums in added_up if sums is not None]
+    others = (
         rollouts.old_logprobs,
         rollouts.sampler_logprobs,
         rollouts.ref_logprobs,
-        rollouts.entropies,
         rollouts.advantages,
         rollouts.rewards,
     )
-    bad = []
-    for array in given:
+    for array in others:
         if array is not None:
             values, where = tokens.observed(array)
             is_bad = ~tokens.xp.isfinite(values)
-            bad.append(tokens.library.count(is_bad if where is None else is_bad & where))
+            bad.append(count(is_bad if where is None else is_bad & where))
     return {"finite/bad_values": total(*bad)}

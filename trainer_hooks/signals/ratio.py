@@ -42,7 +42,7 @@ def ratio(tokens: ActionTokens) -> dict[str, PendingSummary]:
         "ratio/ess_frac": moments(library, ratios, None, "ess_frac"),
         "kl/old": moments(library, ratios - 1 - log_ratio),
     }
-    return only_if(tokens.is_off_policy, found | _clipped(tokens, ratios))
+    return only_if(tokens.library, tokens.is_off_policy, found | _clipped(tokens, ratios))
 
 
 def _clipped(tokens: ActionTokens, ratios: Array) -> dict[str, PendingSummary]:

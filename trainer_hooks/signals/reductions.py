@@ -5,7 +5,7 @@ A quantity of which nothing was observed gives None, and is then absent.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -70,8 +70,10 @@ def bins(
     return Pending((counts,), partial(_bins, low, high, quantile, scale))
 
 
-def only_if(is_observed: Array, pending: Mapping[str, PendingSummary]) -> dict[str, PendingSummary]:
-    """Let these be absent where the flag turns out to be false."""
+def only_if(library: ArrayLibrary, is_observed: Array, pending: dict[str, PendingSummary]) -> dict[str, PendingSummary]:
+    """Let these be absent where the flag is false, or turns out to be."""
+    if library.is_host:
+        return pending if is_observed else {}
     return {
         name: Pending((is_observed, *summary.numbers), partial(_only_if, summary.finish))
         for name, summary in pending.items()

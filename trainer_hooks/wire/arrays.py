@@ -33,8 +33,11 @@ class Array(Wire, frozen=True):
         Raises:
             KeyError: If the wire does not know the dtype.
         """
-        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        return cls(dtype=NAMES[little.dtype], shape=array.shape, data=little.tobytes())
+        name = NAMES.get(array.dtype)
+        if name is None:
+            array = array.astype(array.dtype.newbyteorder("<"))
+            name = NAMES[array.dtype]
+        return cls(dtype=name, shape=array.shape, data=array.tobytes())
 
     def to_numpy(self) -> NDArray[Any]:
         """Give the array back, read-only.
