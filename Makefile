@@ -53,7 +53,7 @@ $(VENV)/peers/.installed: requirements/peers.txt
 	@$(VENV)/peers/bin/pip install --quiet --disable-pip-version-check -r requirements/peers.txt
 	@touch $@
 
-RUNS ?= 48
+RUNS ?= 96
 bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Score detection beside its peers (half an hour, then minutes); CORPUS=folder adds logs
 	$(BIN)/python -m benchmarks.detection --suite a --suite b $(if $(CORPUS),--suite c --corpus $(CORPUS)) \
 		--runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python --write docs/detection-results.md

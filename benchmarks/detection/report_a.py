@@ -85,6 +85,7 @@ def _level_table(title: str, scores: dict[str, dict[str, LevelScore]], level: st
         "delay",
         "EWU",
         "NAB",
+        "VUS-PR",
         "flaps",
     )
     return Table(title=title, header=header, rows=[_level_row(name, score[level]) for name, score in scores.items()])
@@ -104,6 +105,7 @@ def _level_row(name: str, score: LevelScore) -> list[str]:
         _steps(score.delay_median),
         f"{score.utility:.2f}",
         f"{score.nab:.0f}",
+        f"{score.vus_pr:.2f}",
         f"{score.flaps:.2f}",
     ]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from benchmarks.detection.runs import Group, Truth
 from benchmarks.detection.scoring import auroc, false_alarms, flaps, leads, nab, utility
 from benchmarks.detection.traces import Trace
+from benchmarks.detection.vus import vus_pr
 
 __all__ = ["LevelScore", "Miss", "caught_by", "misses", "score_level", "twin_auroc"]
 
@@ -35,6 +36,7 @@ class LevelScore:
     delay_median: float
     utility: float
     nab: float
+    vus_pr: float
     flaps: float
 
 
@@ -75,6 +77,7 @@ def score_level(traces: Sequence[Trace], level: str, *, threshold: float = 1.0) 
         delay_median=ahead.median_delay,
         utility=utility(ahead.steps, false.rate, weight=WEIGHTS[level]),
         nab=nab(traces, level),
+        vus_pr=vus_pr(traces, level),
         flaps=flaps(traces, level),
     )
 

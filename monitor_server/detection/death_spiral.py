@@ -15,7 +15,7 @@ __all__ = ["DeathSpiral"]
 
 LEAST_FACTORS = {"gradient": 1.25, "ratio": 1.12}
 LEAST_EACH, MOST_EACH = 0.25, 5.0  # σ: either of acceleration and surge must be there, and neither decides alone
-LEAST_DRIFT, LEAST_SURGE = 0.08, 3.0  # nat per token, σ: without the paired channel
+LEAST_DRIFT, LEAST_SURGE = 0.08, 2.0  # nat per token, σ: without the paired channel
 LEVEL_ACCELERATION = 0.5  # weight: levels accelerate with their prompts, too
 EXCUSED = 1.6  # times the threshold where the questions may have become harder
 SUDDEN_ACCELERATION, SUDDEN_SURGE, SUDDEN_RISE = 12.0, 10.0, 0.05
@@ -24,10 +24,10 @@ RELEASE_ROWS = 50
 # Rule, and what its statistic is held against.
 PAIRED_RULE, LEVEL_RULE, SUDDEN_RULE = "drift, acceleration and surge", "large drift and surge", "sudden"
 ARITHMETIC = {
-    PAIRED_RULE: "D (min(A, 5) + min(B, 5)) > 0.45 with A = c_d > 0.25, B = c_g + c_r > 0.25 and D the paired drift, "
-    "which has warned",
-    LEVEL_RULE: "D (A / 2 + B) > 1.1, or 1.76 where the reward fell first, with A = min(c_l, c_H), B = c_g + c_r > 3 "
-    "and D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > 0.08",
+    PAIRED_RULE: "W D (min(A, 5) + min(B, 5)) > 0.45 with A = c_d > 0.25, B = c_g + c_r > 0.25, D the paired drift, "
+    "which has warned, and W its weight",
+    LEVEL_RULE: "W D (A / 2 + B) > 1.4, or 2.24 where the reward fell first, with A = min(c_l, c_H), "
+    "B = c_g + c_r > 2, D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > 0.08, and W the weight of the drift",
     SUDDEN_RULE: "A > 12, B = c_g + c_r > 10, and entropy has risen by 0.05 nat",
 }
 
@@ -39,12 +39,13 @@ class DeathSpiral(StreamDetector):
     c_l for −likelihood of correct responses, c_H for entropy, c_d for the paired entropy change (slack 0.6 each); c_g
     for the log gradient norm before clipping and c_r for the log ratio tail (slack 0.8), each only while the median of
     3 rows is 1.25 and 1.12 times the baseline. Norms and ratios do not accumulate, so their noise is taken as white.
-    A is c_d; min(c_l, c_H), or the one there is, without the paired channel. B = c_g + c_r. It pages if
+    A is c_d; min(c_l, c_H), or the one there is, without the paired channel. B = c_g + c_r. W is the weight of `Excess`
+    in `PairedDrift` or `LikelihoodDrift`. It pages if
 
-    - the paired channel is observed, `PairedDrift` warns, A and B > 0.25, and D · (min(A, 5) + min(B, 5)) > 0.45, D its
-      rise; or
-    - it is not, B > 3, D > 0.08 nat and D · (A / 2 + B) > 1.1, D = √(draw-up of EMA₀.₂(H) · draw-up of EMA₀.₂(−l⁺)),
-      1.6 times as much where `LikelihoodDrift` reads harder questions; or
+    - the paired channel is observed, `PairedDrift` warns, A and B > 0.25, and W · D · (min(A, 5) + min(B, 5)) > 0.45,
+      D its rise; or
+    - it is not, B > 2, D > 0.08 nat and W · D · (A / 2 + B) > 1.4, D = √(draw-up of EMA₀.₂(H) · draw-up of
+      EMA₀.₂(−l⁺)), 1.6 times as much where `LikelihoodDrift` reads harder questions; or
     - A > 12, B > 10 and entropy has risen by 0.05 nat, a sudden blow-up, drift or not.
 
     So a small drift needs a violent surge, and a large one a clear surge; the bound of 5 on either keeps the lone
@@ -54,8 +55,10 @@ class DeathSpiral(StreamDetector):
     3 to 8 steps leave 0 to 6, whatever the method.
 
     Args:
-        paired_threshold: D · (min(A, 5) + min(B, 5)) at which to page, σ · nat.
-        level_threshold: D · (A / 2 + B) at which to page without the paired channel, σ · nat.
+        paired_threshold: W · D · (min(A, 5) + min(B, 5)) at which to page, σ · nat.
+        level_threshold: W · D · (A / 2 + B) at which to page without the paired channel, σ · nat.
+        paired: A drift that is updated before this, to be read; one of its own where None.
+        levels_drift: Likewise.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase III) and Definition 5.1.
@@ -65,11 +68,18 @@ class DeathSpiral(StreamDetector):
     severity = Severity.CRITICAL
     reads = ("entropy/mean", "likelihood/correct", "entropy/paired_delta", "grad/norm", "ratio/p999")
 
-    def __init__(self, *, paired_threshold: float = 0.45, level_threshold: float = 1.1) -> None:
+    def __init__(
+        self,
+        *,
+        paired_threshold: float = 0.45,
+        level_threshold: float = 1.4,
+        paired: PairedDrift | None = None,
+        levels_drift: LikelihoodDrift | None = None,
+    ) -> None:
         super().__init__()
         self._thresholds = {PAIRED_RULE: paired_threshold, LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
-        self.paired = PairedDrift()
-        self.levels_drift = LikelihoodDrift()
+        self.paired = PairedDrift() if paired is None else paired
+        self.levels_drift = LikelihoodDrift() if levels_drift is None else levels_drift
         self.warm_up = WarmUp()
         self.levels = {"entropy": DrawUp(0.2), "unlikelihood": DrawUp(0.2)}
         self.channels = {
@@ -137,7 +147,8 @@ class DeathSpiral(StreamDetector):
 
     def _statistics(self, a: float, b: float, drift: float) -> dict[str, float]:
         agreed = min(a, MOST_EACH) + min(b, MOST_EACH)
-        return {PAIRED_RULE: drift * agreed, LEVEL_RULE: drift * (LEVEL_ACCELERATION * a + b), SUDDEN_RULE: b}
+        paired, levels = self.paired.excess.weight * drift, self.levels_drift.excess.weight * drift
+        return {PAIRED_RULE: paired * agreed, LEVEL_RULE: levels * (LEVEL_ACCELERATION * a + b), SUDDEN_RULE: b}
 
     def _threshold(self, rule: str) -> float:
         excused = rule == LEVEL_RULE and self.levels_drift.excused

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
 from monitor_server.detection.phases import PhaseMachine
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
-from monitor_server.detection.registry import DETECTORS
+from monitor_server.detection.registry import detectors
 
 __all__ = ["Engine"]
 
@@ -28,7 +28,7 @@ class Engine:
 
     def __init__(self) -> None:
         self._gate = Gate(self.calibration)
-        self._detectors = {name: detector() for name, detector in DETECTORS.items()}
+        self._detectors = detectors()
         self._phases = PhaseMachine()
         self._phase = Phase.WARMUP
         self._findings: Sequence[Finding] = ()

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from monitor_server.detection.base import StreamDetector, finite
+from monitor_server.detection.excess import ENTROPY, LIKELIHOOD, Excess
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics import DrawUp, Ema, History
 from monitor_server.detection.warm_up import WarmUp
 
 __all__ = ["LikelihoodDrift"]
 
-ENTROPY = "entropy/mean"
-LIKELIHOOD = "likelihood/correct"
 REWARD = "reward/mean"
 PAIRED = "entropy/paired_delta"
 LEAST_PAIRS, STALE_ROWS = 8, 5
@@ -21,22 +20,23 @@ LEAST_PAIRS, STALE_ROWS = 8, 5
 class LikelihoodDrift(StreamDetector):
     """Warns when entropy has risen and the likelihood of correct responses has fallen, together, above the noise.
 
-    D = √(draw-up of EMA₀.₁(H) · draw-up of EMA₀.₁(−l⁺)), a draw-up being the rise above the lowest value so far. It
-    must pass 0.08 nat, 9.8 % of the run's entropy, and 2.4 standard errors of the averages; it ends at 0.72 of that.
-    From four fifths of the bound on it is information, which shows the phase and notifies nobody. Likelihood of
-    correct responses alone would not do: newly solved hard questions lower it in healthy runs. Rows of a warm-up are
-    left out.
+    D = √(draw-up of EMA₀.₁(H) · draw-up of EMA₀.₁(−l⁺)), a draw-up being the rise above the lowest value so far. W · D
+    must pass 0.108 nat, 13.2 % of the run's entropy, and 3.24 standard errors of the averages, where W is the weight of
+    `Excess`, above 1 where the likelihood falls by more than entropy explains; it ends when W · D and D are both below
+    0.72 of that. From four fifths of the bound on it is information, which shows the phase and notifies nobody.
+    Likelihood of correct responses alone would not do: newly solved hard questions lower it in healthy runs. Rows of a
+    warm-up are left out.
 
     Information of another kind is what says less. ``difficulty_shift``: the reward has fallen by 1.2 standard errors
-    when D passes the bound, as harder questions would have it, and so it stays until D is back at zero; or the paired
-    channel is observed, the better witness, which `PairedDrift` reads. ``entropy_drift``: entropy alone is observed and
-    passes 1.5 times the bound, for exploration and displacement then look alike. With likelihood alone there is none.
-    docs/detection-results.md has its false alarms and leads.
+    when D or W · D passes four fifths of the bound, as harder questions would have it, and so it stays until D is back
+    at zero; or the paired channel is observed, the better witness, which `PairedDrift` reads. ``entropy_drift``:
+    entropy alone is observed and passes 1.11 times the bound, for exploration and displacement then look alike. With
+    likelihood alone there is none. docs/detection-results.md has its false alarms and leads.
 
     Args:
-        least_rise: D that matters, in nats per token.
-        relative_rise: D that matters, as a share of the entropy at its lowest.
-        errors: D that matters, in standard errors of the average.
+        least_rise: W · D that matters, in nats per token.
+        relative_rise: W · D that matters, as a share of the entropy at its lowest.
+        errors: W · D that matters, in standard errors of the average.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase II) and Figure 4.
@@ -45,9 +45,9 @@ class LikelihoodDrift(StreamDetector):
     kind = "likelihood_drift"
     severity = Severity.WARNING
     reads = (ENTROPY, LIKELIHOOD)
-    ALONE, FELL_ERRORS, DISPLAY, ENDS = 1.5, 1.2, 0.8, 0.72
+    ALONE, FELL_ERRORS, DISPLAY, ENDS = 1.11, 1.2, 0.8, 0.72
 
-    def __init__(self, *, least_rise: float = 0.08, relative_rise: float = 0.098, errors: float = 2.4) -> None:
+    def __init__(self, *, least_rise: float = 0.108, relative_rise: float = 0.132, errors: float = 3.24) -> None:
         super().__init__()
         self._least_rise = least_rise
         self._relative_rise = relative_rise
@@ -55,6 +55,7 @@ class LikelihoodDrift(StreamDetector):
         self.warm_up = WarmUp()
         self.entropy = _Channel(turn=1)
         self.unlikelihood = _Channel(turn=2)
+        self.excess = Excess(turn=5)
         self.reward = Ema(0.1)
         self.reward_history = History(length=40, lag=0)
         self.reward_at_onset: float | None = None
@@ -81,19 +82,26 @@ class LikelihoodDrift(StreamDetector):
         if entropy is None:
             return ()
         self.entropy.update(entropy, observation.step)
+        if self.entropy.value == 0.0:
+            self.excess.mark()
+        self.excess.update(observation)
         drift, threshold = self.measure()
         self._judge(drift, threshold)
-        held = self.active or self.suspected or (self.excused and drift > self.ENDS * threshold)
-        return [self._drift(observation, drift, threshold)] if held else ()
+        lingers = self.excused and max(self._weighed(drift), drift) > self.ENDS * threshold
+        return [self._drift(observation, drift, threshold)] if self.active or self.suspected or lingers else ()
 
     def _judge(self, drift: float, threshold: float) -> None:
         if drift <= 0.0:
             self.reward_at_onset, self.excused = self.reward.value, False
-        display, ends = self.DISPLAY * threshold, self.ENDS * threshold
-        if drift > display and not self.active and self._reward_fell():
+        weighed, ends = self._weighed(drift), self.ENDS * threshold
+        display, most = self.DISPLAY * threshold, max(weighed, drift)
+        if most > display and not self.active and self._reward_fell():
             self.excused, self.suspected = True, False
-        self.active = (drift > threshold and not self.excused) or (self.active and drift > ends)
-        self.suspected = (drift > display and not self.excused) or (self.suspected and drift > ends)
+        self.active = (weighed > threshold and not self.excused) or (self.active and most > ends)
+        self.suspected = (weighed > display and not self.excused) or (self.suspected and most > ends)
+
+    def _weighed(self, drift: float) -> float:
+        return self.excess.weight * drift
 
     @property
     def has_likelihood(self) -> bool:
@@ -127,14 +135,16 @@ class LikelihoodDrift(StreamDetector):
             signal=ENTROPY,
             baseline=self.entropy.lowest,
             window=observation.step - (since or 0),
-            statistic=drift,
+            statistic=self._weighed(drift),
             threshold=threshold if self.active else self.DISPLAY * threshold,
             entropy_rise=self.entropy.value,
             likelihood_fall=self.unlikelihood.value,
+            excess=self.excess.errors,
             reward_fell=self.excused,
             agreeing=[LIKELIHOOD] if self.unlikelihood.value > threshold else [],
             onset=[since, observation.step],
-            arithmetic="D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > max(0.08, 0.098 H, 2.4 SE)",
+            arithmetic="W D > max(0.108, 0.132 H, 3.24 SE), D = sqrt(drawup(EMA(H)) drawup(EMA(-l))), W = exp(z / 4), "
+            "z the rise of -l - H meanwhile in standard errors, at most 3",
         )
         return replace(finding, kind=kind)
 
@@ -157,6 +167,7 @@ class LikelihoodDrift(StreamDetector):
     def _rebaseline(self) -> None:
         self.entropy.restart()
         self.unlikelihood.restart()
+        self.excess.restart()
         self.reward, self.reward_at_onset = Ema(0.1), None
         self.active = self.suspected = self.excused = False
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base import StreamDetector, finite
+from monitor_server.detection.excess import ENTROPY, LIKELIHOOD, Excess
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics import Cusum, History
 from monitor_server.detection.warm_up import WarmUp
@@ -20,15 +21,16 @@ class PairedDrift(StreamDetector):
     minus before it, and σ its noise times the long-run factor √(1 + ρ) / (1 − ρ), for an optimiser's momentum makes
     neighbouring updates alike. Both models see the same contexts, so prompts, curriculum and length cancel.
 
-    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and S · R > 0.68, so that
-    a small rise must be very regular and a large one need not be. It ends after 25 quiet rows (S < 2). From
-    S · R > 0.45 on the finding is information, which shows the phase and notifies nobody. Rows of a warm-up are left
-    out. docs/detection-results.md has its false alarms, most of them where exploration truly rises and then saturates,
-    and its leads. Without the channel: `LikelihoodDrift`.
+    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and W · S · R > 0.68, so
+    that a small rise must be very regular and a large one need not be; W is the weight of `Excess`, above 1 where the
+    likelihood of correct responses falls by more than entropy explains. It ends after 15 quiet rows (S < 2). From
+    W · S · R > 0.4 on the finding is information, which shows the phase and notifies nobody. Rows of a warm-up are
+    left out. docs/detection-results.md has its false alarms, most of them where exploration truly rises and then
+    saturates, and its leads. Without the channel: `LikelihoodDrift`.
 
     Args:
-        threshold: S · R at which to warn, σ · nat.
-        display: S · R at which to inform, σ · nat.
+        threshold: W · S · R at which to warn, σ · nat.
+        display: W · S · R at which to inform, σ · nat.
         least_sum: S that is needed, in σ.
         least_rise: R that matters, in nats per token.
 
@@ -38,11 +40,11 @@ class PairedDrift(StreamDetector):
 
     kind = "likelihood_drift"
     severity = Severity.WARNING
-    reads = (SIGNAL,)
-    QUIET_ROWS, QUIET_DISPLAY_ROWS = 25, 10
+    reads = (SIGNAL, ENTROPY, LIKELIHOOD)
+    QUIET_ROWS, QUIET_DISPLAY_ROWS = 15, 5
 
     def __init__(
-        self, *, threshold: float = 0.68, display: float = 0.45, least_sum: float = 6.0, least_rise: float = 0.03
+        self, *, threshold: float = 0.68, display: float = 0.4, least_sum: float = 6.0, least_rise: float = 0.03
     ) -> None:
         super().__init__()
         self._threshold = threshold
@@ -51,6 +53,7 @@ class PairedDrift(StreamDetector):
         self._least_rise = least_rise
         self.history = History(length=80, lag=0, floor=1e-5)
         self.cusum = Cusum(slack=0.25, cap=4.0)
+        self.excess = Excess(turn=4)
         self.unpaired = 0  # rows since the channel was observed
         self.warm_up = WarmUp()
         self.rise = 0.0
@@ -62,6 +65,9 @@ class PairedDrift(StreamDetector):
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         if self.warm_up.update(observation):
             return ()
+        if self.cusum.since is None:
+            self.excess.mark()
+        self.excess.update(observation)
         delta = finite(observation.signals, SIGNAL)
         self.unpaired += 1
         if delta is None:
@@ -88,8 +94,8 @@ class PairedDrift(StreamDetector):
 
     @property
     def statistic(self) -> float:
-        """How long times how much: S · R."""
-        return self.cusum.value * self.rise
+        """How long times how much, weighed: W · S · R."""
+        return self.excess.weight * self.cusum.value * self.rise
 
     def _accumulate(self, delta: float, step: int) -> None:
         scale = self.history.scale or 1.0
@@ -115,9 +121,15 @@ class PairedDrift(StreamDetector):
             sigma=self.history.scale,
             sum=self.cusum.value,
             rise=self.rise,
+            excess=self.excess.errors,
+            agreeing=[LIKELIHOOD] if self.excess.errors > 1.0 else [],
             onset=[since, latest],
-            arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH: S > 6, R > 0.03 and S R > 0.68",
+            arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH, W = exp(z / 4): S > 6, R > 0.03 and "
+            "W S R > 0.68, z the rise of -l - H since then in standard errors, at most 3",
         )
+
+    def _rebaseline(self) -> None:
+        self.excess.restart()
 
     def _resume(self, step: int) -> None:
         if self.cusum.since is not None and step <= self.cusum.since:

@@ -33,14 +33,14 @@ from monitor_server.detection.stagnation import Stagnation
 from monitor_server.detection.tool_use_collapse import ToolUseCollapse
 from monitor_server.detection.truncation import Truncation
 
-__all__ = ["DETECTORS"]
+__all__ = ["DETECTORS", "detectors"]
 
 DETECTORS: dict[str, type[StreamDetector]] = {
     "non_finite": NonFinite,
     "run_collapsed": RunCollapsed,
-    "death_spiral": DeathSpiral,
     "paired_drift": PairedDrift,
     "likelihood_drift": LikelihoodDrift,
+    "death_spiral": DeathSpiral,
     "stagnation": Stagnation,
     "clip_surge": ClipSurge,
     "entropy_collapse": EntropyCollapse,
@@ -68,3 +68,14 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "truncation": Truncation,
     "plateau": Plateau,
 }
+
+
+def detectors() -> dict[str, StreamDetector]:
+    """Give a fresh detector of each name; the page reads the drifts that warn instead of following its own."""
+    paired, levels = PairedDrift(), LikelihoodDrift()
+    shared: dict[str, StreamDetector] = {
+        "paired_drift": paired,
+        "likelihood_drift": levels,
+        "death_spiral": DeathSpiral(paired=paired, levels_drift=levels),
+    }
+    return {name: shared.get(name) or detector() for name, detector in DETECTORS.items()}

@@ -254,7 +254,7 @@ def test_a_reward_that_fell_before_the_drift_asks_more_of_a_page():
     for falls in (False, True):
         noise, judge, said = random.Random(3), DETECTORS["death_spiral"](), []  # noqa: S311 - synthetic telemetry
         for step in range(120):
-            drift = 0.003 * min(max(0, step - 50), 30)
+            drift = 0.003 * min(max(0, step - 50), 40)
             signals = {
                 "reward/mean": (0.3 if falls and step >= 52 else 0.5) + 0.01 * noise.gauss(0, 1),
                 "entropy/mean": 0.4 + drift + 0.004 * noise.gauss(0, 1),
@@ -263,8 +263,8 @@ def test_a_reward_that_fell_before_the_drift_asks_more_of_a_page():
             }
             said += [f.evidence["threshold"] for f in judge.update(Observation(step=step, signals=signals))]
         paged.append((said, {round(t, 2) for t in said}))
-    assert paged[0][1] == {1.1}
-    assert paged[1][1] <= {1.76}
+    assert paged[0][1] == {1.4}
+    assert paged[1][1] <= {2.24}
     assert len(paged[1][0]) < len(paged[0][0])
 
 

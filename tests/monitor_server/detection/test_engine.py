@@ -10,9 +10,9 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Acknowledgement, Capability, Observation, Phase, Severity
 
 GOLDEN = {
-    ("likelihood_drift", "info"): 71,
-    ("likelihood_drift", "warning"): 76,
-    ("difficulty_shift", "info"): 97,
+    ("likelihood_drift", "info"): 70,
+    ("likelihood_drift", "warning"): 74,
+    ("difficulty_shift", "info"): 110,
     ("death_spiral", "critical"): 113,
     ("joint_departure", "warning"): 133,
     ("run_collapsed", "critical"): 141,
