@@ -52,11 +52,11 @@ def test_a_suite_written_later_leaves_the_others_as_they_stand(tmp_path):
     """Suite B goes into a page that holds suite C, before it; writing it again replaces it."""
     page, empty = tmp_path / "results.md", tmp_path / "none"
     empty.mkdir()
-    page.write_text("old\n<!-- suite c -->\n\nkept\n\n<!-- end -->\n")
+    page.write_text("# A page of last year\n<!-- suite c -->\n\nkept\n\n<!-- end -->\n")
     for _ in range(2):
         assert main(["--suite", "b", "--recordings", str(empty), "--no-peers", "--write", str(page)]) == 0
     text = page.read_text()
     assert text.startswith("# Detection results")
     assert text.count("No recordings were found") == 1
     assert text.index("No recordings") < text.index("kept")
-    assert "old" not in text
+    assert "last year" not in text
