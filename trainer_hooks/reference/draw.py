@@ -12,7 +12,8 @@ def draw(logits: Tensor, generator: torch.Generator, temperature: float) -> list
     Raises:
         FloatingPointError: If probabilities are not finite.
     """
-    below = torch.softmax(logits.float() / temperature, dim=-1).cumsum(dim=-1, dtype=torch.float64)
+    logits = logits.float() if temperature == 1.0 else logits.float() / temperature
+    below = torch.softmax(logits, dim=-1).cumsum(dim=-1, dtype=torch.float64)
     uniform = torch.rand(len(logits), 1, generator=generator, device=generator.device, dtype=torch.float64)
     drawn: list[int] = torch.searchsorted(below, uniform.to(below.device) * below[:, -1:], right=True)[:, 0].tolist()
     last = logits.shape[1] - 1

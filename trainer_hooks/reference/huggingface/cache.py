@@ -11,72 +11,87 @@ __all__ = ["RowCache"]
 class RowCache:
     """Static buffers of keys and values; every row is written at its own next positions.
 
-    A row's padding goes to a slot behind the last position, and a query sees the positions up to its own, all of them
-    written: so nothing that was padded is ever seen.
+    A row's padding is written where its next tokens will be, or to a slot behind the last position. A query sees the
+    positions up to its own, all of them written by then: so nothing that was padded is ever seen. Keys stand as
+    columns, values as rows: for the one query of a token, products along positions are the fastest.
 
     Args:
         context: Positions of a row.
         device: Where the model is.
+        dtype: What its scores are in.
     """
 
-    def __init__(self, context: int, device: torch.device) -> None:
+    def __init__(self, context: int, device: torch.device, dtype: torch.dtype) -> None:
         self.context = context
         self.device = device
+        # Plain numbers: asking a GPU for them would stall it once a token.
+        self.lengths: list[int] = []
         self.longest = 0
         self.positions = torch.empty(0)
-        self.visible: Tensor | None = None
-        # Lengths are plain numbers: asking a GPU for them would stall it once a token.
-        self._lengths: list[int] = []
-        self._slots: dict[int, Tensor] = {}
+        self.mask: Tensor | None = None
+        self._dtype = dtype
+        self._rows = self._starts = torch.empty(0)
         self._buffers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def advance(self, counts: Sequence[int], width: int) -> None:
         """Make room for so many more tokens of each row, in a padded chunk of ``width``; the first call makes the rows.
 
-        Sets ``positions``, ``(b, width)``, and ``visible``, bool ``(b, 1, width, end)``: the cached positions that each
-        of them attends to, or None where that is all of them.
+        Sets ``positions``, ``(b, width)``, and ``mask``, ``(b, 1, width, end)``: what is added to the scores of a
+        query, 0 where it attends and −∞ where it does not; or None where it attends to all that is cached.
         """
-        starts = self._lengths or [0] * len(counts)
-        self._lengths = [start + count for start, count in zip(starts, counts, strict=True)]
-        self.longest = max(self._lengths)
-        if is_aligned := width == min(counts) == 1:
-            self.positions = torch.tensor(starts, device=self.device)[:, None]
+        if not self.lengths:
+            self._settle([0] * len(counts))
+        self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
+        self.longest = max(self.lengths)
+        self.positions = self._starts
+        if width == min(counts) == 1:
+            self._starts = self._starts + 1
         else:
-            padded = [
-                [*range(start, end), *[self.context] * (width - end + start)]
-                for start, end in zip(starts, self._lengths, strict=True)
-            ]
-            self.positions = torch.tensor(padded, device=self.device)
-        self._slots = {}
-        if is_aligned and min(self._lengths) == self.longest:
-            self.visible = None
+            self.positions = (self._starts + torch.arange(width, device=self.device)).clamp_(max=self.context)
+            self._starts = torch.tensor(self.lengths, device=self.device)[:, None]
+        if width == 1 and min(self.lengths) == self.longest:
+            self.mask = None
         else:
-            keys = torch.arange(self.longest, device=self.device)
-            self.visible = (keys <= self.positions[:, :, None])[:, None]
+            unseen = torch.arange(self.longest, device=self.device) > self.positions[:, None, :, None]
+            self.mask = torch.zeros(unseen.shape, dtype=self._dtype, device=self.device).masked_fill_(
+                unseen, -torch.inf
+            )
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Put a layer's new keys and values, ``(b, heads, width, d)``, in place; give all, ``(b, heads, end, d)``."""
+        """Put a layer's new keys and values, ``(b, width, heads, d)``, in place.
+
+        Returns:
+            All keys, ``(b · heads, d, end)``, and all values, ``(b · heads, end, d)``.
+        """
         if layer not in self._buffers:
-            self._buffers[layer] = self._empty(keys), self._empty(values)
+            batch, _, heads, size = keys.shape
+            self._buffers[layer] = (
+                keys.new_zeros(batch, heads, size, self.context + 1),
+                values.new_zeros(batch, heads, self.context + 1, values.shape[3]),
+            )
         all_keys, all_values = self._buffers[layer]
-        slots = self._slots_of(keys.shape[1])
-        all_keys.flatten(0, 2).index_copy_(0, slots, keys.flatten(0, 2))
-        all_values.flatten(0, 2).index_copy_(0, slots, values.flatten(0, 2))
-        return all_keys.narrow(2, 0, self.longest), all_values.narrow(2, 0, self.longest)
-
-    def _slots_of(self, heads: int) -> Tensor:
-        """Give where the new positions of each row and head stand in a buffer, found once for all layers."""
-        if heads not in self._slots:
-            first = torch.arange(len(self._lengths) * heads, device=self.device) * (self.context + 1)
-            self._slots[heads] = (first.view(-1, heads, 1) + self.positions[:, None]).flatten()
-        return self._slots[heads]
-
-    def _empty(self, like: Tensor) -> Tensor:
-        batch, heads, _, size = like.shape
-        return like.new_zeros(batch, heads, self.context + 1, size)
+        at = self._rows, self.positions
+        all_keys.permute(0, 3, 1, 2).index_put_(at, keys)
+        all_values.permute(0, 2, 1, 3).index_put_(at, values)
+        return all_keys.flatten(0, 1).narrow(2, 0, self.longest), all_values.flatten(0, 1).narrow(1, 0, self.longest)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Make these the rows: others are dropped, one that is named twice is there twice."""
-        self._lengths = [self._lengths[row] for row in rows]
         index = torch.tensor(rows, dtype=torch.long, device=self.device)
-        self._buffers = {layer: (keys[index], values[index]) for layer, (keys, values) in self._buffers.items()}
+        self._buffers = {
+            layer: (self._kept(keys, index, 3), self._kept(values, index, 2))
+            for layer, (keys, values) in self._buffers.items()
+        }
+        self._settle([self.lengths[row] for row in rows])
+
+    def _kept(self, buffer: Tensor, index: Tensor, dim: int) -> Tensor:
+        """Give a buffer of these rows; what has never been written is not copied."""
+        kept = buffer.new_zeros(len(index), *buffer.shape[1:])
+        kept.narrow(dim, 0, self.longest).copy_(buffer.narrow(dim, 0, self.longest).index_select(0, index))
+        return kept
+
+    def _settle(self, lengths: list[int]) -> None:
+        """Let there be rows of these lengths."""
+        self.lengths = lengths
+        self._starts = torch.tensor(lengths, dtype=torch.long, device=self.device)[:, None]
+        self._rows = torch.arange(len(lengths), device=self.device)[:, None]

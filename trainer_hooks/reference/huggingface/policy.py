@@ -81,6 +81,7 @@ class HuggingFacePolicy(Policy):
         out = out if self._scale == 1.0 else out * self._scale
         return out if self._cap is None else self._cap * torch.tanh(out / self._cap)
 
+    @torch.no_grad()
     def sample(
         self, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
     ) -> Rollout:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,37 +23,34 @@ _SPEAKING = 0.5
 
 @dataclass(slots=True)
 class _Row:
-    """One response: what it holds, and how much of it the model has read."""
+    """One response in the making."""
 
     episode: Episode
     context: int
     tokens: list[int]
-    heard: list[slice]
-    """Where the prompt and feedback stand."""
-    read: int = 0
+    is_said: list[bool]
+    """Which of its tokens are its own words: False on prompt and feedback."""
     is_speaking: bool = True
     is_waiting: bool = False
 
     def say(self, token: int) -> bool:
         """Take a sampled token; give whether the row stops to speak with it."""
         self.tokens.append(token)
+        self.is_said.append(True)
         self.is_waiting = self.episode.step(token)
         self.is_speaking = not self.is_waiting and len(self.tokens) < self.context
         return not self.is_speaking
 
     def hear(self, feedback: Sequence[int]) -> None:
         """Take the feedback to an action, as far as there is room."""
-        start = len(self.tokens)
-        self.tokens += feedback[: self.context - start]
-        self.heard.append(slice(start, len(self.tokens)))
+        heard = feedback[: self.context - len(self.tokens)]
+        self.tokens += heard
+        self.is_said += [False] * len(heard)
         self.is_waiting, self.is_speaking = False, not self.episode.is_over and len(self.tokens) < self.context
 
-    def unread(self) -> list[int]:
-        """Give what the model should read now: nothing while the tool is waited for."""
-        if self.is_waiting:
-            return []
-        unread, self.read = self.tokens[self.read :], len(self.tokens)
-        return unread
+    def unread(self, read: int) -> list[int]:
+        """Give what the model should read now, after so many tokens: nothing while the tool is waited for."""
+        return [] if self.is_waiting else self.tokens[read:]
 
 
 def play(
@@ -91,8 +89,12 @@ def play(
             stopped = [row.say(token) for row, token in zip(alive, drawn, strict=True) if row.is_speaking]
             if any(stopped):
                 alive = _settle(decoder, world, alive)
-            if alive:
-                hidden = _read(decoder, [row.unread() for row in alive])
+            if len(stopped) == len(alive) and not any(stopped):
+                # What all of them have said is all that there is to read.
+                hidden = decoder.feed(torch.tensor(drawn, device=decoder.cache.device)[:, None], [1] * len(alive))[:, 0]
+            elif alive:
+                lengths = decoder.cache.lengths
+                hidden = _read(decoder, [row.unread(read) for row, read in zip(alive, lengths, strict=True)])
     return _rollout(rows)
 
 
@@ -118,13 +120,13 @@ def _row(episode: Episode, context: int) -> _Row:
             f"a prompt must have at least 1 token and leave room to answer in {context}, got {len(prompt)} tokens; "
             "raise --context or leave the question out"
         )
-    return _Row(episode, context, prompt, [slice(len(prompt))])
+    return _Row(episode, context, prompt, [False] * len(prompt))
 
 
 def _read_prompts(decoder: Decoder, rows: list[_Row]) -> Tensor:
     """Let the model read each different prompt once, however many responses begin with it."""
     numbers: dict[tuple[int, ...], int] = {}
-    of_row = [numbers.setdefault(tuple(row.unread()), len(numbers)) for row in rows]
+    of_row = [numbers.setdefault(tuple(row.tokens), len(numbers)) for row in rows]
     hidden = _read(decoder, list(numbers))
     decoder.cache.keep(of_row)
     return hidden[torch.tensor(of_row, device=hidden.device)]
@@ -136,21 +138,15 @@ def _read(decoder: Decoder, unread: Sequence[Sequence[int]]) -> Tensor:
     padded = torch.tensor([*zip_longest(*unread, fillvalue=0)]).T
     device = decoder.cache.device
     hidden = decoder.feed(padded.to(device), counts)
-    if hidden.shape[1] == 1:
-        return hidden[:, 0]
     last = torch.tensor([max(count - 1, 0) for count in counts], device=device)
     return hidden[torch.arange(len(counts), device=device), last]
 
 
 def _rollout(rows: list[_Row]) -> Rollout:
     used = max(len(row.tokens) for row in rows)
-    tokens = torch.zeros(len(rows), used, dtype=torch.long)
-    mask = torch.zeros(len(rows), used, dtype=torch.bool)
-    for number, row in enumerate(rows):
-        tokens[number, : len(row.tokens)] = torch.tensor(row.tokens)
-        mask[number, : len(row.tokens)] = True
-        for heard in row.heard:
-            mask[number, heard] = False
+    # By way of numpy, which reads lists five times as fast as torch.
+    tokens = torch.from_numpy(np.array([row.tokens + [0] * (used - len(row.tokens)) for row in rows]))
+    mask = torch.from_numpy(np.array([row.is_said + [False] * (used - len(row.tokens)) for row in rows]))
     return Rollout(
         tokens=tokens,
         mask=mask,

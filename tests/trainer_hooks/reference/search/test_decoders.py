@@ -16,7 +16,8 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from trainer_hooks.reference.huggingface.decoders import LlamaDecoder, ModelDecoder, decoder_for
+from trainer_hooks.reference.huggingface.decoders import ModelDecoder, decoder_for
+from trainer_hooks.reference.huggingface.llama import LlamaDecoder
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
 
 LLAMA = {
@@ -49,7 +50,7 @@ def model_of(config, precision=torch.float32):
 
 @pytest.mark.parametrize("config", LEAN + OWN, ids=lambda config: config.model_type)
 def test_rows_of_any_length_decode_to_the_logits_of_the_forward(config):
-    """Ragged chunks, single tokens, a row doubled and one dropped: the last logits are those of one full forward."""
+    """Ragged chunks, single tokens, a row doubled, padding past the end: the last logits are the full forward's."""
     model = model_of(config)
     policy = HuggingFacePolicy(model, 40)
     decoder = decoder_for(model, 40)
@@ -58,7 +59,18 @@ def test_rows_of_any_length_decode_to_the_logits_of_the_forward(config):
     with torch.no_grad():
         full = model(input_ids=tokens, use_cache=False).logits
         rows, lengths = [0, 1, 2], [0, 0, 0]
-        for counts in ([5, 1, 3], [1, 1, 1], [0, 7, 2], [1, 1, 1], "keep", [2, 1, 1, 9], [1, 1, 1, 1], [0, 0, 20, 1]):
+        for counts in (
+            [5, 1, 3],
+            [1, 1, 1],
+            [0, 7, 2],
+            [1, 1, 1],
+            "keep",
+            [2, 1, 1, 9],
+            [1, 1, 1, 1],
+            [0, 0, 20, 1],
+            [1, 0, 1, 13],
+            [1, 1, 1, 1],
+        ):
             if counts == "keep":
                 decoder.cache.keep([0, 2, 2, 1])
                 rows, lengths = [0, 2, 2, 1], [lengths[0], lengths[2], lengths[2], lengths[1]]
