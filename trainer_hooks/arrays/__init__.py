@@ -100,6 +100,9 @@ class ArrayLibrary(Protocol):
     def moments(self, values: Array, where: Array | None) -> tuple[Array, Array, Array]:
         """Give count, Σx and Σx² of the finite values, all or where they count, summed in float64."""
 
+    def largest(self, values: Array, where: Array | None) -> tuple[Array, Array]:
+        """Give whether there is a value that is not NaN, among all or where they count, and the largest."""
+
     def histogram(self, values: Array, where: Array | None, low: float, high: float, size: int) -> Array:
         """Count the finite values, all or where they count, in equal bins; those beyond the ends in the end bins."""
 

@@ -1,5 +1,6 @@
 """Tensors that stay on the trainer's device. The only module outside callbacks, losses and probe that knows torch."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -78,6 +79,11 @@ class DeviceArrays:
     def moments(self, values: Tensor, where: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         kept, known = self._finite(values, where)
         return known.sum(), kept.sum(), (kept * kept).sum()
+
+    def largest(self, values: Tensor, where: Tensor | None) -> tuple[Tensor, Tensor]:
+        known = ~torch.isnan(values) if where is None else ~torch.isnan(values) & where
+        top = torch.where(known, values, -math.inf).max() if len(values) else known.sum()
+        return known.any(), top
 
     def histogram(self, values: Tensor, where: Tensor | None, low: float, high: float, size: int) -> Tensor:
         kept, known = self._finite(values, where)

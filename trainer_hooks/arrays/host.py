@@ -85,6 +85,11 @@ class HostArrays:
             squares = np.add.reduce(chosen * chosen)
         return len(chosen), np.add.reduce(chosen), squares
 
+    def largest(self, values: NDArray[Any], where: NDArray[np.bool_] | None) -> tuple[bool, np.floating[Any]]:
+        chosen = values if where is None else values[where]
+        top = np.fmax.reduce(chosen, initial=-np.inf)
+        return bool(top > -np.inf or not np.isnan(chosen).all()), top
+
     def histogram(
         self, values: NDArray[Any], where: NDArray[np.bool_] | None, low: float, high: float, size: int
     ) -> NDArray[np.int64]:

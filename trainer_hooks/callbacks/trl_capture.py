@@ -5,14 +5,11 @@ TRL's version. Nothing here runs a model, draws a random number, talks to anothe
 """
 
 import functools
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from trainer_hooks.callbacks.guard import Guard
@@ -126,23 +123,25 @@ class TokenCapture(StepCapture):
         arrays = _joined(self._microbatches)
         if not {"logprobs", "ids", "rewards"} <= arrays.keys():
             return None
-        # No reward function had anything to say about these: TRL leaves them out of its statistics, too.
-        ids, rewards = (arrays.pop(name).numpy(force=True) for name in ("ids", "rewards"))
-        if math.isnan(np.add.reduce(rewards[:, REWARD])):
-            is_scored = ~np.isnan(rewards[:, REWARD])
-            rows = torch.from_numpy(np.flatnonzero(is_scored))
+        # Lists: a few numbers are read faster so than as arrays, whose code is not in the processor's caches here.
+        ids, scores = arrays.pop("ids").tolist(), arrays.pop("rewards").tolist()
+        scored = [row for row, (reward, _) in enumerate(scores) if reward == reward]  # noqa: PLR0124 - NaN is not
+        if len(scored) < len(scores):
+            # No reward function had anything to say about the others: TRL leaves them out of its statistics, too.
+            rows = torch.tensor(scored, dtype=torch.int64)
             arrays = {name: array[rows.to(array.device, non_blocking=True)] for name, array in arrays.items()}
-            ids, rewards = ids[is_scored], rewards[is_scored]
-        if not len(ids):
+            ids, scores = [ids[row] for row in scored], [scores[row] for row in scored]
+        if not ids:
             return None
-        uses_tools = bool(ids[0, CALLS] >= 0)
+        uids, groups, _, calls, valid = zip(*ids, strict=True)
+        uses_tools = calls[0] >= 0
         return arrays | {
-            "rewards": rewards[:, REWARD],
-            "correct": rewards[:, CORRECT] > 0,
-            "group_ids": ids[:, GROUP] if self._holds_whole_groups(ids) else None,
-            "tool_calls": ids[:, CALLS] if uses_tools else None,
-            "tool_calls_valid": ids[:, VALID] if uses_tools else None,
-            "trained": self._note_trained(ids[:, UID].tolist()),
+            "rewards": [reward for reward, _ in scores],
+            "correct": [verdict > 0 for _, verdict in scores],
+            "group_ids": groups if self._holds_whole_groups(groups) else None,
+            "tool_calls": calls if uses_tools else None,
+            "tool_calls_valid": valid if uses_tools else None,
+            "trained": self._note_trained(uids),
             "clip_range": self._clip_range(),
             "control_ids": self._control_ids,
         }
@@ -182,7 +181,7 @@ class TokenCapture(StepCapture):
             if self._rollout_scores is not None:
                 with self._guard:
                     completions = args[2] if len(args) > 2 else kwargs["completions"]  # noqa: PLR2004 - the third
-                    self._note_rewards(gathered.detach().cpu().numpy(), completions)
+                    self._note_rewards(gathered.detach().cpu(), completions)
             return gathered
 
         return rewards
@@ -219,33 +218,40 @@ class TokenCapture(StepCapture):
 
         return loss
 
-    def _note_rewards(self, per_function: NDArray[np.floating], completions: Sequence[Any]) -> None:
+    def _note_rewards(self, per_function: Tensor, completions: Sequence[Any]) -> None:
         """Take the rewards of all ranks, shape ``(ranks × B, functions)``, NaN where a function had no opinion."""
         trainer = self._trainer
-        is_known = ~np.isnan(per_function)
-        weighted = (np.where(is_known, per_function, 0) * trainer.reward_weights.numpy(force=True)).sum(axis=1)
-        weighted[~is_known.any(axis=1)] = np.nan
+        is_known = ~per_function.isnan()
+        weighted = (torch.where(is_known, per_function, 0.0) * trainer.reward_weights.cpu()).sum(dim=1)
+        weighted = torch.where(is_known.any(dim=1), weighted, torch.nan)
         verdict = weighted if self._correct is None else per_function[:, trainer.reward_func_names.index(self._correct)]
+        is_right = verdict > 0
         size = trainer.num_generations
-        groups, rights = weighted.reshape(-1, size), (verdict > 0).reshape(-1, size).sum(axis=1)
-        is_dead = groups.max(axis=1) == groups.min(axis=1)
+        groups = weighted.view(-1, size)
+        dead = (groups.amax(dim=1) == groups.amin(dim=1)).tolist()
+        rights = is_right.view(-1, size).sum(dim=1).tolist()
+        dead_rights = [right for is_dead, right in zip(dead, rights, strict=True) if is_dead]
         self._group_scalars = {
-            "reward/all_correct_frac": np.count_nonzero(is_dead & (rights == size)) / len(groups),
-            "reward/all_wrong_frac": np.count_nonzero(is_dead & (rights == 0)) / len(groups),
+            "reward/all_correct_frac": dead_rights.count(size) / len(dead),
+            "reward/all_wrong_frac": dead_rights.count(0) / len(dead),
         }
-        count = len(completions)
-        first = trainer.accelerator.process_index * count
-        own = np.arange(first, first + count)
-        rewards = np.empty((count, 2), weighted.dtype)
-        rewards[:, REWARD], rewards[:, CORRECT] = weighted[own], verdict[own] > 0
-        ids = np.empty((count, 5), np.int64)
-        ids[:, UID] = np.arange(self._responses, self._responses + count)
-        ids[:, GROUP] = self._responses + own // size
-        ids[:, DEAD] = is_dead[own // size]
         uses_tools = bool(getattr(trainer, "tools", None) or getattr(trainer, "environments", None))
-        ids[:, CALLS:] = [_tool_calls(completion) for completion in completions] if uses_tools else -1
-        self._responses += len(per_function)
-        self._rewards = torch.from_numpy(rewards), torch.from_numpy(ids)
+        first = trainer.accelerator.process_index * len(completions)
+        ids = [
+            (
+                self._responses + place,
+                self._responses + (first + place) // size,
+                dead[(first + place) // size],
+                *(_tool_calls(completion) if uses_tools else (-1, -1)),
+            )
+            for place, completion in enumerate(completions)
+        ]
+        self._responses += len(weighted)
+        own = slice(first, first + len(ids))
+        self._rewards = (
+            torch.stack([weighted[own], is_right[own].to(weighted.dtype)], dim=1),
+            torch.tensor(ids, dtype=torch.int64),
+        )
 
     def _note_printed_rewards(self, responses: int) -> None:
         """Take the rewards of all ranks from what TRL keeps to print, where no method gives them (to 0.18)."""
@@ -253,7 +259,7 @@ class TokenCapture(StepCapture):
         everywhere = responses * self._trainer.accelerator.num_processes
         columns = [list(kept.get(name, ()))[-everywhere:] for name in self._trainer.reward_func_names]
         if all(len(column) == everywhere for column in columns):
-            self._note_rewards(np.array(columns, np.float32).T, [None] * responses)
+            self._note_rewards(torch.tensor(columns, dtype=torch.float32).T, [None] * responses)
 
     def _label(self, batch: dict[str, Any], scores: list[Tensor]) -> None:
         """Let each response carry its reward, its group and its name through TRL's shuffling and splitting."""
@@ -314,11 +320,10 @@ class TokenCapture(StepCapture):
             correct=inputs[REWARDS][:, CORRECT] > 0 if REWARDS in inputs else nobody,
         )
 
-    def _holds_whole_groups(self, ids: NDArray[np.int64]) -> bool:
-        sizes = Counter(ids[:, GROUP].tolist())
-        return set(sizes.values()) == {self._trainer.num_generations}
+    def _holds_whole_groups(self, groups: Sequence[int]) -> bool:
+        return set(Counter(groups).values()) == {self._trainer.num_generations}
 
-    def _note_trained(self, uids: list[int]) -> bool | None:
+    def _note_trained(self, uids: Sequence[int]) -> bool | None:
         """Say whether these responses were trained on before: all (True), none (False), or some (None)."""
         seen = {uid in self._trained for uid in uids}
         self._trained.update(uids)

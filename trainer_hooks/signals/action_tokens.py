@@ -5,6 +5,8 @@ from functools import cached_property
 from typing import Any
 from weakref import proxy
 
+import numpy as np
+
 from trainer_hooks.arrays import Array, ArrayLibrary, Runs
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.reductions import PendingSummary, Statistic, added_moments
@@ -20,7 +22,7 @@ class ActionTokens:
     """The tokens of B responses, laid end to end: N of them, of which those that count are action tokens.
 
     On the host only action tokens are laid out; on a device all B·T tokens are, because counting the others out would
-    wait for it. So whatever reads token values has to say ``where``: `counted`, or a part of it.
+    wait for it. So whatever reads token values has to say `where`.
 
     Attributes:
         rollouts: Where they come from.
@@ -70,7 +72,12 @@ class ActionTokens:
 
     def observed(self, array: Array) -> tuple[Array, Array | None]:
         """Give what may count of an array, and where it does: all of ``(B,)``, the action tokens of ``(B, T)``."""
-        return (array, None) if array.ndim == 1 else (self.take(array), self.counted)
+        return (array, None) if array.ndim == 1 else (self.take(array), self.where)
+
+    @property
+    def where(self) -> Array | None:
+        """Which tokens count, shape ``(N,)``, or None where all do: on the host every pass over them costs."""
+        return None if self.library.is_host else self.counted
 
     @cached_property
     def ends(self) -> Array:
@@ -150,6 +157,8 @@ class ActionTokens:
 
         On-policy, with one update a rollout, the ratio is 1 by construction and everything built on it says nothing.
         """
+        if self.library.is_host and self.log_ratio_sums is not None and self.log_ratio_sums.finite.any():
+            return np.True_
         old = self.old_logprobs
         is_same = (self.logprobs == old) | (self.xp.isnan(self.logprobs) & self.xp.isnan(old))
         return (self.counted & ~is_same).any()
@@ -203,7 +212,13 @@ class ActionSums:
     @cached_property
     def known(self) -> Array:
         """Which numbers count and are finite, shape ``(N,)``."""
-        return self.tokens.xp.isfinite(self.values) & self.tokens.counted
+        is_finite, where = self.tokens.xp.isfinite(self.values), self.tokens.where
+        return is_finite if where is None else is_finite & where
+
+    @cached_property
+    def are_all_known(self) -> bool:
+        """Whether all numbers are known, on the host; on a device nobody can say."""
+        return self.finite is self.values
 
     @cached_property
     def finite(self) -> Array:
@@ -214,13 +229,14 @@ class ActionSums:
     def table(self) -> Array:
         """Count, Σx and Σx² of each action's finite numbers, shape ``(3, A)``, float64."""
         added, finite = self.tokens.actions.added, self.finite
-        return self.tokens.xp.stack([added(self.known), added(finite), added(finite * finite)])
+        count = self.tokens.action_lengths if self.are_all_known else added(self.known)
+        return self.tokens.xp.stack([count, added(finite), added(finite * finite)])
 
     @cached_property
     def by_response(self) -> Array:
         """Sum of each response's numbers, finite or not, shape ``(B,)``, float64."""
         library, tokens = self.tokens.library, self.tokens
-        if self.finite is self.values:  # on the host, where nothing had to be left out
+        if self.are_all_known:
             whole = self.table[1]
         else:
             whole = tokens.actions.added(library.kept(library.wide(self.values), tokens.counted))

@@ -19,6 +19,6 @@ def entropy(tokens: ActionTokens) -> dict[str, PendingSummary]:
         **sums.by_action("entropy/action"),
         "entropy/mean": sums.moments(),
         "entropy/p95": bins(
-            tokens.library, entropies, tokens.counted, low=0.0, high=LARGEST_NATS, count=1024, quantile=0.95
+            tokens.library, entropies, tokens.where, low=0.0, high=LARGEST_NATS, count=1024, quantile=0.95
         ),
     }

@@ -14,16 +14,11 @@ def finite(tokens: ActionTokens) -> dict[str, PendingSummary]:
     counted = count(tokens.counted)
     added_up = (tokens.logprob_sums, tokens.entropy_sums)
     bad = [counted - count(sums.known) for sums in added_up if sums is not None]
-    others = (
-        rollouts.old_logprobs,
-        rollouts.sampler_logprobs,
-        rollouts.ref_logprobs,
-        rollouts.advantages,
-        rollouts.rewards,
-    )
-    for array in others:
-        if array is not None:
-            values, where = tokens.observed(array)
-            is_bad = ~tokens.xp.isfinite(values)
-            bad.append(count(is_bad if where is None else is_bad & where))
+    others = (rollouts.sampler_logprobs, rollouts.ref_logprobs, rollouts.advantages, rollouts.rewards)
+    observed = [tokens.observed(array) for array in others if array is not None]
+    if rollouts.old_logprobs is not None:
+        observed.append((tokens.old_logprobs, tokens.where))
+    for values, where in observed:
+        is_finite = tokens.xp.isfinite(values)
+        bad.append(len(values) - count(is_finite) if where is None else counted - count(is_finite & where))
     return {"finite/bad_values": total(*bad)}

@@ -22,7 +22,7 @@ def mismatch(tokens: ActionTokens) -> dict[str, PendingSummary]:
     if rollouts.sampler_logprobs is not None:
         trainer = tokens.logprobs if rollouts.old_logprobs is None else wide(tokens.take(rollouts.old_logprobs))
         gap = trainer - wide(tokens.take(rollouts.sampler_logprobs))
-        found["mismatch/logprob_abs"] = moments(tokens.library, abs(gap), tokens.counted)
+        found["mismatch/logprob_abs"] = moments(tokens.library, abs(gap), tokens.where)
         found["mismatch/kl"] = _k3(tokens, gap)
     if rollouts.ref_logprobs is not None:
         found["kl/ref"] = _k3(tokens, wide(tokens.take(rollouts.ref_logprobs)) - tokens.logprobs)
@@ -31,4 +31,4 @@ def mismatch(tokens: ActionTokens) -> dict[str, PendingSummary]:
 
 def _k3(tokens: ActionTokens, log_ratio: Array) -> PendingSummary:
     ratio = tokens.xp.exp(log_ratio.clip(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
-    return moments(tokens.library, ratio - 1 - log_ratio, tokens.counted)
+    return moments(tokens.library, ratio - 1 - log_ratio, tokens.where)

@@ -32,27 +32,27 @@ def ratio(tokens: ActionTokens) -> dict[str, PendingSummary]:
     log_ratio, sums = tokens.log_ratio, tokens.log_ratio_sums
     if log_ratio is None or sums is None:
         return {}
-    library, xp, counted = tokens.library, tokens.xp, tokens.counted
+    library, xp, where = tokens.library, tokens.xp, tokens.where
     ratios = xp.exp(log_ratio.clip(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
-    ratios = xp.where(xp.isfinite(log_ratio) & counted, ratios, math.nan)
+    if not sums.are_all_known:
+        ratios = xp.where(sums.known, ratios, math.nan)
     found = {
-        "ratio/max": largest(library, log_ratio, counted, scale="exp"),
-        "ratio/p999": bins(library, log_ratio, counted, low=-8.0, high=8.0, count=1024, quantile=0.999, scale="exp"),
+        "ratio/max": largest(library, log_ratio, where, scale="exp"),
+        "ratio/p999": bins(library, log_ratio, where, low=-8.0, high=8.0, count=1024, quantile=0.999, scale="exp"),
         "ratio/log_var": sums.moments(None, "variance"),
         "ratio/ess_frac": moments(library, ratios, None, "ess_frac"),
         "kl/old": moments(library, ratios - 1 - log_ratio),
     }
-    return only_if(tokens.library, tokens.is_off_policy, found | _clipped(tokens, ratios))
+    return only_if(tokens.library, tokens.is_off_policy, found | _clipped(tokens, ratios, library.count(sums.known)))
 
 
-def _clipped(tokens: ActionTokens, ratios: Array) -> dict[str, PendingSummary]:
+def _clipped(tokens: ActionTokens, ratios: Array, known: Array) -> dict[str, PendingSummary]:
     if tokens.rollouts.clip_range is None or tokens.advantages is None:
         return {}
     below, above = tokens.rollouts.clip_range
     low = (ratios < 1 - below) & (tokens.advantages < 0)
     high = (ratios > 1 + above) & (tokens.advantages > 0)
     lows, highs = tokens.library.count(low), tokens.library.count(high)
-    known = tokens.library.count(~tokens.xp.isnan(ratios))
     return {
         "ratio/clip_frac": share(lows + highs, known),
         "ratio/clip_low_frac": share(lows, known),

@@ -4,7 +4,6 @@ Only finite values enter a mean or a histogram; what is not finite is counted in
 A quantity of which nothing was observed gives None, and is then absent.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Literal, TypeAlias
@@ -47,11 +46,9 @@ def total(*counts: Array) -> PendingSummary:
     return Pending(counts, _total)
 
 
-def largest(library: ArrayLibrary, values: Array, where: Array, scale: Scale = "linear") -> PendingSummary:
+def largest(library: ArrayLibrary, values: Array, where: Array | None, scale: Scale = "linear") -> PendingSummary:
     """Give the largest value; NaN is left out."""
-    known = where & ~library.xp.isnan(values)
-    top = library.xp.where(known, values, -math.inf).max() if len(values) else known.sum()
-    return Pending((known.any(), top), partial(_largest, scale))
+    return Pending(library.largest(values, where), partial(_largest, scale))
 
 
 def bins(

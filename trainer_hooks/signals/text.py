@@ -23,9 +23,7 @@ def text(tokens: ActionTokens) -> dict[str, PendingSummary]:
     if tokens.rollouts.token_ids is None:
         return {}
     ids, library, xp = tokens.take(tokens.rollouts.token_ids), tokens.library, tokens.xp
-    found = {
-        "text/distinct": moments(library, _distinct(tokens, ids, tokens.response, tokens.counted) / tokens.lengths)
-    }
+    found = {"text/distinct": moments(library, _distinct(tokens, ids, tokens.response, tokens.where) / tokens.lengths)}
     if len(ids) >= NGRAM:
         whole = library.added((tokens.action_lengths - NGRAM + 1).clip(0), tokens.owner, len(tokens.lengths))
         found["text/repetition"] = moments(library, 1 - _distinct(tokens, *_ngrams(tokens, ids)) / whole)
@@ -46,18 +44,20 @@ def _ngrams(tokens: ActionTokens, ids: Array) -> tuple[Array, Array, Array]:
     for offset in range(1, NGRAM):
         grams = grams * MULTIPLIER + ids[offset : count + offset]
     action = tokens.xp.cumsum(tokens.begins, axis=0)
-    is_whole = (action[last:] == action[:count]) & tokens.counted[last:] & tokens.counted[:count]
+    is_whole = action[last:] == action[:count]
+    if tokens.where is not None:
+        is_whole = is_whole & tokens.where[last:] & tokens.where[:count]
     return grams, tokens.response[:count], is_whole
 
 
-def _distinct(tokens: ActionTokens, items: Array, response: Array, where: Array) -> Array:
+def _distinct(tokens: ActionTokens, items: Array, response: Array, where: Array | None) -> Array:
     """Count each response's distinct items."""
     library, responses = tokens.library, len(tokens.lengths)
     # What does not count goes to a response of its own, after the others.
-    owner = tokens.xp.where(where, response, responses)
+    owner = response if where is None else tokens.xp.where(where, response, responses)
     keys = library.sorted((owner << ITEM_BITS) | (items & ((1 << ITEM_BITS) - 1)))
     owner = keys >> ITEM_BITS
-    is_first = where[:1] | True
+    is_first = keys[:1] == keys[:1]
     is_new = tokens.xp.concat([is_first, keys[1:] != keys[:-1]])
     runs = library.runs(tokens.xp.concat([is_first, owner[1:] != owner[:-1]]))
     return library.added(runs.added(is_new), runs.first(owner), responses + 1)[:responses]

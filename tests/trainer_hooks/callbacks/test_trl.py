@@ -90,6 +90,8 @@ def _fetched(scores):
 
 
 def _array(value):
+    if isinstance(value, list | tuple):
+        return np.array(value)
     return value.float().numpy() if isinstance(value, torch.Tensor) else value
 
 
