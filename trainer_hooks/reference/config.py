@@ -1,12 +1,12 @@
 # ruff: noqa: RUF009 - an option is a field, which is what a call in a default is for
 """Every setting of the reference trainer, with what it does; presets; the command line made from them."""
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Self, get_args, get_origin
+from typing import Any, Literal, Self, get_args
 
+from trainer_hooks.reference.command_line import parser_of
 from trainer_hooks.reference.methods import METHODS, Method, MethodName
 from trainer_hooks.reference.treatment import LLDS_WEIGHT
 
@@ -44,7 +44,7 @@ class Config:
         "of v2), llds-ma and llds-ma-action (eq. 6: answers spared); nthr; ppo, with a critic; placebo, plain "
         "likelihood where llds has its penalty",
     )
-    lambda_: float | None = _option(None, "weight of the penalty, where the method has one (eq. 7) [0.1]")
+    lambda_: float | None = _option(None, "weight of the penalty, where the method has one (eq. 7); default: 0.1")
     kl: float = _option(0.0, "weight of the KL divergence to the warm start (k3 estimator)")
     clip: float = _option(0.2, "ε of the clipped ratio")
     critic_lr: float = _option(1e-3, "learning rate of the critic (ppo)")
@@ -91,9 +91,9 @@ class Config:
     project: str = _option("reference", "project under which the run appears")
     run: str | None = _option(None, "name of the run; default: made from method, λ and seed")
     log: Path | None = _option(None, "file to append each step's numbers to, one JSON object a line")
+    texts: bool = _option(False, "send the texts of sampled responses too, where the world has words of its own")
     # Checkpoints, and what a verdict does.
     checkpoints: Path | None = _option(None, "folder of checkpoints; default: under the cache, by the run's name")
-    texts: bool = _option(False, "send the texts of sampled responses too, where the world has words of its own")
     checkpoint_every: int = _option(0, "steps between checkpoints; 0 keeps none")
     resume: bool = _option(False, "go on from the newest checkpoint, to the last bit")
     on_acceleration: Verdict = _option("none", "what to do when the collector says that the run is dying")
@@ -101,6 +101,7 @@ class Config:
         1.0, "factor on the learning rate at each rollback; at 1 the same steps lead to the same cliff, only later"
     )
     max_rollbacks: int = _option(3, "after so many rollbacks a dying run is stopped")
+    # The machine.
     threads: int = _option(1, "torch threads")
     device: Device = _option("auto", "where the model is: cpu, cuda, or auto, a GPU where there is one")
 
@@ -188,31 +189,13 @@ class Config:
     @classmethod
     def from_command_line(cls, arguments: Sequence[str] | None = None) -> Self:
         """Read the command line: a preset's settings, then the options given."""
-        parser = argparse.ArgumentParser(
-            prog="python -m trainer_hooks.reference",
-            description="Train a small search-and-answer policy by GRPO, and watch its vital signs.",
-        )
-        parser.add_argument("--preset", choices=sorted(PRESETS), help="start from the settings of a preset")
-        for item in fields(cls):
-            _add(parser, item.name, item.type, f"{item.metadata['help']} [{item.default}]")
+        parser = parser_of(fields(cls), sorted(PRESETS))
         given = vars(parser.parse_args(arguments))
         chosen = PRESETS.get(given.pop("preset"), {})
         try:
             return cls(**(chosen | {name: value for name, value in given.items() if value is not None}))
         except ValueError as error:
             parser.error(str(error))
-
-
-def _add(parser: argparse.ArgumentParser, name: str, kind: Any, text: str) -> None:  # noqa: ANN401 - a type
-    option = "--" + name.strip("_").replace("_", "-")
-    if kind is bool:
-        parser.add_argument(option, dest=name, action=argparse.BooleanOptionalAction, default=None, help=text)
-        return
-    if get_origin(kind) is Literal:
-        parser.add_argument(option, dest=name, choices=get_args(kind), default=None, help=text)
-        return
-    kinds = [part for part in get_args(kind) or (kind,) if part is not type(None)]
-    parser.add_argument(option, dest=name, type=kinds[0], default=None, help=text.replace("%", "%%"))
 
 
 _POSITIVE = (

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import get_args
 
 import pytest
@@ -302,11 +302,17 @@ def test_the_command_line_knows_every_setting(capsys):
     """--help lists each field with its meaning; options override the preset."""
     with pytest.raises(SystemExit):
         Config.from_command_line(["--help"])
-    assert "weight of the penalty" in capsys.readouterr().out
+    help_text = capsys.readouterr().out
+    assert "weight of the penalty" in help_text
+    for setting in fields(Config):
+        assert f"\n  --{setting.name.strip('_').replace('_', '-')}" in help_text
+    assert "[None]" not in help_text
     config = Config.from_command_line(["--preset", "tiny", "--method", "llds", "--no-retry", "--steps", "7"])
     assert (config.llds_weight, config.retry, config.steps) == (0.1, False, 7)
     assert (config.entities, config.run_name) == (PRESETS["tiny"]["entities"], "llds-0.1-seed0")
     assert set(get_args(MethodName)) == METHODS.keys()
     with pytest.raises(SystemExit):
         Config.from_command_line(["--minibatches", "3"])
-    assert "must divide" in capsys.readouterr().err
+    usage, error = capsys.readouterr().err.splitlines()
+    assert "--help" in usage
+    assert "must divide" in error
