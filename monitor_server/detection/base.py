@@ -13,7 +13,7 @@ from monitor_server.detection.stateful import Stateful
 
 __all__ = ["CALIBRATION", "StreamDetector", "finite", "first_finite"]
 
-CALIBRATION = "builtin-6"  # names the set of thresholds that this version ships
+CALIBRATION = "builtin-7"  # names the set of thresholds that this version ships
 LARGEST = 1e100  # beyond it sums of squares overflow; such a number is no measurement
 
 

@@ -14,6 +14,9 @@ ENTROPY = "entropy/mean"
 class EntropyCollapse(StreamDetector):
     """Warns when token entropy falls below 5 % of its baseline and 0.05 nat at once; pages when it is frozen.
 
+    What is below 0.001 nat counts as 0.001: a policy that had 0.02 nat left has nothing more to lose, and a ratio to a
+    rounded zero is no strength.
+
     A fixed floor is wrong: successful runs start at 0.4 to 0.5 nat and end below 0.1 over hundreds of rows, and then
     the lagged baseline follows. Frozen is below 0.001 nat for 3 rows: sampling returns the same tokens, advantages
     are zero, and nothing in the run can bring the entropy back. A slow decline to a low level is not reported. It ends
@@ -41,7 +44,7 @@ class EntropyCollapse(StreamDetector):
         self.history.append(entropy)
         if baseline is None:
             return ()
-        collapsed = entropy < self.LOW and entropy < self.SHARE * baseline
+        collapsed = entropy < self.LOW and max(entropy, self.FROZEN) < self.SHARE * baseline
         is_frozen = self.frozen >= self.FROZEN_ROWS and self.from_level is not None
         self.frozen = self.frozen + 1 if entropy < self.FROZEN or is_frozen else 0
         self.quiet = self.quiet + 1 if entropy > 2 * self.SHARE * baseline else 0
@@ -61,11 +64,11 @@ class EntropyCollapse(StreamDetector):
             signal=ENTROPY,
             baseline=baseline,
             window=len(self.history.values),
-            statistic=baseline / max(entropy, 1e-12),
+            statistic=baseline / max(entropy, self.FROZEN),
             threshold=1.0 / self.SHARE,
             frozen_rows=self.frozen,
             onset=[self.opened, self.opened],
-            arithmetic="b / H > 20 and H < 0.05 nat; frozen: H < 0.001 nat for 3 rows",
+            arithmetic="b / max(H, 0.001) > 20 and H < 0.05 nat; frozen: H < 0.001 nat for 3 rows",
         )
 
     def _resume(self, step: int) -> None:

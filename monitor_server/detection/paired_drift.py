@@ -21,7 +21,7 @@ class PairedDrift(StreamDetector):
     minus before it, and σ its noise times the long-run factor √(1 + ρ) / (1 − ρ), for an optimiser's momentum makes
     neighbouring updates alike. Both models see the same contexts, so prompts, curriculum and length cancel.
 
-    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and W · S · R > 0.68, so
+    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and W · S · R > 0.72, so
     that a small rise must be very regular and a large one need not be; W is the weight of `Excess`, above 1 where the
     likelihood of correct responses falls by more than entropy explains. It ends after 15 quiet rows (S < 2). From
     W · S · R > 0.4 on the finding is information, which shows the phase and notifies nobody. Rows of a warm-up are
@@ -44,7 +44,7 @@ class PairedDrift(StreamDetector):
     QUIET_ROWS, QUIET_DISPLAY_ROWS = 15, 5
 
     def __init__(
-        self, *, threshold: float = 0.68, display: float = 0.4, least_sum: float = 6.0, least_rise: float = 0.03
+        self, *, threshold: float = 0.72, display: float = 0.4, least_sum: float = 6.0, least_rise: float = 0.03
     ) -> None:
         super().__init__()
         self._threshold = threshold
@@ -125,7 +125,7 @@ class PairedDrift(StreamDetector):
             agreeing=[LIKELIHOOD] if self.excess.errors > 1.0 else [],
             onset=[since, latest],
             arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH, W = exp(z / 4): S > 6, R > 0.03 and "
-            "W S R > 0.68, z the rise of -l - H since then in standard errors, at most 3",
+            "W S R > 0.72, z the rise of -l - H since then in standard errors, at most 3",
         )
 
     def _rebaseline(self) -> None:

@@ -186,6 +186,15 @@ def test_a_frozen_policy_is_a_page():
     assert said == [(10, "warning"), (11, "warning"), (12, "critical"), (13, "critical")]
 
 
+def test_an_entropy_rounded_to_zero_has_a_bounded_strength():
+    """Below 0.001 nat counts as that: from 0.03 nat to 0 the ratio is 30, and from 0.015 there was nothing to lose."""
+    for level, statistics in ((0.03, {30.0}), (0.015, set())):
+        judge, said = DETECTORS["entropy_collapse"](), []
+        for step, entropy in enumerate([level] * 10 + [0.0] * 4):
+            said += judge.update(Observation(step=step, signals={"entropy/mean": entropy}))
+        assert {round(finding.evidence["statistic"], 9) for finding in said} == statistics
+
+
 def test_an_absurd_loss_is_a_page():
     """A loss of a thousand warns, one of a million pages."""
     for loss, severity in ((1e3, "warning"), (1e6, "critical")):
