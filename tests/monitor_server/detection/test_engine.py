@@ -11,7 +11,7 @@ from monitor_server.detection.protocol import Acknowledgement, Capability, Obser
 
 GOLDEN = {
     ("likelihood_drift", "info"): 70,
-    ("likelihood_drift", "warning"): 74,
+    ("likelihood_drift", "warning"): 75,
     ("difficulty_shift", "info"): 110,
     ("death_spiral", "critical"): 113,
     ("joint_departure", "warning"): 133,
