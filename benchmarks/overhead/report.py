@@ -42,14 +42,15 @@ def logger_table(results: Mapping[str, Result], *, has_arrays: bool) -> str:
 def share_table(shares: Mapping[str, Share]) -> str:
     """Give how much of a step is ours in each training."""
     rows = [
-        "| training | processor time a step | in its thread | in our threads | together | with us against without |",
-        "|---|---|---|---|---|---|",
+        "| training | CPU a step | in its thread | in our threads | together | thread hindered | with us / without |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, share in shares.items():
         together = share.held_share + share.thread_share
         rows.append(
             f"| {name} | {share.step_seconds * 1e3:,.0f} ms | {share.held_share:.2%} | {share.thread_share:.2%} "
-            f"| {together:.2%} {_mark(together <= SHARE_BUDGET)} | {share.difference:+.1%} ± {share.spread:.1%} |"
+            f"| {together:.2%} {_mark(together <= SHARE_BUDGET)} | {share.hindrance:+.1%} "
+            f"| {share.difference:+.1%} ± {share.spread:.1%} |"
         )
     return "\n".join([*rows, "", f"Budget: {SHARE_BUDGET:.0%} together."])
 

@@ -39,18 +39,30 @@ Build = Callable[[trainer_hooks.Monitor | None, Path], Callable[[], object]]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A training's processor seconds a step, and the shares of it that are ours, in its thread and in our threads."""
+    """A training's processor seconds a step, and the shares of it that are ours, in its thread and in our threads.
+
+    ``with_us`` and ``without`` hold the processor seconds of rounds, all threads; ``own_with_us`` and ``own_without``
+    those of the training's own thread.
+    """
 
     step_seconds: float
     held_share: float
     thread_share: float
     with_us: list[float]
     without: list[float]
+    own_with_us: list[float]
+    own_without: list[float]
 
     @property
     def difference(self) -> float:
         """What the steps cost more with us than without, as a share, at the median."""
         return median(self.with_us) / median(self.without) - 1
+
+    @property
+    def hindrance(self) -> float:
+        """What the training's own thread needs more for its own work while our threads run, as a share of a step."""
+        more = median(self.own_with_us) - median(self.own_without)
+        return more / median(self.without) - self.held_share
 
     @property
     def spread(self) -> float:
@@ -78,8 +90,8 @@ def shares(report: Callable[[str], None], *, rounds: int) -> dict[str, Share]:
 
 def _share(build: Build, url: str, folder: Path, *, steps: int, rounds: int) -> Share:
     meter, threads = Meter(), 0.0
-    with_us: list[float] = []
-    without: list[float] = []
+    with_us: list[tuple[float, float]] = []
+    without: list[tuple[float, float]] = []
     for number in range(rounds):
         without.append(_timed(build(None, folder)))
         with trainer_hooks.connect(url, run=f"{build.__name__}-{number}") as monitor, meter.installed():
@@ -88,22 +100,24 @@ def _share(build: Build, url: str, folder: Path, *, steps: int, rounds: int) -> 
             before = delivery_seconds()
             with_us.append(_timed(train, monitor.flush))
             threads += delivery_seconds() - before
-    whole = sum(with_us)
+    whole = sum(all_threads for all_threads, _ in with_us)
     return Share(
         step_seconds=whole / rounds / steps,
         held_share=meter.seconds / whole,
         thread_share=threads / whole,
-        with_us=with_us,
-        without=without,
+        with_us=[all_threads for all_threads, _ in with_us],
+        without=[all_threads for all_threads, _ in without],
+        own_with_us=[own for _, own in with_us],
+        own_without=[own for _, own in without],
     )
 
 
-def _timed(*calls: Callable[[], object]) -> float:
-    """Give the processor seconds of all threads."""
-    began = time.process_time()
+def _timed(*calls: Callable[[], object]) -> tuple[float, float]:
+    """Give the processor seconds of all threads, and of this one."""
+    began = time.process_time(), time.thread_time()
     for call in calls:
         call()
-    return time.process_time() - began
+    return time.process_time() - began[0], time.thread_time() - began[1]
 
 
 def _reference(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:

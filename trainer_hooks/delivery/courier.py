@@ -1,6 +1,6 @@
 """The thread that takes what was handed over, packs it, seals it in batches and puts them in the outbox.
 
-The training thread only appends to a bounded buffer and never wakes this thread, which looks every 0.75 s: a
+The training thread only appends to a bounded buffer and never wakes this thread, which packs every 0.75 s: a
 consumer woken on every put costs the producer its tail latency. Sending is the `Sender`'s, in a thread of its own, so
 that a slow collector does not keep records from reaching the disk. What packing and sealing mean is the caller's.
 """
@@ -22,6 +22,9 @@ __all__ = ["Courier", "Packed", "Parcel", "Shipper"]
 # What is left of the second that a kill may cost is for packing and writing. Shorter would cost more: each time, our
 # code and data have to be brought back into the processor's caches, which takes longer than packing one more step.
 DRAIN_INTERVAL_SECONDS = 0.75
+# Steps of a few milliseconds are packed sooner, while what they hold is still in the processor's caches.
+SHORT_INTERVAL_SECONDS = 0.5
+MANY_RECORDS = 64
 # How long what is packed may be kept from the disk by what is still to be packed.
 PACKING_SECONDS = 0.2
 BUFFER_RECORDS = 4096
@@ -167,14 +170,19 @@ class Courier(Generic[Item]):
             self._sender.start()
         while not self._closing.is_set():
             self._work()
-            self._wake.wait(DRAIN_INTERVAL_SECONDS)
-            self._wake.clear()
+            self._rest()
         self._work()
         self._store([], last=True)
         if self._sender:
             self._sender.finish()
         else:
             self._outbox.close()
+
+    def _rest(self) -> None:
+        """Sleep until it is time to pack, or somebody waits for it."""
+        if not self._wake.wait(SHORT_INTERVAL_SECONDS) and len(self._buffer) < MANY_RECORDS:
+            self._wake.wait(DRAIN_INTERVAL_SECONDS - SHORT_INTERVAL_SECONDS)
+        self._wake.clear()
 
     def _work(self) -> None:
         """Pack all that was handed over, and pass on who waits for it."""
