@@ -3,11 +3,12 @@
 import gzip
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from trainer_hooks.reference.experiments.__main__ import main
-from trainer_hooks.reference.experiments.arms import ARMS
+from trainer_hooks.reference.experiments.arms import ARMS, configured
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, Experiment
 from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
@@ -19,6 +20,12 @@ from trainer_hooks.reference.train import Trainer
 
 def written(folder):
     return {path: path.stat().st_mtime_ns for path in folder.glob("runs-tiny/*")}
+
+
+def test_an_arm_changes_its_setting_alone(tiny):
+    """A slower arm climbs to a share of the preset's learning rate over the same steps; LLDS leaves the rate alone."""
+    assert configured(tiny, "quarter-lr", 5) == replace(tiny, seed=5, lr=tiny.lr / 4)
+    assert configured(tiny, "llds-0.01", 5) == replace(tiny, seed=5, method="llds", lambda_=0.01)
 
 
 def test_arms_are_recorded_once_and_shown(tmp_path, tiny_cache, capsys):

@@ -20,7 +20,7 @@ from trainer_hooks.reference.experiments.healthy import healthy_table
 from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
 from trainer_hooks.reference.experiments.question_table import is_probed, question_table
 from trainer_hooks.reference.experiments.record import record
-from trainer_hooks.reference.experiments.rescue import rescue
+from trainer_hooks.reference.experiments.rescue import RESCUED_STEPS, rescue
 from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
 from trainer_hooks.reference.experiments.table import recorded, table
@@ -77,6 +77,7 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
         return search_jobs(given.cache, given.out / "search")
     base = Config(**PRESETS[given.preset], cache=given.cache)
     if name == "rescue":
+        base = replace(base, steps=RESCUED_STEPS.get(given.preset, base.steps))
         return rescue_jobs(base, given.seeds, _runs(given, "rescue"))
     return arm_jobs(base, given.arms or EXPERIMENTS[name].arms, given.seeds, _runs(given))
 

@@ -1,8 +1,11 @@
 """The arms of the experiments: what each changes in the settings of a preset."""
 
+from dataclasses import replace
 from typing import Any
 
-__all__ = ["ARMS", "SEEDS"]
+from trainer_hooks.reference.config import Config
+
+__all__ = ["ARMS", "SEEDS", "configured"]
 
 SEEDS = (0, 1, 2, 3, 4)
 
@@ -20,6 +23,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "ppo": {"method": "ppo"},
     "kl-0.01": {"kl": 0.01},
     "placebo-0.1": {"method": "placebo"},
+    "half-lr": {"lr_factor": 0.5},
+    "quarter-lr": {"lr_factor": 0.25},
     "low-lr": {"lr": 3e-4, "lr_warmup": 50},
     "no-retry": {"retry": False},
     # Sizes and warm starts (Fig. 6). The stronger warm start stands where the paper has an instruct model.
@@ -30,4 +35,11 @@ ARMS: dict[str, dict[str, Any]] = {
     "grpo-strong": {"warm_steps": 1800},
     "llds-strong": _LLDS | {"warm_steps": 1800},
 }
-"""What each arm changes in the demo's settings."""
+"""What each arm changes in the settings of a preset; ``lr_factor`` is one on the preset's rate, at every step."""
+
+
+def configured(base: Config, arm: str, seed: int) -> Config:
+    """Give a preset's settings as an arm changes them, with a seed."""
+    changed = dict(ARMS[arm])
+    slower = {"lr": base.lr * changed.pop("lr_factor", 1.0)}
+    return replace(base, seed=seed, **slower | changed)

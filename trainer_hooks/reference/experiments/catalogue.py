@@ -75,7 +75,18 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "remedies": Experiment(
         "LLDS beside other remedies and controls",
-        ("grpo", "llds-0.1", "llds-0.1-action", "kl-0.01", "placebo-0.1", "nthr", "ppo", "low-lr", "no-retry"),
+        (
+            "grpo",
+            "llds-0.1",
+            "llds-0.1-action",
+            "kl-0.01",
+            "placebo-0.1",
+            "nthr",
+            "ppo",
+            "half-lr",
+            "quarter-lr",
+            "no-retry",
+        ),
         _OUTCOME | _ENTROPY | {"gradient norm before clipping, logarithmic": "log grad/norm"},
     ),
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.experiments.arms import ARMS
+from trainer_hooks.reference.experiments.arms import configured
 from trainer_hooks.reference.experiments.healthy import HEALTHY, HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.rescue import RESCUES
 from trainer_hooks.reference.experiments.search import HYPOTHESES, SEARCH_SEEDS
@@ -36,7 +36,7 @@ def arm_jobs(base: Config, arms: Iterable[str], seeds: Sequence[int], folder: Pa
     names = list(arms)
     return [
         Job(
-            replace(base, seed=seed, **ARMS[arm]),
+            configured(base, arm, seed),
             folder / f"{arm}-seed{seed}.jsonl.gz",
             after_collapse=GRAVE_STEPS,
             fixed=True,

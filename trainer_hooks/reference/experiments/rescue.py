@@ -22,15 +22,18 @@ from trainer_hooks.reference.loop import Loop
 from trainer_hooks.reference.train import Trainer
 from trainer_hooks.reference.warm_start import warm_start
 
-__all__ = ["RESCUES", "rescue"]
+__all__ = ["RESCUED_STEPS", "RESCUES", "rescue"]
 
-_ROLLBACK: dict[str, Any] = {"on_acceleration": "rollback+llds", "checkpoint_every": 5, "steps": 160}
+_ROLLBACK: dict[str, Any] = {"on_acceleration": "rollback+llds", "checkpoint_every": 5}
 
 RESCUES: dict[str, dict[str, Any]] = {
     "rollback-llds-tenth": _ROLLBACK | {"rollback_lr": 0.1},
     "rollback-llds": _ROLLBACK,
 }
-"""What each changes in the settings of a regime that dies; 160 steps are twice the demo's median life."""
+"""What each changes in the settings of a regime that dies."""
+
+RESCUED_STEPS = {"demo": 160, "stubborn": 1000}
+"""Steps of a rescued run by preset: twice the median life of the twins, and four times."""
 
 
 def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda _: None) -> None:
