@@ -112,6 +112,8 @@ def test_every_arm_of_an_experiment_exists():
     """An arm that is not there is refused when the experiment is written, not when it has run for an hour."""
     with pytest.raises(ValueError, match="arms must be among"):
         Experiment("", ("grpo", "magic"), {})
+    with pytest.raises(ValueError, match="at most 8 arms, one a colour, got 9"):
+        Experiment("", ("grpo",) * 9, {})
     assert {arm for experiment in EXPERIMENTS.values() for arm in experiment.arms} <= set(ARMS)
 
 

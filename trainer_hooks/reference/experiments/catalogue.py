@@ -7,6 +7,7 @@ from trainer_hooks.reference.experiments.arms import ARMS
 __all__ = ["EXPERIMENTS", "Experiment"]
 
 LIKELIHOOD = "likelihood/correct"
+MOST_ARMS = 8  # so many colours can be told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Experiment:
         unknown = [arm for arm in self.arms if arm not in ARMS]
         if unknown:
             raise ValueError(f"arms must be among {', '.join(ARMS)}, got {', '.join(unknown)}")
+        if len(self.arms) > MOST_ARMS:
+            raise ValueError(f"an experiment must have at most {MOST_ARMS} arms, one a colour, got {len(self.arms)}")
 
 
 _OUTCOME = {"reward": "reward/mean", "ln p of correct responses, nats a token": LIKELIHOOD}
@@ -69,24 +72,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "lambda": Experiment("Weight of LLDS (Fig. 8)", ("grpo", "llds-0.01", "llds-0.1"), _OUTCOME | _ENTROPY | _GRADIENT),
     "masking": Experiment(
-        "Answer masking and the number of searches (Fig. 9)",
-        ("grpo", "llds-0.1", "llds-ma-0.1"),
+        "Answer masking, the gate by action, and the number of searches (Fig. 9)",
+        ("grpo", "llds-0.1", "llds-0.1-action", "llds-ma-0.1"),
         _OUTCOME | {"valid searches a response": "tools/calls * tools/valid_frac"} | _ENTROPY,
     ),
     "remedies": Experiment(
         "LLDS beside other remedies and controls",
-        (
-            "grpo",
-            "llds-0.1",
-            "llds-0.1-action",
-            "kl-0.01",
-            "placebo-0.1",
-            "nthr",
-            "ppo",
-            "half-lr",
-            "quarter-lr",
-            "no-retry",
-        ),
+        ("grpo", "llds-0.1", "kl-0.01", "placebo-0.1", "nthr", "ppo", "half-lr", "quarter-lr"),
         _OUTCOME | _ENTROPY | {"gradient norm before clipping, logarithmic": "log grad/norm"},
     ),
 }
