@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
-from dashboard.answers import Alert
+from dashboard.answers import SEVERITY_ORDER, Alert
 from dashboard.theme import SEVERITIES
 
 __all__ = ["alert_lines", "alert_trace"]
@@ -27,12 +27,13 @@ def alert_lines(alerts: Sequence[Alert]) -> list[Figure]:
             "line": {"color": _colour(alert), "width": 1.4, "dash": "dot"},
             "opacity": 1.0 if alert["state"] == "firing" else 0.4,
         }
-        for alert in alerts
+        for alert in _gravest_last(alerts)
     ]
 
 
 def alert_trace(alerts: Sequence[Alert], *, axis: str) -> Figure:
-    """Give the marks at the top: filled while an alert fires, hollow once it is resolved."""
+    """Give the marks at the top: filled while an alert fires, hollow once it is resolved; the gravest lie on top."""
+    alerts = _gravest_last(alerts)
     return {
         "type": "scatter",
         "mode": "markers",
@@ -52,6 +53,10 @@ def alert_trace(alerts: Sequence[Alert], *, axis: str) -> Figure:
         "hovertemplate": "%{hovertext}<extra></extra>",
         "meta": {"role": "alerts"},
     }
+
+
+def _gravest_last(alerts: Sequence[Alert]) -> list[Alert]:
+    return sorted(alerts, key=lambda alert: -SEVERITY_ORDER.get(alert["severity"], 3))
 
 
 def _colour(alert: Alert) -> str:

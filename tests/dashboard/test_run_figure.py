@@ -147,6 +147,14 @@ def test_alerts_are_lines_across_and_marks_with_their_summary():
     ]
 
 
+def test_a_page_lies_over_the_warning_of_its_step():
+    """Both are at step 75: the page is drawn last, whatever order the collector gives them in."""
+    warning = ALERT | {"id": "b", "kind": "likelihood_drift", "severity": "warning"}
+    for alerts in ([ALERT, warning], [warning, ALERT]):
+        figure = draw(series("reward/mean", [0.1] * 80), alerts=alerts)
+        assert [text.partition(":")[0] for text in figure["data"][0]["hovertext"]] == ["<b>warning", "<b>critical"]
+
+
 def test_a_run_without_steps_is_a_figure_of_unobserved_panels():
     """A run may be known before its first step."""
     figure = draw()
