@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final, TypedDict
 
 __all__ = [
+    "SEVERITY_ORDER",
     "Action",
     "Alert",
     "Attribution",
