@@ -42,7 +42,7 @@ class Report:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rlvitals calibrate`."""
-    parser.add_argument("runs", type=Path, nargs="+", help="folders of healthy runs, or single run folders")
+    parser.add_argument("runs", type=Path, nargs="+", help="logs of healthy runs, or folders of them")
     parser.add_argument("--warn", type=float, default=0.05, metavar="SHARE", help="healthy runs warned at most (0.05)")
     parser.add_argument("--page", type=float, default=0.01, metavar="SHARE", help="healthy runs paged at most (0.01)")
     parser.add_argument("--write", type=Path, default=Path("calibration.json"), help="file (calibration.json)")
@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"rlvitals: --{name} must lie between 0 and 1, got {getattr(arguments, name)}", file=sys.stderr)  # noqa: T201 - a command prints
             return 2
     try:
-        folders = [folder for given in arguments.runs for folder in run_paths(given)]
-        scores = {str(folder): score_run(read_run(folder)) for folder in folders}
+        paths = [path for given in arguments.runs for path in run_paths(given)]
+        scores = {str(path): score_run(read_run(path)) for path in paths}
     except OSError as error:
         print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - likewise
         return 2

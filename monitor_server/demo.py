@@ -16,6 +16,7 @@ from typing import Any
 
 import urllib3
 
+from monitor_server.client import CommandError, ask
 from trainer_hooks.wire import run_id
 
 __all__ = ["add_arguments", "run"]
@@ -61,10 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
             if not _wait_until_ready(url, collector):
                 return collector.poll() or 1
             name = time.strftime(f"{RUN_NAME}-%m%d-%H%M%S")
-            run_url = f"{url}/api/v1/runs/{run_id(PROJECT, name)}"
             _say(WELCOME.format(url=url, run_id=run_id(PROJECT, name)))
             with _process(_trainer_command(arguments, url, name)) as trainer:
-                alerts = _tell_alerts(run_url, while_running=(trainer, collector))
+                alerts = _tell_alerts(url, run_id(PROJECT, name), while_running=(trainer, collector))
             if collector.poll() is not None:
                 _say(f"the collector ended with exit code {collector.returncode}; its last lines stand above")
                 return 1
@@ -129,26 +129,25 @@ def _wait_until_ready(url: str, collector: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def _tell_alerts(run_url: str, *, while_running: tuple[subprocess.Popen[bytes], ...]) -> list[dict[str, Any]]:
+def _tell_alerts(url: str, run: str, *, while_running: tuple[subprocess.Popen[bytes], ...]) -> list[dict[str, Any]]:
     """Print each alert as it opens, while all processes live, and give all of them in the order they opened."""
     told: dict[str, dict[str, Any]] = {}
     running = True
     while running:
         time.sleep(POLL_SECONDS)
         running = all(process.poll() is None for process in while_running)
-        for alert in _alerts(run_url):
+        for alert in _alerts(url, run):
             if told.get(alert["id"], {}).get("severity") != alert["severity"]:
                 told[alert["id"]] = alert
                 _say(f"  >> {alert['severity'].upper()} at step {alert['severity_step']}: {alert['summary']}")
     return sorted(told.values(), key=lambda alert: int(alert["severity_step"]))
 
 
-def _alerts(run_url: str) -> list[dict[str, Any]]:
+def _alerts(url: str, run: str) -> list[dict[str, Any]]:
     try:
-        answer = urllib3.request("GET", f"{run_url}/alerts", timeout=5.0, retries=False)
-    except urllib3.exceptions.HTTPError:
+        return list(ask("GET", url, f"/runs/{run}/alerts", timeout=5.0)["items"])
+    except CommandError:  # the run has not been heard of yet, or the collector is gone, which is told elsewhere
         return []
-    return list(answer.json()["items"]) if answer.status == 200 else []  # noqa: PLR2004 - HTTP OK
 
 
 def _summary(alerts: list[dict[str, Any]], *, exit_code: int) -> str:

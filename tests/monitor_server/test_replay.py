@@ -68,7 +68,7 @@ def test_a_run_that_was_replayed_is_not_there_twice(start_collector, tmp_path, c
 
 
 def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
-    """Forty steps at 80 a second take half a second, less the last batch's turn."""
+    """Forty steps at 80 a second take half a second."""
     log = written(tmp_path / "old.jsonl", [{"step": step, "reward": 0.5} for step in range(1, 41)])
     live = start_collector()
     begun = time.monotonic()

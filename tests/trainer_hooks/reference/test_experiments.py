@@ -9,8 +9,9 @@ import pytest
 
 from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.arms import ARMS, configured
-from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, Experiment
+from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, MOST_ARMS, Experiment
 from trainer_hooks.reference.experiments.course_table import course_table
+from trainer_hooks.reference.experiments.figures.panels import COLOURS
 from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import read, record
@@ -114,6 +115,7 @@ def test_every_arm_of_an_experiment_exists():
         Experiment("", ("grpo", "magic"), {})
     with pytest.raises(ValueError, match="at most 8 arms, one a colour, got 9"):
         Experiment("", ("grpo",) * 9, {})
+    assert len(COLOURS) == MOST_ARMS
     assert {arm for experiment in EXPERIMENTS.values() for arm in experiment.arms} <= set(ARMS)
 
 

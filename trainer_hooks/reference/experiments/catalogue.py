@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from trainer_hooks.reference.experiments.arms import ARMS
 
-__all__ = ["EXPERIMENTS", "Experiment"]
+__all__ = ["EXPERIMENTS", "MOST_ARMS", "Experiment"]
 
 LIKELIHOOD = "likelihood/correct"
 MOST_ARMS = 8  # so many colours can be told apart
