@@ -20,7 +20,10 @@ RUNS = 200
 
 
 class Wire:
-    """A cable between a trainer and a collector: forwards bytes until it is cut, and then swallows them in silence."""
+    """A cable between a trainer and a collector: forwards bytes until it is cut, and then swallows them in silence.
+
+    A connection that has lost bytes loses all that follow, as TCP would: what arrives is a beginning, never an end.
+    """
 
     def __init__(self, port):
         self._port = port
@@ -44,12 +47,14 @@ class Wire:
                 threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
 
     def _forward(self, source, sink):
+        is_cut = False
         try:
             while data := source.recv(65536):
-                if self.whole.is_set():
-                    sink.sendall(data)
-                else:
+                is_cut = is_cut or not self.whole.is_set()
+                if is_cut:
                     self.swallowed.set()
+                else:
+                    sink.sendall(data)
         except OSError:
             pass  # closed by the test's end
         sink.close()

@@ -18,7 +18,17 @@ READ_TIMEOUT_SECONDS = 30.0
 LONGEST_ANSWER_BYTES = 1 << 20
 OK = 200
 # What a collector says of the batch itself. A wrong key or address can be mended, and then the batch is still good.
-REFUSALS = frozenset({400, 413, 415, 422})
+# They count in the collector's own words only: a web server answers 400 to a request that was damaged on the way.
+REFUSALS = frozenset({400, 415, 422})
+# Whoever finds a batch too large, a proxy too, will find it so again.
+TOO_LARGE = 413
+
+
+class _Refusal(msgspec.Struct):
+    """The shape in which a collector tells an error."""
+
+    error: str
+    detail: str
 
 
 class HttpTransport:
@@ -58,7 +68,7 @@ class HttpTransport:
 
         Raises:
             UnavailableError: If there was no answer, a broken one, or one that says nothing about the batch.
-            RefusedError: If the collector answered 400, 413, 415 or 422.
+            RefusedError: If the collector answered 400, 415 or 422 in its own words, or anybody 413.
         """
         try:
             response = self._pool.urlopen("POST", self._path, body=body, redirect=False, preload_content=False)
@@ -72,7 +82,7 @@ class HttpTransport:
         if response.status == OK:
             return self._receipt(answer)
         detail = f"{self._endpoint} answered {response.status}: {answer[:200].decode(errors='replace')}"
-        if response.status in REFUSALS:
+        if _is_refusal(response.status, answer):
             raise RefusedError(detail)
         raise UnavailableError(detail, retry_after_seconds=_retry_after(response.headers.get("Retry-After")))
 
@@ -82,6 +92,16 @@ class HttpTransport:
         except msgspec.DecodeError as error:
             # Something between us and the collector may have answered in its place; ingest is idempotent.
             raise UnavailableError(f"{self._endpoint} answered 200 but no receipt: {error}") from error
+
+
+def _is_refusal(status: int, answer: bytes) -> bool:
+    if status not in REFUSALS:
+        return status == TOO_LARGE
+    try:
+        msgspec.json.decode(answer, type=_Refusal)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _retry_after(header: str | None) -> float:

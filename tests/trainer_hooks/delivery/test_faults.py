@@ -44,13 +44,14 @@ def no_spool(monkeypatch):
         (408, b"", {}),
         (401, b'{"error": "NotAllowed"}', {}),
         (404, b"not here", {}),
+        (400, b"Invalid HTTP request received.", {"Content-Type": "text/plain"}),
         (302, b"", {"Location": "/elsewhere"}),
         (200, b"<html>please log in</html>", {"Content-Type": "text/html"}),
         (200, b"", {}),
         (200, encode(Receipt(run_id="r", accepted=1))[:-3], {}),
         (200, b"\x00" * (3 << 20), {}),
     ],
-    ids=["500", "503", "429", "408", "key", "address", "redirect", "html", "empty", "truncated", "huge"],
+    ids=["500", "503", "429", "408", "key", "address", "damaged", "redirect", "html", "empty", "truncated", "huge"],
 )
 def test_answers_that_are_no_receipt_are_tried_again(collector, connect, answer):
     """The records stay until a receipt for them has come, and then each has arrived once."""
@@ -63,15 +64,24 @@ def test_answers_that_are_no_receipt_are_tried_again(collector, connect, answer)
     assert losses(monitor) == 0
 
 
-def test_a_refused_batch_is_dropped_and_counted(collector, connect, caplog):
-    """422 will not become 200 by asking again; the loss is in the log and in the next record."""
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, b'{"error": "MalformedBody", "detail": "d"}'),
+        (413, b"<html>too large</html>"),
+        (422, b'{"error": "InvalidField", "detail": "d"}'),
+    ],
+    ids=["malformed", "a proxy's limit", "invalid"],
+)
+def test_a_refused_batch_is_dropped_and_counted(collector, connect, caplog, status, body):
+    """A refusal will not become 200 by asking again; the loss is in the log and in the next record."""
     monitor = connect()
     collector.wait_for(lambda seen: bool(seen.batches))
-    collector.answers = [(422, b'{"error": "InvalidField"}', {})]
+    collector.answers = [(status, body, {})]
     with caplog.at_level(logging.WARNING, "trainer_hooks"):
         monitor.log_step(1, {"x": 1.0})
         assert monitor.flush()
-    assert 'answered 422: {"error": "InvalidField"}' in caplog.text
+    assert f"answered {status}: {body.decode()}" in caplog.text
     monitor.log_step(2, {"x": 1.0})
     assert monitor.flush()
     (record,) = collector.records
