@@ -5,9 +5,8 @@ is sent only where the user turned it on, and then goes through the user's redac
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -52,7 +51,7 @@ class ResponseSampler:
             seed: Of the random few.
             ordinary: Rows to draw the random few from; all unless given.
         """
-        if not self.count:
+        if not self.count or not tokens.lengths.any():
             return []
         with np.errstate(all="ignore"):  # NaN and Inf are ordinary here, and float16 may overflow
             chosen = choose(tokens, self.count, random.Random(seed), ordinary)  # noqa: S311 - no secret
@@ -65,16 +64,14 @@ class ResponseSampler:
         return [msgspec.Raw(body) for body, does_fit in zip(encoded, fits, strict=True) if does_fit]
 
     def _encoded(self, tokens: ActionTokens, chosen: Mapping[int, list[ResponseKind]], limit: int) -> list[bytes]:
-        return [
-            encode(self._told(_packed(tokens, row, kinds, limit), tokens.rollouts, row, limit))
-            for row, kinds in chosen.items()
-        ]
+        packed = zip(chosen, _packed(tokens, chosen, limit), strict=True)
+        return [encode(self._told(response, tokens.rollouts, row, limit)) for row, response in packed]
 
     def _limit(self, tokens: ActionTokens, rows: Sequence[int]) -> int:
         """Give the number of tokens at which to cut, such that short responses leave their share to longer ones."""
         left = (self.max_bytes - ENVELOPE_BYTES * len(rows)) // TOKEN_BYTES
-        begins, ends = _spans(tokens)
-        lengths = sorted(int(ends[row] - begins[row]) for row in rows)
+        begins, ends = tokens.spans
+        lengths = sorted((ends - begins)[rows].tolist())
         for place, length in enumerate(lengths):
             share = left // (len(lengths) - place)
             if length > share:
@@ -119,7 +116,7 @@ def choose(
     rollouts = tokens.rollouts
     spoken = np.flatnonzero(tokens.lengths)
     lengths = tokens.lengths[spoken]
-    drawable = [row for row in spoken.tolist() if ordinary is None or row in ordinary]
+    drawable = spoken.tolist() if ordinary is None else [row for row in spoken.tolist() if row in ordinary]
     mean = tokens.logprob_sums.by_response[spoken] / lengths
     likelihood = np.where(np.isnan(mean), -np.inf, mean)
     by_kind: dict[ResponseKind, NDArray[np.intp]] = {
@@ -151,7 +148,7 @@ def _resembling(tokens: ActionTokens, displaced: NDArray[np.intp]) -> NDArray[np
     ids, groups = tokens.rollouts.token_ids, tokens.rollouts.group_ids
     found: dict[int, None] = {}
     if ids is not None and groups is not None and len(displaced):
-        begins, ends = _spans(tokens)
+        begins, ends = tokens.spans
         is_rival = ~tokens.rollouts.correct & (tokens.lengths > 0)
         for row in displaced:
             own = ids[row, begins[row] : ends[row]]
@@ -169,55 +166,72 @@ def _shared_prefix(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
     return place if differs[place] else both
 
 
-def _spans(tokens: ActionTokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give each response's first action token's place in its row, and the one after its last; 0 without any."""
-    is_spoken = tokens.lengths > 0
-    after = tokens.ends[is_spoken]
-    begins, ends = np.zeros((2, len(tokens.ends)), np.int64)
-    width = tokens.rollouts.mask.shape[1]
-    begins[is_spoken] = tokens.places[after - tokens.lengths[is_spoken]] % width
-    ends[is_spoken] = tokens.places[after - 1] % width + 1
-    return begins, ends
+def _packed(tokens: ActionTokens, chosen: Mapping[int, list[ResponseKind]], limit: int) -> list[Response]:
+    """Put rows in wire form, their token arrays cut after ``limit`` tokens, feedback between included.
+
+    All rows together, column by column: a call of numpy costs more than the few numbers of a row.
+    """
+    rollouts, changes, rows = tokens.rollouts, _changes(tokens), list(chosen)
+    actions, counts, widths = _actions(tokens, rows, limit)
+    firsts = (tokens.ends - tokens.lengths)[rows].tolist()
+    told = [slice(first, first + count) for first, count in zip(firsts, counts, strict=True)]
+
+    def numbers(values: NDArray[Any] | None) -> Sequence[Any]:
+        return [None] * len(rows) if values is None else values[rows].tolist()
+
+    def halves(values: NDArray[Any] | None) -> Sequence[Array | None]:
+        return [None] * len(rows) if values is None else Array.from_parts("float16", [values[part] for part in told])
+
+    columns: dict[str, Iterable[Any]] = {
+        "kinds": chosen.values(),
+        "reward": numbers(rollouts.rewards),
+        "correct": numbers(rollouts.correct),
+        "length": numbers(tokens.lengths),
+        "logprob": numbers(tokens.logprob_sums.by_response),
+        "actions": Array.from_parts("int32", actions),
+        "logprobs": halves(tokens.logprobs),
+        "displacement": numbers(None if changes is None else changes.by_response),
+        "displacements": halves(None if changes is None else changes.values),
+        "trained": [rollouts.trained] * len(rows),
+        "entropies": halves(tokens.entropies),
+        "group": numbers(rollouts.group_ids),
+        "advantage": numbers(_mean_advantages(tokens)),
+        "truncated": numbers(rollouts.truncated),
+    }
+    ids = rollouts.token_ids
+    if ids is not None:
+        places = zip(rows, tokens.spans[0, rows].tolist(), widths, strict=True)
+        columns["token_ids"] = Array.from_parts(
+            "int32", [ids[row, start : start + width] for row, start, width in places]
+        )
+    return [Response(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
 
 
-def _packed(tokens: ActionTokens, row: int, kinds: list[ResponseKind], limit: int) -> Response:
-    """Put one row in wire form, its token arrays cut after ``limit`` tokens, feedback between included."""
-    rollouts = tokens.rollouts
-    last = int(tokens.ends[row])
-    first = last - int(tokens.lengths[row])
-    places = tokens.places[first:last] - row * rollouts.mask.shape[1]
-    start = int(places[0])
-    places = places[: int(places.searchsorted(start + limit))]
-    told = slice(first, first + len(places))
-    edges = [0, *((places[1:] - places[:-1] > 1).nonzero()[0] + 1).tolist(), len(places)]
-    actions = [(int(places[begin]) - start, int(places[end - 1]) + 1 - start) for begin, end in pairwise(edges)]
-    changes = _changes(tokens)
-    entropies, advantages = tokens.entropies, tokens.advantages
-    return Response(
-        kinds=kinds,
-        reward=float(rollouts.rewards[row]),
-        correct=bool(rollouts.correct[row]),
-        length=last - first,
-        logprob=float(tokens.logprob_sums.by_response[row]),
-        actions=Array.from_numpy(np.array(actions, np.int32)),
-        logprobs=_half(tokens.logprobs[told]),
-        displacement=None if changes is None else float(changes.by_response[row]),
-        displacements=None if changes is None else _half(changes.values[told]),
-        trained=rollouts.trained,
-        entropies=None if entropies is None else _half(entropies[told]),
-        token_ids=None
-        if rollouts.token_ids is None
-        else Array.from_numpy(rollouts.token_ids[row, start : start + actions[-1][1]].astype(np.int32)),
-        group=None if rollouts.group_ids is None else int(rollouts.group_ids[row]),
-        advantage=None
-        if advantages is None
-        else float(np.add.reduce(advantages[first:last], dtype=np.float64) / (last - first)),
-        truncated=None if rollouts.truncated is None else bool(rollouts.truncated[row]),
-    )
+def _actions(
+    tokens: ActionTokens, rows: Sequence[int], limit: int
+) -> tuple[list[NDArray[np.int64]], list[int], list[int]]:
+    """Give each row's actions up to the limit, how many tokens they hold, and where the last of them ends.
+
+    Actions are the first place and the one after the last, ``(A, 2)``, counted from the row's first action token.
+    """
+    owner = tokens.owner
+    begins = tokens.actions.first(tokens.places) % tokens.rollouts.mask.shape[1] - tokens.spans[0][owner]
+    actions = np.stack([begins, begins + tokens.action_lengths.astype(np.int64)], axis=1).clip(max=limit)
+    is_shown = begins < limit
+    actions, owner = actions[is_shown], owner[is_shown]
+    edges = owner.searchsorted(np.add.outer([0, 1], rows))
+    counts = tokens.library.added(actions[:, 1] - actions[:, 0], owner, len(tokens.lengths))
+    parts = [actions[begin:end] for begin, end in edges.T.tolist()]
+    return parts, counts[rows].astype(np.int64).tolist(), actions[edges[1] - 1, 1].tolist()
 
 
-def _half(values: NDArray[Any]) -> Array:
-    return Array.from_numpy(values.astype(np.float16))
+def _mean_advantages(tokens: ActionTokens) -> NDArray[np.floating] | None:
+    """Give the advantage of each response, the mean over its action tokens where they have their own."""
+    advantages = tokens.rollouts.advantages
+    if advantages is None or tokens.advantages is None or advantages.ndim == 1:
+        return advantages
+    mean: NDArray[np.floating] = ActionSums(tokens, tokens.advantages).by_response / tokens.lengths
+    return mean
 
 
 def _pieces(vocabulary: Sequence[str] | None, ids: Array | None) -> list[str] | None:

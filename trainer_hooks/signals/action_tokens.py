@@ -85,6 +85,19 @@ class ActionTokens:
         return self.xp.cumsum(self.lengths, axis=0)
 
     @cached_property
+    def spans(self) -> Array:
+        """Place of each response's first action token in its row, and the one after its last, on the host.
+
+        Shape ``(2, B)``; 0 where there is none.
+        """
+        is_spoken, width = self.lengths > 0, self.rollouts.mask.shape[1]
+        after = self.ends[is_spoken]
+        spans = np.zeros((2, len(self.ends)), np.int64)
+        spans[0, is_spoken] = self.places[after - self.lengths[is_spoken]] % width
+        spans[1, is_spoken] = self.places[after - 1] % width + 1
+        return spans
+
+    @cached_property
     def actions(self) -> Runs:
         """The A actions of the batch, in which values of tokens can be added up."""
         return self.library.runs(self.begins)
@@ -190,8 +203,8 @@ class ActionTokens:
         """Number distinct tuples of keys from 0 in their order, shape as each key's, ``(n,)``."""
         order = self.library.order(*keys)
         is_new = self.xp.zeros_like(keys[0][1:] == keys[0][:-1])
-        for key in keys:
-            is_new = is_new | (key[order][1:] != key[order][:-1])
+        for key in (key[order] for key in keys):
+            is_new = is_new | (key[1:] != key[:-1])
         numbers = self.xp.zeros_like(order)
         numbers[order[1:]] = self.xp.cumsum(is_new, axis=0)
         return numbers

@@ -100,10 +100,11 @@ def _largest(scale: Scale, is_known: float, top: float) -> Extreme | None:
 
 
 def _bins(low: float, high: float, quantile: float, scale: Scale, counts: Numbers) -> Histogram | None:
-    if not counts.any():
+    most = counts.max()
+    if not most:
         return None
     # Counts of responses fit a byte, and the histogram is most of the record.
-    small = counts.astype(np.uint8 if counts.max() <= LARGEST_BYTE else np.int32)
+    small = counts.astype(np.uint8 if most <= LARGEST_BYTE else np.int32)
     return Histogram(low=low, high=high, counts=WireArray.from_numpy(small), quantile=quantile, scale=scale)
 
 

@@ -40,8 +40,9 @@ def _dead_groups(tokens: ActionTokens, group: Array) -> dict[str, PendingSummary
     responses = len(group)
     order = library.order(group)
     # Within a group all are equal where no neighbour differs; NaN differs from everything.
-    differs = (rewards[order][1:] != rewards[order][:-1]) & (group[order][1:] == group[order][:-1])
-    differences = library.added(differs, group[order][1:], responses)
+    rewards, grouped = rewards[order], group[order]
+    differs = (rewards[1:] != rewards[:-1]) & (grouped[1:] == grouped[:-1])
+    differences = library.added(differs, grouped[1:], responses)
     sizes = library.added(tokens.xp.ones_like(correct), group, responses)
     rights = library.added(correct, group, responses)
     is_counted = sizes > 1

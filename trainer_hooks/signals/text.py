@@ -13,6 +13,7 @@ NGRAM = 4
 # different ones look alike once in 2,000 responses.
 MULTIPLIER = 6364136223846793005
 ITEM_BITS = 40
+ITEMS = 1 << ITEM_BITS
 
 
 def text(tokens: ActionTokens) -> dict[str, PendingSummary]:
@@ -23,10 +24,18 @@ def text(tokens: ActionTokens) -> dict[str, PendingSummary]:
     if tokens.rollouts.token_ids is None:
         return {}
     ids, library, xp = tokens.take(tokens.rollouts.token_ids), tokens.library, tokens.xp
-    found = {"text/distinct": moments(library, _distinct(tokens, ids, tokens.response, tokens.where) / tokens.lengths)}
-    if len(ids) >= NGRAM:
-        whole = library.added((tokens.action_lengths - NGRAM + 1).clip(0), tokens.owner, len(tokens.lengths))
-        found["text/repetition"] = moments(library, 1 - _distinct(tokens, *_ngrams(tokens, ids)) / whole)
+    lengths, responses = tokens.lengths, len(tokens.lengths)
+    grams, is_whole = _ngrams(tokens, ids)
+    wholes = library.added((tokens.action_lengths - NGRAM + 1).clip(0), tokens.owner, responses)
+    # Tokens and n-grams are sorted together, n-grams as those of further responses, what does not count as one more's.
+    owner = tokens.response if tokens.where is None else xp.where(tokens.where, tokens.response, 2 * responses)
+    gram_owner = xp.where(is_whole, tokens.response[: len(grams)] + responses, 2 * responses)
+    keys = library.sorted((xp.concat([owner, gram_owner]) << ITEM_BITS) | (xp.concat([ids, grams]) & (ITEMS - 1)))
+    distinct = _distinct(tokens, keys, xp.concat([lengths, library.integers(wholes)]))
+    found = {
+        "text/distinct": moments(library, distinct[:responses] / lengths),
+        "text/repetition": moments(library, 1 - distinct[responses:] / wholes),
+    }
     if tokens.rollouts.control_ids is not None:
         is_control = xp.zeros_like(tokens.counted)
         for number in tokens.rollouts.control_ids:
@@ -37,27 +46,23 @@ def text(tokens: ActionTokens) -> dict[str, PendingSummary]:
     return found
 
 
-def _ngrams(tokens: ActionTokens, ids: Array) -> tuple[Array, Array, Array]:
-    """Give a hash at each token of the n-gram that begins there, its response, and whether it lies in one action."""
-    count, last = len(ids) - NGRAM + 1, NGRAM - 1
-    grams = ids[:count]
-    for offset in range(1, NGRAM):
-        grams = grams * MULTIPLIER + ids[offset : count + offset]
+def _ngrams(tokens: ActionTokens, ids: Array) -> tuple[Array, Array]:
+    """Give a hash of each n-gram at the token where it begins, and whether it lies in one action."""
+    grams, width, power = ids, 1, MULTIPLIER
+    while width < NGRAM:
+        grams = grams[:-width] * (power % ITEMS) + grams[width:]
+        width, power = 2 * width, power * power
     action = tokens.xp.cumsum(tokens.begins, axis=0)
-    is_whole = action[last:] == action[:count]
+    is_whole = action[NGRAM - 1 :] == action[: len(grams)]
     if tokens.where is not None:
-        is_whole = is_whole & tokens.where[last:] & tokens.where[:count]
-    return grams, tokens.response[:count], is_whole
+        is_whole = is_whole & tokens.where[NGRAM - 1 :] & tokens.where[: len(grams)]
+    return grams, is_whole
 
 
-def _distinct(tokens: ActionTokens, items: Array, response: Array, where: Array | None) -> Array:
-    """Count each response's distinct items."""
-    library, responses = tokens.library, len(tokens.lengths)
-    # What does not count goes to a response of its own, after the others.
-    owner = response if where is None else tokens.xp.where(where, response, responses)
-    keys = library.sorted((owner << ITEM_BITS) | (items & ((1 << ITEM_BITS) - 1)))
-    owner = keys >> ITEM_BITS
+def _distinct(tokens: ActionTokens, keys: Array, sizes: Array) -> Array:
+    """Count the distinct among as many sorted keys as each size says, one after the other."""
     is_first = keys[:1] == keys[:1]
-    is_new = tokens.xp.concat([is_first, keys[1:] != keys[:-1]])
-    runs = library.runs(tokens.xp.concat([is_first, owner[1:] != owner[:-1]]))
-    return library.added(runs.added(is_new), runs.first(owner), responses + 1)[:responses]
+    nothing = sizes[:1] < 0
+    seen = tokens.xp.cumsum(tokens.xp.concat([nothing, is_first, keys[1:] != keys[:-1]]), axis=0)
+    ends = tokens.xp.cumsum(sizes, axis=0)
+    return tokens.library.wide(seen[ends] - seen[ends - sizes])

@@ -1,6 +1,8 @@
 """The common rules of all wire structs, and numeric arrays as raw bytes."""
 
 import math
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import msgspec
@@ -38,6 +40,17 @@ class Array(Wire, frozen=True):
             array = array.astype(array.dtype.newbyteorder("<"))
             name = NAMES[array.dtype]
         return cls(dtype=name, shape=array.shape, data=array.tobytes())
+
+    @classmethod
+    def from_parts(cls, name: Name, parts: Sequence[NDArray[Any]]) -> list[Self]:
+        """Copy numpy arrays that differ in length alone, each for itself but converted together."""
+        dtype = np.dtype(name).newbyteorder("<")
+        data = np.concatenate(parts).astype(dtype).tobytes()
+        edges = list(accumulate((part.size * dtype.itemsize for part in parts), initial=0))
+        return [
+            cls(dtype=name, shape=part.shape, data=data[begin:end])
+            for part, begin, end in zip(parts, edges, edges[1:], strict=False)
+        ]
 
     def to_numpy(self) -> NDArray[Any]:
         """Give the array back, read-only.
