@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,34 +17,37 @@ from trainer_hooks.wire import Summary
 __all__ = ["append_log", "line", "numbers", "remarks", "rollouts"]
 
 
-def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | None = None) -> Rollouts:
-    """Hand over a step's responses as the SDK takes them from any trainer."""
+def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | None = None) -> dict[str, Any]:
+    """Give a step's responses as the SDK takes them from any trainer: the arguments of `Rollouts`.
+
+    Given as such they are looked at in the background, and cost training no more than a copy.
+    """
     batch = result.batch
-    return Rollouts(
-        batch.logprobs,
-        batch.mask,
-        batch.rewards,
-        old_logprobs=batch.old_logprobs,
-        entropies=batch.entropies,
-        advantages=batch.advantages,
-        group_ids=batch.group_ids,
-        token_ids=batch.tokens,
-        answer_mask=batch.answer_mask,
-        tool_calls=_counts(episode.tool_calls for episode in batch.episodes),
-        tool_calls_valid=_counts(episode.tool_calls_valid for episode in batch.episodes),
-        truncated=batch.truncated,
-        trained=True,
-        clip_range=clip,
-        control_ids=result.control_ids or None,
-        first_feedback=_counts(episode.first_feedback for episode in batch.episodes),
-        vocabulary=vocabulary,
-    )
+    return {
+        "logprobs": batch.logprobs,
+        "mask": batch.mask,
+        "rewards": batch.rewards,
+        "old_logprobs": batch.old_logprobs,
+        "entropies": batch.entropies,
+        "advantages": batch.advantages,
+        "group_ids": batch.group_ids,
+        "token_ids": batch.tokens,
+        "answer_mask": batch.answer_mask,
+        "tool_calls": _counts(episode.tool_calls for episode in batch.episodes),
+        "tool_calls_valid": _counts(episode.tool_calls_valid for episode in batch.episodes),
+        "truncated": batch.truncated,
+        "trained": True,
+        "clip_range": clip,
+        "control_ids": result.control_ids or None,
+        "first_feedback": _counts(episode.first_feedback for episode in batch.episodes),
+        "vocabulary": vocabulary,
+    }
 
 
 def numbers(result: StepResult, *, clip: float, ranks: Ranks = ALONE) -> dict[str, float]:
     """Give every signal of a step by its canonical name, over all ranks, as the collector would show it."""
     summaries: dict[str, Summary] = {}
-    for shard in ranks.gather(summarise(rollouts(result, clip=clip))):
+    for shard in ranks.gather(summarise(Rollouts(**rollouts(result, clip=clip)))):
         for name, summary in shard.items():
             held = summaries.get(name)
             summaries[name] = summary if held is None else held.merged(summary)  # type: ignore[arg-type]
