@@ -77,7 +77,7 @@ def sample(
             cache.keep(torch.tensor(kept, dtype=torch.long))
             fed = fed[kept]
         if alive and position < length:
-            drawn = draw(model.next_logits(fed, cache), generator, temperature)
+            drawn = draw(model.next_logits(fed, cache), generator, temperature).tolist()
     used = int(mask.any(dim=0).nonzero().max()) + 1 if mask.any() else 1
     return Rollout(
         tokens=tokens[:, :used],

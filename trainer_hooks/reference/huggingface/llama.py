@@ -78,18 +78,17 @@ class _LlamaLayer:
         )
         self._nothing = parts[0].weight.new_zeros(1, 1, 1)
         self._head_norm = _head_norm(attention, self.queries) if hasattr(attention, "q_norm") else None
-        self._out, self._gate, self._up, self._down = (
-            (part.weight, part.bias) for part in (attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj)
-        )
+        self._gate, self._up = ((part.weight, part.bias) for part in (mlp.gate_proj, mlp.up_proj))
+        self._out, self._down = ((part.weight.t(), part.bias) for part in (attention.o_proj, mlp.down_proj))
 
     def _by_head(self, parts: Sequence[Tensor]) -> Tensor:
         """Join weights or biases whose first dimension is heads times width, head of keys by head of keys."""
         return torch.cat([part.view(self._heads, -1, *part.shape[1:]) for part in parts], dim=1).flatten(0, 1)
 
     def __call__(self, x: Tensor, rotation: tuple[Tensor, Tensor], cache: RowCache, number: int) -> Tensor:
-        x = x + self._attend(self._norms[0](x), rotation, cache, number)
+        x = _added(x, self._attend(self._norms[0](x), rotation, cache, number), *self._out)
         h = self._norms[1](x)
-        return x + F.linear(F.silu(F.linear(h, *self._gate), inplace=True).mul_(F.linear(h, *self._up)), *self._down)
+        return _added(x, F.silu(F.linear(h, *self._gate), inplace=True).mul_(F.linear(h, *self._up)), *self._down)
 
     def _attend(self, x: Tensor, rotation: tuple[Tensor, Tensor], cache: RowCache, number: int) -> Tensor:
         batch, length = cache.positions.shape
@@ -105,8 +104,7 @@ class _LlamaLayer:
         keys, values = cache.write(number, key.squeeze(3), value.squeeze(3))
         query = query.transpose(1, 2).reshape(batch * self._heads, -1, self._width)
         mixed = self._mixed(query, keys, values, cache.mask)
-        mixed = mixed.view(batch, self._heads, length, -1).transpose(1, 2)
-        return F.linear(mixed.reshape(batch * length, -1), *self._out)
+        return mixed.view(batch, self._heads, length, -1).transpose(1, 2).reshape(batch * length, -1)
 
     def _mixed(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Attend: queries ``(b · heads, C · queries, d)`` to keys ``(b · heads, d, end)`` and their values."""
@@ -137,6 +135,11 @@ class _RmsNorm:
             return torch.rms_norm(x, *self._fused)
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
         return (x / torch.hypot(length, self._floor)).mul_(self._weight).to(x.dtype)
+
+
+def _added(x: Tensor, h: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Give x + h W + b in one call where there is no b."""
+    return torch.addmm(x if bias is None else x + bias, h, weight)
 
 
 def _turns(cosine: Tensor, sine: Tensor, queries: int) -> tuple[Tensor, Tensor]:

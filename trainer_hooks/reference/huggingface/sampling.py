@@ -29,24 +29,29 @@ class _Row:
     context: int
     tokens: list[int]
     is_said: list[bool]
-    """Which of its tokens are its own words: False on prompt and feedback."""
+    """Which of its tokens are its own words, up to the newest feedback: False on prompt and feedback."""
     is_speaking: bool = True
     is_waiting: bool = False
 
     def say(self, token: int) -> bool:
         """Take a sampled token; give whether the row stops to speak with it."""
-        self.tokens.append(token)
-        self.is_said.append(True)
-        self.is_waiting = self.episode.step(token)
-        self.is_speaking = not self.is_waiting and len(self.tokens) < self.context
-        return not self.is_speaking
+        tokens = self.tokens
+        tokens.append(token)
+        self.is_waiting = is_waiting = self.episode.step(token)
+        self.is_speaking = is_speaking = not is_waiting and len(tokens) < self.context
+        return not is_speaking
 
     def hear(self, feedback: Sequence[int]) -> None:
         """Take the feedback to an action, as far as there is room."""
         heard = feedback[: self.context - len(self.tokens)]
+        self.is_said = self.mask(len(self.tokens)) + [False] * len(heard)
         self.tokens += heard
-        self.is_said += [False] * len(heard)
         self.is_waiting, self.is_speaking = False, not self.episode.is_over and len(self.tokens) < self.context
+
+    def mask(self, width: int) -> list[bool]:
+        """Give which of so many tokens are its own words; none is after the last."""
+        said = self.is_said + [True] * (len(self.tokens) - len(self.is_said))
+        return said + [False] * (width - len(said))
 
     def unread(self, read: int) -> list[int]:
         """Give what the model should read now, after so many tokens: nothing while the tool is waited for."""
@@ -86,12 +91,13 @@ def play(
         hidden = _read_prompts(decoder, rows)
         while alive:
             drawn = draw(policy.logits(hidden), generator, temperature)
-            stopped = [row.say(token) for row, token in zip(alive, drawn, strict=True) if row.is_speaking]
+            said = zip(alive, drawn.tolist(), strict=True)
+            stopped = [row.say(token) for row, token in said if row.is_speaking]
             if any(stopped):
                 alive = _settle(decoder, world, alive)
             if len(stopped) == len(alive) and not any(stopped):
                 # What all of them have said is all that there is to read.
-                hidden = decoder.feed(torch.tensor(drawn, device=decoder.cache.device)[:, None], [1] * len(alive))[:, 0]
+                hidden = decoder.feed(drawn[:, None], [1] * len(alive))[:, 0]
             elif alive:
                 lengths = decoder.cache.lengths
                 hidden = _read(decoder, [row.unread(read) for row, read in zip(alive, lengths, strict=True)])
@@ -146,7 +152,7 @@ def _rollout(rows: list[_Row]) -> Rollout:
     used = max(len(row.tokens) for row in rows)
     # By way of numpy, which reads lists five times as fast as torch.
     tokens = torch.from_numpy(np.array([row.tokens + [0] * (used - len(row.tokens)) for row in rows]))
-    mask = torch.from_numpy(np.array([row.is_said + [False] * (used - len(row.tokens)) for row in rows]))
+    mask = torch.from_numpy(np.array([row.mask(used) for row in rows]))
     return Rollout(
         tokens=tokens,
         mask=mask,
