@@ -11,6 +11,7 @@ from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.arms import ARMS, configured
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, MOST_ARMS, Experiment
 from trainer_hooks.reference.experiments.course_table import course_table
+from trainer_hooks.reference.experiments.figures.draw import draw
 from trainer_hooks.reference.experiments.figures.panels import COLOURS
 from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
@@ -117,6 +118,20 @@ def test_every_arm_of_an_experiment_exists():
         Experiment("", ("grpo",) * 9, {})
     assert len(COLOURS) == MOST_ARMS
     assert {arm for experiment in EXPERIMENTS.values() for arm in experiment.arms} <= set(ARMS)
+
+
+def test_a_panel_may_leave_arms_out_and_each_is_named_once():
+    """Two panels of two arms each, one of them in both: three lines in the legend, four of runs, four of medians."""
+    rows = [{"step": step, "reward/mean": 0.5} for step in range(1, 4)]
+    runs = {arm: {0: rows} for arm in ("grpo", "nthr", "ppo")}
+    panels = {"one": "reward/mean of grpo nthr", "other": "log reward/mean of nthr ppo"}
+    figure = draw(Experiment("title", tuple(runs), panels), runs)
+    assert [line.name for line in figure.data if line.showlegend] == [f"{arm} (1 seed)" for arm in runs]
+    assert [(line.legendgroup, line.yaxis) for line in figure.data if line.line.width == 3] == [
+        ("grpo", "y"), ("nthr", "y"), ("nthr", "y2"), ("ppo", "y2"),
+    ]  # fmt: skip
+    assert len(figure.data) == 8
+    assert figure.layout.yaxis2.type == "log"
 
 
 def test_the_healthy_runs_are_what_their_page_says(tmp_path):

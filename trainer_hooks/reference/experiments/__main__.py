@@ -113,8 +113,10 @@ def _told(name: str, given: argparse.Namespace) -> str:
         return rescue_table(_runs(given, "rescue"), _runs(given))
     arms = EXPERIMENTS[name].arms
     told = [table(_runs(given), arms)]
+    if name in ("dynamics", "sizes"):
+        told.append(drift_table(_runs(given), arms))
     if name == "dynamics":
-        told += [drift_table(_runs(given), arms), *(course_table(_runs(given), arm) for arm in arms)]
+        told += [course_table(_runs(given), arm) for arm in arms]
     if name == "displacement":
         told.append(question_table(_runs(given), arms))
     return "\n\n".join(told)

@@ -15,7 +15,8 @@ class Experiment:
     """An experiment: title, arms in the order of their colours, and panels as ``label: how to get it``.
 
     A panel's recipe is a signal's name, ``log <signal>`` on a logarithmic scale, ``sum <signal>`` for its running sum,
-    or ``<signal> * <signal>``. An experiment without panels is the one on questions (Fig. 3).
+    or ``<signal> * <signal>``; ``of <arm> <arm>`` behind it leaves the other arms out. An experiment without panels is
+    the one on questions (Fig. 3).
     """
 
     title: str
@@ -68,7 +69,12 @@ EXPERIMENTS: dict[str, Experiment] = {
     "sizes": Experiment(
         "GRPO and LLDS over sizes and warm starts (Fig. 6)",
         ("grpo", "llds-0.1", "grpo-narrow", "llds-narrow", "grpo-wide", "llds-wide", "grpo-strong", "llds-strong"),
-        _OUTCOME,
+        {
+            "reward, width 64": "reward/mean of grpo llds-0.1",
+            "reward, width 48": "reward/mean of grpo-narrow llds-narrow",
+            "reward, width 96": "reward/mean of grpo-wide llds-wide",
+            "reward, width 64, a warm start of twice the steps": "reward/mean of grpo-strong llds-strong",
+        },
     ),
     "lambda": Experiment("Weight of LLDS (Fig. 8)", ("grpo", "llds-0.01", "llds-0.1"), _OUTCOME | _ENTROPY | _GRADIENT),
     "masking": Experiment(

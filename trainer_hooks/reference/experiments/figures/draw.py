@@ -16,11 +16,12 @@ def draw(experiment: Experiment, runs: Runs) -> go.Figure:
     """Draw an experiment from the arms that have runs."""
     if not experiment.panels:
         return displacement_figure(experiment.title, runs)
-    panels = [
-        Panel(label, _recipe(text.removeprefix("log ")), is_log=text.startswith("log "))
-        for label, text in experiment.panels.items()
-    ]
-    return steps_figure(experiment.title, runs, panels)
+    return steps_figure(experiment.title, runs, [_panel(label, text) for label, text in experiment.panels.items()])
+
+
+def _panel(label: str, text: str) -> Panel:
+    what, _, arms = text.partition(" of ")
+    return Panel(label, _recipe(what.removeprefix("log ")), arms.split(), is_log=what.startswith("log "))
 
 
 def _recipe(text: str) -> Callable[[Sequence[Row]], list[float]]:

@@ -1,6 +1,6 @@
 """Panels over steps: an arm a colour, a seed a thin line, a cross where a run collapsed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median
@@ -26,10 +26,18 @@ WIDTH_PIXELS = 1100
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One quantity over steps: its name on the axis, how a run's rows give it, and whether its scale is logarithmic."""
+    """One quantity over steps.
+
+    Attributes:
+        label: Stands over it.
+        values: How a run's rows give it.
+        arms: Whose runs it shows; all unless given.
+        is_log: Whether its scale is logarithmic.
+    """
 
     label: str
     values: Callable[[Sequence[Row]], list[float]]
+    arms: Collection[str] = ()
     is_log: bool = False
 
 
@@ -58,11 +66,13 @@ def steps_figure(title: str, runs: Runs, panels: Sequence[Panel]) -> go.Figure:
         vertical_spacing=0.11 if lines > 1 else 0.0,
         horizontal_spacing=0.07,
     )
+    unnamed = set(runs)
     for number, panel in enumerate(panels):
         where = {"row": number // COLUMNS + 1, "col": number % COLUMNS + 1}
         for (arm, seeds), colour in zip(runs.items(), COLOURS, strict=False):
-            for trace in _arm(arm, seeds, panel, colour, is_first=number == 0):
-                figure.add_trace(trace, **where)
+            if arm in panel.arms or not panel.arms:
+                figure.add_traces(_arm(arm, seeds, panel, colour, is_first=arm in unnamed), *where.values())
+                unnamed.discard(arm)
         figure.update_yaxes(type="log" if panel.is_log else "linear", **where)
     figure.update_xaxes(showgrid=False)
     figure.update_xaxes(title_text="step", title_standoff=4, title_font_size=13, row=lines)
