@@ -8,7 +8,7 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.arms import configured
 from trainer_hooks.reference.experiments.healthy import HEALTHY, HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.rescue import RESCUES
-from trainer_hooks.reference.experiments.search import HYPOTHESES, SEARCH_SEEDS
+from trainer_hooks.reference.experiments.search import HYPOTHESES, MORE_SEEDS, PROMISING, SEARCH_SEEDS
 
 __all__ = ["Job", "arm_jobs", "healthy_jobs", "rescue_jobs", "search_jobs"]
 
@@ -55,17 +55,18 @@ def healthy_jobs(cache: Path, folder: Path) -> list[Job]:
     return jobs
 
 
-def search_jobs(cache: Path, folder: Path, seeds: Sequence[int] = SEARCH_SEEDS) -> list[Job]:
-    """Give the runs of the search for a slow phase II."""
+def search_jobs(cache: Path, folder: Path) -> list[Job]:
+    """Give the runs of the search for a slow phase II: one seed of every setting before the next."""
+    planned = [(seed, name) for seed in SEARCH_SEEDS for name in HYPOTHESES]
+    planned += [(seed, name) for seed in MORE_SEEDS for name in PROMISING]
     return [
         Job(
-            Config(**settings, seed=seed, cache=cache),
+            Config(**HYPOTHESES[name], seed=seed, cache=cache),
             folder / f"{name}-seed{seed}.jsonl.gz",
             after_collapse=GRAVE_STEPS,
             fixed=True,
         )
-        for seed in seeds
-        for name, settings in HYPOTHESES.items()
+        for seed, name in planned
     ]
 
 
