@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.action_tokens import ActionSums, ActionTokens
+from trainer_hooks.signals.action_sums import ActionSums
+from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.wire import RESPONSE_KINDS, Array, Response, ResponseKind, encode
 
 __all__ = ["ResponseSampler"]
@@ -195,7 +196,7 @@ def _packed(tokens: ActionTokens, chosen: Mapping[int, list[ResponseKind]], limi
         "trained": [rollouts.trained] * len(rows),
         "entropies": halves(tokens.entropies),
         "group": numbers(rollouts.group_ids),
-        "advantage": numbers(_mean_advantages(tokens)),
+        "advantage": numbers(tokens.mean_advantages),
         "truncated": numbers(rollouts.truncated),
     }
     ids = rollouts.token_ids
@@ -223,15 +224,6 @@ def _actions(
     counts = tokens.library.added(actions[:, 1] - actions[:, 0], owner, len(tokens.lengths))
     parts = [actions[begin:end] for begin, end in edges.T.tolist()]
     return parts, counts[rows].astype(np.int64).tolist(), actions[edges[1] - 1, 1].tolist()
-
-
-def _mean_advantages(tokens: ActionTokens) -> NDArray[np.floating] | None:
-    """Give the advantage of each response, the mean over its action tokens where they have their own."""
-    advantages = tokens.rollouts.advantages
-    if advantages is None or tokens.advantages is None or advantages.ndim == 1:
-        return advantages
-    mean: NDArray[np.floating] = ActionSums(tokens, tokens.advantages).by_response / tokens.lengths
-    return mean
 
 
 def _pieces(vocabulary: Sequence[str] | None, ids: Array | None) -> list[str] | None:

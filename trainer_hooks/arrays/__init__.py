@@ -43,7 +43,7 @@ class Runs(Protocol):
     """
 
     def added(self, values: Array) -> Array:
-        """Add values up within each run, into float64."""
+        """Add values up within each run along the last axis, into float64."""
 
     def first(self, values: Array) -> Array:
         """Give the integers with which the runs begin."""

@@ -125,7 +125,9 @@ class HostRuns:
         (self._starts,) = begins.nonzero()
 
     def added(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        return np.add.reduceat(values, self._starts, dtype=np.float64) if len(self._starts) else np.zeros(0)
+        if not len(self._starts):
+            return np.zeros((*values.shape[:-1], 0))
+        return np.add.reduceat(values, self._starts, axis=-1, dtype=np.float64)
 
     def first(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         return values[self._starts]

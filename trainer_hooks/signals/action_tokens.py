@@ -9,9 +9,9 @@ import numpy as np
 
 from trainer_hooks.arrays import Array, ArrayLibrary, Runs
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.reductions import PendingSummary, Statistic, added_moments
+from trainer_hooks.signals.action_sums import ActionSums
 
-__all__ = ["ACTIONS_SHOWN", "ActionSums", "ActionTokens"]
+__all__ = ["ACTIONS_SHOWN", "ActionTokens"]
 
 # Tool-use runs take two to five actions; later ones are too rare at a step for a mean.
 ACTIONS_SHOWN = 8
@@ -127,14 +127,34 @@ class ActionTokens:
         return min(int(self.order.max()) + 1, ACTIONS_SHOWN)
 
     @cached_property
-    def logprob_sums(self) -> "ActionSums":
+    def _sums(self) -> dict[str, ActionSums]:
+        """What is there of log-probabilities, entropies and log-ratios, by name."""
+        several = {"logprobs": self.logprobs, "entropies": self.entropies, "log_ratio": self.log_ratio}
+        there = {name: values for name, values in several.items() if values is not None}
+        return dict(zip(there, ActionSums.of(proxy(self), list(there.values())), strict=True))
+
+    @property
+    def logprob_sums(self) -> ActionSums:
         """What `logprobs` come to."""
-        return ActionSums(proxy(self), self.logprobs)
+        return self._sums["logprobs"]
+
+    @property
+    def entropy_sums(self) -> ActionSums | None:
+        """What `entropies` come to."""
+        return self._sums.get("entropies")
+
+    @property
+    def log_ratio_sums(self) -> ActionSums | None:
+        """What `log_ratio` comes to."""
+        return self._sums.get("log_ratio")
 
     @cached_property
-    def log_ratio_sums(self) -> "ActionSums | None":
-        """What `log_ratio` comes to."""
-        return None if self.log_ratio is None else ActionSums(proxy(self), self.log_ratio)
+    def mean_advantages(self) -> Array | None:
+        """Advantage of each response, shape ``(B,)``; token advantages are averaged."""
+        advantages = self.rollouts.advantages
+        if advantages is None or self.advantages is None or advantages.ndim == 1:
+            return advantages
+        return ActionSums.of(self, [self.advantages])[0].by_response / self.lengths
 
     @cached_property
     def logprobs(self) -> Array:
@@ -151,11 +171,6 @@ class ActionTokens:
         """Entropies of the policy, where given, shape ``(N,)``, nats, float64."""
         entropies = self.rollouts.entropies
         return None if entropies is None else self.library.wide(self.take(entropies))
-
-    @cached_property
-    def entropy_sums(self) -> "ActionSums | None":
-        """What `entropies` come to."""
-        return None if self.entropies is None else ActionSums(proxy(self), self.entropies)
 
     @cached_property
     def log_ratio(self) -> Array | None:
@@ -187,12 +202,7 @@ class ActionTokens:
     @cached_property
     def is_preserved(self) -> Array | None:
         """Whether each response is in the preserving set {A ≥ 0}, shape ``(B,)``; token advantages are averaged."""
-        advantages = self.rollouts.advantages
-        if advantages is None or self.advantages is None:
-            return None
-        if advantages.ndim == 1:
-            return advantages >= 0
-        return (ActionSums(self, self.advantages).by_response >= 0) & (self.lengths > 0)
+        return None if self.mean_advantages is None else self.mean_advantages >= 0
 
     @cached_property
     def group(self) -> Array | None:
@@ -208,64 +218,3 @@ class ActionTokens:
         numbers = self.xp.zeros_like(order)
         numbers[order[1:]] = self.xp.cumsum(is_new, axis=0)
         return numbers
-
-
-@dataclass(frozen=True)
-class ActionSums:
-    """What a number of each action token comes to in each of the A actions: most signals are sums of these few.
-
-    Attributes:
-        tokens: The tokens; a proxy where they hold these sums, or their arrays would wait for the garbage collector.
-        values: Their numbers, shape ``(N,)``.
-    """
-
-    tokens: ActionTokens
-    values: Array
-
-    @cached_property
-    def known(self) -> Array:
-        """Which numbers count and are finite, shape ``(N,)``."""
-        is_finite, where = self.tokens.xp.isfinite(self.values), self.tokens.where
-        return is_finite if where is None else is_finite & where
-
-    @cached_property
-    def are_all_known(self) -> bool:
-        """Whether all numbers are known, on the host; on a device nobody can say."""
-        return self.finite is self.values
-
-    @cached_property
-    def finite(self) -> Array:
-        """The numbers, float64, with 0 in place of those that are not known."""
-        return self.tokens.library.kept(self.tokens.library.wide(self.values), self.known)
-
-    @cached_property
-    def table(self) -> Array:
-        """Count, Σx and Σx² of each action's finite numbers, shape ``(3, A)``, float64."""
-        added, finite = self.tokens.actions.added, self.finite
-        count = self.tokens.action_lengths if self.are_all_known else added(self.known)
-        return self.tokens.xp.stack([count, added(finite), added(finite * finite)])
-
-    @cached_property
-    def by_response(self) -> Array:
-        """Sum of each response's numbers, finite or not, shape ``(B,)``, float64."""
-        library, tokens = self.tokens.library, self.tokens
-        if self.are_all_known:
-            whole = self.table[1]
-        else:
-            whole = tokens.actions.added(library.kept(library.wide(self.values), tokens.counted))
-        return library.added(whole, tokens.owner, len(tokens.lengths))
-
-    def moments(self, where: Array | None = None, statistic: Statistic = "mean") -> PendingSummary:
-        """Give the moments of all actions, or of some, ``(A,)``."""
-        chosen = self.table if where is None else self.tokens.xp.where(where, self.table, 0.0)
-        return added_moments(chosen.sum(axis=1), statistic)
-
-    def by_action(self, prefix: str, where: Array | None = None) -> dict[str, PendingSummary]:
-        """Give the moments of the first, second, ... action of all responses, or of some actions, ``(A,)``, by name."""
-        # Those that are not shown share a last column.
-        shown = self.tokens.actions_shown
-        column = self.tokens.order.clip(0, shown)
-        if where is not None:
-            column = self.tokens.xp.where(where, column, shown)
-        columns = self.tokens.library.added(self.table, column, shown + 1)
-        return {f"{prefix}{index}": added_moments(columns[:, index]) for index in range(shown)}

@@ -4,7 +4,8 @@ Whether or not the regulariser is in the loss; equation numbers are those of arX
 """
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.action_tokens import ActionSums, ActionTokens
+from trainer_hooks.signals.action_sums import ActionSums
+from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary, only_if, share
 
 __all__ = ["NAMES", "displacement"]
