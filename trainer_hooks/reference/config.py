@@ -204,24 +204,28 @@ _POSITIVE = (
 )
 _NOT_NEGATIVE = "lambda_ kl held_out max_grad_norm lr_warmup probe_every checkpoint_every max_rollbacks"
 
+_STUBBORN: dict[str, Any] = {
+    "lr": 1e-3,
+    "lr_warmup": 500,
+    "retry": False,
+    "long_form": 0.15,
+    "questions_per_step": 4,
+    "group_size": 16,
+    "minibatches": 4,
+    "epochs": 4,
+    "held_out": 16,
+    "steps": 500,
+}
+
 PRESETS: dict[str, dict[str, Any]] = {
     # A learning rate that climbs too high, wrong responses that are longer than right ones: rises, drifts, dies.
     "demo": {"lr": 6e-4, "lr_warmup": 100, "held_out": 32, "steps": 150},
     # The same climb without an end, and wrong responses as long as right ones: a slow drift of correct responses first.
     "spiral": {"lr": 1.2e-3, "lr_warmup": 200, "retry": False, "held_out": 16, "steps": 300},
     # Near-identical wrong answers (15 % of the questions want one token more), large groups, a third of the slope.
-    "stubborn": {
-        "lr": 1e-3,
-        "lr_warmup": 500,
-        "retry": False,
-        "long_form": 0.15,
-        "questions_per_step": 4,
-        "group_size": 16,
-        "minibatches": 4,
-        "epochs": 4,
-        "held_out": 16,
-        "steps": 500,
-    },
+    "stubborn": _STUBBORN,
+    # The same at one rate from the first step on.
+    "constant": _STUBBORN | {"lr": 3e-4, "lr_warmup": 0, "steps": 600},
     # What Search-R1 trains with, but for the size of the batch.
     "search-r1": {
         "lr": 1e-6,

@@ -54,6 +54,7 @@ def test_the_documented_tables_are_those_of_the_recorded_runs():
     assert table(STUBBORN) in page
     assert course_table(STUBBORN, "grpo") in page
     assert question_table(STUBBORN, ["grpo"]) in page
+    assert table(EXPERIMENTS / "runs-constant") in page
     page = (EXPERIMENTS / "faster-deaths.md").read_text(encoding="utf-8")
     for folder in (FOLDER, SPIRAL):
         assert table(folder) in page
