@@ -22,7 +22,7 @@ import trainer_hooks
 from benchmarks.overhead.meter import Meter, delivery_seconds
 from benchmarks.overhead.race import collector
 from trainer_hooks.callbacks.trl import VitalsCallback
-from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.config import PRESETS, Config
 from trainer_hooks.reference.loop import Loop
 from trainer_hooks.reference.train import Trainer
 from trainer_hooks.reference.warm_start import warm_start
@@ -79,6 +79,7 @@ def shares(report: Callable[[str], None], *, rounds: int) -> dict[str, Share]:
         trainings: dict[str, tuple[Build, int]] = {
             "TRL, 32 responses of up to 64 tokens, Qwen2 64 wide": (_grpo, TRL_STEPS),
             "reference trainer, 64 responses, 16 updates": (_reference, REFERENCE_STEPS),
+            "reference trainer, preset demo": (_demo, REFERENCE_STEPS),
         }
         found = {}
         for title, (build, steps) in trainings.items():
@@ -120,8 +121,13 @@ def _timed(*calls: Callable[[], object]) -> tuple[float, float]:
     return time.process_time() - began[0], time.thread_time() - began[1]
 
 
-def _reference(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:
-    config = Config(cache=folder / "warm", checkpoints=folder, steps=REFERENCE_STEPS, warm_steps=WARM_STEPS)
+def _demo(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:
+    return _reference(monitor, folder, **PRESETS["demo"])
+
+
+def _reference(monitor: trainer_hooks.Monitor | None, folder: Path, **preset: Any) -> Callable[[], object]:  # noqa: ANN401 - settings
+    settings = preset | {"steps": REFERENCE_STEPS, "warm_steps": WARM_STEPS}
+    config = Config(**settings, cache=folder / "warm", checkpoints=folder)
     trainer = Trainer(config, warm_start(config))
     return Loop(config, trainer, monitor or trainer_hooks.NullMonitor(), lambda _: None).run
 
