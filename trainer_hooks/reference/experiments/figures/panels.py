@@ -71,7 +71,8 @@ def steps_figure(title: str, runs: Runs, panels: Sequence[Panel]) -> go.Figure:
         where = {"row": number // COLUMNS + 1, "col": number % COLUMNS + 1}
         for (arm, seeds), colour in zip(runs.items(), COLOURS, strict=False):
             if arm in panel.arms or not panel.arms:
-                figure.add_traces(_arm(arm, seeds, panel, colour, is_first=arm in unnamed), *where.values())
+                traces = _arm(arm, seeds, panel, colour, is_first=arm in unnamed)
+                figure.add_traces(traces, rows=where["row"], cols=where["col"])
                 unnamed.discard(arm)
         figure.update_yaxes(type="log" if panel.is_log else "linear", **where)
     figure.update_xaxes(showgrid=False)
