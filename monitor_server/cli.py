@@ -19,7 +19,18 @@ from monitor_server.settings import Settings
 __all__ = ["main"]
 
 RUN_COLUMNS = ("project", "name", "status", "phase", "last_step", "alerts", "id")
-ALERT_COLUMNS = ("project", "run", "severity", "state", "kind", "opened_step", "id", "acknowledged_by", "summary")
+ALERT_COLUMNS = (
+    "project",
+    "run",
+    "severity",
+    "state",
+    "kind",
+    "opened_step",
+    "severity_step",
+    "id",
+    "acknowledged_by",
+    "summary",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
