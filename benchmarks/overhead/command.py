@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--peers", type=Path, default=PEERS, help="interpreter with requirements/overhead.txt")
     parser.add_argument("--steps", type=int, default=300, help="steps a round (300)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each tool (3)")
+    parser.add_argument("--training-rounds", type=int, default=9, help="turns of each training (9)")
     parser.add_argument("--no-trainers", dest="trainers", action="store_false", help="leave whole trainings out")
     parser.add_argument("--write", type=Path, help="also write the page to this Markdown file")
     given = parser.parse_args(arguments)
@@ -43,7 +44,7 @@ def _parts(given: argparse.Namespace) -> Iterator[str]:
         results = race(given.peers.absolute(), has_arrays=has_arrays, steps=given.steps, rounds=given.rounds)
         yield logger_table(results, has_arrays=has_arrays)
     if given.trainers:
-        yield "## Share of a training step\n\n" + share_table(shares(_say, rounds=given.rounds))
+        yield "## Share of a training step\n\n" + share_table(shares(_say, rounds=given.training_rounds))
 
 
 def _page(parts: Sequence[str], given: argparse.Namespace) -> str:
@@ -52,7 +53,7 @@ def _page(parts: Sequence[str], given: argparse.Namespace) -> str:
     named = ", ".join(f"{tool} {versions[tool]}" for tool in TOOLS)
     begin = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
     circumstances = (
-        f"{named}; {given.rounds} × {given.steps} steps of each tool, "
+        f"{named}; {given.rounds} × {given.steps} steps of each tool, {given.training_rounds} rounds of each training, "
         f"{os.cpu_count()} cores, load {os.getloadavg()[1]:.1f}."
     )
     return f"{begin}\n{circumstances}\n\n" + "\n\n".join(parts) + "\n"

@@ -50,7 +50,7 @@ def share_table(shares: Mapping[str, Share]) -> str:
         rows.append(
             f"| {name} | {share.step_seconds * 1e3:,.0f} ms | {share.held_share:.2%} | {share.thread_share:.2%} "
             f"| {together:.2%} {_mark(together <= SHARE_BUDGET)} | {share.hindrance:+.1%} "
-            f"| {share.difference:+.1%} ± {share.spread:.1%} |"
+            f"| {share.difference:+.1%} ± {share.standard_error:.1%} |"
         )
     return "\n".join([*rows, "", f"Budget: {SHARE_BUDGET:.0%} together."])
 

@@ -8,8 +8,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
-from statistics import median
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from trainer_hooks.reference.warm_start import warm_start
 
 __all__ = ["Share", "shares"]
 
-FEWEST_ROUNDS = 2  # one tells nothing of what equal rounds differ by
+FEWEST_ROUNDS = 2  # one tells nothing of what rounds differ by
 TRL_STEPS, REFERENCE_STEPS = 24, 12
 WARM_STEPS = 5  # how good the policy is does not matter here
 WORDS = 64
@@ -55,23 +56,29 @@ class Share:
 
     @property
     def difference(self) -> float:
-        """What the steps cost more with us than without, as a share, at the median."""
-        return median(self.with_us) / median(self.without) - 1
+        """What the steps cost more with us than in the round beside it without, as a share, the mean of all rounds."""
+        return fmean(self._differences)
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the difference: what it would vary by if all were measured again."""
+        return stdev(self._differences) / sqrt(len(self._differences))
 
     @property
     def hindrance(self) -> float:
         """What the training's own thread needs more for its own work while our threads run, as a share of a step."""
-        more = median(self.own_with_us) - median(self.own_without)
-        return more / median(self.without) - self.held_share
+        rounds = zip(self.own_with_us, self.own_without, self.without, strict=True)
+        return (
+            fmean((own_with_us - own_without) / whole for own_with_us, own_without, whole in rounds) - self.held_share
+        )
 
     @property
-    def spread(self) -> float:
-        """How much equal rounds differ, half of their range, as a share."""
-        return (max(self.without) - min(self.without)) / 2 / median(self.without)
+    def _differences(self) -> list[float]:
+        return [with_us / without - 1 for with_us, without in zip(self.with_us, self.without, strict=True)]
 
 
 def shares(report: Callable[[str], None], *, rounds: int) -> dict[str, Share]:
-    """Train with us and without, in turns, and give what was ours."""
+    """Train with us and without, a round of both after the other, and give what was ours."""
     rounds = max(rounds, FEWEST_ROUNDS)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name, collector(Path(name)) as url:
@@ -94,13 +101,17 @@ def _share(build: Build, url: str, folder: Path, *, steps: int, rounds: int) -> 
     with_us: list[tuple[float, float]] = []
     without: list[tuple[float, float]] = []
     for number in range(rounds):
-        without.append(_timed(build(None, folder)))
-        with trainer_hooks.connect(url, run=f"{build.__name__}-{number}") as monitor, meter.installed():
-            train = build(monitor, folder)
-            monitor.flush()  # its hello to the collector, which a run says once
-            before = delivery_seconds()
-            with_us.append(_timed(train, monitor.flush))
-            threads += delivery_seconds() - before
+        # Each goes first every other time: a machine gets slower or faster for minutes.
+        for is_watched in (number % 2 == 0, number % 2 != 0):
+            if not is_watched:
+                without.append(_timed(build(None, folder)))
+                continue
+            with trainer_hooks.connect(url, run=f"{build.__name__}-{number}") as monitor, meter.installed():
+                train = build(monitor, folder)
+                monitor.flush()  # its hello to the collector, which a run says once
+                before = delivery_seconds()
+                with_us.append(_timed(train, monitor.flush))
+                threads += delivery_seconds() - before
     whole = sum(all_threads for all_threads, _ in with_us)
     return Share(
         step_seconds=whole / rounds / steps,

@@ -52,21 +52,21 @@ def test_the_table_gives_ratios_and_whether_budgets_are_kept():
     assert "p50 × trackio 0.050 of 0.1 ✓; p50 × wandb 0.010 of 0.02 ✓; p99 × wandb 0.300 of 0.1 ✗" in table
 
 
-def test_shares_are_told_with_what_equal_rounds_differ_by():
-    """0.4 % and 0.3 % are 0.7 % of a step; 10.1 s against 10 s is +1 %; 9.8 to 10.2 s is ± 2 %.
+def test_shares_are_told_with_their_standard_error():
+    """0.4 % and 0.3 % are 0.7 % of a step; rounds of +1 % and +3 % are +2 % with a standard error of √2 / √2 = 1 %.
 
-    The training's own thread took 0.07 s more, of which 0.04 s were ours: 0.3 % of a step.
+    The training's own thread took 0.07 s of 10 s more, of which 0.04 s were ours: 0.3 % of a step.
     """
     share = Share(
         step_seconds=0.1,
         held_share=0.004,
         thread_share=0.003,
-        with_us=[10.1, 10.1],
-        without=[9.8, 10.0, 10.2],
+        with_us=[10.1, 10.3],
+        without=[10.0, 10.0],
         own_with_us=[9.97, 9.97],
-        own_without=[9.7, 9.9, 10.1],
+        own_without=[9.9, 9.9],
     )
-    assert "| TRL | 100 ms | 0.40% | 0.30% | 0.70% ✓ | +0.3% | +1.0% ± 2.0% |" in share_table({"TRL": share})
+    assert "| TRL | 100 ms | 0.40% | 0.30% | 0.70% ✓ | +0.3% | +2.0% ± 1.0% |" in share_table({"TRL": share})
 
 
 def test_the_meter_counts_our_code_once_and_nothing_else(monkeypatch):
