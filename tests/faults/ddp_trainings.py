@@ -55,6 +55,8 @@ def main(folder: Path) -> None:
                 del os.environ[variable]
         assert is_full(disk)
     distributed.barrier()
+    # gloo's threads, left to the end of the interpreter, now and then abort it.
+    distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

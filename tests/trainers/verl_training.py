@@ -136,3 +136,4 @@ if __name__ == "__main__":
     EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device=["cpu"])(FSDPEngineWithLMHead)
     torch.distributed.init_process_group("gloo")  # verl would ask for one of an accelerator, too
     untouched.run(train)
+    torch.distributed.destroy_process_group()

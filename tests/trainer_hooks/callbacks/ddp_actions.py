@@ -87,6 +87,8 @@ def main(folder, stories):
         done[story] = grpo(story) if story.endswith("TRL") else loop(story)
     (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(done))
     distributed.barrier()
+    # gloo's threads, left to the end of the interpreter, now and then abort it.
+    distributed.destroy_process_group()
 
 
 main(Path(sys.argv[1]), sys.argv[2:])

@@ -116,6 +116,8 @@ def main(folder):
     }
     (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(found))
     distributed.barrier()
+    # gloo's threads, left to the end of the interpreter, now and then abort it.
+    distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
