@@ -53,10 +53,7 @@ class ActionSums:
     def by_response(self) -> Array:
         """Sum of each response's numbers, finite or not, shape ``(B,)``, float64."""
         library, tokens = self.tokens.library, self.tokens
-        if self.are_all_known:
-            whole = self.table[1]
-        else:
-            whole = tokens.actions.added(library.kept(library.wide(self.values), tokens.counted))
+        whole = self.table[1] if self.are_all_known else tokens.actions.added(library.kept(self.values, tokens.counted))
         return library.added(whole, tokens.owner, len(tokens.lengths))
 
     def moments(self, where: Array | None = None, statistic: Statistic = "mean") -> PendingSummary:

@@ -213,8 +213,9 @@ class ActionTokens:
         """Number distinct tuples of keys from 0 in their order, shape as each key's, ``(n,)``."""
         order = self.library.order(*keys)
         is_new = self.xp.zeros_like(keys[0][1:] == keys[0][:-1])
-        for key in (key[order] for key in keys):
-            is_new = is_new | (key[1:] != key[:-1])
+        for key in keys:
+            ordered = key[order]
+            is_new = is_new | (ordered[1:] != ordered[:-1])
         numbers = self.xp.zeros_like(order)
         numbers[order[1:]] = self.xp.cumsum(is_new, axis=0)
         return numbers

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import msgspec
@@ -46,10 +46,10 @@ class Array(Wire, frozen=True):
         """Copy numpy arrays that differ in length alone, each for itself but converted together."""
         dtype = np.dtype(name).newbyteorder("<")
         data = np.concatenate(parts).astype(dtype).tobytes()
-        edges = list(accumulate((part.size * dtype.itemsize for part in parts), initial=0))
+        edges = accumulate((part.size * dtype.itemsize for part in parts), initial=0)
         return [
             cls(dtype=name, shape=part.shape, data=data[begin:end])
-            for part, begin, end in zip(parts, edges, edges[1:], strict=False)
+            for part, (begin, end) in zip(parts, pairwise(edges), strict=True)
         ]
 
     def to_numpy(self) -> NDArray[Any]:

@@ -24,7 +24,7 @@ HYPOTHESES: dict[str, dict[str, Any]] = {
         "steady": {"lr": 1.5e-4, "steps": 400},
         "no-retry": {"lr": 4e-4, "retry": False, "max_grad_norm": 0.0},
         "stubborn": _STUBBORN | {"lr": 2e-4, "lr_warmup": 0},
-        "stubborn-3e-4": _STUBBORN | {"lr": 3e-4, "lr_warmup": 0},
+        "stubborn-3e-4": PRESETS["constant"],
         "stubborn-4e-4": _STUBBORN | {"lr": 4e-4, "lr_warmup": 0},
         "stubborn-climb": _STUBBORN,
         "long-hot": {"lr": 2e-4, "max_actions": 6, "context": 208, "temperature": 1.25},

@@ -35,11 +35,10 @@ class _Row:
 
     def say(self, token: int) -> bool:
         """Take a sampled token; give whether the row stops to speak with it."""
-        tokens = self.tokens
-        tokens.append(token)
-        self.is_waiting = is_waiting = self.episode.step(token)
-        self.is_speaking = is_speaking = not is_waiting and len(tokens) < self.context
-        return not is_speaking
+        self.tokens.append(token)
+        self.is_waiting = self.episode.step(token)
+        self.is_speaking = not self.is_waiting and len(self.tokens) < self.context
+        return not self.is_speaking
 
     def hear(self, feedback: Sequence[int]) -> None:
         """Take the feedback to an action, as far as there is room."""
