@@ -4,7 +4,9 @@ Runs in the training thread, so it does as little as it can; what is wrong with 
 """
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple, SupportsFloat, cast
 
 from trainer_hooks.arrays import HOST, Array, ArrayLibrary, Pending, library_of
@@ -32,11 +34,13 @@ class Taken(NamedTuple):
         numbers: By name.
         tokens: Rollouts, as they came or reduced.
         changes: What the update did, summaries by name.
+        is_sampled: Whether responses are to be sampled of tokens that are not reduced yet.
     """
 
     numbers: dict[str, float]
     tokens: Tokens | None
     changes: Sequence[tuple[str, PendingSummary]] = ()
+    is_sampled: bool = False
 
 
 class Inputs:
@@ -45,12 +49,25 @@ class Inputs:
     Args:
         tally: Counts what is no number or no array.
         responses: Most sampled responses of each kind.
+        response_seconds: Least time between two steps of which responses are sampled.
         seed: Of those that are drawn at random on a device; elsewhere they are drawn in the background.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, tally: Tally, *, responses: int = 0, seed: str = "") -> None:
+    def __init__(
+        self,
+        tally: Tally,
+        *,
+        responses: int = 0,
+        response_seconds: float = 0.0,
+        seed: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._tally = tally
         self._responses = responses
+        self._response_seconds = response_seconds
+        self._sampled_at = -inf
+        self._clock = clock
         self._generator = random.Random(seed)  # noqa: S311 - no secret
         self._pool = CopyPool()
 
@@ -70,10 +87,11 @@ class Inputs:
         # Mostly these are floats alone and arrays in memory, and then every call that is not made counts.
         is_plain = set(map(type, scalars.values())) <= FLOATS
         numbers, waiting = (cast("dict[str, float]", scalars), {}) if is_plain else self._numbers(scalars)
-        tokens = None if rollouts is None else self._tokens(rollouts)
+        is_sampled = rollouts is not None and self._is_time_to_sample()
+        tokens = None if rollouts is None else self._tokens(rollouts, is_sampled=is_sampled)
         reduced = tokens if type(tokens) is Reduced else None
         if not (waiting or reduced or paired):
-            return Taken(numbers, tokens)
+            return Taken(numbers, tokens, is_sampled=is_sampled)
         try:
             changes = [change for scores in paired for change in changes_of(scores).items()]
             alone = [Pending((value.reshape(()),), float) for value in waiting.values()]
@@ -81,13 +99,20 @@ class Inputs:
             here = iter(fetch(_device([reduced, *paired], waiting), parts))
             numbers |= {name: next(here).numbers[0] for name in waiting}
             changes = [(name, next(here)) for name, _ in changes]
-            return Taken(numbers, reduced.with_parts(list(here)) if reduced else tokens, changes)
+            return Taken(numbers, reduced.with_parts(list(here)) if reduced else tokens, changes, is_sampled)
         except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
             self._tally.swallow(error)
         found = self.taken({**waiting}).numbers if waiting and (reduced or paired) else {}
-        return Taken(numbers | found, None if reduced else tokens)
+        return Taken(numbers | found, None if reduced else tokens, is_sampled=is_sampled)
 
-    def _tokens(self, rollouts: Rollouts | Mapping[str, Any]) -> Tokens | None:
+    def _is_time_to_sample(self) -> bool:
+        now = self._clock()
+        if not self._responses or now - self._sampled_at < self._response_seconds:
+            return False
+        self._sampled_at = now
+        return True
+
+    def _tokens(self, rollouts: Rollouts | Mapping[str, Any], *, is_sampled: bool) -> Tokens | None:
         """Copy what is in memory, and reduce what is on a device."""
         try:
             if not isinstance(rollouts, Rollouts):
@@ -97,7 +122,7 @@ class Inputs:
                 rollouts = Rollouts(**rollouts)
             if rollouts.library.is_host:
                 return rollouts
-            return reduce(rollouts, *([self._candidates] if self._responses else []))
+            return reduce(rollouts, *([self._candidates] if is_sampled else []))
         except (RolloutsError, TypeError) as error:
             self._tally.count("rollouts", f"rollouts were left out: {error}")
         except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out

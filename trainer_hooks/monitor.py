@@ -62,7 +62,12 @@ class Monitor:
         self._clock = clock
         self._close_timeout_seconds = close_timeout_seconds
         self._tally = Tally()
-        self._inputs = Inputs(self._tally, responses=settings.responses, seed=f"{settings.attempt} {settings.rank}")
+        self._inputs = Inputs(
+            self._tally,
+            responses=settings.responses,
+            response_seconds=settings.response_seconds,
+            seed=f"{settings.attempt} {settings.rank}",
+        )
         outbox = Outbox(self._tally, spool=_spool(settings))
         self._shipper = RecordShipper(
             settings,

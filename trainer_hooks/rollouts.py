@@ -6,7 +6,7 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from trainer_hooks.arrays import Array, ArrayLibrary, library_of
+from trainer_hooks.arrays import HOST, LENT, Array, ArrayLibrary, library_of
 from trainer_hooks.arrays.checks import booleans, floats, integers
 from trainer_hooks.errors import RolloutsError
 
@@ -19,11 +19,11 @@ ROUNDING_NATS = 1e-2
 class Rollouts:
     """The responses of one step on this rank: token log-probabilities, masks and rewards.
 
-    Arrays may be numpy arrays, nested lists or torch tensors. They are copied, except where ``logprobs`` is on an
-    accelerator: then all are kept there and read when the step is logged, in the order of the device's own work, so
-    do not overwrite them before that. Values where ``mask`` is False are ignored, whatever they are. NaN and Inf are
-    data: they are counted in ``finite/bad_values``. What is not known is left out, never filled with 0. An action is a
-    contiguous run of True in a row of ``mask``.
+    Arrays may be numpy arrays, nested lists or torch tensors. They are copied unless ``copy`` is False, except where
+    ``logprobs`` is on an accelerator: then all are kept there and read when the step is logged, in the order of the
+    device's own work, so do not overwrite them before that. Values where ``mask`` is False are ignored, whatever they
+    are. NaN and Inf are data: they are counted in ``finite/bad_values``. What is not known is left out, never filled
+    with 0. An action is a contiguous run of True in a row of ``mask``.
 
     Args:
         logprobs: Current policy's token log-probabilities ln π_θ, shape ``(B, T)``, nats, ≤ 0.
@@ -52,6 +52,8 @@ class Rollouts:
             not copied. Leaves the process as ``texts`` do.
         check: Look for contradictions between values at once; else it is done where the signals are computed, out of
             training's way. On an accelerator it is always done there, because looking would wait for the device.
+        copy: Whether arrays in memory are copied. False hands them over, which costs training least: nothing may write
+            to them any more, as nothing does to what a trainer computes anew at every step.
         library: Where the arrays are kept; found by ``logprobs`` unless given.
 
     Attributes:
@@ -112,9 +114,12 @@ class Rollouts:
         texts: Sequence[str] | None = None,
         vocabulary: Sequence[str] | None = None,
         check: bool = True,
+        copy: bool = True,
         library: ArrayLibrary | None = None,
     ) -> None:
         self.library = library or library_of(logprobs)
+        if self.library is HOST and not copy:
+            self.library = LENT
         self.logprobs = floats(self.library, "logprobs", logprobs, None, "")
         tokens = tuple(self.logprobs.shape)
         if len(tokens) != 2 or 0 in tokens:  # noqa: PLR2004 - (B, T)

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf, nan
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,6 +23,8 @@ REWINDS_PER_RESTART = 1000
 SPOOL_BYTES = 256 << 20
 RESPONSES = 2
 RESPONSE_BYTES = 64 << 10
+# As often as somebody may look at them; steps that are shorter are those of tiny models, which sampling would slow.
+RESPONSE_SECONDS = 1.0
 
 ADJECTIVES = "amber brisk calm clear fair gentle green keen lucid mellow quiet rapid silver steady sunny warm"
 NOUNS = "alder brook cedar comet delta ember falcon glade harbor island lark maple otter pine river wren"
@@ -45,6 +48,7 @@ class ConnectionSettings:
     spool_bytes: int = SPOOL_BYTES
     responses: int = RESPONSES
     response_bytes: int = RESPONSE_BYTES
+    response_seconds: float = RESPONSE_SECONDS
     texts: bool = False
 
     @classmethod
@@ -100,6 +104,7 @@ class ConnectionSettings:
         for name, number in (("RLVITALS_RESPONSES", responses), ("RLVITALS_RESPONSE_BYTES", response_bytes)):
             if number < 0:
                 raise ConfigurationError(f"{name} must be at least 0 (none), got {number}")
+        response_seconds = _seconds(environ, "RLVITALS_RESPONSE_SECONDS", RESPONSE_SECONDS)
         return cls(
             url=_checked_url(url) if url else "",
             project=project if project != "default" else environ.get("RLVITALS_PROJECT") or project,
@@ -112,6 +117,7 @@ class ConnectionSettings:
             spool_bytes=spool_bytes,
             responses=responses,
             response_bytes=response_bytes,
+            response_seconds=response_seconds,
             texts=_switch(environ, "RLVITALS_TEXTS") if texts is None else texts,
         )
 
@@ -205,6 +211,17 @@ def _integer(environ: Mapping[str, str], name: str, default: int) -> int:
         return int(value)
     except ValueError:
         raise ConfigurationError(f"{name} must be an integer, got {value!r}") from None
+
+
+def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
+    value = environ.get(name)
+    try:
+        seconds = default if value is None else float(value)
+    except ValueError:
+        seconds = nan
+    if not 0 <= seconds < inf:
+        raise ConfigurationError(f"{name} must be a number of seconds, at least 0 (every step), got {value!r}")
+    return seconds
 
 
 def _switch(environ: Mapping[str, str], name: str) -> bool:

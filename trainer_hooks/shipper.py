@@ -148,7 +148,11 @@ class RecordShipper:
         reduced: Reduced | None = None
         if rollouts is not None:
             try:
-                reduced = rollouts if isinstance(rollouts, Reduced) else reduce(rollouts, everything).fetched()
+                reduced = (
+                    rollouts
+                    if isinstance(rollouts, Reduced)
+                    else reduce(rollouts, *([everything] if item.taken.is_sampled else [])).fetched()
+                )
                 signals = reduced.finished()
             except RolloutsError as error:
                 self._refuse(error)

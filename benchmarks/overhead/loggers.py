@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LOGGERS", "OURS", "Logger", "Payload"]
+__all__ = ["HANDED_OVER", "LOGGERS", "OURS", "Logger", "Payload"]
 
 Arrays = Mapping[str, NDArray[np.float32]]
 Payload = tuple[Mapping[str, float], Arrays]
@@ -34,12 +34,12 @@ class Logger:
     sent_bytes: Callable[[], int] = lambda: 0
 
 
-def _rollouts(arrays: Arrays) -> dict[str, object] | None:
+def _rollouts(arrays: Arrays, **told: bool) -> dict[str, object] | None:
     """Give three numbers a response as what they are in a training: likelihoods before and after, and rewards.
 
     The mask is what a trainer has, and not made for the logger's sake.
     """
-    return {**arrays, "mask": _mask(len(arrays["rewards"]))} if arrays else None
+    return {**arrays, "mask": _mask(len(arrays["rewards"])), **told} if arrays else None
 
 
 @cache
@@ -47,13 +47,15 @@ def _mask(responses: int) -> NDArray[np.bool_]:
     return np.ones((responses, 1), dtype=bool)
 
 
-def _rlvitals_offline(folder: Path) -> Logger:
+def _rlvitals_offline(folder: Path, **told: bool) -> Logger:
     from trainer_hooks import connect  # noqa: PLC0415
 
     os.environ["RLVITALS_SPOOL_DIR"] = str(folder)
     os.environ.pop("RLVITALS_URL", None)
     monitor = connect(run="r")
-    return Logger(lambda step, scalars, arrays: monitor.log_step(step, scalars, _rollouts(arrays)), monitor.close)
+    return Logger(
+        lambda step, scalars, arrays: monitor.log_step(step, scalars, _rollouts(arrays, **told)), monitor.close
+    )
 
 
 def _rlvitals(folder: Path) -> Logger:
@@ -155,8 +157,10 @@ def _swanlab(folder: Path) -> Logger:
 
 
 OURS = "rlvitals, offline"
+HANDED_OVER = f"{OURS}, copy=False"
 LOGGERS: dict[str, Callable[[Path], Logger]] = {
     OURS: _rlvitals_offline,
+    HANDED_OVER: lambda folder: _rlvitals_offline(folder, copy=False),
     "rlvitals, to a collector": _rlvitals,
     "trackio": _trackio,
     "wandb, offline": _wandb,

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from benchmarks.overhead.loggers import LOGGERS
+from benchmarks.overhead.loggers import HANDED_OVER, LOGGERS
 from benchmarks.overhead.worker import Measured
 
 __all__ = ["Result", "collector", "race", "take_turn"]
@@ -59,7 +59,8 @@ def race(python: Path, *, has_arrays: bool, steps: int, rounds: int) -> dict[str
     Raises:
         RuntimeError: If a tool fails; its own words stand on standard error.
     """
-    found: dict[str, list[Measured]] = {tool: [] for tool in LOGGERS}
+    tools = [tool for tool in LOGGERS if has_arrays or tool != HANDED_OVER]
+    found: dict[str, list[Measured]] = {tool: [] for tool in tools}
     for number in range(rounds):
         for tool, measured in found.items():
             sys.stderr.write(f"round {number + 1} of {rounds}: {tool}\n")

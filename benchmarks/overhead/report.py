@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from benchmarks.overhead.loggers import OURS
+from benchmarks.overhead.loggers import HANDED_OVER, OURS
 from benchmarks.overhead.race import Result
 from benchmarks.overhead.trainers import Share
 from benchmarks.overhead.worker import RESPONSES, SCALARS
@@ -29,14 +29,19 @@ def logger_table(results: Mapping[str, Result], *, has_arrays: bool) -> str:
         f"| {found.cpu_seconds / wandb.cpu_seconds:.2f} | {found.step_bytes:,.0f} |"
         for name, found in results.items()
     ]
-    ours = results[OURS]
+    for name in (OURS, HANDED_OVER):
+        if name in results:
+            rows += ["", f"Budgets, {name}: {_budgets(results, results[name])}."]
+    return "\n".join(rows)
+
+
+def _budgets(results: Mapping[str, Result], ours: Result) -> str:
     budgets = [
         ("p50 × trackio", ours.p50 / results[TRACKIO].p50, TRACKIO_BUDGET),
-        ("p50 × wandb", ours.p50 / wandb.p50, WANDB_BUDGET),
-        ("p99 × wandb", ours.p99 / wandb.p99, TAIL_BUDGET),
+        ("p50 × wandb", ours.p50 / results[WANDB].p50, WANDB_BUDGET),
+        ("p99 × wandb", ours.p99 / results[WANDB].p99, TAIL_BUDGET),
     ]
-    kept = "; ".join(f"{name} {ratio:.3f} of {budget:g} {_mark(ratio <= budget)}" for name, ratio, budget in budgets)
-    return "\n".join([*rows, "", f"Budgets, {OURS}: {kept}."])
+    return "; ".join(f"{name} {ratio:.3f} of {budget:g} {_mark(ratio <= budget)}" for name, ratio, budget in budgets)
 
 
 def share_table(shares: Mapping[str, Share]) -> str:

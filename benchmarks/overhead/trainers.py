@@ -6,12 +6,12 @@ same training runs without us, in turns: that is the check, and too coarse for o
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from datasets import Dataset
@@ -31,11 +31,19 @@ from trainer_hooks.reference.warm_start import warm_start
 __all__ = ["Share", "shares"]
 
 FEWEST_ROUNDS = 2  # one tells nothing of what rounds differ by
-TRL_STEPS, REFERENCE_STEPS = 24, 12
+TRL_TINY_STEPS, TRL_STEPS, REFERENCE_STEPS = 4, 24, 12
 WARM_STEPS = 5  # how good the policy is does not matter here
 WORDS = 64
 # Builds a training on a monitor, or without one; the callable that it gives is the training.
 Build = Callable[[trainer_hooks.Monitor | None, Path], Callable[[], object]]
+
+
+class Training(NamedTuple):
+    """A training, how many steps it takes, and in how many rounds; as many as were asked for unless given."""
+
+    build: Build
+    steps: int
+    rounds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +91,18 @@ def shares(report: Callable[[str], None], *, rounds: int) -> dict[str, Share]:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name, collector(Path(name)) as url:
         folder = Path(name)
-        trainings: dict[str, tuple[Build, int]] = {
-            "TRL, 32 responses of up to 64 tokens, Qwen2 64 wide": (_grpo, TRL_STEPS),
-            "reference trainer, 64 responses, 16 updates": (_reference, REFERENCE_STEPS),
-            "reference trainer, preset demo": (_demo, REFERENCE_STEPS),
+        trainings: dict[str, Training] = {
+            "TRL's own tiny Qwen2, 8 responses of up to 64 tokens": Training(_trl_tiny, TRL_TINY_STEPS, FEWEST_ROUNDS),
+            "TRL, 32 responses of up to 64 tokens, Qwen2 64 wide that knows 64 words": Training(_trl_toy, TRL_STEPS),
+            "reference trainer, 64 responses, 16 updates": Training(_reference, REFERENCE_STEPS),
+            "reference trainer, preset demo": Training(_demo, REFERENCE_STEPS),
         }
         found = {}
-        for title, (build, steps) in trainings.items():
-            build(None, folder)()  # imports and warm caches
-            report(f"{title}: {rounds} rounds")
-            found[title] = _share(build, url, folder, steps=steps, rounds=rounds)
+        for title, training in trainings.items():
+            training.build(None, folder)()  # imports and warm caches
+            turns = training.rounds or rounds
+            report(f"{title}: {turns} rounds")
+            found[title] = _share(training.build, url, folder, steps=training.steps, rounds=turns)
         return found
 
 
@@ -143,31 +153,37 @@ def _reference(monitor: trainer_hooks.Monitor | None, folder: Path, **preset: An
     return Loop(config, trainer, monitor or trainer_hooks.NullMonitor(), lambda _: None).run
 
 
-def _grpo(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:
+def _trl_tiny(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:
+    """Train what TRL's own tests train: ``trl-internal-testing/tiny-Qwen2ForCausalLM-2.5``, its weights drawn anew."""
+    shape = {"vocab_size": 152_064, "hidden_size": 8, "intermediate_size": 32}
+    return _grpo(monitor, folder, shape, max_steps=TRL_TINY_STEPS)
+
+
+def _trl_toy(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:
+    """Train the fastest that still is a GRPO of groups and several updates: a model that knows next to nothing."""
+    shape = {"vocab_size": WORDS, "hidden_size": 64, "intermediate_size": 128}
+    return _grpo(monitor, folder, shape, max_steps=TRL_STEPS, per_device_train_batch_size=32, num_iterations=2)
+
+
+def _grpo(
+    monitor: trainer_hooks.Monitor | None,
+    folder: Path,
+    shape: Mapping[str, Any],
+    **arguments: Any,  # noqa: ANN401 - settings
+) -> Callable[[], object]:
     set_seed(0)
     config = Qwen2Config(
-        vocab_size=WORDS,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        pad_token_id=0,
-        eos_token_id=1,
+        **shape, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, pad_token_id=0, eos_token_id=1
     )
     settings: dict[str, Any] = {
-        "per_device_train_batch_size": 32,
         "num_generations": 8,
         "max_completion_length": 64,
-        "num_iterations": 2,
-        "max_steps": TRL_STEPS,
         "logging_steps": 1,
         "save_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,
         "use_cpu": True,
-    }
+    } | arguments
     trainer = GRPOTrainer(
         model=Qwen2ForCausalLM(config),
         reward_funcs=_share_of_small_numbers,

@@ -70,11 +70,13 @@ def test_phases_cover_the_run_without_gaps(collector, trained):
     assert [phase["to_step"] + 1 for phase in phases[:-1]] == [phase["from_step"] for phase in phases[1:]]
 
 
-def test_responses_of_every_step_arrive_in_the_worlds_own_words(collector, trained):
-    """Tokens, texts and numbers agree in length, and a search that was answered shows question and answer."""
+def test_responses_arrive_in_the_worlds_own_words(collector, trained):
+    """From the first step on, once a second: tokens, texts and numbers agree in length, and searches show answers."""
     run, _ = trained
     items = collector.get(f"/runs/{run['id']}/responses", limit=200)["items"]
-    assert {item["step"] for item in items} == set(range(1, STEPS + 1))
+    sampled = {item["step"] for item in items}
+    assert 1 in sampled
+    assert sampled <= set(range(1, STEPS + 1))
     assert {"unlikely", "longest", "random"} <= {kind for item in items for kind in item["kinds"]}
     for item in items:
         assert len(item["pieces"]) == len(item["token_ids"]) == item["actions"][-1][1]

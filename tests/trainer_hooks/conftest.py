@@ -126,6 +126,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         "SPOOL_BYTES",
         "RESPONSES",
         "RESPONSE_BYTES",
+        "RESPONSE_SECONDS",
         "TEXTS",
     ):
         monkeypatch.delenv(f"RLVITALS_{name}", raising=False)

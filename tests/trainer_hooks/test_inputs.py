@@ -9,6 +9,8 @@ import torch
 from trainer_hooks.arrays.copies import CopyPool
 from trainer_hooks.delivery import Tally
 from trainer_hooks.inputs import Inputs
+from trainer_hooks.rollouts import Rollouts
+from trainer_hooks.signals.action_tokens import ActionTokens
 
 
 def arguments(responses=64, tokens=512, **changes):
@@ -50,6 +52,43 @@ def test_memory_is_used_again_once_it_is_given_back():
     assert (larger == -1).all()
 
 
+@pytest.mark.parametrize("form", [dict, Rollouts])
+def test_arrays_that_are_handed_over_are_read_where_they_are(collector, connect, monkeypatch, form):
+    """With ``copy=False`` none is copied, and the trainer's own arrays stay writeable."""
+    read = []
+    monkeypatch.setattr(ActionTokens, "of", lambda rollouts, of=ActionTokens.of: read.append(rollouts) or of(rollouts))
+    given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64)
+    monitor = connect()
+    monitor.log_step(1, rollouts=form(**given, copy=False))
+    assert monitor.flush()
+    assert collector.records[0].summaries["likelihood/correct"].value() == -1
+    (rollouts,) = read
+    assert np.shares_memory(rollouts.logprobs, given["logprobs"])
+    assert np.shares_memory(rollouts.entropies, given["entropies"].numpy())
+    given["logprobs"][0] = -2.0
+    assert rollouts.logprobs[0, 0] == -2  # it was promised that nobody would
+
+
+def test_responses_are_sampled_once_a_second(collector, connect):
+    """Steps that come faster give signals at every step, and responses of the first in each second."""
+    monitor = connect()
+    for step in range(5):
+        monitor.log_step(step, rollouts=arguments(2, 3))
+    assert monitor.flush()
+    assert [bool(record.responses) for record in collector.records] == [True, False, False, False, False]
+    assert all(record.summaries["likelihood/correct"].value() == -1 for record in collector.records)
+
+
+def test_a_pause_between_samples_is_counted_from_the_last_sample():
+    """Steps of 0.4 s are sampled at every third, steps longer than the pause all, and without a pause every step."""
+    times = iter([0.0, 0.4, 0.8, 1.2, 1.6, 5.0, 6.0])
+    inputs = Inputs(Tally(), responses=1, response_seconds=1.0, clock=lambda: next(times))
+    taken = [inputs.taken({}, arguments(2, 3)).is_sampled for _ in range(7)]
+    assert taken == [True, False, False, True, False, True, True]
+    inputs = Inputs(Tally(), responses=1, response_seconds=0.0, clock=lambda: 0.0)
+    assert [inputs.taken({}, arguments(2, 3)).is_sampled for _ in range(3)] == [True] * 3
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -78,7 +117,7 @@ def test_what_is_wrong_is_located_and_counted_in_the_background(collector, conne
 def test_what_a_device_cannot_do_costs_only_the_rollouts(swallowed):
     """Where the reduction fails on a device, as it does without memory, the numbers are still taken."""
     tensors = {name: torch.as_tensor(value).to("meta") for name, value in arguments(2, 3).items()}
-    numbers, tokens, _ = Inputs(Tally()).taken({"x": 1.0}, tensors)  # meta tensors cannot be copied home
-    assert numbers == {"x": 1.0}
-    assert tokens is None
+    taken = Inputs(Tally()).taken({"x": 1.0}, tensors)  # meta tensors cannot be copied home
+    assert taken.numbers == {"x": 1.0}
+    assert taken.tokens is None
     assert isinstance(swallowed.pop(), NotImplementedError)

@@ -207,15 +207,21 @@ def test_a_sampler_that_fails_costs_only_the_responses(collector, connect, swall
 
 def test_settings_from_the_environment_give_way_to_arguments():
     """And nonsense is refused before training starts."""
-    environ = {"RLVITALS_RESPONSES": "5", "RLVITALS_RESPONSE_BYTES": "9", "RLVITALS_TEXTS": "true"}
+    environ = {
+        "RLVITALS_RESPONSES": "5",
+        "RLVITALS_RESPONSE_BYTES": "9",
+        "RLVITALS_RESPONSE_SECONDS": "0.5",
+        "RLVITALS_TEXTS": "true",
+    }
     ask = {"url": "http://127.0.0.1:1", "run": "r"}
     held = ConnectionSettings.resolve(environ=environ, **ask)
-    assert (held.responses, held.response_bytes, held.texts) == (5, 9, True)
+    assert (held.responses, held.response_bytes, held.response_seconds, held.texts) == (5, 9, 0.5, True)
     held = ConnectionSettings.resolve(environ=environ, responses=0, texts=False, **ask)
     assert (held.responses, held.texts) == (0, False)
     held = ConnectionSettings.resolve(environ={}, **ask)
-    assert (held.responses, held.response_bytes, held.texts) == (2, 65536, False)
-    for name, value in (("RESPONSES", "-1"), ("RESPONSE_BYTES", "-1"), ("TEXTS", "perhaps")):
+    assert (held.responses, held.response_bytes, held.response_seconds, held.texts) == (2, 65536, 1.0, False)
+    wrong = {"RESPONSES": "-1", "RESPONSE_BYTES": "-1", "TEXTS": "perhaps"}
+    for name, value in [*wrong.items(), *(("RESPONSE_SECONDS", text) for text in ("-1", "nan", "inf", "often"))]:
         with pytest.raises(ConfigurationError, match=f"RLVITALS_{name} must be"):
             ConnectionSettings.resolve(environ={f"RLVITALS_{name}": value}, **ask)
 

@@ -17,7 +17,7 @@ __all__ = ["Copies", "CopyPool"]
 
 # What `Rollouts` takes beside arrays. A vocabulary is long, and never changes.
 LISTS = frozenset({"control_ids", "texts"})
-NO_ARRAYS = LISTS | {"check", "clip_range", "library", "trained", "vocabulary"}
+NO_ARRAYS = LISTS | {"check", "clip_range", "copy", "library", "trained", "vocabulary"}
 # Smaller ones are given from memory that Python already has.
 LARGE_BYTES = 64 << 10
 ALIGNMENT = 64  # a line of the processor's cache
@@ -26,10 +26,10 @@ SPARE_BUFFERS = 4
 
 
 class Copies:
-    """The arguments of `Rollouts`, unread, with their arrays copied.
+    """The arguments of `Rollouts`, unread, with arrays that nobody writes to.
 
     Args:
-        others: The arguments that are no arrays, by name.
+        others: The arguments that were not copied, by name.
         copied: Shape, dtype and memory of each array, and where in the memory it begins, as `numpy.ndarray` takes them.
         nbytes: Bytes that the arrays take.
         release: Lets the memory be used again; nothing may read the arrays any more.
@@ -64,11 +64,13 @@ class CopyPool:
         """Copy every array; its shape and kind are looked at later, and an array is made of the copy then.
 
         Args:
-            given: The arguments of `Rollouts`, all arrays in this process's memory.
+            given: The arguments of `Rollouts`, all arrays in this process's memory. With ``copy=False`` they are held.
 
         Raises:
             RolloutsError: If one is no rectangular array.
         """
+        if not given.get("copy", True):
+            return Copies({**given}, {}, sum(getattr(value, "nbytes", 0) for value in given.values()), _nothing)
         others: dict[str, Any] = {}
         copied: dict[str, tuple[Any, ...]] = {}
         large = []
@@ -104,4 +106,4 @@ class CopyPool:
 
 
 def _nothing() -> None:
-    """Give nothing back: Python's own memory goes with what is in it."""
+    """Give nothing back: the memory is Python's own, or the trainer's."""

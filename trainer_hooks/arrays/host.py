@@ -144,8 +144,9 @@ def _off_device(value: object) -> Any:  # noqa: ANN401 - whatever numpy may take
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    array.flags.writeable = False
-    return array
+    view = array.view()  # the array may still be the trainer's
+    view.flags.writeable = False
+    return view
 
 
 HOST = HostArrays()

@@ -20,7 +20,7 @@ __all__ = ["append_log", "line", "numbers", "remarks", "rollouts"]
 def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | None = None) -> dict[str, Any]:
     """Give a step's responses as the SDK takes them from any trainer: the arguments of `Rollouts`.
 
-    Given as such they are looked at in the background, and cost training no more than a copy.
+    Given as such they are looked at in the background; each step computes them anew, and so they need no copy.
     """
     batch = result.batch
     return {
@@ -41,6 +41,7 @@ def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | Non
         "control_ids": result.control_ids or None,
         "first_feedback": _counts(episode.first_feedback for episode in batch.episodes),
         "vocabulary": vocabulary,
+        "copy": False,
     }
 
 

@@ -134,8 +134,9 @@ def test_a_step_comes_home_with_one_copy(collector, connect):
     assert record.summaries["finite/bad_values"].value() == 0
 
 
-def test_a_step_logged_from_a_device_is_the_one_logged_from_the_host(collector, connect):
+def test_a_step_logged_from_a_device_is_the_one_logged_from_the_host(collector, connect, monkeypatch):
     """Through `log_step` and the wire, with the level that the arrays make."""
+    monkeypatch.setenv("RLVITALS_RESPONSE_SECONDS", "0")
     step = tensors(arrays(5, 8, 24, bad=True))
     monitor = connect()
     monitor.log_step(1, rollouts=step)
