@@ -30,12 +30,15 @@ from trainer_hooks.callbacks.torch_loop import LoopWatch
 STEPS = 4
 
 
-def end_of(weights: Iterable[torch.Tensor]) -> str:
-    """Give a fingerprint of weights and of every random generator."""
-    found = hashlib.sha256(b"".join(weight.detach().numpy().tobytes() for weight in weights))
-    states = random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()  # noqa: NPY002 - trainers'
-    found.update(repr(states).encode())
-    return found.hexdigest()
+def end_of(weights: Iterable[torch.Tensor]) -> dict[str, str]:
+    """Give fingerprints of the weights and of every random generator."""
+    parts = {
+        "weights": b"".join(weight.detach().numpy().tobytes() for weight in weights),
+        "random": repr(random.getstate()).encode(),
+        "numpy": str(np.random.get_state()).encode(),  # noqa: NPY002 - trainers'
+        "torch": repr(torch.get_rng_state().tolist()).encode(),
+    }
+    return {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()}
 
 
 def network() -> torch.nn.Module:
@@ -52,7 +55,7 @@ def step_of(model: torch.nn.Module) -> tuple[torch.Tensor, dict[str, torch.Tenso
     return -(logprobs.mean(-1) * rewards).mean(), rollouts | {"old_logprobs": logprobs - 0.1}
 
 
-def log_step(folder: Path, *, is_watched: bool) -> str:  # noqa: ARG001 - trainings are called alike
+def log_step(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: ARG001 - trainings are called alike
     """Train a plain loop that calls `Monitor.log_step`."""
     model = _parallel(network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -66,7 +69,7 @@ def log_step(folder: Path, *, is_watched: bool) -> str:  # noqa: ARG001 - traini
     return end_of(model.parameters())
 
 
-def torch_loop(folder: Path, *, is_watched: bool) -> str:  # noqa: ARG001 - trainings are called alike
+def torch_loop(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: ARG001 - trainings are called alike
     """Train a plain loop whose optimiser is watched."""
     model = _parallel(network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -81,7 +84,7 @@ def torch_loop(folder: Path, *, is_watched: bool) -> str:  # noqa: ARG001 - trai
     return end_of(model.parameters())
 
 
-def accelerate(folder: Path, *, is_watched: bool) -> str:  # noqa: ARG001 - trainings are called alike
+def accelerate(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: ARG001 - trainings are called alike
     """Train under Accelerate with our tracker."""
     accelerator = Accelerator(cpu=True, log_with=VitalsTracker("r") if is_watched else None)
     accelerator.init_trackers("r")
@@ -98,7 +101,7 @@ def accelerate(folder: Path, *, is_watched: bool) -> str:  # noqa: ARG001 - trai
     return end_of(model.parameters())
 
 
-def plain_trainer(folder: Path, *, is_watched: bool) -> str:
+def plain_trainer(folder: Path, *, is_watched: bool) -> dict[str, str]:
     """Train a transformers Trainer."""
     tiny = tiny_trl.model(folder / "model")
     rows = [{"input_ids": [3, 4, 5, index % 8 + 6], "labels": [3, 4, 5, index % 8 + 6]} for index in range(32)]
@@ -111,7 +114,7 @@ def plain_trainer(folder: Path, *, is_watched: bool) -> str:
     return end_of(trainer.model.parameters())
 
 
-def grpo(folder: Path, *, is_watched: bool) -> str:
+def grpo(folder: Path, *, is_watched: bool) -> dict[str, str]:
     """Train TRL's GRPOTrainer, two passes over a rollout, with paired re-scoring."""
     callbacks = [trl.VitalsCallback(run="r", probe_every=2)] if is_watched else []
     options = {"per_device_train_batch_size": 4 // _world_size(), "num_iterations": 2, "max_steps": STEPS}
@@ -137,7 +140,7 @@ class Module(pl.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=0.1)
 
 
-def lightning_trainer(folder: Path, *, is_watched: bool) -> str:
+def lightning_trainer(folder: Path, *, is_watched: bool) -> dict[str, str]:
     """Train under Lightning."""
     module = Module()
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
@@ -157,7 +160,7 @@ def lightning_trainer(folder: Path, *, is_watched: bool) -> str:
     return end_of(module.parameters())
 
 
-def slime_rollouts(folder: Path, *, is_watched: bool) -> str:  # noqa: ARG001 - trainings are called alike
+def slime_rollouts(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: ARG001 - trainings are called alike
     """Train a loop that calls our hook with a rollout as slime does."""
     model = _parallel(network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -176,7 +179,7 @@ def slime_rollouts(folder: Path, *, is_watched: bool) -> str:  # noqa: ARG001 - 
     return end_of(model.parameters())
 
 
-TRAININGS: dict[str, Callable[..., str]] = {
+TRAININGS: dict[str, Callable[..., dict[str, str]]] = {
     "log_step": log_step,
     "LoopWatch": torch_loop,
     "Accelerate": accelerate,

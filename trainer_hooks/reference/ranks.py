@@ -5,6 +5,7 @@ groups of its own to score, train on and stream. That costs each rank the sampli
 same on any number of ranks but for rounding.
 """
 
+import time
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -13,6 +14,8 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 __all__ = ["ALONE", "Ranks"]
+
+LAST_TENSOR_SECONDS = 0.2
 
 Item = TypeVar("Item")
 
@@ -33,9 +36,12 @@ class Ranks:
         return cls(distributed.get_rank(), distributed.get_world_size())
 
     def leave(self) -> None:
-        """Part from the other processes."""
+        """Part from the other processes; the last thing before the process ends."""
         if distributed.is_initialized():
             distributed.destroy_process_group()
+            # Modules that averaged keep gloo's threads alive (torch 2.13). One of these may not have let go of its last
+            # tensor, for which it needs the interpreter, and would abort the process where the interpreter ends first.
+            time.sleep(LAST_TENSOR_SECONDS)
 
     def share(self, tensor: Tensor) -> Tensor:
         """Give this rank's part of a tensor that is cut along its first dimension."""

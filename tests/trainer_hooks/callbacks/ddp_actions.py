@@ -17,6 +17,7 @@ from trainer_hooks.callbacks import agreement
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
+from trainer_hooks.reference.ranks import ALONE
 
 STEPS = 12
 
@@ -87,8 +88,7 @@ def main(folder, stories):
         done[story] = grpo(story) if story.endswith("TRL") else loop(story)
     (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(done))
     distributed.barrier()
-    # gloo's threads, left to the end of the interpreter, now and then abort it.
-    distributed.destroy_process_group()
+    ALONE.leave()
 
 
 main(Path(sys.argv[1]), sys.argv[2:])

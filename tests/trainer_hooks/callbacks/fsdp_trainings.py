@@ -16,6 +16,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 import trainer_hooks
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.reference.ranks import ALONE
 
 STEPS = 4
 
@@ -116,8 +117,7 @@ def main(folder):
     }
     (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(found))
     distributed.barrier()
-    # gloo's threads, left to the end of the interpreter, now and then abort it.
-    distributed.destroy_process_group()
+    ALONE.leave()
 
 
 if __name__ == "__main__":
