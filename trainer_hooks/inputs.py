@@ -7,7 +7,9 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import Any, NamedTuple, SupportsFloat, cast
+from typing import Any, SupportsFloat, cast
+
+import msgspec
 
 from trainer_hooks.arrays import HOST, Array, ArrayLibrary, Pending, library_of
 from trainer_hooks.arrays.copies import Copies, CopyPool
@@ -27,7 +29,7 @@ FLOATS = {float}
 Tokens = Rollouts | Copies | Reduced
 
 
-class Taken(NamedTuple):
+class Taken(msgspec.Struct, frozen=True):
     """A step that waits for its packing.
 
     Attributes:

@@ -6,17 +6,21 @@ A tool without histograms is given the 64 counts that the others make. Imports a
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HANDED_OVER", "LOGGERS", "OURS", "Logger", "Payload"]
+if TYPE_CHECKING:
+    from trainer_hooks import Monitor
+
+__all__ = ["HANDED_OVER", "LOGGERS", "OURS", "RESPONSES", "Logger", "Payload"]
 
 Arrays = Mapping[str, NDArray[np.float32]]
 Payload = tuple[Mapping[str, float], Arrays]
 BINS = 64
+RESPONSES = 2560
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +38,14 @@ class Logger:
     sent_bytes: Callable[[], int] = lambda: 0
 
 
-def _rollouts(arrays: Arrays, **told: bool) -> dict[str, object] | None:
-    """Give three numbers a response as what they are in a training: likelihoods before and after, and rewards.
+def _logging(monitor: "Monitor", **told: bool) -> Callable[[int, Mapping[str, float], Arrays], None]:
+    """Log three numbers a response as what they are in a training: likelihoods before and after, and rewards."""
+    mask = np.ones((RESPONSES, 1), dtype=bool)  # what a trainer has, and does not make for the logger's sake
 
-    The mask is what a trainer has, and not made for the logger's sake.
-    """
-    return {**arrays, "mask": _mask(len(arrays["rewards"])), **told} if arrays else None
+    def log(step: int, scalars: Mapping[str, float], arrays: Arrays) -> None:
+        monitor.log_step(step, scalars, {**arrays, "mask": mask, **told} if arrays else None)
 
-
-@cache
-def _mask(responses: int) -> NDArray[np.bool_]:
-    return np.ones((responses, 1), dtype=bool)
+    return log
 
 
 def _rlvitals_offline(folder: Path, **told: bool) -> Logger:
@@ -53,9 +54,7 @@ def _rlvitals_offline(folder: Path, **told: bool) -> Logger:
     os.environ["RLVITALS_SPOOL_DIR"] = str(folder)
     os.environ.pop("RLVITALS_URL", None)
     monitor = connect(run="r")
-    return Logger(
-        lambda step, scalars, arrays: monitor.log_step(step, scalars, _rollouts(arrays, **told)), monitor.close
-    )
+    return Logger(_logging(monitor, **told), monitor.close)
 
 
 def _rlvitals(folder: Path) -> Logger:
@@ -78,11 +77,7 @@ def _rlvitals(folder: Path) -> Logger:
     transport = Counting(settings.url)
     monitor = Monitor(settings, transport)
     monitor.start()
-    return Logger(
-        lambda step, scalars, arrays: monitor.log_step(step, scalars, _rollouts(arrays)),
-        monitor.close,
-        lambda: transport.sent,
-    )
+    return Logger(_logging(monitor), monitor.close, lambda: transport.sent)
 
 
 def _wandb(folder: Path) -> Logger:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from benchmarks.overhead.loggers import HANDED_OVER, OURS
+from benchmarks.overhead.loggers import HANDED_OVER, OURS, RESPONSES
 from benchmarks.overhead.race import Result
 from benchmarks.overhead.trainers import Share
-from benchmarks.overhead.worker import RESPONSES, SCALARS
+from benchmarks.overhead.worker import SCALARS
 
 __all__ = ["logger_table", "share_table"]
 

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 import psutil
 
-from benchmarks.overhead.loggers import LOGGERS, Payload
+from benchmarks.overhead.loggers import LOGGERS, RESPONSES, Payload
 
-__all__ = ["RESPONSES", "SCALARS", "Measured"]
+__all__ = ["SCALARS", "Measured"]
 
-SCALARS, RESPONSES = 60, 2560
+SCALARS = 60
 TRAINING_SECONDS = 0.005
 WARM_UP_STEPS = 20
 

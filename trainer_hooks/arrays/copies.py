@@ -70,7 +70,7 @@ class CopyPool:
             RolloutsError: If one is no rectangular array.
         """
         if not given.get("copy", True):
-            return Copies({**given}, {}, sum(getattr(value, "nbytes", 0) for value in given.values()), _nothing)
+            return self._held(given)
         others: dict[str, Any] = {}
         copied: dict[str, tuple[Any, ...]] = {}
         large = []
@@ -96,6 +96,12 @@ class CopyPool:
             if not array.dtype.hasobject:
                 np.ndarray(*place)[...] = array
         return Copies(others, copied, held, partial(self._spare.append, buffer))
+
+    def _held(self, given: Mapping[str, Any]) -> Copies:
+        nbytes = 0
+        for value in given.values():
+            nbytes += getattr(value, "nbytes", 0)
+        return Copies({**given}, {}, nbytes, _nothing)
 
     def _buffer(self, size: int) -> NDArray[np.uint8]:
         try:
