@@ -261,3 +261,24 @@ def test_a_watched_run_ends_with_the_weights_of_an_unwatched_one(tiny, tmp_path,
         monitor.close()
     assert torch.equal(weights(watched), weights(alone))
     assert torch.equal(watched.generator.get_state(), alone.generator.get_state())
+
+
+class Remembering(trainer_hooks.NullMonitor):
+    """Keeps what it is handed, and what stood there then."""
+
+    def __init__(self):
+        self.held = []
+
+    def log_step(self, *_, rollouts, **__):
+        """Keep the arrays, and copies of them."""
+        self.held += [(name, value, value.clone()) for name, value in rollouts.items() if torch.is_tensor(value)]
+
+
+@pytest.mark.parametrize("method", ["llds", "ppo"])
+def test_nothing_writes_to_arrays_that_were_handed_over(tiny, tmp_path, method):
+    """Probes and updates write to a batch's likelihoods, which are read in the background: all of it before that."""
+    config = replace(tiny, steps=3, method=method, probe_every=1, checkpoints=tmp_path)
+    monitor = Remembering()
+    Loop(config, trainer_of(config), monitor, lambda _: None).run()
+    assert {"logprobs", "old_logprobs", "rewards"} <= {name for name, *_ in monitor.held}
+    assert [name for name, value, then in monitor.held if not torch.equal(value, then)] == []
