@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,32 +26,27 @@ ALIGNMENT = 64  # a line of the processor's cache
 SPARE_BUFFERS = 4
 
 
-class Copies:
+class Copies(msgspec.Struct, frozen=True):
     """The arguments of `Rollouts`, unread, with arrays that nobody writes to.
 
-    Args:
+    Attributes:
         others: The arguments that were not copied, by name.
         copied: Shape, dtype and memory of each array, and where in the memory it begins, as `numpy.ndarray` takes them.
         nbytes: Bytes that the arrays take.
         release: Lets the memory be used again; nothing may read the arrays any more.
     """
 
-    __slots__ = ("_copied", "_others", "nbytes", "release")
-
-    def __init__(
-        self, others: dict[str, Any], copied: dict[str, tuple[Any, ...]], nbytes: int, release: Callable[[], None]
-    ) -> None:
-        self._others = others
-        self._copied = copied
-        self.nbytes = nbytes
-        self.release = release
+    others: dict[str, Any]
+    copied: dict[str, tuple[Any, ...]]
+    nbytes: int
+    release: Callable[[], None]
 
     @property
     def arguments(self) -> dict[str, Any]:
         """Give the arguments by name. Objects were not copied: an array of them is refused for its kind anyway."""
-        return self._others | {
+        return self.others | {
             name: np.empty(copy[0], copy[1]) if copy[1].hasobject else np.ndarray(*copy)
-            for name, copy in self._copied.items()
+            for name, copy in self.copied.items()
         }
 
 
