@@ -14,7 +14,8 @@ __all__ = ["Explanation", "NotObserved", "explain"]
 
 MOST_RESPONSES = 5
 MOST_TOKENS = 12
-STEPS_BEFORE = 8  # of the alert: the responses that carry it are sampled while it happens
+# The responses that carry an alert are sampled while it happens; short steps are not all sampled.
+SAMPLED_STEPS, STEPS_BEFORE = 8, 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +76,16 @@ def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], respo
         kind: The alert's kind.
         opened_step: The step at which it opened; what came later is not read.
         signals: Each signal's steps, ascending, and values.
-        responses: Sampled responses; those of the last 8 steps before the alert are read, or else of the newest
-            step before.
+        responses: Sampled responses; those of the newest 8 steps that have any are read, of 24 steps before the alert,
+            or else of the newest step before.
     """
     moved = moved_signals(signals, opened_step=opened_step)
     onset = moved[0].onset[0] if moved else opened_step
     actions = action_changes(signals, onset_step=onset, opened_step=opened_step)
     before = [response for response in responses if response.step <= opened_step]
-    newest = max((response.step for response in before), default=opened_step)
-    near = [response for response in before if response.step > min(newest - 1, opened_step - STEPS_BEFORE)]
+    newest = sorted({response.step for response in before})[-SAMPLED_STEPS:]
+    recent = {step for step in newest if step > opened_step - STEPS_BEFORE} or set(newest[-1:])
+    near = [response for response in before if response.step in recent]
     different = distinct(near)
     measure, leading = displaced(different, most=MOST_RESPONSES)
     alike = resembling(leading, different, most=MOST_RESPONSES)

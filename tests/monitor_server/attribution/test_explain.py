@@ -118,12 +118,18 @@ def test_the_first_action_falls_below_the_second():
 
 
 def test_only_the_steps_around_the_alert_are_read():
-    """Eight steps before it, none after; of a sampling that is rarer the newest step before."""
-    responses = [sampled(str(step), [1], changes=[-0.1], step=step) for step in range(30)]
-    found = explain(kind="death_spiral", opened_step=20, signals={}, responses=responses)
-    assert {r.step for r in found.displaced} <= set(range(13, 21))
-    found = explain(kind="death_spiral", opened_step=90, signals={}, responses=responses)
-    assert [r.step for r in found.displaced] == [29]
+    """The newest eight that were sampled, within 24 before it, none after; of a rarer sampling the newest before."""
+
+    def read(sampled_steps, opened_step):
+        # The older the more displaced: all that is read is shown but for what is too much.
+        responses = [sampled(str(step), [1], changes=[-1 / (1 + step)], step=step) for step in sampled_steps]
+        found = explain(kind="death_spiral", opened_step=opened_step, signals={}, responses=responses)
+        return [response.step for response in found.displaced]
+
+    assert read(range(30), 20) == [13, 14, 15, 16, 17]
+    assert read(range(0, 60, 3), 47) == [24, 27, 30, 33, 36]
+    assert read(range(0, 60, 10), 47) == [30, 40]
+    assert read(range(30), 90) == [29]
 
 
 def test_of_equal_responses_one_is_shown():
