@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from trainer_hooks.arrays import LENT
 from trainer_hooks.arrays.copies import Copies
 from trainer_hooks.candidates import Candidates, everything
 from trainer_hooks.delivery import Packed, Tally
@@ -131,7 +130,7 @@ class RecordShipper:
 
     def _read(self, copies: Copies) -> Rollouts | None:
         try:
-            return Rollouts(**{**copies.arguments, "library": LENT, "check": False})
+            return Rollouts(**{**copies.arguments, "copy": False, "check": False})
         except (RolloutsError, TypeError) as error:
             self._refuse(error)
             return None
@@ -148,11 +147,8 @@ class RecordShipper:
         reduced: Reduced | None = None
         if rollouts is not None:
             try:
-                reduced = (
-                    rollouts
-                    if isinstance(rollouts, Reduced)
-                    else reduce(rollouts, *([everything] if item.taken.is_sampled else [])).fetched()
-                )
+                extra = [everything] if item.taken.is_sampled else []
+                reduced = rollouts if isinstance(rollouts, Reduced) else reduce(rollouts, *extra).fetched()
                 signals = reduced.finished()
             except RolloutsError as error:
                 self._refuse(error)

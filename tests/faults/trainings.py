@@ -28,9 +28,10 @@ from trainer_hooks.callbacks.accelerate import VitalsTracker
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 
 STEPS = 4
+Fingerprints = dict[str, str]
 
 
-def end_of(weights: Iterable[torch.Tensor]) -> dict[str, str]:
+def end_of(weights: Iterable[torch.Tensor]) -> Fingerprints:
     """Give fingerprints of the weights and of every random generator."""
     parts = {
         "weights": b"".join(weight.detach().numpy().tobytes() for weight in weights),
@@ -55,7 +56,7 @@ def step_of(model: torch.nn.Module) -> tuple[torch.Tensor, dict[str, torch.Tenso
     return -(logprobs.mean(-1) * rewards).mean(), rollouts | {"old_logprobs": logprobs - 0.1}
 
 
-def log_step(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: ARG001 - trainings are called alike
+def log_step(folder: Path, *, is_watched: bool) -> Fingerprints:  # noqa: ARG001 - trainings are called alike
     """Train a plain loop that calls `Monitor.log_step`."""
     model = _parallel(network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -69,7 +70,7 @@ def log_step(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: ARG0
     return end_of(model.parameters())
 
 
-def torch_loop(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: ARG001 - trainings are called alike
+def torch_loop(folder: Path, *, is_watched: bool) -> Fingerprints:  # noqa: ARG001 - trainings are called alike
     """Train a plain loop whose optimiser is watched."""
     model = _parallel(network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -84,7 +85,7 @@ def torch_loop(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: AR
     return end_of(model.parameters())
 
 
-def accelerate(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: ARG001 - trainings are called alike
+def accelerate(folder: Path, *, is_watched: bool) -> Fingerprints:  # noqa: ARG001 - trainings are called alike
     """Train under Accelerate with our tracker."""
     accelerator = Accelerator(cpu=True, log_with=VitalsTracker("r") if is_watched else None)
     accelerator.init_trackers("r")
@@ -101,7 +102,7 @@ def accelerate(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: AR
     return end_of(model.parameters())
 
 
-def plain_trainer(folder: Path, *, is_watched: bool) -> dict[str, str]:
+def plain_trainer(folder: Path, *, is_watched: bool) -> Fingerprints:
     """Train a transformers Trainer."""
     tiny = tiny_trl.model(folder / "model")
     rows = [{"input_ids": [3, 4, 5, index % 8 + 6], "labels": [3, 4, 5, index % 8 + 6]} for index in range(32)]
@@ -114,7 +115,7 @@ def plain_trainer(folder: Path, *, is_watched: bool) -> dict[str, str]:
     return end_of(trainer.model.parameters())
 
 
-def grpo(folder: Path, *, is_watched: bool) -> dict[str, str]:
+def grpo(folder: Path, *, is_watched: bool) -> Fingerprints:
     """Train TRL's GRPOTrainer, two passes over a rollout, with paired re-scoring."""
     callbacks = [trl.VitalsCallback(run="r", probe_every=2)] if is_watched else []
     options = {"per_device_train_batch_size": 4 // _world_size(), "num_iterations": 2, "max_steps": STEPS}
@@ -140,7 +141,7 @@ class Module(pl.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=0.1)
 
 
-def lightning_trainer(folder: Path, *, is_watched: bool) -> dict[str, str]:
+def lightning_trainer(folder: Path, *, is_watched: bool) -> Fingerprints:
     """Train under Lightning."""
     module = Module()
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
@@ -160,7 +161,7 @@ def lightning_trainer(folder: Path, *, is_watched: bool) -> dict[str, str]:
     return end_of(module.parameters())
 
 
-def slime_rollouts(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa: ARG001 - trainings are called alike
+def slime_rollouts(folder: Path, *, is_watched: bool) -> Fingerprints:  # noqa: ARG001 - trainings are called alike
     """Train a loop that calls our hook with a rollout as slime does."""
     model = _parallel(network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -179,7 +180,7 @@ def slime_rollouts(folder: Path, *, is_watched: bool) -> dict[str, str]:  # noqa
     return end_of(model.parameters())
 
 
-TRAININGS: dict[str, Callable[..., dict[str, str]]] = {
+TRAININGS: dict[str, Callable[..., Fingerprints]] = {
     "log_step": log_step,
     "LoopWatch": torch_loop,
     "Accelerate": accelerate,
