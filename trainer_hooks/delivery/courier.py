@@ -1,6 +1,6 @@
 """The thread that takes what was handed over, packs it, seals it in batches and puts them in the outbox.
 
-The training thread only appends to a bounded buffer and never wakes this thread, which packs every 0.75 s: a
+The training thread only appends to a bounded buffer and never wakes this thread, which packs every 0.85 s: a
 consumer woken on every put costs the producer its tail latency. Sending is the `Sender`'s, in a thread of its own, so
 that a slow collector does not keep records from reaching the disk. What packing and sealing mean is the caller's.
 """
@@ -19,9 +19,10 @@ from trainer_hooks.delivery.transport import Transport
 
 __all__ = ["Courier", "Packed", "Parcel", "Shipper"]
 
-# What is left of the second that a kill may cost is for packing and writing. Shorter would cost more: each time, our
-# code and data have to be brought back into the processor's caches, which takes longer than packing one more step.
-DRAIN_INTERVAL_SECONDS = 0.75
+# From one packing to the end of the next, if that takes as long. What is left of the second that a kill may cost is for
+# a machine that is late. Shorter would cost more: each time, our code and data have to be brought back into the
+# processor's caches, which takes longer than packing one more step.
+DRAIN_INTERVAL_SECONDS = 0.85
 # Steps of a few milliseconds are packed sooner, while what they hold is still in the processor's caches.
 SHORT_INTERVAL_SECONDS = 0.5
 MANY_RECORDS = 64
@@ -94,6 +95,7 @@ class Courier(Generic[Item]):
         # One side writes the first, the other the second, so that neither needs a lock.
         self._bytes_in = 0
         self._bytes_out = 0
+        self._rest_seconds = SHORT_INTERVAL_SECONDS
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._flushes: deque[threading.Event] = deque()
@@ -170,7 +172,8 @@ class Courier(Generic[Item]):
             self._sender.start()
         while not self._closing.is_set():
             self._work()
-            self._rest()
+            self._wake.wait(self._rest_seconds)
+            self._wake.clear()
         self._work()
         self._store([], last=True)
         if self._sender:
@@ -178,31 +181,29 @@ class Courier(Generic[Item]):
         else:
             self._outbox.close()
 
-    def _rest(self) -> None:
-        """Sleep until it is time to pack, or somebody waits for it."""
-        if not self._wake.wait(SHORT_INTERVAL_SECONDS) and len(self._buffer) < MANY_RECORDS:
-            self._wake.wait(DRAIN_INTERVAL_SECONDS - SHORT_INTERVAL_SECONDS)
-        self._wake.clear()
-
     def _work(self) -> None:
         """Pack all that was handed over, and pass on who waits for it."""
         flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
-        has_stored = self._pack()
+        began = self._clock()
+        packed = self._pack()
+        left = DRAIN_INTERVAL_SECONDS - (self._clock() - began)
+        self._rest_seconds = max(left, SHORT_INTERVAL_SECONDS) if packed < MANY_RECORDS else SHORT_INTERVAL_SECONDS
         if self._sender:
-            if has_stored or flushes:
+            if packed or flushes:
                 self._sender.nudge(*flushes)
         else:
             for flush in flushes:
                 flush.set()
 
-    def _pack(self) -> bool:
-        """Pack and store what waits; say whether anything did."""
-        has_stored = bool(self._buffer)
+    def _pack(self) -> int:
+        """Pack and store what waits; say how much that was."""
+        packed = 0
         batch: list[Packed] = []
         size = 0
         began = self._clock()
         while self._buffer:
             item = self._buffer.popleft()
+            packed += 1
             self._bytes_out += item.nbytes
             try:
                 record = self._shipper.pack(item)
@@ -219,7 +220,7 @@ class Courier(Generic[Item]):
             batch.append(record)
         if batch:
             self._store(batch)
-        return has_stored
+        return packed
 
     def _store(self, records: Sequence[Packed], *, last: bool = False) -> None:
         try:
