@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
+from benchmarks.overhead.core import slowed_by_a_neighbour
 from benchmarks.overhead.race import race
 from benchmarks.overhead.report import logger_table, share_table
 from benchmarks.overhead.trainers import shares
@@ -29,13 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if not given.peers.exists():
         parser.error(f"the tools must be installed, got no {given.peers}; make bench-overhead does it")
+    circumstances = _circumstances(given)
     parts: list[str] = []
     for part in _parts(given):
         print(part, end="\n\n", flush=True)
         parts.append(part)
         # The whole takes its time: what is measured is kept, whatever comes after.
         if given.write:
-            given.write.write_text(_page(parts, given), encoding="utf-8")
+            given.write.write_text(_page(circumstances, parts), encoding="utf-8")
     return 0
 
 
@@ -47,15 +49,19 @@ def _parts(given: argparse.Namespace) -> Iterator[str]:
         yield "## Share of a training step\n\n" + share_table(shares(_say, rounds=given.training_rounds))
 
 
-def _page(parts: Sequence[str], given: argparse.Namespace) -> str:
+def _circumstances(given: argparse.Namespace) -> str:
     site = next(given.peers.absolute().parents[1].glob("lib/python*/site-packages"))
     versions = {found.name: found.version for found in distributions(path=[str(site)])}
     named = ", ".join(f"{tool} {versions[tool]}" for tool in TOOLS)
-    begin = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
-    circumstances = (
+    least, most = slowed_by_a_neighbour()
+    return (
         f"{named}; {given.rounds} × {given.steps} steps of each tool, {given.training_rounds} rounds of each training, "
-        f"{os.cpu_count()} cores, load {os.getloadavg()[1]:.1f}."
+        f"{os.cpu_count()} cores, where a loop of Python took {least:.1f} to {most:.1f} times as long beside another."
     )
+
+
+def _page(circumstances: str, parts: Sequence[str]) -> str:
+    begin = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
     return f"{begin}\n{circumstances}\n\n" + "\n\n".join(parts) + "\n"
 
 

@@ -1,6 +1,8 @@
 """The overhead benchmark: our own rows are real turns here; the other tools have an environment of their own."""
 
+import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 import trainer_hooks
 from benchmarks.overhead.command import PEERS
+from benchmarks.overhead.core import one_core
 from benchmarks.overhead.loggers import LOGGERS, OURS
 from benchmarks.overhead.meter import Meter, delivery_seconds
 from benchmarks.overhead.race import Result, take_turn
@@ -50,6 +53,24 @@ def test_the_table_gives_ratios_and_whether_budgets_are_kept():
     table = logger_table(results, has_arrays=False)
     assert f"| {OURS} | 10 µs | 0.010 | 300 µs | 0.300 | 0.10 ms | 0.05 | 500 |" in table
     assert "p50 × trackio 0.050 of 0.1 ✓; p50 × wandb 0.010 of 0.02 ✓; p99 × wandb 0.300 of 0.1 ✗" in table
+
+
+def test_a_training_has_one_core_with_all_its_threads():
+    """Those that are there and those that start meanwhile; afterwards they may go where they might before."""
+    allowed = os.sched_getaffinity(0)
+    seen = []
+    end = threading.Event()
+    earlier = threading.Thread(target=lambda: (end.wait(), seen.append(os.sched_getaffinity(0))))
+    earlier.start()
+    with one_core():
+        later = threading.Thread(target=lambda: seen.append(os.sched_getaffinity(0)))
+        later.start()
+        later.join()
+        end.set()
+        earlier.join()
+        seen.append(os.sched_getaffinity(0))
+    assert seen == [{min(allowed)}] * 3
+    assert os.sched_getaffinity(0) == allowed
 
 
 def test_shares_are_told_with_their_standard_error():
