@@ -5,7 +5,6 @@ TRL's version. Nothing here runs a model, draws a random number, talks to anothe
 """
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,19 +14,16 @@ from torch import Tensor
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.naming import TRL, canonical
 from trainer_hooks.callbacks.step_capture import Method, StepCapture
+from trainer_hooks.callbacks.trl_labels import LABELS, ResponseLabels
 from trainer_hooks.paired import Paired
 from trainer_hooks.probe import PairedProbe, Scorer
 
 __all__ = ["TokenCapture"]
 
-# Columns of two tensors that ride with the rollout batch, so that TRL's own shuffling and splitting keep them aligned.
-IDS, REWARDS, OLD = "rlvitals_ids", "rlvitals_rewards", "rlvitals_old_logprobs"
-UID, GROUP, DEAD, CALLS, VALID = range(5)
-REWARD, CORRECT = range(2)
+# Rides with the rollout batch, so that TRL's own shuffling and splitting keep it aligned.
+OLD = "rlvitals_old_logprobs"
 # The losses whose clipping is the one of PPO: other ones use ε for something else.
 CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
-# As the chat templates of Qwen, GLM and others, of Mistral, and of Llama have them.
-CALL_OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
 RATIO_NAMES = ("ratio/clip_frac", "ratio/clip_low_frac", "ratio/clip_high_frac")
 
 
@@ -58,24 +54,20 @@ class TokenCapture(StepCapture):
         reserved: Callable[[Any], Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__(trainer, guard)
-        self._correct = correct
+        self._labels = ResponseLabels(trainer, correct)
         self._control_ids = control_ids
         self._probe = probe
         self._reserved = reserved
         self._probed: Scorer | None = None  # the microbatch in the loss, where it is to be scored again
         self._marks: dict[str, int] = {}
-        self._group_scalars: dict[str, float] = {}
         # Whether updates lie between the policy that sampled and this one; else ratios are 1 by construction.
         self._is_off_policy = False
         self._microbatches: list[dict[str, Tensor]] = []
         self._scores: Tensor | None = None  # of the microbatch in the loss
         self._entropies: Tensor | None = None
         self._rollout_scores: list[Tensor] | None = None  # of a rollout batch, while it is made
-        self._rewards: tuple[Tensor, Tensor] | None = None
         self._is_in_loss = False
-        self._responses = 0
         self._generated_at = 0
-        self._trained: set[int] = set()
 
     def install(self) -> None:
         """Wrap what the trainer has."""
@@ -91,7 +83,7 @@ class TokenCapture(StepCapture):
         """Forget the last step, and mark where this one's metrics begin: TRL appends until it logs."""
         super().begin_step()
         self._microbatches.clear()
-        self._group_scalars = {}
+        self._labels.scalars = {}
         self._probed = None
         self._is_off_policy = False
         self._marks = {name: len(values) for name, values in self._metrics().items()}
@@ -103,7 +95,7 @@ class TokenCapture(StepCapture):
         numbers = canonical(means, TRL, prefix=self.prefix)
         if not self._is_off_policy:
             numbers = {name: value for name, value in numbers.items() if name not in RATIO_NAMES}
-        return super().scalars() | numbers | self._group_scalars
+        return super().scalars() | numbers | self._labels.scalars
 
     def before_update(self) -> None:
         """Score what is held out, if it is the turn: the same on every rank."""
@@ -121,30 +113,10 @@ class TokenCapture(StepCapture):
     def rollouts(self) -> dict[str, Any] | None:
         """Give the step's arguments of `trainer_hooks.Rollouts`, or None where no token was caught."""
         arrays = _joined(self._microbatches)
-        if not {"logprobs", "ids", "rewards"} <= arrays.keys():
+        labelled = self._labels.read(arrays) if "logprobs" in arrays else None
+        if labelled is None:
             return None
-        # Lists: a few numbers are read faster so than as arrays, whose code is not in the processor's caches here.
-        ids, scores = arrays.pop("ids").tolist(), arrays.pop("rewards").tolist()
-        scored = [row for row, (reward, _) in enumerate(scores) if reward == reward]  # noqa: PLR0124 - NaN is not
-        if len(scored) < len(scores):
-            # No reward function had anything to say about the others: TRL leaves them out of its statistics, too.
-            rows = torch.tensor(scored, dtype=torch.int64)
-            arrays = {name: array[rows.to(array.device, non_blocking=True)] for name, array in arrays.items()}
-            ids, scores = [ids[row] for row in scored], [scores[row] for row in scored]
-        if not ids:
-            return None
-        uids, groups, _, calls, valid = zip(*ids, strict=True)
-        uses_tools = calls[0] >= 0
-        return arrays | {
-            "rewards": [reward for reward, _ in scores],
-            "correct": [verdict > 0 for _, verdict in scores],
-            "group_ids": groups if self._holds_whole_groups(groups) else None,
-            "tool_calls": calls if uses_tools else None,
-            "tool_calls_valid": valid if uses_tools else None,
-            "trained": self._note_trained(uids),
-            "clip_range": self._clip_range(),
-            "control_ids": self._control_ids,
-        }
+        return labelled | {"clip_range": self._clip_range(), "control_ids": self._control_ids}
 
     @property
     def _step(self) -> int:
@@ -163,7 +135,8 @@ class TokenCapture(StepCapture):
         def rollout(*args: Any, **kwargs: Any) -> Any:
             if not self._is_training():
                 return original(*args, **kwargs)
-            self._rollout_scores, self._rewards = [], None
+            self._rollout_scores = []
+            self._labels.expect()
             try:
                 batch = original(*args, **kwargs)
             finally:
@@ -181,7 +154,7 @@ class TokenCapture(StepCapture):
             if self._rollout_scores is not None:
                 with self._guard:
                     completions = args[2] if len(args) > 2 else kwargs["completions"]  # noqa: PLR2004 - the third
-                    self._note_rewards(gathered.detach().cpu(), completions)
+                    self._labels.note(gathered.detach().cpu(), completions)
             return gathered
 
         return rewards
@@ -218,57 +191,10 @@ class TokenCapture(StepCapture):
 
         return loss
 
-    def _note_rewards(self, per_function: Tensor, completions: Sequence[Any]) -> None:
-        """Take the rewards of all ranks, shape ``(ranks × B, functions)``, NaN where a function had no opinion."""
-        trainer = self._trainer
-        is_known = ~per_function.isnan()
-        weighted = (torch.where(is_known, per_function, 0.0) * trainer.reward_weights.cpu()).sum(dim=1)
-        weighted = torch.where(is_known.any(dim=1), weighted, torch.nan)
-        verdict = weighted if self._correct is None else per_function[:, trainer.reward_func_names.index(self._correct)]
-        is_right = verdict > 0
-        size = trainer.num_generations
-        groups = weighted.view(-1, size)
-        dead = (groups.amax(dim=1) == groups.amin(dim=1)).tolist()
-        rights = is_right.view(-1, size).sum(dim=1).tolist()
-        dead_rights = [right for is_dead, right in zip(dead, rights, strict=True) if is_dead]
-        self._group_scalars = {
-            "reward/all_correct_frac": dead_rights.count(size) / len(dead),
-            "reward/all_wrong_frac": dead_rights.count(0) / len(dead),
-        }
-        uses_tools = bool(getattr(trainer, "tools", None) or getattr(trainer, "environments", None))
-        first = trainer.accelerator.process_index * len(completions)
-        ids = [
-            (
-                self._responses + place,
-                self._responses + (first + place) // size,
-                dead[(first + place) // size],
-                *(_tool_calls(completion) if uses_tools else (-1, -1)),
-            )
-            for place, completion in enumerate(completions)
-        ]
-        self._responses += len(weighted)
-        own = slice(first, first + len(ids))
-        self._rewards = (
-            torch.stack([weighted[own], is_right[own].to(weighted.dtype)], dim=1),
-            torch.tensor(ids, dtype=torch.int64),
-        )
-
-    def _note_printed_rewards(self, responses: int) -> None:
-        """Take the rewards of all ranks from what TRL keeps to print, where no method gives them (to 0.18)."""
-        kept = getattr(self._trainer, "_textual_logs", {}).get("rewards", {})
-        everywhere = responses * self._trainer.accelerator.num_processes
-        columns = [list(kept.get(name, ()))[-everywhere:] for name in self._trainer.reward_func_names]
-        if all(len(column) == everywhere for column in columns):
-            self._note_rewards(torch.tensor(columns, dtype=torch.float32).T, [None] * responses)
-
     def _label(self, batch: dict[str, Any], scores: list[Tensor]) -> None:
-        """Let each response carry its reward, its group and its name through TRL's shuffling and splitting."""
+        """Let each response carry its labels, and its old scores, through TRL's shuffling and splitting."""
         self._generated_at = self._trainer.state.global_step
-        self._trained.clear()
-        if self._rewards is None:
-            self._note_printed_rewards(len(batch["completion_mask"]))
-        if self._rewards is not None:
-            batch[REWARDS], batch[IDS] = self._rewards
+        self._labels.attach(batch)
         if "old_logps" in batch and "old_per_token_logps" not in batch:
             # RLOO keeps sums only; the scores that they are sums of went by a moment ago.
             mask = batch["completion_mask"]
@@ -298,8 +224,7 @@ class TokenCapture(StepCapture):
             "sampler_logprobs": sampler,
             "advantages": inputs.get("advantages"),
             "token_ids": inputs.get("completion_ids"),
-            "rewards": inputs.get(REWARDS),
-            "ids": inputs.get(IDS),
+            **self._labels.carried(inputs),
         }
         if self._probe is not None and self._probed is not None and self._scores is not None:
             self._note_probed(self._probe, self._probed, (self._scores, self._entropies), inputs)
@@ -310,24 +235,9 @@ class TokenCapture(StepCapture):
         self, probe: PairedProbe, score: Scorer, before: tuple[Tensor, Tensor | None], inputs: Mapping[str, Any]
     ) -> None:
         """Have the microbatch scored again, whatever is in it: under sharding the other ranks wait for this one."""
-        nobody = torch.zeros(len(before[0]), dtype=torch.bool)
         mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-        probe.note(
-            score,
-            before=before,
-            mask=mask,
-            fresh=inputs[IDS][:, DEAD] == 1 if IDS in inputs else nobody,
-            correct=inputs[REWARDS][:, CORRECT] > 0 if REWARDS in inputs else nobody,
-        )
-
-    def _holds_whole_groups(self, groups: Sequence[int]) -> bool:
-        return set(Counter(groups).values()) == {self._trainer.num_generations}
-
-    def _note_trained(self, uids: Sequence[int]) -> bool | None:
-        """Say whether these responses were trained on before: all (True), none (False), or some (None)."""
-        seen = {uid in self._trained for uid in uids}
-        self._trained.update(uids)
-        return seen.pop() if len(seen) == 1 else None
+        fresh, correct = self._labels.fresh_and_correct(inputs)
+        probe.note(score, before=before, mask=mask, fresh=fresh, correct=correct)
 
     def _clip_range(self) -> tuple[float, float] | None:
         trainer = self._trainer
@@ -356,24 +266,7 @@ def _joined(microbatches: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     joined = {}
     for name in common:
         arrays = [microbatch[name] for microbatch in microbatches]
-        if arrays[0].ndim == 2 and name not in ("ids", "rewards"):  # noqa: PLR2004 - (B, T)
+        if arrays[0].ndim == 2 and name not in LABELS:  # noqa: PLR2004 - (B, T)
             arrays = [torch.nn.functional.pad(array, (0, length - array.shape[1])) for array in arrays]
         joined[name] = torch.cat(arrays)
     return joined
-
-
-def _tool_calls(completion: Any) -> tuple[int, int]:
-    """Count the calls that a response made, and those that were answered without an error."""
-    if not isinstance(completion, list):
-        return 0, 0
-    calls = sum(len(message.get("tool_calls") or ()) or _is_malformed_call(message) for message in completion)
-    answers = [str(message.get("content")) for message in completion if message.get("role") == "tool"]
-    # TRL answers a failed call with str({"error": ...}).
-    valid = sum(not answer.startswith("{'error':") for answer in answers)
-    return calls, min(calls, valid)
-
-
-def _is_malformed_call(message: Mapping[str, Any]) -> bool:
-    """Say whether a call was begun that TRL could not read: it leaves that in the text, and out of its statistics."""
-    said = str(message.get("content"))
-    return message.get("role") == "assistant" and any(opening in said for opening in CALL_OPENINGS)
