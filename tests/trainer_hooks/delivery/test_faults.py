@@ -2,6 +2,7 @@
 
 import logging
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -197,9 +198,8 @@ def test_on_alert_may_close_the_monitor(collector, connect):
     """A callback that ends the run from the background thread does not wait for itself."""
     alert = trainer_hooks.AlertNotice(id="a", kind="k", severity="critical", opened_step=1, summary="s")
     collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=[alert])
-    holder = []
-    monitor = connect(on_alert=lambda _: holder[0].close("stopped"))
-    holder.append(monitor)
+    monitors = queue.SimpleQueue()  # the first answer may come before connect does
+    monitors.put(connect(on_alert=lambda _: monitors.get().close("stopped")))
     collector.wait_for(lambda seen: bool(seen.batches) and seen.batches[-1].end == "stopped")
 
 
