@@ -32,8 +32,8 @@ from trainer_hooks.reference.warm_start import warm_start
 __all__ = ["Share", "shares"]
 
 FEWEST_ROUNDS = 2  # one tells nothing of what rounds differ by
-# Long enough that the last step, which nothing follows to be sent with, weighs little.
-TRL_TINY_STEPS, TRL_STEPS, REFERENCE_STEPS = 4, 48, 36
+# Many short rounds: the machine's speed drifts, by less between two that follow each other the shorter they are.
+TRL_TINY_STEPS, TRL_STEPS, REFERENCE_STEPS = 4, 24, 12
 WARM_STEPS = 5  # how good the policy is does not matter here
 WORDS = 64
 # Builds a training on a monitor, or without one; the callable that it gives is the training.
