@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given.peers.exists():
         parser.error(f"the tools must be installed, got no {given.peers}; make bench-overhead does it")
     circumstances = _circumstances(given)
+    print(circumstances, end="\n\n", flush=True)
     parts: list[str] = []
     for part in _parts(given):
         print(part, end="\n\n", flush=True)

@@ -98,7 +98,7 @@ class ResponseLabels:
         fresh = inputs[IDS][:, DEAD] == 1 if IDS in inputs else nobody
         return fresh, inputs[REWARDS][:, CORRECT] > 0 if REWARDS in inputs else nobody
 
-    def read(self, arrays: dict[str, Tensor]) -> dict[str, Any] | None:
+    def read(self, arrays: Mapping[str, Tensor]) -> dict[str, Any] | None:
         """Give the arrays of a step with what the labels among them say, as arguments of `trainer_hooks.Rollouts`.
 
         None where no response has a label.
@@ -106,7 +106,8 @@ class ResponseLabels:
         if not arrays.keys() >= {*LABELS}:
             return None
         # Lists: a few numbers are read faster so than as arrays, whose code is not in the processor's caches here.
-        ids, scores = arrays.pop(IDS).tolist(), arrays.pop(REWARDS).tolist()
+        ids, scores = arrays[IDS].tolist(), arrays[REWARDS].tolist()
+        arrays = {name: array for name, array in arrays.items() if name not in LABELS}
         scored = [row for row, (reward, _) in enumerate(scores) if reward == reward]  # noqa: PLR0124 - NaN is not
         if len(scored) < len(scores):
             # No reward function had anything to say about the others: TRL leaves them out of its statistics, too.

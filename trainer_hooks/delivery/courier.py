@@ -95,7 +95,6 @@ class Courier(Generic[Item]):
         # One side writes the first, the other the second, so that neither needs a lock.
         self._bytes_in = 0
         self._bytes_out = 0
-        self._rest_seconds = SHORT_INTERVAL_SECONDS
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._flushes: deque[threading.Event] = deque()
@@ -171,8 +170,7 @@ class Courier(Generic[Item]):
             self._outbox.open()
             self._sender.start()
         while not self._closing.is_set():
-            self._work()
-            self._wake.wait(self._rest_seconds)
+            self._wake.wait(self._work())
             self._wake.clear()
         self._work()
         self._store([], last=True)
@@ -181,19 +179,19 @@ class Courier(Generic[Item]):
         else:
             self._outbox.close()
 
-    def _work(self) -> None:
-        """Pack all that was handed over, and pass on who waits for it."""
+    def _work(self) -> float:
+        """Pack all that was handed over, pass on who waits for it, and give the seconds until the next time."""
         flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
         began = self._clock()
         packed = self._pack()
         left = DRAIN_INTERVAL_SECONDS - (self._clock() - began)
-        self._rest_seconds = max(left, SHORT_INTERVAL_SECONDS) if packed < MANY_RECORDS else SHORT_INTERVAL_SECONDS
         if self._sender:
             if packed or flushes:
                 self._sender.nudge(*flushes)
         else:
             for flush in flushes:
                 flush.set()
+        return max(left, SHORT_INTERVAL_SECONDS) if packed < MANY_RECORDS else SHORT_INTERVAL_SECONDS
 
     def _pack(self) -> int:
         """Pack and store what waits; say how much that was."""
