@@ -5,17 +5,18 @@ groups of its own to score, train on and stream. That costs each rank the sampli
 same on any number of ranks but for rounding.
 """
 
-import time
+import gc
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
 import torch
+
+# Averaging imports it, and it keeps the default group that there is by then for good (torch 2.13): before there is one.
+import torch.distributed.nn.functional
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 __all__ = ["ALONE", "Ranks"]
-
-LAST_TENSOR_SECONDS = 0.2
 
 Item = TypeVar("Item")
 
@@ -36,12 +37,12 @@ class Ranks:
         return cls(distributed.get_rank(), distributed.get_world_size())
 
     def leave(self) -> None:
-        """Part from the other processes; the last thing before the process ends."""
+        """Part from the other processes, when every averaging module has been let go of; the process can end then."""
         if distributed.is_initialized():
+            # A module keeps its group, and a group gloo's threads: one that has yet to let go of its last tensor needs
+            # the interpreter for it, and aborts the process where the interpreter ends first (torch 2.13).
+            gc.collect()
             distributed.destroy_process_group()
-            # Modules that averaged keep gloo's threads alive (torch 2.13). One of these may not have let go of its last
-            # tensor, for which it needs the interpreter, and would abort the process where the interpreter ends first.
-            time.sleep(LAST_TENSOR_SECONDS)
 
     def share(self, tensor: Tensor) -> Tensor:
         """Give this rank's part of a tensor that is cut along its first dimension."""

@@ -18,6 +18,8 @@ from trainer_hooks.wire import Receipt, decode_record, merge
 
 ROOT = Path(__file__).parents[3]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
+ONE = [sys.executable, "-m", "trainer_hooks.reference"]
+TWO = [*TORCHRUN, "trainer_hooks.reference"]
 
 
 def launch(command, folder, cache, *options):
@@ -25,7 +27,7 @@ def launch(command, folder, cache, *options):
     folder.mkdir(exist_ok=True)
     places = ["--cache", str(cache), "--log", str(folder / "log.jsonl"), "--checkpoints", str(folder)]
     done = subprocess.run(
-        [*command, "trainer_hooks.reference", "--preset", "tiny", "--device", "cpu", *options, *places],
+        [*command, "--preset", "tiny", "--device", "cpu", *options, *places],
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -51,8 +53,8 @@ def run(command, folder, cache, *options):
 def test_two_processes_train_the_run_of_one(tiny, tmp_path, collector, options):
     """The same numbers at every step and the same weights, to float tolerance; two shards make the whole batch."""
     warm_start(tiny)
-    alone, one = run([sys.executable, "-m"], tmp_path / "one", tiny.cache, *options)
-    shared, two = run(TORCHRUN, tmp_path / "two", tiny.cache, *options, "--url", collector.url)
+    alone, one = run(ONE, tmp_path / "one", tiny.cache, *options)
+    shared, two = run(TWO, tmp_path / "two", tiny.cache, *options, "--url", collector.url)
     for row, other in zip(alone, shared, strict=True):
         assert row.keys() == other.keys()
         assert row == {name: pytest.approx(value, rel=2e-4, abs=2e-5, nan_ok=True) for name, value in other.items()}
@@ -83,9 +85,9 @@ def decoded(batch, step):
 def test_two_processes_resume_to_the_last_bit(tiny, tmp_path):
     """Three steps, or two, a new launch and one more: the same weights and moments on two processes."""
     warm_start(tiny)
-    _, straight = run(TORCHRUN, tmp_path / "run", tiny.cache, "--method", "ppo")
+    _, straight = run(TWO, tmp_path / "run", tiny.cache, "--method", "ppo")
     (tmp_path / "run" / "step-000003.pt").unlink()
-    _, resumed = run(TORCHRUN, tmp_path / "run", tiny.cache, "--method", "ppo", "--resume")
+    _, resumed = run(TWO, tmp_path / "run", tiny.cache, "--method", "ppo", "--resume")
     assert straight["step"] == resumed["step"] == 3
     for part in ("model", "critic"):
         assert all(torch.equal(weights, resumed[part][name]) for name, weights in straight[part].items())
@@ -109,7 +111,7 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
 
     collector.receipt = receipt
     treated = ["--on-acceleration", "rollback+llds", "--max-rollbacks", "1", "--checkpoint-every", "1"]
-    said = launch(TORCHRUN, tmp_path / "run", tiny.cache, "--steps", "500", *treated, "--url", collector.url)
+    said = launch(TWO, tmp_path / "run", tiny.cache, "--steps", "500", *treated, "--url", collector.url)
     assert said.count("rolled back to step") == 1
     assert said.rstrip().endswith("stopped, after as many rollbacks as are allowed")
     ends = {}
@@ -120,6 +122,16 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
     (first, second) = sorted({attempt for _, attempt in ends})
     assert ends[0, first] == ends[1, first] > 6
     assert ends[0, second] == ends[1, second] < 500
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are named by Linux alone")
+def test_a_rank_ends_without_a_thread_of_gloos(tiny, tmp_path):
+    """One that outlives the interpreter may abort the process at its end."""
+    warm_start(tiny)
+    command = [*TORCHRUN, "tests.trainer_hooks.reference.leaving"]
+    said = launch(command, tmp_path, tiny.cache, "--steps", "1", "--method", "ppo")
+    assert said.count("left: []") == 2, said
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -1,11 +1,10 @@
 """A model from a folder, trained by two processes."""
 
 import json
-import sys
 
 import pytest
 
-from tests.trainer_hooks.reference.test_ranks import TORCHRUN, launch
+from tests.trainer_hooks.reference.test_ranks import ONE, TWO, launch
 
 
 @pytest.mark.slow
@@ -20,7 +19,7 @@ def test_two_processes_train_a_model_from_a_folder_as_one_does(
         *("--group-size", "8", "--max-action-tokens", "48", "--temperature", "1.2"),
     ]
     rows = []
-    for name, command in (("one", [sys.executable, "-m"]), ("two", TORCHRUN)):
+    for name, command in (("one", ONE), ("two", TWO)):
         launch(command, tmp_path / name, tmp_path, *map(str, options))
         rows.append([json.loads(text) for text in (tmp_path / name / "log.jsonl").read_text().splitlines()])
     assert rows[0][0]["grad/norm"] > 0
