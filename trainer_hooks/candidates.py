@@ -5,6 +5,7 @@ Every row that `trainer_hooks.responses.choose` may choose from all is among the
 
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from trainer_hooks.arrays import Array, Pending
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.action_tokens import ActionTokens
 
-__all__ = ["Candidates", "candidates", "everything"]
+__all__ = ["Candidates", "Pace", "candidates", "everything"]
 
 ARRAYS = (
     "logprobs",
@@ -42,6 +43,25 @@ class Candidates(NamedTuple):
 
     tokens: ActionTokens
     ordinary: list[int] | None = None
+
+
+class Pace:
+    """Says of which steps responses are sampled.
+
+    Args:
+        seconds: Least time between two of them; 0 samples all.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._sampled_at = -inf
+
+    def is_due(self, now: float) -> bool:
+        """Whether the step of this time is one, in seconds since the epoch; a clock that is set back makes it one."""
+        if 0 <= now - self._sampled_at < self._seconds:
+            return False
+        self._sampled_at = now
+        return True
 
 
 def everything(tokens: ActionTokens) -> Pending[Candidates]:

@@ -4,16 +4,14 @@ Runs in the training thread, so it does as little as it can; what is wrong with 
 """
 
 import random
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf
-from typing import Any, SupportsFloat, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, SupportsFloat, TypeAlias, cast
 
-import msgspec
+from numpy import ndarray
 
 from trainer_hooks.arrays import HOST, Array, ArrayLibrary, Pending, library_of
 from trainer_hooks.arrays.copies import Copies, CopyPool
-from trainer_hooks.candidates import Candidates, candidates
+from trainer_hooks.candidates import Candidates, Pace, candidates
 from trainer_hooks.delivery import Tally
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.paired import Paired
@@ -23,26 +21,10 @@ from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.paired import paired as changes_of
 from trainer_hooks.signals.reductions import PendingSummary
 
-__all__ = ["Inputs", "Taken"]
+__all__ = ["Changes", "Inputs", "Tokens"]
 
-FLOATS = {float}
-Tokens = Rollouts | Copies | Reduced
-
-
-class Taken(msgspec.Struct, frozen=True):
-    """A step that waits for its packing.
-
-    Attributes:
-        numbers: By name.
-        tokens: Rollouts, as they came or reduced.
-        changes: What the update did, summaries by name.
-        is_sampled: Whether responses are to be sampled of tokens that are not reduced yet.
-    """
-
-    numbers: dict[str, float]
-    tokens: Tokens | None
-    changes: Sequence[tuple[str, PendingSummary]] = ()
-    is_sampled: bool = False
+Tokens: TypeAlias = Rollouts | Copies | Reduced
+Changes: TypeAlias = Sequence[tuple[str, PendingSummary]]
 
 
 class Inputs:
@@ -53,47 +35,54 @@ class Inputs:
         responses: Most sampled responses of each kind.
         response_seconds: Least time between two steps of which responses are sampled.
         seed: Of those that are drawn at random on a device; elsewhere they are drawn in the background.
-        clock: Monotonic seconds.
     """
 
-    def __init__(
-        self,
-        tally: Tally,
-        *,
-        responses: int = 0,
-        response_seconds: float = 0.0,
-        seed: str = "",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, tally: Tally, *, responses: int = 0, response_seconds: float = 0.0, seed: str = "") -> None:
         self._tally = tally
         self._responses = responses
-        self._response_seconds = response_seconds
-        self._sampled_at = -inf
-        self._clock = clock
+        self._pace = Pace(response_seconds)
         self._generator = random.Random(seed)  # noqa: S311 - no secret
         self._pool = CopyPool()
 
     def taken(
         self,
         scalars: dict[str, SupportsFloat],
-        rollouts: Rollouts | Mapping[str, Any] | None = None,
-        paired: Sequence[Paired] = (),
-    ) -> Taken:
+        rollouts: Rollouts | Mapping[str, Any] | None,
+        paired: Sequence[Paired],
+        now: float,
+    ) -> tuple[dict[str, float], Tokens | None, Changes]:
         """Take a step; what is on a device comes here with one copy, and is reduced before.
 
         Args:
             scalars: Numbers, or tensors of one element; a copy that may be kept.
             rollouts: The step's, or the arguments for them.
             paired: Scores before and after the update.
+            now: Seconds since the epoch.
+
+        Returns:
+            The numbers; the tokens, as they came or reduced; what the update did, summaries by name.
         """
-        # Mostly these are floats alone and arrays in memory, and then every call that is not made counts.
-        is_plain = set(map(type, scalars.values())) <= FLOATS
-        numbers, waiting = (cast("dict[str, float]", scalars), {}) if is_plain else self._numbers(scalars)
-        is_sampled = rollouts is not None and self._is_time_to_sample()
-        tokens = None if rollouts is None else self._tokens(rollouts, is_sampled=is_sampled)
+        # Mostly these are floats alone and arrays in memory. Training has had the processor's caches to itself since
+        # the last step, so that code costs by being run at all: there are few calls, and none that need not be.
+        numbers, waiting = cast("dict[str, float]", scalars), cast("dict[str, Array]", {})
+        for value in scalars.values():
+            if value.__class__ is not float:
+                numbers, waiting = self._numbers(scalars)
+                break
+        tokens: Tokens | None = None
+        if rollouts is not None:
+            try:
+                if type(rollouts) is dict and type(rollouts.get("logprobs")) is ndarray:
+                    tokens = self._pool.copied(rollouts)
+                else:
+                    tokens = self._tokens(rollouts, now)
+            except (RolloutsError, TypeError) as error:
+                self._tally.count("rollouts", f"rollouts were left out: {error}")
+            except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
+                self._tally.swallow(error)
         reduced = tokens if type(tokens) is Reduced else None
         if not (waiting or reduced or paired):
-            return Taken(numbers, tokens, is_sampled=is_sampled)
+            return numbers, tokens, ()
         try:
             changes = [change for scores in paired for change in changes_of(scores).items()]
             alone = [Pending((value.reshape(()),), float) for value in waiting.values()]
@@ -101,35 +90,23 @@ class Inputs:
             here = iter(fetch(_device([reduced, *paired], waiting), parts))
             numbers |= {name: next(here).numbers[0] for name in waiting}
             changes = [(name, next(here)) for name, _ in changes]
-            return Taken(numbers, reduced.with_parts(list(here)) if reduced else tokens, changes, is_sampled)
+            return numbers, reduced.with_parts(list(here)) if reduced else tokens, changes
         except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
             self._tally.swallow(error)
-        found = self.taken({**waiting}).numbers if waiting and (reduced or paired) else {}
-        return Taken(numbers | found, None if reduced else tokens, is_sampled=is_sampled)
+        found = self.taken({**waiting}, None, (), now)[0] if waiting and (reduced or paired) else {}
+        return numbers | found, None if reduced else tokens, ()
 
-    def _is_time_to_sample(self) -> bool:
-        now = self._clock()
-        if not self._responses or now - self._sampled_at < self._response_seconds:
-            return False
-        self._sampled_at = now
-        return True
-
-    def _tokens(self, rollouts: Rollouts | Mapping[str, Any], *, is_sampled: bool) -> Tokens | None:
+    def _tokens(self, rollouts: Rollouts | Mapping[str, Any], now: float) -> Tokens:
         """Copy what is in memory, and reduce what is on a device."""
-        try:
-            if not isinstance(rollouts, Rollouts):
-                library = rollouts.get("library") or library_of(rollouts.get("logprobs"))
-                if library.is_host:
-                    return self._pool.copied(rollouts)
-                rollouts = Rollouts(**rollouts)
-            if rollouts.library.is_host:
-                return rollouts
-            return reduce(rollouts, *([self._candidates] if is_sampled else []))
-        except (RolloutsError, TypeError) as error:
-            self._tally.count("rollouts", f"rollouts were left out: {error}")
-        except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
-            self._tally.swallow(error)
-        return None
+        if not isinstance(rollouts, Rollouts):
+            library = rollouts.get("library") or library_of(rollouts.get("logprobs"))
+            if library.is_host:
+                return self._pool.copied(rollouts)
+            rollouts = Rollouts(**rollouts)
+        if rollouts.library.is_host:
+            return rollouts
+        is_sampled = self._responses and self._pace.is_due(now)
+        return reduce(rollouts, *([self._candidates] if is_sampled else []))
 
     def _candidates(self, tokens: ActionTokens) -> Pending[Candidates]:
         rows = len(tokens.lengths)

@@ -3,7 +3,6 @@
 import atexit
 import os
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +15,13 @@ from trainer_hooks.inputs import Inputs
 from trainer_hooks.paired import Paired
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.shipper import SCALAR_BYTES, Measurement, RecordShipper
+from trainer_hooks.shipper import Measurement, RecordShipper
 from trainer_hooks.wire import ActionReport, AlertNotice, RunEnd, run_id
 
 __all__ = ["Monitor", "NullMonitor"]
 
 CLOSE_TIMEOUT_SECONDS = 5.0
+NUMBER_BYTES = 100  # with its name
 
 
 class Monitor:
@@ -81,8 +81,6 @@ class Monitor:
         self._transport = BackingOff(transport) if transport else None
         self._courier: Courier[Measurement] = Courier(self._shipper, self._transport, outbox, self._tally)
         self._blocking_seconds: float | None = None
-        # Reentrant: a signal handler may log while the training thread is logging.
-        self._lock = threading.RLock()
         self._is_silent = False
         self._is_closed = False
 
@@ -137,22 +135,16 @@ class Monitor:
             return
         started = time.perf_counter()
         try:
-            numbers: dict[str, Any] = {**scalars} if scalars else {}
+            given: dict[str, Any] = {**scalars} if scalars else {}
             if grad_norm is not None:
-                numbers["grad/norm"] = grad_norm
-            taken = self._inputs.taken(numbers, rollouts, paired)
-            measurement = Measurement(
-                step=int(step),
-                time=self._clock(),
-                taken=taken,
-                nbytes=SCALAR_BYTES * len(taken.numbers) + (taken.tokens.nbytes if taken.tokens else 0),
-                policy_version=policy_version,
-                data_version=data_version,
-                blocking_seconds=self._blocking_seconds,
-                actions=actions,
+                given["grad/norm"] = grad_norm
+            now = self._clock()
+            numbers, tokens, changes = self._inputs.taken(given, rollouts, paired, now)
+            seconds = self._blocking_seconds
+            self._courier.hand_over(
+                Measurement(int(step), now, numbers, tokens, changes, seconds, policy_version, data_version, actions),
+                NUMBER_BYTES * len(numbers) + (tokens.nbytes if tokens else 0),
             )
-            with self._lock:
-                self._courier.hand_over(measurement)
             self._blocking_seconds = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self._tally.swallow(error)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from trainer_hooks.arrays.copies import Copies
-from trainer_hooks.candidates import Candidates, everything
+from trainer_hooks.candidates import Candidates, Pace, everything
 from trainer_hooks.delivery import Packed, Tally
 from trainer_hooks.delivery.tally import Reason
 from trainer_hooks.errors import RolloutsError
-from trainer_hooks.inputs import Taken
+from trainer_hooks.inputs import Changes, Tokens
 from trainer_hooks.responses import ResponseSampler
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
@@ -39,7 +39,6 @@ __all__ = ["Measurement", "RecordShipper"]
 # The lowest that can read a record without, and with, actions or sampled responses.
 PLAIN_VERSION, FULL_VERSION = 1, 2
 
-SCALAR_BYTES = 100
 REPORTED_REASONS: dict[Reason, str] = {
     "rollouts": "hooks/rejected_rollouts",
     "responses": "hooks/rejected_responses",
@@ -48,7 +47,7 @@ REPORTED_REASONS: dict[Reason, str] = {
 }
 
 
-class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+class Measurement(msgspec.Struct, frozen=True):
     """What one `log_step` handed over, copied.
 
     A msgspec struct because the training thread waits for its making, a third of a dataclass's.
@@ -56,11 +55,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     step: int
     time: float
-    taken: Taken
-    nbytes: int  # held, roughly
+    numbers: dict[str, float]
+    tokens: Tokens | None
+    changes: Changes = ()
+    blocking_seconds: float | None = None
     policy_version: int | None = None
     data_version: str | None = None
-    blocking_seconds: float | None = None
     actions: Sequence[ActionReport] = ()
 
 
@@ -103,6 +103,7 @@ class RecordShipper:
             redact=redact,
             on_loss=lambda detail: tally.count("responses", detail),
         )
+        self._pace = Pace(settings.response_seconds)
         self._spool_bytes = spool_bytes
         self._attempt = self._newest_attempt = settings.attempt
         self._step = self._seq = 0
@@ -111,13 +112,13 @@ class RecordShipper:
 
     def pack(self, item: Measurement) -> Packed:
         """Reduce and encode one measurement; token arrays that cannot be reduced cost only themselves."""
-        if not isinstance(item.taken.tokens, Copies):
-            return self._packed(item, item.taken.tokens)
+        if not isinstance(item.tokens, Copies):
+            return self._packed(item, item.tokens)
         try:
             # The copies are nobody else's, and all that is made of them is bytes by the end.
-            return self._packed(item, self._read(item.taken.tokens))
+            return self._packed(item, self._read(item.tokens))
         finally:
-            item.taken.tokens.release()
+            item.tokens.release()
 
     def _place(self, step: int) -> tuple[int, int]:
         """Give the attempt and the sequence number of the next record, which is at this step."""
@@ -140,15 +141,14 @@ class RecordShipper:
 
     def _packed(self, item: Measurement, rollouts: Rollouts | Reduced | None) -> Packed:
         attempt, seq = self._place(item.step)
-        numbers = item.taken.numbers
+        numbers = item.numbers
         bad_values = float(len(numbers) - sum(map(math.isfinite, numbers.values())))
         summaries: dict[str, Summary] = {"finite/bad_values": Moments(count=1, sum=bad_values, statistic="sum")}
-        summaries |= finished(item.taken.changes)
+        summaries |= finished(item.changes)
         reduced: Reduced | None = None
         if rollouts is not None:
             try:
-                extra = [everything] if item.taken.is_sampled else []
-                reduced = rollouts if isinstance(rollouts, Reduced) else reduce(rollouts, *extra).fetched()
+                reduced = rollouts if isinstance(rollouts, Reduced) else self._reduced(rollouts, item.time)
                 signals = reduced.finished()
             except RolloutsError as error:
                 self._refuse(error)
@@ -176,6 +176,10 @@ class RecordShipper:
         )
         is_plain = not record.responses and not record.actions
         return Packed(attempt, encode(record), PLAIN_VERSION if is_plain else FULL_VERSION)
+
+    def _reduced(self, rollouts: Rollouts, now: float) -> Reduced:
+        is_sampled = self._settings.responses and self._pace.is_due(now)
+        return reduce(rollouts, *([everything] if is_sampled else [])).fetched()
 
     def seal(self, records: Sequence[Packed], *, last: bool = False) -> bytes:
         """Encode a batch that may wait on disk; the first has the configuration, in case another process sends it."""
@@ -253,7 +257,7 @@ class RecordShipper:
     def _note_capability(self, item: Measurement, reduced: Reduced | None) -> None:
         """Raise the level announced to what was captured; it never falls, as a probe runs at some steps only."""
         seen: Capability = "L1"
-        if item.taken.changes or "entropy/paired_delta" in item.taken.numbers:
+        if item.changes or "entropy/paired_delta" in item.numbers:
             seen = "L4"
         elif reduced is not None:
             seen = reduced.capability

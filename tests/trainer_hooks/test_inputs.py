@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from trainer_hooks.arrays.copies import CopyPool
+from trainer_hooks.candidates import Pace
 from trainer_hooks.delivery import Tally
 from trainer_hooks.inputs import Inputs
 from trainer_hooks.rollouts import Rollouts
@@ -82,12 +83,12 @@ def test_responses_are_sampled_once_in_a_while(collector, connect, monkeypatch):
 
 def test_a_pause_between_samples_is_counted_from_the_last_sample():
     """Steps of 0.4 s are sampled at every third, steps longer than the pause all, and without a pause every step."""
-    times = iter([0.0, 0.4, 0.8, 1.2, 1.6, 5.0, 6.0])
-    inputs = Inputs(Tally(), responses=1, response_seconds=1.0, clock=lambda: next(times))
-    taken = [inputs.taken({}, arguments(2, 3)).is_sampled for _ in range(7)]
-    assert taken == [True, False, False, True, False, True, True]
-    inputs = Inputs(Tally(), responses=1, response_seconds=0.0, clock=lambda: 0.0)
-    assert [inputs.taken({}, arguments(2, 3)).is_sampled for _ in range(3)] == [True] * 3
+    pace = Pace(1.0)
+    due = [pace.is_due(now) for now in (0.0, 0.4, 0.8, 1.2, 1.6, 5.0, 6.0)]
+    assert due == [True, False, False, True, False, True, True]
+    assert pace.is_due(3.0)  # the clock was set back
+    pace = Pace(0.0)
+    assert [pace.is_due(0.0) for _ in range(3)] == [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,7 @@ def test_a_pause_between_samples_is_counted_from_the_last_sample():
         ({"rewards": np.array([None] * 64)}, "rewards must hold real numbers, got dtype object"),
         ({"mask": np.array([[None] * 512] * 64)}, "mask must hold booleans, got dtype object"),
         ({"reward": np.ones(64)}, "unexpected keyword argument 'reward'"),
+        ({"logprobs": None}, "logprobs must"),
         ({"advantages": [[1.0], [1.0, 2.0]]}, "advantages must be a rectangular array of numbers"),
     ],
 )
@@ -118,7 +120,7 @@ def test_what_is_wrong_is_located_and_counted_in_the_background(collector, conne
 def test_what_a_device_cannot_do_costs_only_the_rollouts(swallowed):
     """Where the reduction fails on a device, as it does without memory, the numbers are still taken."""
     tensors = {name: torch.as_tensor(value).to("meta") for name, value in arguments(2, 3).items()}
-    taken = Inputs(Tally()).taken({"x": 1.0}, tensors)  # meta tensors cannot be copied home
-    assert taken.numbers == {"x": 1.0}
-    assert taken.tokens is None
+    numbers, tokens, _ = Inputs(Tally()).taken({"x": 1.0}, tensors, (), 0.0)  # meta tensors cannot be copied home
+    assert numbers == {"x": 1.0}
+    assert tokens is None
     assert isinstance(swallowed.pop(), NotImplementedError)

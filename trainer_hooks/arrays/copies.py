@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy import ndarray
 from numpy.typing import NDArray
 
 from trainer_hooks.arrays.host import HOST
@@ -66,7 +67,10 @@ class CopyPool:
             RolloutsError: If one is no rectangular array.
         """
         if not given.get("copy", True):
-            return self._held(given)
+            nbytes = 0
+            for value in given.values():
+                nbytes += getattr(value, "nbytes", 0)
+            return Copies({**given}, {}, nbytes, _nothing)
         others: dict[str, Any] = {}
         copied: dict[str, tuple[Any, ...]] = {}
         large = []
@@ -75,7 +79,7 @@ class CopyPool:
             if value is None or name in NO_ARRAYS:
                 others[name] = tuple(value) if value is not None and name in LISTS else value
                 continue
-            array = value if type(value) is np.ndarray else HOST.taken(name, value)
+            array = value if type(value) is ndarray else HOST.taken(name, value)
             nbytes = array.nbytes
             held += nbytes
             if nbytes < LARGE_BYTES:
@@ -92,12 +96,6 @@ class CopyPool:
             if not array.dtype.hasobject:
                 np.ndarray(*place)[...] = array
         return Copies(others, copied, held, partial(self._spare.append, buffer))
-
-    def _held(self, given: Mapping[str, Any]) -> Copies:
-        nbytes = 0
-        for value in given.values():
-            nbytes += getattr(value, "nbytes", 0)
-        return Copies({**given}, {}, nbytes, _nothing)
 
     def _buffer(self, size: int) -> NDArray[np.uint8]:
         try:

@@ -17,7 +17,7 @@ from trainer_hooks.delivery.sender import Correspondent, Sender
 from trainer_hooks.delivery.tally import Tally
 from trainer_hooks.delivery.transport import Transport
 
-__all__ = ["Courier", "Packed", "Parcel", "Shipper"]
+__all__ = ["Courier", "Packed", "Shipper"]
 
 # From one packing to the end of the next, if that takes as long. What is left of the second that a kill may cost is for
 # a machine that is late. Shorter would cost more: each time, our code and data have to be brought back into the
@@ -44,22 +44,14 @@ class Packed:
     schema_version: int = 1
 
 
-class Parcel(Protocol):
-    """Something handed over that knows about how much memory it holds."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by its arrays."""
+Item = TypeVar("Item")
+Item_contra = TypeVar("Item_contra", contravariant=True)
 
 
-Item = TypeVar("Item", bound=Parcel)
-Packable_contra = TypeVar("Packable_contra", bound=Parcel, contravariant=True)
-
-
-class Shipper(Correspondent, Protocol[Packable_contra]):
+class Shipper(Correspondent, Protocol[Item_contra]):
     """What the courier asks of its owner; these two are called in the courier's thread, the others in the sender's."""
 
-    def pack(self, item: Packable_contra) -> Packed:
+    def pack(self, item: Item_contra) -> Packed:
         """Encode one item as a record."""
 
     def seal(self, records: Sequence[Packed], *, last: bool = False) -> bytes:
@@ -91,12 +83,13 @@ class Courier(Generic[Item]):
         self._tally = tally
         self._clock = clock
         self._sender = Sender(shipper, transport, outbox, tally, clock=clock) if transport else None
-        self._buffer: deque[Item] = deque()
-        # One side writes the first, the other the second, so that neither needs a lock.
+        self._buffer: deque[tuple[Item, int]] = deque()
+        # One side writes the first, the other the second, so that neither needs a lock. Where two threads log at once,
+        # what one of them adds may be lost, until the buffer is empty.
         self._bytes_in = 0
         self._bytes_out = 0
         self._wake = threading.Event()
-        self._closing = threading.Event()
+        self._is_closing = False
         self._flushes: deque[threading.Event] = deque()
         self._thread = threading.Thread(target=self._run, name="rlvitals-courier", daemon=True)
 
@@ -104,18 +97,18 @@ class Courier(Generic[Item]):
         """Start the threads."""
         self._thread.start()
 
-    def hand_over(self, item: Item) -> None:
-        """Take an item, or count it as lost where the buffer is full; never waits."""
-        if self._closing.is_set():
+    def hand_over(self, item: Item, nbytes: int) -> None:
+        """Take an item that holds about this much memory, or count it as lost where the buffer is full; never waits."""
+        if self._is_closing:
             self._tally.count("unsent", "a step was logged after close")
         # A step alone is taken whatever its size.
         elif self._buffer and (
-            len(self._buffer) >= BUFFER_RECORDS or self._bytes_in - self._bytes_out + item.nbytes > BUFFER_BYTES
+            len(self._buffer) >= BUFFER_RECORDS or self._bytes_in - self._bytes_out + nbytes > BUFFER_BYTES
         ):
             self._tally.count("buffer_full", "steps come faster than they can be packed; the newest was lost")
         else:
-            self._bytes_in += item.nbytes
-            self._buffer.append(item)
+            self._bytes_in += nbytes
+            self._buffer.append((item, nbytes))
 
     def flush(self, timeout_seconds: float) -> bool:
         """Wait until everything handed over so far has been answered for, or spooled where nothing is sent.
@@ -123,7 +116,7 @@ class Courier(Generic[Item]):
         Returns:
             Whether it was in time.
         """
-        if not self._closing.is_set():
+        if not self._is_closing:
             done = threading.Event()
             self._flushes.append(done)
             self._wake.set()
@@ -135,12 +128,12 @@ class Courier(Generic[Item]):
 
     def close(self, timeout_seconds: float) -> None:
         """Deliver what is left, for at most this long, and end the threads."""
-        if self._closing.is_set():
+        if self._is_closing:
             return
         deadline = self._clock() + timeout_seconds
         if self._sender:
             self._sender.expect(deadline)
-        self._closing.set()
+        self._is_closing = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout_seconds)
@@ -169,7 +162,7 @@ class Courier(Generic[Item]):
         if self._sender:
             self._outbox.open()
             self._sender.start()
-        while not self._closing.is_set():
+        while not self._is_closing:
             self._wake.wait(self._work())
             self._wake.clear()
         self._work()
@@ -200,9 +193,9 @@ class Courier(Generic[Item]):
         size = 0
         began = self._clock()
         while self._buffer:
-            item = self._buffer.popleft()
+            item, nbytes = self._buffer.popleft()
             packed += 1
-            self._bytes_out += item.nbytes
+            self._bytes_out += nbytes
             try:
                 record = self._shipper.pack(item)
             except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
@@ -216,6 +209,7 @@ class Courier(Generic[Item]):
                 self._store(batch)
                 batch, size, began = [], len(record.body), self._clock()
             batch.append(record)
+        self._bytes_out = self._bytes_in
         if batch:
             self._store(batch)
         return packed

@@ -178,6 +178,38 @@ def test_token_arrays_fill_the_buffer_by_their_size(collector, connect, monkeypa
     assert len(collector.records) + losses(monitor) == 50
 
 
+def test_threads_and_signal_handlers_may_log_at_once(collector, connect):
+    """Nobody waits for anybody: every step of four threads, and of a handler that interrupts one, arrives."""
+    monitor = connect()
+    interruptions = []
+
+    def interrupt(*_):
+        interruptions.append(len(interruptions))
+        monitor.log_step(10_000 + len(interruptions), {"x": 2.0})
+
+    def log():
+        for step in range(500):
+            monitor.log_step(step, {"x": 1.0})
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    threads = [threading.Thread(target=log) for _ in range(3)]
+    try:
+        for thread in threads:
+            thread.start()
+        log()
+        for thread in threads:
+            thread.join()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert monitor.flush(60.0)
+    assert interruptions
+    assert losses(monitor) == 0
+    assert len(collector.records) == 4 * 500 + len(interruptions)
+    assert monitor._courier._bytes_in == monitor._courier._bytes_out
+
+
 def test_an_error_in_on_alert_ends_nothing(collector, connect):
     """The user's callback may raise; the next steps arrive."""
 

@@ -92,12 +92,12 @@ def test_nothing_on_the_device_is_held_once_it_is_fetched():
     """The trainer's memory is its own again when `log_step` returns, before anything is packed."""
     step = tensors(arrays(1, 8, 24, bad=True), torch.float32) | {"library": DeviceArrays(PROCESSOR)}
     places = {value.data_ptr() for value in step.values() if isinstance(value, torch.Tensor)}
-    taken = Inputs(Tally(), responses=2).taken({}, step)
+    _, tokens, _ = Inputs(Tally(), responses=2).taken({}, step, (), 0.0)
     del step
     gc.collect()
     tensors_left = [item for item in gc.get_objects() if type(item) is torch.Tensor]
     assert [tensor.shape for tensor in tensors_left if tensor.data_ptr() in places] == []
-    assert taken.tokens.finished()
+    assert tokens.finished()
 
 
 class OneWayHome(TorchDispatchMode):
