@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
+from benchmarks.overhead.between import Between
 from benchmarks.overhead.core import slowed_by_a_neighbour
 from benchmarks.overhead.race import race
 from benchmarks.overhead.report import logger_table, share_table
@@ -15,6 +16,7 @@ from benchmarks.overhead.trainers import shares
 __all__ = ["PEERS", "main"]
 
 PEERS = Path(".venv/overhead/bin/python")
+PAYLOADS: tuple[tuple[bool, Between], ...] = ((False, "python"), (True, "python"), (True, "torch"))
 TOOLS = ("wandb", "trackio", "tensorboard", "swanlab", "mlflow", "torch")
 
 
@@ -43,9 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parts(given: argparse.Namespace) -> Iterator[str]:
-    for has_arrays in (False, True):
-        results = race(given.peers.absolute(), has_arrays=has_arrays, steps=given.steps, rounds=given.rounds)
-        yield logger_table(results, has_arrays=has_arrays)
+    for has_arrays, between in PAYLOADS:
+        results = race(
+            given.peers.absolute(), has_arrays=has_arrays, steps=given.steps, rounds=given.rounds, between=between
+        )
+        yield logger_table(results, has_arrays=has_arrays, between=between)
     if given.trainers:
         yield "## Share of a training step\n\n" + share_table(shares(_say, rounds=given.training_rounds))
 

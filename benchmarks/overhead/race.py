@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from benchmarks.overhead.between import Between
 from benchmarks.overhead.loggers import HANDED_OVER, LOGGERS
 from benchmarks.overhead.worker import Measured
 
@@ -47,7 +48,7 @@ class Result:
     step_bytes: float
 
 
-def race(python: Path, *, has_arrays: bool, steps: int, rounds: int) -> dict[str, Result]:
+def race(python: Path, *, has_arrays: bool, steps: int, rounds: int, between: Between = "python") -> dict[str, Result]:
     """Let every tool log the same steps, in turns, and give what each took.
 
     Args:
@@ -55,6 +56,7 @@ def race(python: Path, *, has_arrays: bool, steps: int, rounds: int) -> dict[str
         has_arrays: Whether a step has arrays beside its scalars.
         steps: Steps a round.
         rounds: How often each tool has its turn.
+        between: What a training does between two steps.
 
     Raises:
         RuntimeError: If a tool fails; its own words stand on standard error.
@@ -64,7 +66,7 @@ def race(python: Path, *, has_arrays: bool, steps: int, rounds: int) -> dict[str
     for number in range(rounds):
         for tool, measured in found.items():
             sys.stderr.write(f"round {number + 1} of {rounds}: {tool}\n")
-            measured.append(take_turn(python, tool, has_arrays=has_arrays, steps=steps))
+            measured.append(take_turn(python, tool, has_arrays=has_arrays, steps=steps, between=between))
     return {tool: _result(measured) for tool, measured in found.items()}
 
 
@@ -78,15 +80,16 @@ def _result(measured: Sequence[Measured]) -> Result:
     )
 
 
-def take_turn(python: Path, tool: str, *, has_arrays: bool, steps: int) -> Measured:
+def take_turn(python: Path, tool: str, *, has_arrays: bool, steps: int, between: Between = "python") -> Measured:
     """Let one tool log its steps in a process of its own."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         wants_collector = tool == "rlvitals, to a collector"
         environ = {"RLVITALS_URL": stack.enter_context(collector(Path(folder)))} if wants_collector else {}
-        command = [str(python), "-m", "benchmarks.overhead.worker", tool, "arrays" if has_arrays else "scalars"]
+        asked = tool, "arrays" if has_arrays else "scalars", between, str(steps)
+        command = [str(python), "-m", "benchmarks.overhead.worker", *asked]
         done = subprocess.run(  # noqa: S603 - our own worker, in the environment the user named
-            [*(() if environ else _isolation()), *command, str(steps), str(_made(Path(folder) / "tool"))],
+            [*(() if environ else _isolation()), *command, str(_made(Path(folder) / "tool"))],
             env=os.environ | OFFLINE | {"PYTHONPATH": str(ROOT), "HOME": folder} | environ,
             cwd=folder,
             stdout=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from benchmarks.overhead.between import Between
 from benchmarks.overhead.loggers import HANDED_OVER, OURS, RESPONSES
 from benchmarks.overhead.race import Result
 from benchmarks.overhead.trainers import Share
@@ -13,9 +14,10 @@ TRACKIO, WANDB = "trackio", "wandb, offline"
 TRACKIO_BUDGET, WANDB_BUDGET, TAIL_BUDGET, SHARE_BUDGET = 0.1, 0.02, 0.1, 0.01
 
 
-def logger_table(results: Mapping[str, Result], *, has_arrays: bool) -> str:
+def logger_table(results: Mapping[str, Result], *, has_arrays: bool, between: Between = "python") -> str:
     """Give what each tool takes for one payload, and whether our budgets are kept."""
     title = f"{SCALARS} scalars" + (f" and {RESPONSES:,} responses, 3 numbers each" if has_arrays else "")
+    title += ", torch training in between" if between == "torch" else ""
     wandb = results[WANDB]
     rows = [
         f"### A step of {title}",

@@ -1,6 +1,5 @@
-"""``python -m benchmarks.overhead.worker TOOL ARRAYS STEPS FOLDER``: one tool, one payload, one process.
+"""``python -m benchmarks.overhead.worker TOOL ARRAYS BETWEEN STEPS FOLDER``: one tool, one payload, one process.
 
-Between two steps pure Python holds the interpreter, as a training's own would, so that threads have to compete for it.
 Prints one line of JSON.
 """
 
@@ -9,17 +8,18 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import numpy as np
 import psutil
 
+from benchmarks.overhead.between import BETWEEN, Between
 from benchmarks.overhead.loggers import LOGGERS, RESPONSES, Payload
 
 __all__ = ["SCALARS", "Measured"]
 
 SCALARS = 60
-TRAINING_SECONDS = 0.005
 WARM_UP_STEPS = 20
 
 
@@ -47,13 +47,6 @@ def payload(step: int, *, has_arrays: bool) -> Payload:
     return scalars, arrays
 
 
-def train() -> None:
-    """Hold the interpreter."""
-    end = time.perf_counter() + TRAINING_SECONDS
-    while time.perf_counter() < end:
-        pass
-
-
 def cpu() -> float:
     """Give the processor seconds of all threads of this process and of every process it has started."""
     reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -72,9 +65,9 @@ def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def measure(tool: str, *, has_arrays: bool, steps: int, folder: Path) -> Measured:
+def measure(tool: str, *, has_arrays: bool, between: Between, steps: int, folder: Path) -> Measured:
     """Log steps with a tool."""
-    logger = LOGGERS[tool](folder)
+    logger, train = LOGGERS[tool](folder), BETWEEN[between]()
     for step in range(WARM_UP_STEPS):
         train()
         logger.log(step, *payload(step, has_arrays=has_arrays))
@@ -99,8 +92,14 @@ def measure(tool: str, *, has_arrays: bool, steps: int, folder: Path) -> Measure
 
 def main() -> int:
     """Measure, and print."""
-    tool, arrays, steps, folder = sys.argv[1:]
-    found = measure(tool, has_arrays=arrays == "arrays", steps=int(steps), folder=Path(folder))
+    tool, arrays, between, steps, folder = sys.argv[1:]
+    found = measure(
+        tool,
+        has_arrays=arrays == "arrays",
+        between=cast("Between", between),
+        steps=int(steps),
+        folder=Path(folder),
+    )
     # Tools print to the standard output, too: the last line is ours.
     print("\n" + json.dumps(msgspec.to_builtins(found)), flush=True)
     return 0

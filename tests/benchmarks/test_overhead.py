@@ -19,10 +19,12 @@ from benchmarks.overhead.trainers import Share
 from trainer_hooks.callbacks.guard import Guard
 
 
-@pytest.mark.parametrize("tool", [OURS, "rlvitals, to a collector"])
-def test_a_turn_of_ours_is_measured(tool):
+@pytest.mark.parametrize(
+    ("tool", "between"), [(OURS, "python"), (OURS, "torch"), ("rlvitals, to a collector", "python")]
+)
+def test_a_turn_of_ours_is_measured(tool, between):
     """Each step was held, cost processor time, and left bytes on disk or sent them."""
-    found = take_turn(Path(sys.executable), tool, has_arrays=True, steps=5)
+    found = take_turn(Path(sys.executable), tool, has_arrays=True, steps=5, between=between)
     assert len(found.held) == 5
     assert min(found.held) > 0
     assert found.cpu_seconds > 0
