@@ -49,16 +49,18 @@ class Pace:
     """Says of which steps responses are sampled.
 
     Args:
-        seconds: Least time between two of them; 0 samples all.
+        responses: Most of each kind; 0 samples none of any step.
+        seconds: Least time between two of these steps; 0 samples all.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, responses: int, seconds: float) -> None:
+        self._responses = responses
         self._seconds = seconds
         self._sampled_at = -inf
 
     def is_due(self, now: float) -> bool:
         """Whether the step of this time is one, in seconds since the epoch; a clock that is set back makes it one."""
-        if 0 <= now - self._sampled_at < self._seconds:
+        if not self._responses or 0 <= now - self._sampled_at < self._seconds:
             return False
         self._sampled_at = now
         return True

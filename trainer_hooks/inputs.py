@@ -40,7 +40,7 @@ class Inputs:
     def __init__(self, tally: Tally, *, responses: int = 0, response_seconds: float = 0.0, seed: str = "") -> None:
         self._tally = tally
         self._responses = responses
-        self._pace = Pace(response_seconds)
+        self._pace = Pace(responses, response_seconds)
         self._generator = random.Random(seed)  # noqa: S311 - no secret
         self._pool = CopyPool()
 
@@ -72,6 +72,7 @@ class Inputs:
         tokens: Tokens | None = None
         if rollouts is not None:
             try:
+                # What `_tokens` does for whatever there is, without the calls that find out what it is.
                 if type(rollouts) is dict and type(rollouts.get("logprobs")) is ndarray:
                     tokens = self._pool.copied(rollouts)
                 else:
@@ -105,8 +106,7 @@ class Inputs:
             rollouts = Rollouts(**rollouts)
         if rollouts.library.is_host:
             return rollouts
-        is_sampled = self._responses and self._pace.is_due(now)
-        return reduce(rollouts, *([self._candidates] if is_sampled else []))
+        return reduce(rollouts, *([self._candidates] if self._pace.is_due(now) else []))
 
     def _candidates(self, tokens: ActionTokens) -> Pending[Candidates]:
         rows = len(tokens.lengths)

@@ -103,7 +103,7 @@ class RecordShipper:
             redact=redact,
             on_loss=lambda detail: tally.count("responses", detail),
         )
-        self._pace = Pace(settings.response_seconds)
+        self._pace = Pace(settings.responses, settings.response_seconds)
         self._spool_bytes = spool_bytes
         self._attempt = self._newest_attempt = settings.attempt
         self._step = self._seq = 0
@@ -178,8 +178,7 @@ class RecordShipper:
         return Packed(attempt, encode(record), PLAIN_VERSION if is_plain else FULL_VERSION)
 
     def _reduced(self, rollouts: Rollouts, now: float) -> Reduced:
-        is_sampled = self._settings.responses and self._pace.is_due(now)
-        return reduce(rollouts, *([everything] if is_sampled else [])).fetched()
+        return reduce(rollouts, *([everything] if self._pace.is_due(now) else [])).fetched()
 
     def seal(self, records: Sequence[Packed], *, last: bool = False) -> bytes:
         """Encode a batch that may wait on disk; the first has the configuration, in case another process sends it."""

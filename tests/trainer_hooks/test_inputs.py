@@ -83,12 +83,13 @@ def test_responses_are_sampled_once_in_a_while(collector, connect, monkeypatch):
 
 def test_a_pause_between_samples_is_counted_from_the_last_sample():
     """Steps of 0.4 s are sampled at every third, steps longer than the pause all, and without a pause every step."""
-    pace = Pace(1.0)
+    pace = Pace(1, 1.0)
     due = [pace.is_due(now) for now in (0.0, 0.4, 0.8, 1.2, 1.6, 5.0, 6.0)]
     assert due == [True, False, False, True, False, True, True]
     assert pace.is_due(3.0)  # the clock was set back
-    pace = Pace(0.0)
+    pace = Pace(1, 0.0)
     assert [pace.is_due(0.0) for _ in range(3)] == [True] * 3
+    assert not Pace(0, 0.0).is_due(0.0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy import ndarray
 from numpy.typing import NDArray
 
 from trainer_hooks.arrays.host import HOST
@@ -79,7 +78,7 @@ class CopyPool:
             if value is None or name in NO_ARRAYS:
                 others[name] = tuple(value) if value is not None and name in LISTS else value
                 continue
-            array = value if type(value) is ndarray else HOST.taken(name, value)
+            array = value if type(value) is np.ndarray else HOST.taken(name, value)
             nbytes = array.nbytes
             held += nbytes
             if nbytes < LARGE_BYTES:
