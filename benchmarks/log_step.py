@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.overhead.between import hold_interpreter
 from trainer_hooks import Monitor, Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import summarise
@@ -61,19 +62,12 @@ def response_arrays() -> dict[str, Any]:
     }
 
 
-def train(seconds: float) -> None:
-    """Hold the interpreter for as long as a step's Python would."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
-
-
 def measure(candidates: Candidates, *, steps: int, training_seconds: float) -> dict[str, np.ndarray]:
     """Give the seconds of each call, the candidates taking turns."""
     taken: dict[str, list[float]] = {name: [] for name in candidates}
     for step in range(steps):
         for name, call in candidates.items():
-            train(training_seconds)
+            hold_interpreter(training_seconds)
             started = time.perf_counter()
             call(step)
             taken[name].append(time.perf_counter() - started)

@@ -1,27 +1,27 @@
-"""What a training does between two steps that are logged: it holds the interpreter, or it computes.
+"""What a training does between two steps that are logged: it holds the interpreter, waits, or computes.
 
-Pure Python has a tool's threads compete for the interpreter, and leaves the processor's caches to the tool. A training
-by torch has driven code and data of the tool out of them by the next step.
+Pure Python has a tool's threads compete for the interpreter, and leaves the processor's caches to the tool. One that
+waits for an accelerator leaves a tool both. A training by torch on this processor has driven code and data of the tool
+out of the caches by the next step.
 """
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
-__all__ = ["BETWEEN", "Between"]
+__all__ = ["BETWEEN", "Between", "hold_interpreter"]
 
-Between = Literal["python", "torch"]
+Between = Literal["python", "waiting", "torch"]
 TRAINING_SECONDS = 0.005
 WORDS, WIDTH, BATCH, LENGTH = 512, 128, 8, 64
 
 
-def _python() -> Callable[[], None]:
-    def train() -> None:
-        end = time.perf_counter() + TRAINING_SECONDS
-        while time.perf_counter() < end:
-            pass
-
-    return train
+def hold_interpreter(seconds: float) -> None:
+    """Run pure Python for as long, as a step's own would."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
 
 
 def _torch() -> Callable[[], None]:
@@ -45,4 +45,8 @@ def _torch() -> Callable[[], None]:
 
 
 # Each gives a function that trains for some milliseconds.
-BETWEEN: dict[Between, Callable[[], Callable[[], None]]] = {"python": _python, "torch": _torch}
+BETWEEN: dict[Between, Callable[[], Callable[[], None]]] = {
+    "python": lambda: partial(hold_interpreter, TRAINING_SECONDS),
+    "waiting": lambda: partial(time.sleep, TRAINING_SECONDS),
+    "torch": _torch,
+}

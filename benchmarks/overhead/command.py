@@ -16,7 +16,7 @@ from benchmarks.overhead.trainers import shares
 __all__ = ["PEERS", "main"]
 
 PEERS = Path(".venv/overhead/bin/python")
-PAYLOADS: tuple[tuple[bool, Between], ...] = ((False, "python"), (True, "python"), (True, "torch"))
+PAYLOADS: tuple[tuple[bool, Between], ...] = ((False, "python"), (True, "python"), (True, "waiting"), (True, "torch"))
 TOOLS = ("wandb", "trackio", "tensorboard", "swanlab", "mlflow", "torch")
 
 

@@ -10,6 +10,11 @@ from benchmarks.overhead.worker import SCALARS
 
 __all__ = ["logger_table", "share_table"]
 
+BETWEEN_TITLES: dict[Between, str] = {
+    "python": "",
+    "waiting": ", waiting in between",
+    "torch": ", torch training in between",
+}
 TRACKIO, WANDB = "trackio", "wandb, offline"
 TRACKIO_BUDGET, WANDB_BUDGET, TAIL_BUDGET, SHARE_BUDGET = 0.1, 0.02, 0.1, 0.01
 
@@ -17,7 +22,7 @@ TRACKIO_BUDGET, WANDB_BUDGET, TAIL_BUDGET, SHARE_BUDGET = 0.1, 0.02, 0.1, 0.01
 def logger_table(results: Mapping[str, Result], *, has_arrays: bool, between: Between = "python") -> str:
     """Give what each tool takes for one payload, and whether our budgets are kept."""
     title = f"{SCALARS} scalars" + (f" and {RESPONSES:,} responses, 3 numbers each" if has_arrays else "")
-    title += ", torch training in between" if between == "torch" else ""
+    title += BETWEEN_TITLES[between]
     wandb = results[WANDB]
     rows = [
         f"### A step of {title}",

@@ -20,7 +20,7 @@ from trainer_hooks.callbacks.guard import Guard
 
 
 @pytest.mark.parametrize(
-    ("tool", "between"), [(OURS, "python"), (OURS, "torch"), ("rlvitals, to a collector", "python")]
+    ("tool", "between"), [(OURS, "python"), (OURS, "waiting"), (OURS, "torch"), ("rlvitals, to a collector", "python")]
 )
 def test_a_turn_of_ours_is_measured(tool, between):
     """Each step was held, cost processor time, and left bytes on disk or sent them."""
