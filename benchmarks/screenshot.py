@@ -30,7 +30,7 @@ def main() -> int:
         )
         page.goto(asked.url)
         page.wait_for_selector("#page > :not(.loading)")
-        if "/runs/" in asked.url:
+        if "/runs/" in asked.url and "/alerts/" not in asked.url:
             page.wait_for_selector("#run-figure .scatterlayer .trace")
         page.evaluate("document.fonts.ready")
         page.wait_for_timeout(500)  # transitions of the page end

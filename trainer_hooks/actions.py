@@ -32,7 +32,8 @@ class Decision:
     @property
     def reason(self) -> str:
         """Say why, for logs and files."""
-        return f"{self.alert.severity} {self.alert.kind} since step {self.alert.opened_step}: {self.alert.summary}"
+        alert = self.alert
+        return f"{alert.severity} {alert.kind}, open since step {alert.opened_step}: {alert.summary}"
 
     def report(self, outcome: ActionOutcome, detail: str = "") -> ActionReport:
         """Say what became of it, for the run's record."""

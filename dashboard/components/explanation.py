@@ -91,7 +91,7 @@ def _actions(told: Attribution) -> Component | None:
     )
     hint = "Of correct responses, nats a token. Sampled: mean displacement in the sampled responses."
     table = html.Div(html.Table([html.Thead(heads), html.Tbody(rows)]), className="scroll")
-    return _card("Which actions", hint, table, *note, name="actions")
+    return _card("Which actions", hint, table, *note, name="by-action")
 
 
 def _leading(told: Attribution, by_id: dict[str, SampledResponse]) -> Component | None:

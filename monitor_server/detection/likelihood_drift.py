@@ -125,7 +125,7 @@ class LikelihoodDrift(StreamDetector):
 
     def _drift(self, observation: Observation, drift: float, threshold: float) -> Finding:
         since = self.entropy.since
-        what = "Entropy and -likelihood have risen" if self.has_likelihood else "Entropy has risen"
+        what = "Entropy and negative log-likelihood have risen" if self.has_likelihood else "Entropy has risen"
         kind, tail = self._reading()
         warns = self.active and kind == self.kind
         finding = self._finding(

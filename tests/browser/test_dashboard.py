@@ -72,7 +72,12 @@ def test_what_a_trainer_did_about_an_alert_appears_with_its_reason(collector, vi
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
     aside = visit.page.locator("#run-alerts")
     expect(aside).not_to_contain_text("Actions")
-    report = {"action": "stop", "alert_id": "a1", "outcome": "taken", "reason": "critical drift since step 3: it falls"}
+    report = {
+        "action": "stop",
+        "alert_id": "a1",
+        "outcome": "taken",
+        "reason": "critical drift, open since step 3: it falls",
+    }
     refused = report | {"action": "checkpoint", "outcome": "refused", "detail": "only 1 of 2 ranks heard"}
 
     collector.run(run="acted", records=[step | {"actions": [report]} for step in steps(20, 21)])

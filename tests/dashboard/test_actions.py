@@ -7,7 +7,7 @@ ACTION = {
     "action": "stop",
     "outcome": "taken",
     "alert_id": "a1",
-    "reason": "critical drift since step 3: it falls",
+    "reason": "critical drift, open since step 3: it falls",
     "detail": "",
     "attempt": 1,
     "step": 41,

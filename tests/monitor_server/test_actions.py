@@ -4,7 +4,12 @@ import pytest
 
 from tests.live import listening
 
-REPORT = {"action": "stop", "alert_id": "a1", "outcome": "taken", "reason": "critical drift since step 3: it falls"}
+REPORT = {
+    "action": "stop",
+    "alert_id": "a1",
+    "outcome": "taken",
+    "reason": "critical drift, open since step 3: it falls",
+}
 
 
 def record(step, *actions):

@@ -15,7 +15,7 @@ def test_a_dry_run_only_says_what_it_would_do(caplog):
     policy = ActionPolicy({"critical": "stop"})
     policy.take(alert())
     assert policy.due() == []
-    assert "would stop, because of critical likelihood_drift since step 3: it falls" in caplog.text
+    assert "would stop, because of critical likelihood_drift, open since step 3: it falls" in caplog.text
 
 
 def test_the_kind_wins_over_the_severity():

@@ -76,7 +76,7 @@ def test_stop_ends_training_and_leaves_the_last_healthy_checkpoint(train, alarm,
     assert trainer.state.global_step == 4
     told = json.loads((tmp_path / STOP_FILE).read_text())
     assert told["step"] == 4
-    assert told["reason"] == "critical drift since step 3: it falls"
+    assert told["reason"] == "critical drift, open since step 3: it falls"
     assert told["last_healthy_checkpoint"] == str(tmp_path / "checkpoint-2")
     assert steps()[4]["action/stop"] == 1
     assert [(step, report.outcome, report.reason) for step, report in reported()] == [(4, "taken", told["reason"])]
