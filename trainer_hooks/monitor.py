@@ -40,9 +40,14 @@ class Monitor:
         redact: Given each text of a sampled response, gives what may leave; called in a background thread.
         clock: Seconds since the epoch, stamped on records.
         close_timeout_seconds: Longest wait of `close`.
+
+    Attributes:
+        policy: As given.
+        tally: What was lost, by reason; adapters count their own errors here.
     """
 
     policy: ActionPolicy | None = None
+    tally: Tally
 
     def __init__(
         self,
@@ -61,17 +66,17 @@ class Monitor:
         self.policy = policy
         self._clock = clock
         self._close_timeout_seconds = close_timeout_seconds
-        self._tally = Tally()
+        self.tally = Tally()
         self._inputs = Inputs(
-            self._tally,
+            self.tally,
             responses=settings.responses,
             response_seconds=settings.response_seconds,
             seed=f"{settings.attempt} {settings.rank}",
         )
-        outbox = Outbox(self._tally, spool=_spool(settings))
+        outbox = Outbox(self.tally, spool=_spool(settings))
         self._shipper = RecordShipper(
             settings,
-            self._tally,
+            self.tally,
             config=config,
             source=source,
             on_alert=[*([policy.take] if policy else []), *([on_alert] if on_alert else [])],
@@ -79,7 +84,7 @@ class Monitor:
             spool_bytes=lambda: outbox.spool_bytes,
         )
         self._transport = BackingOff(transport) if transport else None
-        self._courier: Courier[Measurement] = Courier(self._shipper, self._transport, outbox, self._tally)
+        self._courier: Courier[Measurement] = Courier(self._shipper, self._transport, outbox, self.tally)
         self._blocking_seconds: float | None = None
         self._is_silent = False
         self._is_closed = False
@@ -147,7 +152,7 @@ class Monitor:
             )
             self._blocking_seconds = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
-            self._tally.swallow(error)
+            self.tally.swallow(error)
 
     def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:
         """Wait until the collector has answered for all that was logged (offline: until it is on disk).
@@ -169,7 +174,7 @@ class Monitor:
                 self._transport.try_now()
             self._courier.close(self._close_timeout_seconds)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
-            self._tally.swallow(error)
+            self.tally.swallow(error)
 
     def __reduce__(self) -> "tuple[type[Monitor], tuple[()]]":
         """Arrive silent in another process, as in a forked one: the one that connected speaks for the rank."""
@@ -201,6 +206,7 @@ class NullMonitor(Monitor):
 
     def __init__(self) -> None:
         """Start nothing, and so not the base either."""
+        self.tally = Tally()
 
     @property
     def run(self) -> str:

@@ -40,6 +40,7 @@ __all__ = ["Measurement", "RecordShipper"]
 PLAIN_VERSION, FULL_VERSION = 1, 2
 
 REPORTED_REASONS: dict[Reason, str] = {
+    "internal_errors": "hooks/internal_errors",
     "rollouts": "hooks/rejected_rollouts",
     "responses": "hooks/rejected_responses",
     "scalars": "hooks/rejected_scalars",

@@ -8,6 +8,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 OWN = {
     "hooks/blocking_seconds",
     "hooks/dropped_records",
+    "hooks/internal_errors",
     "hooks/rejected_responses",
     "hooks/rejected_rollouts",
     "hooks/rejected_scalars",

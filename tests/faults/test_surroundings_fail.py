@@ -94,7 +94,7 @@ def test_a_cut_network_costs_nothing_but_time(start_collector, stored, tmp_path)
     monitor.close()
     wire.close()
     assert [step for _, _, step in stored()] == list(range(300))
-    assert monitor._tally.lost_records == 0
+    assert monitor.tally.lost_records == 0
 
 
 def _can_have_own(*what):
@@ -149,5 +149,5 @@ def test_two_hundred_runs_of_one_process_arrive_each_for_itself(start_collector,
     runs = collector.get("/runs", limit=RUNS)["items"]
     assert {(run["last_step"], run["status"]) for run in runs} == {(4, "finished")}
     assert len(runs) == RUNS
-    assert sum(monitor._tally.lost_records for monitor in monitors) == 0
+    assert sum(monitor.tally.lost_records for monitor in monitors) == 0
     eventually(lambda: not list((tmp_path / "spool").iterdir()))

@@ -29,7 +29,7 @@ def main() -> int:
                 step += 1
                 time.sleep(0.002)
         monitor.flush(120)
-    print("lost", monitor._tally.lost_records, flush=True)  # noqa: T201 - told to the test
+    print("lost", monitor.tally.lost_records, flush=True)  # noqa: T201 - told to the test
     return 0
 
 

@@ -105,7 +105,8 @@ def connect(collector: Collector) -> Iterator[Callable[..., trainer_hooks.Monito
 def swallowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Exception]]:
     """Raise after the test what production swallows; a test that expects it clears the list."""
     errors: list[Exception] = []
-    monkeypatch.setattr(Tally, "swallow", lambda _, error: errors.append(error))
+    swallow = Tally.swallow
+    monkeypatch.setattr(Tally, "swallow", lambda tally, error: (errors.append(error), swallow(tally, error)))
     yield errors
     if errors:
         raise errors[0]

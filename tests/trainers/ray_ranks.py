@@ -32,7 +32,7 @@ class Rank:
         """Wait until all is answered for, and give the number of records that were lost."""
         assert self.monitor.flush(60)
         self.monitor.close()
-        return self.monitor._tally.lost_records
+        return self.monitor.tally.lost_records
 
 
 @ray.remote(num_cpus=0)

@@ -77,3 +77,4 @@ class VitalsTracker(GeneralTracker):
             self._monitor = trainer_hooks.connect(
                 run=self._run_name, config=config, rank=0, world_size=1, source="accelerate", **self._options
             )
+            self._guard.tell(self._monitor)

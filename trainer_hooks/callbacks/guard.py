@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any
 
 from trainer_hooks.delivery import Tally
+from trainer_hooks.monitor import Monitor
 
 __all__ = ["Guard", "Wrappings"]
 
@@ -14,7 +15,10 @@ class Guard:
 
     def __init__(self) -> None:
         self._tally = Tally()
-        self.errors = 0
+
+    def tell(self, monitor: Monitor) -> None:
+        """Have the monitor's records count the errors from now on (``hooks/internal_errors``)."""
+        self._tally = monitor.tally
 
     def __enter__(self) -> None:
         pass
@@ -24,7 +28,6 @@ class Guard:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        self.errors += 1
         self._tally.swallow(error)
         return True
 

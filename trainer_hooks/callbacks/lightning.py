@@ -58,6 +58,7 @@ class VitalsCallback(Callback):
             self._monitor = self._connect(
                 config=dict(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size
             )
+        self._guard.tell(self._monitor)
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: torch.optim.Optimizer

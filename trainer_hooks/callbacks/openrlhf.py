@@ -45,6 +45,7 @@ class VitalsLogger:
         self._monitor = monitor or trainer_hooks.connect(
             project=names.project, run=names.run_name, config=_config(args), rank=0, world_size=1, source="openrlhf"
         )
+        guard.tell(self._monitor)
         self._is_on_policy = _has_one_update(args)
         self._rollouts: dict[str, Any] | None = None
         self._sums: dict[str, float] = {}

@@ -55,6 +55,7 @@ class VitalsCallback:
                 world_size=1,
                 source="skyrl",
             )
+        self._guard.tell(self._monitor)
         with self._guard:
             self._is_on_policy = (
                 settings.update_epochs_per_batch == 1 and settings.policy_mini_batch_size >= settings.train_batch_size

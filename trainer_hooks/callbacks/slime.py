@@ -30,6 +30,7 @@ def watch(args: Any, rollout_id: int, rollout_data: Mapping[str, Any]) -> None:
     """
     if not _monitors:
         _monitors.append(trainer_hooks.connect(config=vars(args), source="slime"))
+        guard.tell(_monitors[0])
     with guard:
         _monitors[0].log_step(rollout_id + 1, rollouts=_rollouts(rollout_data), policy_version=rollout_id)
 

@@ -61,6 +61,7 @@ class LoopWatch:
         self._monitor = monitor
         self._model_monitors = model_monitors
         self._guard = Guard()
+        self._guard.tell(monitor)
         self._step = first_step
         self._scalars: dict[str, SupportsFloat] = {}
         self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None

@@ -93,6 +93,7 @@ class VitalsCallback(TrainerCallback):
             self._monitor = self._connect(args, trainer)
         if isinstance(self._monitor, trainer_hooks.NullMonitor) or trainer is None:
             return
+        self._guard.tell(self._monitor)
         with self._guard:
             self._capture = self.capture_of(trainer)
             self._capture.install()
@@ -155,8 +156,6 @@ class VitalsCallback(TrainerCallback):
             if self._actions is not None:
                 reports = self._actions.after_step(args, state, control)
                 scalars |= {f"action/{report.action}": 1.0 for report in reports if report.outcome == "taken"}
-        if self._guard.errors:
-            scalars["hooks/adapter_errors"] = float(self._guard.errors)
         self._monitor.log_step(
             state.global_step,
             scalars,

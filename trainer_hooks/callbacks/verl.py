@@ -55,6 +55,7 @@ class VitalsLogger:
         self._monitor = monitor or trainer_hooks.connect(
             project=project, run=run, config=config, rank=0, world_size=1, source="verl"
         )
+        guard.tell(self._monitor)
         self._is_on_policy = _has_one_update(config or {})
         self._rollouts: dict[str, Any] | None = None
         VitalsLogger.current = self

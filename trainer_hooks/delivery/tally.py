@@ -22,7 +22,7 @@ Reason = Literal[
     "rollouts",  # rollout arrays contradicted each other
     "scalars",  # a scalar was no number
     "responses",  # sampled responses, or their texts, could not be packed, or the collector refused them
-    "internal_errors",  # an error of ours, or of on_alert
+    "internal_errors",  # an error of ours, of an adapter, or of on_alert
 ]
 LOST_RECORDS: tuple[Reason, ...] = ("buffer_full", "outbox_full", "refused", "rejected", "unreadable", "unsent")
 LOG_INTERVAL_SECONDS = 60.0

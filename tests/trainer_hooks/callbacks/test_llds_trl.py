@@ -4,6 +4,7 @@ import torch
 
 import trainer_hooks
 from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.delivery import Tally
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer, answer_mask
 
@@ -15,6 +16,7 @@ class Recording(trainer_hooks.Monitor):
 
     def __init__(self):
         self.steps = []
+        self.tally = Tally()
 
     def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, **_):  # noqa: ARG002 - Monitor's signature
         """Keep a step."""

@@ -16,6 +16,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
 import trainer_hooks
 from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.delivery import Tally
 from trainer_hooks.signals import fetch
 from trainer_hooks.signals.paired import paired as signals_of
 
@@ -77,6 +78,7 @@ class Recording(trainer_hooks.Monitor):
 
     def __init__(self):
         self.rollouts, self.paired = [], []
+        self.tally = Tally()
 
     def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, paired=(), **_):  # noqa: ARG002 - Monitor's
         """Keep a step's rollouts."""
@@ -328,7 +330,7 @@ def test_an_error_of_ours_is_counted_and_not_raised(run, steps, swallowed):
     assert swallowed
     swallowed.clear()
     assert list(steps()) == [1, 2, 3, 4]
-    assert steps()[4]["hooks/adapter_errors"] >= 4
+    assert steps()[4]["hooks/internal_errors"] >= 4
     assert steps()[4]["reward/mean"] == steps()[4]["reward/mean"]
     assert "likelihood/correct" not in steps()[4]
 

@@ -27,7 +27,7 @@ def quick_retries(monkeypatch):
 
 def losses(monitor):
     """Give the records that will never arrive."""
-    return monitor._tally.lost_records
+    return monitor.tally.lost_records
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_an_error_in_on_alert_ends_nothing(collector, connect):
         monitor.log_step(step, {"x": 1.0})
         assert monitor.flush()
     assert len(collector.records) == 2
-    assert monitor._tally["internal_errors"] == 1
+    assert monitor.tally["internal_errors"] == 1
 
 
 def test_on_alert_may_close_the_monitor(collector, connect):
