@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.ports import reserved_port
 from trainer_hooks.wire import Receipt, encode
 
 Collector = Callable[[], AbstractContextManager[str]]
@@ -19,9 +20,8 @@ SLOW_SECONDS = 10.5  # ten, and a little for the way
 @contextlib.contextmanager
 def nobody_listens() -> Iterator[str]:
     """Give the address of a port on which nothing listens."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{unused.getsockname()[1]}"
+    with reserved_port() as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """What tests of every part share: a real collector on a free port of this machine."""
 
 import contextlib
-import socket
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from hypothesis import settings
 
 from monitor_server.settings import Settings
 from tests.live import LiveCollector, serving
+from tests.ports import reserved_port
 
 # A busy machine is no failure.
 settings.register_profile("rlvitals", deadline=None)
@@ -46,10 +46,10 @@ def run_name() -> str:
 
 
 @pytest.fixture
-def unused_port() -> int:
-    """A port that was free a moment ago, for a process that cannot take port 0."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+def unused_port() -> Iterator[int]:
+    """A port on which nobody listens, kept for a process that must be told one before it starts."""
+    with reserved_port() as port:
+        yield port
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,12 +1,13 @@
 """Starts the ranks of a script as processes of this machine, and waits for them."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.ports import reserved_port
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,17 +21,21 @@ def launch(
     **environ: str,
 ) -> None:
     """Run a script on several ranks, which find each other by torch's usual variables, to its end."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = str(listening.getsockname()[1])
     shared = {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size), "RLVITALS_ATTEMPT": "1"}
-    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    processes = [
-        subprocess.Popen(
-            [*prefix, sys.executable, str(script), *arguments],
-            env=os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": str(ROOT)} | environ,
-        )
-        for rank in range(world_size)
-    ]
+    shared |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
+    with reserved_port() as port:
+        shared["MASTER_PORT"] = str(port)
+        processes = [
+            subprocess.Popen(
+                [*prefix, sys.executable, str(script), *arguments],
+                env=os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | environ,
+            )
+            for rank in range(world_size)
+        ]
+        _wait(processes, timeout)
+
+
+def _wait(processes: Sequence["subprocess.Popen[bytes]"], timeout: float) -> None:
     deadline = time.monotonic() + timeout
     try:
         # One that fails leaves the others waiting for it.

@@ -6,8 +6,8 @@ is to be offline. One row of ours sends to a real collector on this machine.
 
 import contextlib
 import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -114,9 +114,7 @@ def _isolation() -> Sequence[str]:
 @contextlib.contextmanager
 def collector(folder: Path) -> Iterator[str]:
     """Run a collector as a process of its own, and give its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    command = [sys.executable, "-m", "monitor_server.cli", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "monitor_server.cli", "serve", "--port", "0"]
     with subprocess.Popen(  # noqa: S603 - our own server
         [*command, "--database", f"sqlite:///{folder / 'rlvitals.db'}"],
         env=os.environ | {"RLVITALS_DASHBOARD": "", "PYTHONPATH": str(ROOT)},
@@ -125,8 +123,9 @@ def collector(folder: Path) -> Iterator[str]:
         text=True,
     ) as server:
         try:
-            if server.stdout is None or "is listening" not in server.stdout.readline():
+            address = re.search(r"http://[\w.:]+", server.stdout.readline() if server.stdout else "")
+            if address is None:
                 raise RuntimeError("the collector did not start; try `rlvitals serve`")
-            yield f"http://127.0.0.1:{port}"
+            yield address[0]
         finally:
             server.terminate()

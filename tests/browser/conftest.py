@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -64,11 +63,3 @@ def visit(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
 def is_outside(url: str) -> bool:
     """Say whether a request left this machine."""
     return not url.startswith(("http://127.0.0.1:", "data:", "blob:"))
-
-
-@pytest.fixture
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -226,13 +226,13 @@ def test_an_unknown_run_is_a_plain_message(collector, visit):
     expect(visit.page.locator("pre")).to_be_visible()
 
 
-def test_the_dashboard_on_its_own_is_live_too(collector, visit, free_port):
+def test_the_dashboard_on_its_own_is_live_too(collector, visit, unused_port):
     """`python -m dashboard` beside the collector passes the stream through, and survives the collector's absence."""
-    url = f"http://127.0.0.1:{free_port}"
+    url = f"http://127.0.0.1:{unused_port}"
     run_id = collector.run(run="beside", records=steps(0, 10))
     environment = {
         "RLVITALS_API_URL": collector.url,
-        "RLVITALS_DASHBOARD_PORT": str(free_port),
+        "RLVITALS_DASHBOARD_PORT": str(unused_port),
         "PATH": "/usr/bin:/bin",
     }
     server = subprocess.Popen([sys.executable, "-m", "dashboard"], env=environment)

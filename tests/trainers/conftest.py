@@ -1,6 +1,5 @@
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,17 +19,20 @@ torch.set_num_threads(1)
 
 
 @pytest.fixture
-def ends_of(tmp_path):
+def ends_of(tmp_path, unused_port):
     """A function that runs a training of this folder with arms of `untouched`, and gives what each ends with."""
     from tests.trainer_hooks.callbacks import tiny_trl  # noqa: PLC0415 - not every environment has a TRL that fits
 
     tiny_trl.model(tmp_path / "model")
 
     def ends_of(script, arms, **environ):
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            port = str(listening.getsockname()[1])
         group = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-        group |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1", "RLVITALS_RUN": "r"}
+        group |= {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(unused_port),
+            "OMP_NUM_THREADS": "1",
+            "RLVITALS_RUN": "r",
+        }
         # Whether to be there is decided when a trainer is imported, and so by the first address.
         group |= {"RLVITALS_URL": arms[0][0]} if arms else {}
         done = subprocess.run(
