@@ -60,6 +60,7 @@ class TokenCapture(StepCapture):
         self._reserved = reserved
         self._probed: Scorer | None = None  # the microbatch in the loss, where it is to be scored again
         self._marks: dict[str, int] = {}
+        self._cleared: dict[str, list[float]] = {}  # metrics of this step that TRL has logged already, and forgot
         # Whether updates lie between the policy that sampled and this one; else ratios are 1 by construction.
         self._is_off_policy = False
         self._microbatches: list[dict[str, Tensor]] = []
@@ -86,12 +87,12 @@ class TokenCapture(StepCapture):
         self._labels.scalars = {}
         self._probed = None
         self._is_off_policy = False
+        self._cleared = {}
         self._marks = {name: len(values) for name, values in self._metrics().items()}
 
     def scalars(self) -> dict[str, Any]:
         """Give the step's numbers; TRL's are of all ranks and of this very step, not of its logging window."""
-        new = {name: values[self._marks.get(name, 0) :] for name, values in self._metrics().items()}
-        means = {name: sum(values) / len(values) for name, values in new.items() if values}
+        means = {name: sum(values) / len(values) for name, values in self._metrics_of_step().items() if values}
         numbers = canonical(means, TRL, prefix=self.prefix)
         if not self._is_off_policy:
             numbers = {name: value for name, value in numbers.items() if name not in RATIO_NAMES}
@@ -107,8 +108,12 @@ class TokenCapture(StepCapture):
         return self._probe.after_update() if self._probe is not None else []
 
     def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
-        """Give nothing: what TRL logs was read before it was averaged."""
-        return {}
+        """Give the rest of what is logged: TRL's own metrics are read at each step, before it averages them."""
+        own = self._metrics().keys()
+        rest = super().logged({name: value for name, value in logs.items() if name not in own})
+        # TRL empties its metrics after each log, and anybody may log in the middle of a step.
+        self._cleared, self._marks = self._metrics_of_step(), {}
+        return rest
 
     def rollouts(self) -> dict[str, Any] | None:
         """Give the step's arguments of `trainer_hooks.Rollouts`, or None where no token was caught."""
@@ -126,6 +131,10 @@ class TokenCapture(StepCapture):
     def _metrics(self) -> dict[str, list[float]]:
         metrics: dict[str, list[float]] = getattr(self._trainer, "_metrics", {}).get("train", {})
         return metrics
+
+    def _metrics_of_step(self) -> dict[str, list[float]]:
+        new = {name: values[self._marks.get(name, 0) :] for name, values in self._metrics().items()}
+        return self._cleared | {name: self._cleared.get(name, []) + values for name, values in new.items()}
 
     def _is_training(self) -> bool:
         return bool(self._trainer.model.training)

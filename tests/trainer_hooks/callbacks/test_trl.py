@@ -12,6 +12,7 @@ import tiny_trl
 import torch
 import trl
 from packaging.version import Version
+from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
 import trainer_hooks
@@ -374,6 +375,56 @@ def test_evaluation_is_not_training(run, steps):
     )
     assert set(in_training) == {True, False}
     assert [signals["reward/mean"] for signals in steps().values()] == [1, 1]
+
+
+class Logging(TrainerCallback):
+    """The user's own: logs at the end of every step."""
+
+    trainer = None
+
+    def on_step_end(self, args, state, control, **_):  # noqa: ARG002 - transformers' signature
+        """Log a number of the user's own."""
+        self.trainer.log({"my/metric": 7.0, "reward/held_out": 0.5})
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_evaluations_and_what_the_user_logs_arrive(is_first, tmp_path, connect, steps):
+    """Beside TRL's own metrics of every step, which each log empties, whichever callback's turn comes first."""
+    monitor, mine = connect(), Logging()
+    callbacks = [mine, VitalsCallback(monitor)] if is_first else [VitalsCallback(monitor), mine]
+    options = {"eval_strategy": "steps", "eval_steps": 2, "per_device_eval_batch_size": 4, "logging_steps": 3}
+    mine.trainer = tiny_trl.trainer(tmp_path, callbacks, **options)
+    mine.trainer.train()
+    assert monitor.flush()
+    signals = steps()
+    assert all(signals[step]["trl/my/metric"] == 7 and signals[step]["trl/reward/held_out"] == 0.5 for step in signals)
+    assert all("trl/rewards/share_of_vowels/mean" in signals[step] for step in (1, 2, 3, 4))
+    evaluations = [entry["eval_reward"] for entry in mine.trainer.state.log_history if "eval_reward" in entry]
+    assert [signals[step]["trl/eval_reward"] for step in (2, 4)] == pytest.approx(evaluations)
+    assert "trl/eval_loss" in signals[2]
+
+
+def test_a_metric_of_a_logging_window_is_no_metric_of_a_step(run, steps):
+    """What TRL logs is a mean over the window; each step has its own, under its own number alone."""
+    trainer = run(logging_steps=4, num_iterations=2, per_device_train_batch_size=8, gradient_accumulation_steps=1)
+    assert "reward" in trainer.state.log_history[0]
+    own = [signals for signals in steps().values() if "trl/rewards/share_of_vowels/mean" in signals]
+    assert [len(steps()), len(own)] == [4, 2]
+
+
+def test_a_gradient_norm_that_only_the_trainer_knows_arrives_where_it_is_logged(run, steps):
+    """As under DeepSpeed, where clipping gives nothing, or FSDP2, where reading the norm would be a collective."""
+
+    class Knowing(GRPOTrainer):
+        def _maybe_log_save_evaluate(self, tr_loss, grad_norm, *args, **kwargs):  # noqa: ARG002 - transformers' signature
+            return super()._maybe_log_save_evaluate(tr_loss, 1.25, *args, **kwargs)
+
+    def clip_without_telling(trainer):
+        clip = trainer.accelerator.clip_grad_norm_
+        trainer.accelerator.clip_grad_norm_ = lambda *arguments: [clip(*arguments), None][1]
+
+    run(kind=Knowing, prepared=clip_without_telling, logging_steps=2)
+    assert [signals.get("grad/norm") for signals in steps().values()] == [None, 1.25, None, 1.25]
 
 
 def test_the_trainer_gets_its_methods_back(run):
