@@ -152,7 +152,7 @@ class Monitor:
             )
             self._blocking_seconds = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
-            self.tally.swallow(error)
+            self.tally.swallow(error, lost="unpacked")
 
     def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:
         """Wait until the collector has answered for all that was logged (offline: until it is on disk).

@@ -112,7 +112,7 @@ class ConnectionSettings:
             attempt=_attempt(environ, world_size, clock),
             rank=rank,
             world_size=world_size,
-            api_key=api_key or environ.get("RLVITALS_API_KEY", ""),
+            api_key=_checked_key(api_key or environ.get("RLVITALS_API_KEY", "")),
             spool_dir=spool_dir(environ) if spool_bytes else None,
             spool_bytes=spool_bytes,
             responses=responses,
@@ -120,6 +120,18 @@ class ConnectionSettings:
             response_seconds=response_seconds,
             texts=_switch(environ, "RLVITALS_TEXTS") if texts is None else texts,
         )
+
+
+def _checked_key(api_key: str) -> str:
+    """Give a key without what a file's end leaves around it."""
+    api_key = api_key.strip()
+    for place, character in enumerate(api_key):
+        if not "!" <= character <= "~":
+            raise ConfigurationError(
+                f"api_key (RLVITALS_API_KEY) must be visible ASCII characters, got {character!r} as its "
+                f"character {place + 1}; copy it again"
+            )
+    return api_key
 
 
 def hooks_to_load(environ: Mapping[str, str] | None = None) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 from trainer_hooks.arrays.copies import Copies
 from trainer_hooks.candidates import Candidates, Pace, everything
 from trainer_hooks.delivery import Packed, Tally
-from trainer_hooks.delivery.tally import Reason
+from trainer_hooks.delivery.tally import LOST_RECORDS, Reason
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.inputs import Changes, Tokens
 from trainer_hooks.responses import ResponseSampler
@@ -40,6 +40,7 @@ __all__ = ["Measurement", "RecordShipper"]
 PLAIN_VERSION, FULL_VERSION = 1, 2
 
 REPORTED_REASONS: dict[Reason, str] = {
+    **{reason: f"hooks/dropped/{reason}" for reason in LOST_RECORDS},
     "internal_errors": "hooks/internal_errors",
     "rollouts": "hooks/rejected_rollouts",
     "responses": "hooks/rejected_responses",
@@ -167,8 +168,8 @@ class RecordShipper:
             step=item.step,
             seq=seq,
             time=item.time,
-            policy_version=item.policy_version,
-            data_version=item.data_version,
+            policy_version=None if item.policy_version is None else int(item.policy_version),
+            data_version=None if item.data_version is None else str(item.data_version),
             # A signal is one or the other; the summary merges over ranks, and so it says more.
             scalars={str(name): value for name, value in numbers.items() if name not in summaries},
             summaries=summaries,

@@ -1,6 +1,7 @@
 import re
 from pathlib import Path
 
+from trainer_hooks.delivery.tally import LOST_RECORDS
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import NAMES, paired
 
@@ -8,6 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 OWN = {
     "hooks/blocking_seconds",
     "hooks/dropped_records",
+    *(f"hooks/dropped/{reason}" for reason in LOST_RECORDS),
     "hooks/internal_errors",
     "hooks/rejected_responses",
     "hooks/rejected_rollouts",

@@ -27,8 +27,8 @@ def test_what_a_killed_trainer_logged_a_second_earlier_reaches_the_store_at_its_
         trainer = start_trainer(url, RLVITALS_ATTEMPT="1")
         trainer.grant(STEPS)
         logged = trainer.logged(STEPS)
-        trainer.kill()
         killed = time.time()
+        trainer.kill()
     promised = [step for step, logged_at in logged if logged_at <= killed - PROMISED_SECONDS]
     assert len(promised) > 100
     collector = start_collector()
@@ -88,9 +88,9 @@ def test_sigterm_costs_no_more_than_kill_nine(start_collector, start_trainer, st
         trainer = start_trainer(url, RLVITALS_ATTEMPT="1")
         trainer.grant(STEPS)
         logged = trainer.logged(STEPS)
+        killed = time.time()
         trainer.process.terminate()
         assert trainer.process.wait(30) == -signal.SIGTERM
-        killed = time.time()
     collector = start_collector()
     again = start_trainer(collector.url, first=STEPS, RLVITALS_ATTEMPT="2")
     assert again.end() == 0

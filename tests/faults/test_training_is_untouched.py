@@ -76,7 +76,7 @@ def test_a_collector_that_takes_ten_seconds_for_an_answer_is_waited_for_and_hear
         for step in range(50):
             monitor.log_step(step, {"x": 1.0})
         assert monitor.phase == "unknown"
-        assert monitor.flush(3 * SLOW_SECONDS)
+        assert monitor.flush(6 * SLOW_SECONDS)
         assert monitor.phase == "healthy"
         monitor.close()
     assert monitor.tally.lost_records == 0

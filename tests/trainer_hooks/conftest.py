@@ -106,7 +106,12 @@ def swallowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Exception]]:
     """Raise after the test what production swallows; a test that expects it clears the list."""
     errors: list[Exception] = []
     swallow = Tally.swallow
-    monkeypatch.setattr(Tally, "swallow", lambda tally, error: (errors.append(error), swallow(tally, error)))
+
+    def keep(tally: Tally, error: Exception, **lost: object) -> None:
+        errors.append(error)
+        swallow(tally, error, **lost)
+
+    monkeypatch.setattr(Tally, "swallow", keep)
     yield errors
     if errors:
         raise errors[0]

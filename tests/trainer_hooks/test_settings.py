@@ -15,6 +15,14 @@ def resolve(environ=None, **arguments):
     return ConnectionSettings.resolve(environ=environ or {}, clock=lambda: 1_700_000_000.25, **(url | arguments))
 
 
+def test_a_key_may_end_in_a_line_end_and_must_fit_a_header():
+    """A secret read from a file keeps its line end; a dash of a word processor's is named, and the key is not."""
+    assert resolve({"RLVITALS_URL": "http://a", "RLVITALS_API_KEY": " secret\n"}).api_key == "secret"
+    with pytest.raises(ConfigurationError, match=r"visible ASCII characters, got '–' as its character 4") as caught:
+        resolve({"RLVITALS_URL": "http://a", "RLVITALS_API_KEY": "abc–d"})
+    assert "abc" not in str(caught.value)
+
+
 def test_arguments_win_over_the_environment():
     """Each setting comes from the argument, else the environment, else its default."""
     environ = {

@@ -22,6 +22,7 @@ from trainer_hooks.wire import (
     Moments,
     Record,
     decode_batch,
+    decode_receipt,
     decode_record,
     decode_response,
     encode,
@@ -184,6 +185,14 @@ def test_arrays_whose_bytes_do_not_fill_their_shape_are_refused(size):
     """Two float32 need eight bytes."""
     with pytest.raises(ValueError, match=f"data must hold 8 bytes .*, got {size} bytes"):
         Array(dtype="float32", shape=(2,), data=bytes(size)).to_numpy()
+
+
+def test_a_receipt_may_say_more_than_this_version_knows():
+    """A newer collector's fields are left, in the alerts too; a running trainer cannot be upgraded."""
+    alert = {"id": "a", "kind": "k", "severity": "info", "opened_step": 1, "summary": "s", "runbook": "u"}
+    answer = {"run_id": "r", "accepted": 1, "alerts": [alert], "server_time": 7.0}
+    receipt = decode_receipt(msgspec.msgpack.encode(answer))
+    assert (receipt.accepted, receipt.alerts[0].id) == (1, "a")
 
 
 def test_a_runs_id_depends_on_project_and_name_alone():

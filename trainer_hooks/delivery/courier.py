@@ -88,6 +88,8 @@ class Courier(Generic[Item]):
         # what one of them adds may be lost, until the buffer is empty.
         self._bytes_in = 0
         self._bytes_out = 0
+        # Records that this thread has taken from the buffer and not stored yet.
+        self._in_hand = 0
         self._wake = threading.Event()
         self._is_closing = False
         self._flushes: deque[threading.Event] = deque()
@@ -148,9 +150,9 @@ class Courier(Generic[Item]):
         self._outbox.disown()
 
     def _account_for_what_is_left(self) -> None:
-        lost = self._outbox.records_in_memory + len(self._buffer)
+        lost = self._outbox.records_in_memory + len(self._buffer) + self._in_hand
         if lost:
-            self._tally.count("unsent", "the collector did not answer in time before the process ended", by=lost)
+            self._tally.count("unsent", "the process ended before they were on disk or answered for", by=lost)
         if self._sender and self._outbox.records_on_disk:
             self._tally.note(
                 "spooled",
@@ -193,13 +195,15 @@ class Courier(Generic[Item]):
         size = 0
         began = self._clock()
         while self._buffer:
+            self._in_hand += 1
             item, nbytes = self._buffer.popleft()
             packed += 1
             self._bytes_out += nbytes
             try:
                 record = self._shipper.pack(item)
             except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
-                self._tally.swallow(error)
+                self._in_hand -= 1
+                self._tally.swallow(error, lost="unpacked")
                 continue
             size += len(record.body)
             is_full = len(batch) == BATCH_RECORDS or size > BATCH_BYTES
@@ -218,5 +222,5 @@ class Courier(Generic[Item]):
         try:
             self._outbox.append(self._shipper.seal(records, last=last), len(records))
         except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
-            self._tally.count("refused", "a batch could not be encoded", by=len(records))
-            self._tally.swallow(error)
+            self._tally.swallow(error, lost="unpacked", by=len(records))
+        self._in_hand -= len(records)

@@ -1,8 +1,10 @@
 """Batches over HTTP: `POST /api/v1/ingest`, one kept-alive connection, bounded times and answers. No retry here."""
 
+from collections.abc import Mapping
+
 import msgspec
 import urllib3
-from urllib3.exceptions import HTTPError, InvalidHeader
+from urllib3.exceptions import InvalidHeader
 from urllib3.util import Retry, Timeout, parse_url
 
 from trainer_hooks.delivery.transport import RefusedError, UnavailableError
@@ -20,8 +22,12 @@ OK = 200
 # What a collector says of the batch itself. A wrong key or address can be mended, and then the batch is still good.
 # They count in the collector's own words only: a web server answers 400 to a request that was damaged on the way.
 REFUSALS = frozenset({400, 415, 422})
+# An upgrade of the collector makes the batch good again.
+ANOTHER_SCHEMA = "SchemaVersionMismatch"
 # Whoever finds a batch too large, a proxy too, will find it so again.
 TOO_LARGE = 413
+# What decoding may raise: also for a name that is no UTF-8, and for what is nested too deeply.
+BROKEN = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class _Refusal(msgspec.Struct):
@@ -71,25 +77,30 @@ class HttpTransport:
             RefusedError: If the collector answered 400, 415 or 422 in its own words, or anybody 413.
         """
         try:
-            response = self._pool.urlopen("POST", self._path, body=body, redirect=False, preload_content=False)
-            answer = response.read(LONGEST_ANSWER_BYTES + 1)
-            # A connection with unread bytes on it cannot be used again.
-            if len(answer) > LONGEST_ANSWER_BYTES:
-                response.close()
-            response.release_conn()
-        except (HTTPError, OSError) as error:
+            status, answer, headers = self._exchange(body)
+        except Exception as error:
             raise UnavailableError(f"{self._endpoint} cannot be reached: {error}") from error
-        if response.status == OK:
+        if status == OK:
             return self._receipt(answer)
-        detail = f"{self._endpoint} answered {response.status}: {answer[:200].decode(errors='replace')}"
-        if _is_refusal(response.status, answer):
+        detail = f"{self._endpoint} answered {status}: {answer[:200].decode(errors='replace')}"
+        if _is_refusal(status, answer):
             raise RefusedError(detail)
-        raise UnavailableError(detail, retry_after_seconds=_retry_after(response.headers.get("Retry-After")))
+        raise UnavailableError(detail, retry_after_seconds=_retry_after(headers.get("Retry-After")))
+
+    def _exchange(self, body: bytes) -> tuple[int, bytes, Mapping[str, str]]:
+        response = self._pool.urlopen("POST", self._path, body=body, redirect=False, preload_content=False)
+        # Nothing compressed was asked for, and a megabyte of it may hold a gigabyte.
+        answer = response.read(LONGEST_ANSWER_BYTES + 1, decode_content=False)
+        # A connection with unread bytes on it cannot be used again.
+        if len(answer) > LONGEST_ANSWER_BYTES:
+            response.close()
+        response.release_conn()
+        return response.status, answer, response.headers
 
     def _receipt(self, answer: bytes) -> Receipt:
         try:
             return decode_receipt(answer)
-        except msgspec.DecodeError as error:
+        except BROKEN as error:
             # Something between us and the collector may have answered in its place; ingest is idempotent.
             raise UnavailableError(f"{self._endpoint} answered 200 but no receipt: {error}") from error
 
@@ -98,10 +109,10 @@ def _is_refusal(status: int, answer: bytes) -> bool:
     if status not in REFUSALS:
         return status == TOO_LARGE
     try:
-        msgspec.json.decode(answer, type=_Refusal)
-    except msgspec.DecodeError:
+        refusal = msgspec.json.decode(answer, type=_Refusal)
+    except BROKEN:
         return False
-    return True
+    return refusal.error != ANOTHER_SCHEMA
 
 
 def _retry_after(header: str | None) -> float:
@@ -109,5 +120,5 @@ def _retry_after(header: str | None) -> float:
         return 0.0
     try:
         return float(Retry().parse_retry_after(header))
-    except InvalidHeader:
+    except (InvalidHeader, ValueError, OverflowError):
         return 0.0

@@ -145,9 +145,14 @@ class Outbox:
 
     def _make_room(self) -> None:
         for kind, limit in self._limits.items():
-            while self._bytes[kind] > limit:
-                oldest = next(batch for batch in self._waiting if isinstance(batch, kind))
+            while (oldest := self._oldest_beyond(kind, limit)) is not None:
                 if self.discard(oldest):
                     self._tally.count(
                         "outbox_full", "the outbox is full; the oldest records were lost", by=oldest.records
                     )
+
+    def _oldest_beyond(self, kind: type[Waiting], limit: int) -> Waiting | None:
+        with self._lock:
+            if self._bytes[kind] <= limit:
+                return None
+            return next((batch for batch in self._waiting if isinstance(batch, kind)), None)

@@ -117,8 +117,11 @@ class Sender:
                 self._tally.note("unavailable", str(error))
             self._flushes.extendleft(flushes)
             return False
-        except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
+        except Exception as error:  # noqa: BLE001 - nothing may end this thread
             self._tally.swallow(error)
+            if self._outbox.oldest() is not None:
+                self._flushes.extendleft(flushes)
+                return False
         for flush in flushes:
             flush.set()
         return True
@@ -140,24 +143,22 @@ class Sender:
             if self._outbox.discard(batch):
                 self._tally.count("unreadable", f"a batch is gone from the spool: {error}", by=batch.records)
             return
-        try:
-            self._post(body, records=batch.records)
-        except UnavailableError:
-            raise
-        except Exception:
-            # A batch that always raises would stand in the way of all later ones.
-            self._outbox.discard(batch)
-            raise
-        self._outbox.discard(batch)
+        self._post(body, batch)
 
-    def _post(self, body: bytes, *, records: int = 0) -> None:
+    def _post(self, body: bytes, batch: Waiting | None = None) -> None:
+        """Send a body, take its batch out of the outbox once there is an answer, and take note of that."""
         try:
             receipt = self._transport.send(body)
         except RefusedError as error:
             self._heard = self._clock()
-            self._tally.count("refused", str(error), by=records)
+            if batch is None:
+                self._tally.note("refused_hello", f"a sign of life was refused: {error}")
+            elif self._outbox.discard(batch):
+                self._tally.count("refused", str(error), by=batch.records)
             return
         self._heard = self._clock()
+        if batch is not None:
+            self._outbox.discard(batch)
         for rejection in receipt.rejected:
             self._tally.count("rejected", f"the collector refused a record: {rejection.error}: {rejection.detail}")
         self._correspondent.receive(receipt)

@@ -1,5 +1,6 @@
 """Counts what was lost, by reason, and says so in the log at most once a minute. Never raises."""
 
+import contextlib
 import logging
 import math
 import time
@@ -7,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
-__all__ = ["Reason", "Tally"]
+__all__ = ["LOST_RECORDS", "Reason", "Tally"]
 
 logger = logging.getLogger("trainer_hooks")
 
@@ -17,6 +18,7 @@ Reason = Literal[
     "refused",  # the collector answered 4xx for the whole batch
     "rejected",  # the collector refused this record
     "unreadable",  # somebody took it from the spool
+    "unpacked",  # an argument of log_step was not what it must be, or an error of ours
     "unsent",  # still undelivered in memory when the process ended
     "unspooled",  # could not be written to disk, and is kept in memory only; no loss yet
     "rollouts",  # rollout arrays contradicted each other
@@ -24,7 +26,15 @@ Reason = Literal[
     "responses",  # sampled responses, or their texts, could not be packed, or the collector refused them
     "internal_errors",  # an error of ours, of an adapter, or of on_alert
 ]
-LOST_RECORDS: tuple[Reason, ...] = ("buffer_full", "outbox_full", "refused", "rejected", "unreadable", "unsent")
+LOST_RECORDS: tuple[Reason, ...] = (
+    "buffer_full",
+    "outbox_full",
+    "refused",
+    "rejected",
+    "unreadable",
+    "unpacked",
+    "unsent",
+)
 LOG_INTERVAL_SECONDS = 60.0
 
 
@@ -58,8 +68,14 @@ class Tally:
         now = self._clock()
         if now - self._logged.get(topic, -math.inf) >= LOG_INTERVAL_SECONDS:
             self._logged[topic] = now
-            logger.warning("rlvitals: %s", detail)
+            # A handler or a filter of the user's may raise.
+            with contextlib.suppress(Exception):
+                logger.warning("rlvitals: %s", detail)
 
-    def swallow(self, error: Exception) -> None:
-        """Keep an error of ours from reaching the training; tests replace this to raise it again."""
-        self.count("internal_errors", f"{type(error).__name__}: {error}")
+    def swallow(self, error: Exception, *, lost: Reason | None = None, by: int = 1) -> None:
+        """Keep an error of ours from reaching the training, and count the records that it cost."""
+        detail = f"{type(error).__name__}: {error}"
+        if lost and by:
+            self._counts[lost] += by
+            detail = f"{by} records were lost ({lost}): {detail}"
+        self.count("internal_errors", detail)

@@ -74,7 +74,7 @@ class Batch(Wire, frozen=True):
     records: list[msgspec.Raw] = []
 
 
-class Rejection(Wire, frozen=True):
+class Rejection(Wire, frozen=True, forbid_unknown_fields=False):
     """One record that was refused: its place in the batch, and why."""
 
     index: int
@@ -82,7 +82,7 @@ class Rejection(Wire, frozen=True):
     detail: str
 
 
-class AlertNotice(Wire, frozen=True):
+class AlertNotice(Wire, frozen=True, forbid_unknown_fields=False):
     """An alert that is firing on the run, as told to the trainer."""
 
     id: str
@@ -92,8 +92,10 @@ class AlertNotice(Wire, frozen=True):
     summary: str
 
 
-class Receipt(Wire, frozen=True):
+class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     """The collector's answer, given only after what it accepted is committed.
+
+    A newer collector may say more: a trainer that runs cannot be upgraded, and what it does not know it leaves.
 
     ``refused_responses`` counts sampled responses that were malformed or too many; their records stand.
     """

@@ -1,5 +1,6 @@
 """Whatever the collector does, training goes on and what can arrive arrives, in order."""
 
+import gzip
 import logging
 import os
 import queue
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import trainer_hooks
+import trainer_hooks.shipper as shipper_module
 from tests.bad_collectors import nobody_answers, nobody_listens
 from trainer_hooks.delivery import courier as courier_module
 from trainer_hooks.delivery import sender as sender_module
@@ -51,8 +53,18 @@ def no_spool(monkeypatch):
         (200, b"", {}),
         (200, encode(Receipt(run_id="r", accepted=1))[:-3], {}),
         (200, b"\x00" * (3 << 20), {}),
+        (200, b"\x81\xa2\xff\xfe\x01", {}),
+        (200, gzip.compress(encode(Receipt(run_id="r", accepted=1))), {"Content-Encoding": "gzip"}),
+        (422, b'{"error": "\xff\xfe", "detail": "d"}', {}),
+        (422, b'{"a": ' + b"[" * 500_000, {}),
+        (422, b'{"error": "SchemaVersionMismatch", "detail": "upgrade the collector"}', {}),
+        (503, b"", {"Retry-After": "9" * 5000}),
+        (503, b"", {"Retry-After": "Fri, 31 Dec 99999 23:59:59 GMT"}),
     ],
-    ids=["500", "503", "429", "408", "key", "address", "damaged", "redirect", "html", "empty", "truncated", "huge"],
+    ids=[
+        *("500", "503", "429", "408", "key", "address", "damaged", "redirect", "html", "empty", "truncated", "huge"),
+        *("name no UTF-8", "compressed", "no UTF-8", "deep", "schema", "waits for long", "waits for a far date"),
+    ],
 )
 def test_answers_that_are_no_receipt_are_tried_again(collector, connect, answer):
     """The records stay until a receipt for them has come, and then each has arrived once."""
@@ -88,6 +100,74 @@ def test_a_refused_batch_is_dropped_and_counted(collector, connect, caplog, stat
     (record,) = collector.records
     assert record.step == 2
     assert record.summaries["hooks/dropped_records"].value() == 1
+
+
+def test_a_refused_sign_of_life_does_not_hide_what_is_lost(collector, connect, caplog):
+    """The refusal of a hello is said once; that of a batch right after it is said too, with its records."""
+    collector.answers = [(422, b'{"error": "InvalidField", "detail": "d"}', {})] * 2
+    with caplog.at_level(logging.WARNING, "trainer_hooks"):
+        monitor = connect()
+        collector.wait_for(lambda seen: len(seen.answers) == 1)
+        monitor.log_step(1, {"x": 1.0})
+        assert monitor.flush()
+    assert "a sign of life was refused" in caplog.text
+    assert "(refused: 1 so far)" in caplog.text
+
+
+def test_what_cannot_be_logged_or_packed_is_a_loss(collector, connect, swallowed):
+    """A step that is no number, and one too large for the wire: both are counted, by reason, in the next record."""
+    monitor = connect()
+    monitor.log_step(None, {"x": 1.0})
+    monitor.log_step(2**70, {"x": 1.0})
+    assert monitor.flush()
+    assert [type(error) for error in swallowed] == [TypeError, OverflowError]
+    swallowed.clear()
+    monitor.log_step(3, {"x": 1.0}, policy_version=np.int64(2), data_version=7)
+    assert monitor.flush()
+    (record,) = collector.records
+    assert (record.policy_version, record.data_version) == (2, "7")
+    assert record.summaries["hooks/dropped_records"].value() == 2
+    assert record.summaries["hooks/dropped/unpacked"].value() == 2
+    assert "hooks/dropped/refused" not in record.summaries
+
+
+def test_a_logging_filter_that_raises_reaches_neither_training_nor_delivery(collector, connect):
+    """The user's own filter needs a field that our records lack: steps return, and everything arrives."""
+
+    class Picky(logging.Filter):
+        def filter(self, record):
+            return bool(record.user_id)
+
+    picky = Picky()
+    logging.getLogger("trainer_hooks").addFilter(picky)
+    try:
+        collector.answers = [(500, b"oops", {})]
+        monitor = connect()
+        monitor.log_step(1, {"x": 1.0, "no number": None})
+        assert monitor.flush()
+    finally:
+        logging.getLogger("trainer_hooks").removeFilter(picky)
+    assert [record.scalars for record in collector.records] == [{"x": 1.0}]
+
+
+def test_what_is_being_packed_when_the_process_must_end_is_lost_too(connect, monkeypatch):
+    """Of four steps the first is in hand at the deadline, and three wait: four are lost."""
+    may_go_on = threading.Event()
+    reduce = shipper_module.reduce
+
+    def wait_and_reduce(*given):
+        may_go_on.wait(60)
+        return reduce(*given)
+
+    monkeypatch.setattr(shipper_module, "reduce", wait_and_reduce)
+    monitor = connect()
+    for step in range(4):
+        monitor.log_step(step, rollouts={"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]})
+    monitor._close_timeout_seconds = 0.3
+    monitor.close()
+    lost = losses(monitor)
+    may_go_on.set()
+    assert lost == 4
 
 
 def test_a_rejected_record_is_counted(collector, connect):

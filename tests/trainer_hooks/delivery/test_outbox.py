@@ -1,4 +1,6 @@
 import stat
+import sys
+import threading
 
 import pytest
 
@@ -62,6 +64,33 @@ def test_what_the_disk_refuses_stays_in_memory_in_its_place_and_is_counted(tmp_p
     assert [type(batch) is InMemory for batch in outbox._waiting] == [False, True, False]
     assert (tally["unspooled"], tally.lost_records) == (3, 0)
     assert drained(outbox) == [b"a", b"b", b"c"]
+
+
+def test_making_room_on_disk_goes_on_while_others_take_from_memory(tmp_path):
+    """The disk holds one batch, and many wait in memory before it: each append makes one give way, and none is lost."""
+    tally = Tally()
+    outbox = Outbox(tally, spool=spool(tmp_path, capacity_bytes=BLOCK_BYTES))
+    for _ in range(20_000):
+        outbox._add(InMemory(b"a", 1))
+    done = threading.Event()
+
+    def take():
+        while not done.is_set():
+            outbox.discard(outbox.oldest())
+
+    taker = threading.Thread(target=take)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        taker.start()
+        for _ in range(50):
+            outbox.append(b"b", 1)
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        taker.join()
+    assert outbox.records_on_disk <= 1
+    assert tally["unspooled"] == 0
 
 
 def test_a_spool_that_cannot_be_made_costs_only_its_shelter(tmp_path):
