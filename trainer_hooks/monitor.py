@@ -82,6 +82,8 @@ class Monitor:
             on_alert=[*([policy.take] if policy else []), *([on_alert] if on_alert else [])],
             redact=redact,
             spool_bytes=lambda: outbox.spool_bytes,
+            # In µs, since no process logs a step in one: what it sends is never taken for an earlier process's.
+            first_seq=int(clock() * 1e6),
         )
         self._transport = BackingOff(transport) if transport else None
         self._courier: Courier[Measurement] = Courier(self._shipper, self._transport, outbox, self.tally)

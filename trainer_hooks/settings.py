@@ -16,7 +16,7 @@ from trainer_hooks.errors import ConfigurationError
 
 __all__ = ["ConnectionSettings", "hooks_to_load", "spool_dir"]
 
-# Rewinds inside a process count attempts up by one; restarts leave room for this many between them.
+# In ms; rewinds inside a process count attempts up by one, and restarts leave room for them in between.
 REWINDS_PER_RESTART = 1000
 
 # At 5 KB a record, a month of steps of a minute; with sampled responses of 500 tokens, four days.
@@ -177,31 +177,34 @@ def _readable_name(world_size: int, clock: Callable[[], float]) -> str:
 
 
 def _attempt(environ: Mapping[str, str], world_size: int, clock: Callable[[], float]) -> int:
-    """Number this launch such that later launches have higher numbers and all its ranks the same (decision 0001)."""
+    """Number this launch in ms, so that later ones have higher numbers and all its ranks the same (decision 0001)."""
+    is_one_node = _integer(environ, "LOCAL_WORLD_SIZE", 0) == world_size
+    # Each node's agent counts the failures of its own ranks only: over several nodes the ranks would not agree.
+    restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT", 0) * REWINDS_PER_RESTART if is_one_node else 0
     if environ.get("RLVITALS_ATTEMPT"):
         attempt = _integer(environ, "RLVITALS_ATTEMPT", 1)
         if attempt < 1:
             raise ConfigurationError(f"RLVITALS_ATTEMPT must be at least 1, got {attempt}")
-        return attempt
+        return attempt + restarts
     if world_size == 1:
         return int(clock() * 1000)
-    restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT", 0) * REWINDS_PER_RESTART
-    if _integer(environ, "LOCAL_WORLD_SIZE", 0) == world_size:
+    if is_one_node:
         return _launcher_start_milliseconds() + restarts
-    if environ.get("SLURM_JOB_ID"):
-        requeues = _integer(environ, "SLURM_RESTART_COUNT", 0) * 10 * REWINDS_PER_RESTART
-        return _integer(environ, "SLURM_JOB_ID", 0) * 1000 * REWINDS_PER_RESTART + requeues + restarts
+    if environ.get("SLURM_JOB_START_TIME"):
+        return _integer(environ, "SLURM_JOB_START_TIME", 0) * 1000
     raise ConfigurationError(
         f"the {world_size} ranks cannot agree on an attempt number by themselves; set RLVITALS_ATTEMPT to the same "
-        "integer on every rank, higher at each launch (for example $(date +%s), taken once)"
+        "integer on every rank, the time of the launch in ms ($(date +%s%3N), taken once)"
     )
 
 
 def _launcher_start_milliseconds() -> int:
-    """Give the start of the parent process, which torchrun's ranks on a node share, in ms since the epoch."""
+    """Give the start of the process that has started the ranks of this node, in ms since the epoch."""
     try:
-        # The second field is the command in parentheses and may hold spaces; starttime is field 22 (proc_pid_stat(5)).
-        ticks = int(Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+        pid = os.getppid()
+        while _belongs_to_one_rank(pid):
+            pid = int(_stat(pid)[1])
+        ticks = int(_stat(pid)[19])
         boot = next(
             int(line.split()[1])
             for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines()
@@ -210,9 +213,22 @@ def _launcher_start_milliseconds() -> int:
     except (OSError, ValueError, IndexError, StopIteration) as error:
         raise ConfigurationError(
             "the launcher's start time cannot be read from /proc; set RLVITALS_ATTEMPT to the same integer on every "
-            "rank, higher at each launch"
+            "rank, the time of the launch in ms ($(date +%s%3N), taken once)"
         ) from error
     return boot * 1000 + ticks * 1000 // os.sysconf("SC_CLK_TCK")
+
+
+def _belongs_to_one_rank(pid: int) -> bool:
+    """Whether a process is a script around one rank, rather than the launcher of all of them."""
+    try:
+        return b"\0LOCAL_RANK=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False  # of another user: a script around a rank is the rank's own user's
+
+
+def _stat(pid: int) -> list[str]:
+    """Give what proc_pid_stat(5) has from its third field on; the second, the command, may hold spaces."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
 
 
 def _integer(environ: Mapping[str, str], name: str, default: int) -> int:

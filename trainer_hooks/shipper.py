@@ -77,6 +77,7 @@ class RecordShipper:
         on_alert: Each called once for each alert and severity, in the sender's thread.
         redact: Given each text of a sampled response, gives what may leave.
         spool_bytes: Gives the bytes on disk that wait for the collector, None without a spool.
+        first_seq: Sequence number of the first record; higher in every later process, which may share the attempt.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class RecordShipper:
         on_alert: Sequence[Callable[[AlertNotice], object]] = (),
         redact: Callable[[str], str] | None = None,
         spool_bytes: Callable[[], int | None] = lambda: None,
+        first_seq: int = 0,
     ) -> None:
         self.phase = "unknown"
         self.end: RunEnd = "finished"
@@ -108,7 +110,8 @@ class RecordShipper:
         self._pace = Pace(settings.responses, settings.response_seconds)
         self._spool_bytes = spool_bytes
         self._attempt = self._newest_attempt = settings.attempt
-        self._step = self._seq = 0
+        self._step = 0
+        self._seq = first_seq
         self._capability: Capability = "L1"
         self._told: set[tuple[str, str]] = set()
 
@@ -126,7 +129,6 @@ class RecordShipper:
         """Give the attempt and the sequence number of the next record, which is at this step."""
         if step < self._step:
             self._newest_attempt += 1
-            self._seq = 0
         self._step = step
         self._seq += 1
         return self._newest_attempt, self._seq - 1

@@ -120,7 +120,7 @@ def swallowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Exception]]:
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the environment's own ranks and settings."""
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID"):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_START_TIME"):
         monkeypatch.delenv(name, raising=False)
     for name in (
         "URL",

@@ -64,21 +64,18 @@ def test_ranks_of_one_node_share_the_launchers_start():
     assert 1_577_836_800_000 < first.attempt < time.time() * 1000
 
 
-def test_nodes_under_slurm_share_the_job():
-    """Requeues and restarts count up."""
-    slurm = TORCHRUN | {"WORLD_SIZE": "8", "SLURM_JOB_ID": "71"}
-    attempts = [
-        resolve(slurm).attempt,
-        resolve(slurm | {"TORCHELASTIC_RESTART_COUNT": "1"}).attempt,
-        resolve(slurm | {"SLURM_RESTART_COUNT": "1"}).attempt,
-        resolve(slurm | {"SLURM_JOB_ID": "72"}).attempt,
-    ]
-    assert attempts == sorted(set(attempts))
+def test_nodes_under_slurm_share_the_jobs_start():
+    """On the same scale as a single process: a requeue or another job starts later. Agents' own counts do not count."""
+    slurm = TORCHRUN | {"WORLD_SIZE": "8", "SLURM_JOB_ID": "71", "SLURM_JOB_START_TIME": "1700000000"}
+    assert resolve(slurm).attempt == 1_700_000_000_000 < resolve().attempt
+    assert resolve(slurm | {"TORCHELASTIC_RESTART_COUNT": "1"}).attempt == 1_700_000_000_000
 
 
 def test_the_attempt_can_be_set():
-    """RLVITALS_ATTEMPT is taken as it is."""
-    assert resolve(TORCHRUN | {"WORLD_SIZE": "8", "RLVITALS_ATTEMPT": "12"}).attempt == 12
+    """RLVITALS_ATTEMPT is taken; one node's agent counts restarts for all ranks, and they are added to it."""
+    several = TORCHRUN | {"RLVITALS_ATTEMPT": "12", "TORCHELASTIC_RESTART_COUNT": "3"}
+    assert resolve(several).attempt == 3012
+    assert resolve(several | {"WORLD_SIZE": "8"}).attempt == 12
 
 
 @pytest.mark.parametrize(
@@ -88,7 +85,12 @@ def test_the_attempt_can_be_set():
         ({}, {"rank": 2, "world_size": 2}, "rank must be .*, got rank 2 of 2"),
         ({"RANK": "one"}, {}, "RANK must be an integer, got 'one'"),
         ({"WORLD_SIZE": "2"}, {}, "a run of 2 ranks needs one name for all of them; set RLVITALS_RUN"),
-        ({"WORLD_SIZE": "2"}, {"run": "r"}, "cannot agree on an attempt number .*; set RLVITALS_ATTEMPT"),
+        ({"WORLD_SIZE": "2"}, {"run": "r"}, "cannot agree on an attempt number .*; set RLVITALS_ATTEMPT .* in ms"),
+        (
+            {"WORLD_SIZE": "2", "SLURM_JOB_ID": "71"},
+            {"run": "r"},
+            "cannot agree on an attempt number .*; set RLVITALS_ATTEMPT",
+        ),
         ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1, got 0"),
     ],
 )

@@ -43,7 +43,8 @@ class Record(Wire, frozen=True):
     """What one rank measured at one optimiser step.
 
     ``scalars`` hold one number for the whole step (rank 0 speaks for all); ``summaries`` hold this rank's share
-    and are merged over ranks. ``seq`` counts a rank's records within an attempt, from 0; left out, it is the step.
+    and are merged over ranks. ``seq`` tells a rank's records of an attempt apart, and grows; it counts from a number
+    that is higher at each start of the process, which may be several in an attempt. Left out, it is the step.
     ``responses`` are a few of the rank's responses; each stays raw until it is validated alone.
     """
 
