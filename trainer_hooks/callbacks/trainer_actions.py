@@ -85,6 +85,9 @@ class TrainerActions:
         elif decision.action == "enable_llds":
             if not hasattr(self._trainer, "llds_coef"):
                 return "the trainer is no LLDSGRPOTrainer"
+            why_inert: str | None = getattr(self._trainer, "why_inert", None)
+            if why_inert:
+                return why_inert
             self._trainer.llds_coef = self._trainer.llds_coef or DEFAULT_LLDS_COEF
         elif decision.action == "stop":
             control.should_training_stop = True

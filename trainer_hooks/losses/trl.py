@@ -3,6 +3,7 @@
 trainer = LLDSGRPOTrainer(..., args=LLDSConfig(..., num_iterations=2))
 """
 
+import logging
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer
+from trl import __version__ as version
 
 from trainer_hooks.losses.llds import Gate, llds_loss
 
 __all__ = ["LLDSConfig", "LLDSGRPOTrainer", "answer_mask"]
+
+ONE_UPDATE = (
+    "LLDS does nothing with one update a rollout, because likelihoods have not moved yet; set num_iterations=2, or "
+    "steps_per_generation above gradient_accumulation_steps"
+)
+FUSED = "LLDS does nothing where the loss is fused and hides its token log-probabilities; turn the fused loss off"
+
+logger = logging.getLogger("trainer_hooks")
 
 
 @dataclass
@@ -39,7 +49,8 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
         """Refuse what cannot work.
 
         Raises:
-            ValueError: If λ is negative, the gate unknown, or only one end of the answer given.
+            ValueError: If λ is negative, the gate unknown, only one end of the answer given, or TRL's loss would be
+                Liger's, also where λ is 0: it may be turned on while training.
         """
         super().__post_init__()
         if not self.llds_coef >= 0:
@@ -48,6 +59,14 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
             raise ValueError(f'llds_gate must be "response", "action" or "none", got {self.llds_gate!r}')
         if (self.llds_answer_begin is None) != (self.llds_answer_end is None):
             raise ValueError("llds_answer_begin and llds_answer_end must be given together, or neither")
+        flags = ("use_liger_loss", "use_liger_kernel")
+        asked = next((flag for flag in flags if getattr(self, flag, False)), None)
+        # Where TRL has no fused loss of its own, Liger's kernels leave the token log-probabilities to be seen.
+        if asked and hasattr(GRPOTrainer, "compute_liger_loss"):
+            raise ValueError(
+                f"LLDS needs the token log-probabilities of the loss, which Liger's fused loss hides in TRL {version}, "
+                f"got {asked}=True; set it to False"
+            )
 
 
 class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -68,15 +87,18 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self.llds_coef: float = self.args.llds_coef
         self._gate: Gate = self.args.llds_gate
         self._is_in_loss = False
+        self._is_fused = False
         self._scores: Tensor | None = None
         self._pieces: dict[int, str] = {}
-        updates = self.args.steps_per_generation * self.num_iterations / self.args.gradient_accumulation_steps
-        if self.llds_coef and updates <= 1:
-            warnings.warn(
-                "LLDS does nothing with one update a rollout, because likelihoods have not moved yet; set "
-                "num_iterations=2, or steps_per_generation above gradient_accumulation_steps",
-                stacklevel=2,
-            )
+        if self.llds_coef and self.why_inert:
+            warnings.warn(self.why_inert, stacklevel=2)
+
+    @property
+    def why_inert(self) -> str | None:
+        """Why LLDS would change nothing here, whatever λ is, and what to do about it; None where it acts."""
+        if self.args.steps_per_generation * self.num_iterations <= self.args.gradient_accumulation_steps:
+            return ONE_UPDATE
+        return FUSED if self._is_fused else None
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - TRL's own
         result = super()._get_per_token_logps_and_entropies(*args, **kwargs)
@@ -92,14 +114,19 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._is_in_loss = False
         logprobs = self._take_scores()
         old = inputs.get("old_per_token_logps")
-        if not self.model.training or old is None or not self.llds_coef:
+        if self.model.training and logprobs is None:
+            self._note_fused_loss()
+        if not self.model.training or old is None or logprobs is None or not self.llds_coef:
             return loss
-        if logprobs is None:
-            raise RuntimeError("LLDS needs the token log-probabilities of the loss; turn the fused (Liger) loss off")
         penalty = self._penalty(logprobs, old, inputs)
         self._metrics["train"]["llds_loss"].append(self.accelerator.gather(penalty.detach()).nanmean().item())
         total: Tensor = loss + self.llds_coef * penalty / self.current_gradient_accumulation_steps
         return total
+
+    def _note_fused_loss(self) -> None:
+        if not self._is_fused and self.llds_coef:
+            logger.warning(FUSED)
+        self._is_fused = True
 
     def _take_scores(self) -> Tensor | None:
         scores, self._scores = self._scores, None

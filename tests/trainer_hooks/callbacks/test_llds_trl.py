@@ -1,6 +1,7 @@
 import pytest
 import tiny_trl
 import torch
+from trl import GRPOTrainer
 
 import trainer_hooks
 from trainer_hooks.callbacks.trl import VitalsCallback
@@ -83,6 +84,34 @@ def test_settings_that_cannot_work_are_refused(wrong, tmp_path):
     """A negative weight, an unknown gate, an answer with one end."""
     with pytest.raises(ValueError, match="llds"):
         LLDSConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, **wrong)
+
+
+@pytest.mark.parametrize("coef", [0.0, 0.1])
+@pytest.mark.parametrize("flag", ["use_liger_loss", "use_liger_kernel"])
+def test_ligers_loss_is_refused_where_trl_has_one(flag, coef, tmp_path, monkeypatch):
+    """Before training, and at λ = 0 too, which an action may raise; where TRL has none, the kernels are let be."""
+    if not hasattr(LLDSConfig, flag):
+        pytest.skip(f"this TRL has no {flag}")
+    settings = {"output_dir": str(tmp_path), "use_cpu": True, "bf16": False, "llds_coef": coef, flag: True}
+    if not hasattr(GRPOTrainer, "compute_liger_loss"):
+        assert getattr(LLDSConfig(**settings), flag)
+        monkeypatch.setattr(GRPOTrainer, "compute_liger_loss", GRPOTrainer.compute_loss, raising=False)
+    with pytest.raises(ValueError, match=f"got {flag}=True"):
+        LLDSConfig(**settings)
+
+
+def test_a_loss_that_hides_its_log_probabilities_is_left_alone(tmp_path, monkeypatch, caplog):
+    """Training goes on without the penalty, the log says so once, and the trainer says why."""
+
+    def fused(trainer, model, inputs):  # noqa: ARG001 - TRL's signature
+        return model(input_ids=inputs["completion_ids"]).logits.mean()
+
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", fused)
+    trainer, steps = train(tmp_path)
+    assert trainer.state.global_step == 2
+    assert not any("loss/llds" in scalars for scalars, _ in steps)
+    assert "hides its token log-probabilities" in trainer.why_inert
+    assert [record.message for record in caplog.records if record.name == "trainer_hooks"] == [trainer.why_inert]
 
 
 def test_the_answer_is_found_however_it_is_cut():

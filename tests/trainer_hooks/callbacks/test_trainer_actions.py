@@ -107,6 +107,16 @@ def test_what_cannot_be_done_is_recorded_as_refused(train, alarm, reported):
     assert (report.outcome, report.detail) == ("refused", "the trainer is no LLDSGRPOTrainer")
 
 
+def test_llds_is_not_turned_on_where_it_would_do_nothing(train, alarm, reported):
+    """With one update a rollout likelihoods have not moved: refused in the trainer's own words, and λ stays 0."""
+    alarm(1)
+    trainer = train("enable_llds", kind=LLDSGRPOTrainer, config_of=LLDSConfig, llds_coef=0.0)
+    ((_, report),) = reported()
+    assert (report.outcome, report.detail) == ("refused", trainer.why_inert)
+    assert "one update a rollout" in report.detail
+    assert trainer.llds_coef == 0
+
+
 def test_a_rollback_is_refused_before_training():
     """A Trainer cannot go back; the message says what to do."""
     with pytest.raises(ConfigurationError, match="resume from there"):
