@@ -60,7 +60,7 @@ def _circumstances(given: argparse.Namespace) -> str:
     named = ", ".join(f"{tool} {versions[tool]}" for tool in TOOLS)
     least, most = slowed_by_a_neighbour()
     return (
-        f"{named}; {given.rounds} × {given.steps} steps of each tool, {given.training_rounds} rounds of each training, "
+        f"{named}; {given.rounds} × {given.steps} steps of each tool, "
         f"{os.cpu_count()} cores, where a loop of Python took {least:.1f} to {most:.1f} times as long beside another."
     )
 

@@ -54,17 +54,18 @@ def _budgets(results: Mapping[str, Result], ours: Result) -> str:
 def share_table(shares: Mapping[str, Share]) -> str:
     """Give how much of a step is ours in each training."""
     rows = [
-        "| training | CPU a step | in its thread | in our threads | together | thread hindered | with us / without |",
-        "|---|---|---|---|---|---|---|",
+        "| training | rounds | CPU a step | in its thread | in ours | together | thread hindered | with us / without |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, share in shares.items():
         together = share.held_share + share.thread_share
         rows.append(
-            f"| {name} | {share.step_seconds * 1e3:,.0f} ms | {share.held_share:.2%} | {share.thread_share:.2%} "
+            f"| {name} | {len(share.with_us)} | {share.step_seconds * 1e3:,.0f} ms "
+            f"| {share.held_share:.2%} | {share.thread_share:.2%} "
             f"| {together:.2%} {_mark(together <= SHARE_BUDGET)} | {share.hindrance:+.1%} "
             f"| {share.difference:+.1%} ± {share.standard_error:.1%} |"
         )
-    return "\n".join([*rows, "", f"Budget: {SHARE_BUDGET:.0%} together."])
+    return "\n".join([*rows, "", f"Budget: {SHARE_BUDGET:.0%} together, of what is counted as ours."])
 
 
 def _mark(is_kept: bool) -> str:  # noqa: FBT001 - one question, one answer

@@ -89,7 +89,7 @@ def test_shares_are_told_with_their_standard_error():
         own_with_us=[9.97, 9.97],
         own_without=[9.9, 9.9],
     )
-    assert "| TRL | 100 ms | 0.40% | 0.30% | 0.70% ✓ | +0.3% | +2.0% ± 1.0% |" in share_table({"TRL": share})
+    assert "| TRL | 2 | 100 ms | 0.40% | 0.30% | 0.70% ✓ | +0.3% | +2.0% ± 1.0% |" in share_table({"TRL": share})
 
 
 def test_the_meter_counts_our_code_once_and_nothing_else(monkeypatch):
