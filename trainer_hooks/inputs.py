@@ -97,6 +97,10 @@ class Inputs:
         found = self.taken({**waiting}, None, (), now)[0] if waiting and (reduced or paired) else {}
         return numbers | found, None if reduced else tokens, ()
 
+    def numbers(self, scalars: Mapping[str, SupportsFloat]) -> dict[str, float]:
+        """Take numbers alone; those on a device come here with one copy, and what is no number is counted."""
+        return self.taken({**scalars}, None, (), 0.0)[0]
+
     def _tokens(self, rollouts: Rollouts | Mapping[str, Any], now: float) -> Tokens:
         """Copy what is in memory, and reduce what is on a device."""
         if not isinstance(rollouts, Rollouts):

@@ -8,6 +8,7 @@ from accelerate.tracking import GeneralTracker
 import trainer_hooks
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
+from trainer_hooks.inputs import Inputs
 
 __all__ = ["VitalsTracker"]
 
@@ -16,7 +17,7 @@ class VitalsTracker(GeneralTracker):
     """Streams what ``accelerator.log(values, step=...)`` is given, from the main process.
 
     ``loss``, ``grad_norm`` and ``learning_rate`` become signals; a canonical name is kept as it is; anything else
-    arrives as ``accelerate/name``.
+    arrives as ``accelerate/name``. What is no number is left out, and counted in ``hooks/rejected_scalars``.
 
     Args:
         run_name: Name of the run; else `RLVITALS_RUN`, else one is made up.
@@ -45,6 +46,7 @@ class VitalsTracker(GeneralTracker):
         self._options: dict[str, Any] = {"url": url, "project": project, "api_key": api_key, "on_alert": on_alert}
         self._run_name = run_name
         self._monitor: trainer_hooks.Monitor = trainer_hooks.NullMonitor()
+        self._inputs = Inputs(self._monitor.tally)
         self._is_connected = False
 
     @property
@@ -61,9 +63,11 @@ class VitalsTracker(GeneralTracker):
         """Take a step's numbers; without ``step`` they belong to the next one."""
         with self._guard:
             self._connect(None)
+            if isinstance(self._monitor, trainer_hooks.NullMonitor):
+                return
             self._step = self._step + 1 if step is None else step
-            plain = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
-            self._monitor.log_step(self._step, canonical(plain, TRANSFORMERS, prefix="accelerate"))
+            numbers = canonical(self._inputs.numbers(values), TRANSFORMERS, prefix="accelerate")
+            self._monitor.log_step(self._step, numbers)
 
     def finish(self) -> None:
         """Deliver what is left; Accelerate calls this from ``end_training``."""
@@ -78,3 +82,4 @@ class VitalsTracker(GeneralTracker):
                 run=self._run_name, config=config, rank=0, world_size=1, source="accelerate", **self._options
             )
             self._guard.tell(self._monitor)
+            self._inputs = Inputs(self._monitor.tally)

@@ -5,13 +5,17 @@ from types import TracebackType
 from typing import Any
 
 from trainer_hooks.delivery import Tally
+from trainer_hooks.errors import RolloutsError
 from trainer_hooks.monitor import Monitor
 
 __all__ = ["Guard", "Wrappings"]
 
 
 class Guard:
-    """``with guard:`` swallows any exception, counts it and logs one a minute."""
+    """``with guard:`` swallows any exception, counts it and logs one a minute.
+
+    Arrays that contradict each other are the caller's error and not ours, and counted as such.
+    """
 
     def __init__(self) -> None:
         self._tally = Tally()
@@ -28,7 +32,10 @@ class Guard:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        self._tally.swallow(error)
+        if isinstance(error, RolloutsError):
+            self._tally.count("rollouts", f"rollouts were left out: {error}")
+        else:
+            self._tally.swallow(error)
         return True
 
 

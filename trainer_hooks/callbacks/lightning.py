@@ -9,7 +9,10 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 import trainer_hooks
 from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.callbacks.microbatches import Microbatches
 from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
+from trainer_hooks.delivery import Tally
+from trainer_hooks.inputs import Inputs
 
 __all__ = ["VitalsCallback"]
 
@@ -20,7 +23,8 @@ class VitalsCallback(Callback):
     """Streams each optimiser step: loss, gradient norm before clipping, learning rate and what the module logs.
 
     Return ``{"loss": loss, "rollouts": {...}}`` from ``training_step``, with the arguments of
-    `trainer_hooks.Rollouts`, and the signals of the tokens are there, too, each rank its own.
+    `trainer_hooks.Rollouts`, and the signals of the tokens are there, too, each rank its own. Where Lightning
+    accumulates gradients, the loss is the mean over the step's batches, and their responses are joined.
 
     Args:
         monitor: A monitor of your own; then the arguments below and the closing are yours.
@@ -50,6 +54,11 @@ class VitalsCallback(Callback):
         self._grad_norm: torch.Tensor | None = None
         self._learning_rate: float | None = None
         self._last_step = 0
+        # Of the batches since then.
+        self._losses: list[torch.Tensor] = []
+        self._microbatches = Microbatches()
+        self._logged: dict[str, torch.Tensor] = {}
+        self._inputs = Inputs(Tally())
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Connect, before the first step."""
@@ -59,6 +68,7 @@ class VitalsCallback(Callback):
                 config=dict(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size
             )
         self._guard.tell(self._monitor)
+        self._inputs = Inputs(self._monitor.tally)
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: torch.optim.Optimizer
@@ -73,21 +83,37 @@ class VitalsCallback(Callback):
             is_sharded = any(hasattr(gradient, "full_tensor") for gradient in gradients)
             self._grad_norm = torch.nn.utils.get_total_norm(gradients) if gradients and not is_sharded else None
 
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Forget the batches after which an epoch was left early: Lightning drops their gradients."""
+        self._losses.clear()
+        self._microbatches.forget()
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Hand the step over, where this batch ended one."""
-        if self._monitor is None or trainer.global_step == self._last_step:
+        """Note the batch, and hand the step over, where this batch ended one."""
+        if self._monitor is None or isinstance(self._monitor, trainer_hooks.NullMonitor):
             return
-        self._last_step = trainer.global_step
+        is_last = trainer.global_step != self._last_step
+        results = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
         with self._guard:
-            results = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
-            self._monitor.log_step(
-                trainer.global_step,
-                self._scalars(trainer, results) if trainer.is_global_zero else None,
-                rollouts=results.get(ROLLOUTS),
-                policy_version=trainer.global_step - 1,
-            )
+            if isinstance(results.get("loss"), torch.Tensor):
+                self._losses.append(results["loss"].detach())
+        with self._guard:
+            if results.get(ROLLOUTS) is not None:
+                self._microbatches.add(results[ROLLOUTS], is_last=is_last)
+        if not is_last:
+            return
+        scalars: dict[str, Any] = {}
+        rollouts = None
+        with self._guard:
+            if trainer.is_global_zero:
+                scalars = self._scalars(trainer)
+        self._losses.clear()
+        with self._guard:
+            rollouts = self._microbatches.joined()
+        self._monitor.log_step(trainer.global_step, scalars, rollouts=rollouts, policy_version=self._last_step)
+        self._last_step = trainer.global_step
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Deliver what is left."""
@@ -97,16 +123,28 @@ class VitalsCallback(Callback):
         """Say that the run did not finish."""
         self._close("stopped")
 
-    def _scalars(self, trainer: Trainer, results: Mapping[str, Any]) -> dict[str, float]:
-        logged = {name: value.item() for name, value in trainer.callback_metrics.items()}
-        numbers = canonical(logged, TRANSFORMERS, prefix="lightning")
-        if isinstance(results.get("loss"), torch.Tensor):
-            numbers["loss/policy"] = float(results["loss"])
+    def _scalars(self, trainer: Trainer) -> dict[str, Any]:
+        """Give the step's numbers by canonical names; they may be tensors, which nobody has waited for."""
+        numbers: dict[str, Any] = {**canonical(self._news(trainer), TRANSFORMERS, prefix="lightning")}
+        if self._losses:
+            # Lightning has divided each by the number of batches to a step.
+            numbers["loss/policy"] = torch.stack(self._losses).float().mean() * trainer.accumulate_grad_batches
         if self._learning_rate is not None:
             numbers["lr"] = self._learning_rate
         if self._grad_norm is not None:
-            numbers["grad/norm"] = float(self._grad_norm)
+            numbers["grad/norm"] = self._grad_norm
         return numbers
+
+    def _news(self, trainer: Trainer) -> dict[str, float]:
+        """Give what was logged since the last step, fetched at once: Lightning keeps older values among the rest."""
+        news = {
+            name: value
+            for name, value in trainer.callback_metrics.items()
+            # What is logged again lies elsewhere, because the old value is held here.
+            if name not in self._logged or value.data_ptr() != self._logged[name].data_ptr()
+        }
+        self._logged |= news
+        return self._inputs.numbers(news)
 
     def _close(self, end: "trainer_hooks.wire.RunEnd") -> None:
         if self._monitor is not None and self._is_own:

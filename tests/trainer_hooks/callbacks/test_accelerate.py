@@ -13,9 +13,21 @@ def test_what_accelerate_logs_arrives(collector):
     (record,) = collector.records
     assert record.step == 7
     assert record.scalars == {"loss/policy": 2.0, "reward/mean": 0.5, "accelerate/speed": 3.0}
+    assert record.summaries["hooks/rejected_scalars"].value() == 1
     assert collector.batches[0].run == "mine"
     assert collector.batches[0].config == {"lr": 0.1}
     assert collector.batches[-1].end == "finished"
+
+
+def test_what_is_no_number_costs_only_itself(collector):
+    """A tensor of several elements is counted, and the step's numbers are there."""
+    accelerator = Accelerator(cpu=True, log_with=VitalsTracker("mine", url=collector.url))
+    accelerator.init_trackers("project")
+    accelerator.log({"loss": torch.tensor(1.0), "per_layer": torch.zeros(3), "grad_norm": 2.0}, step=1)
+    accelerator.end_training()
+    (record,) = collector.records
+    assert record.scalars == {"loss/policy": 1.0, "grad/norm": 2.0}
+    assert record.summaries["hooks/rejected_scalars"].value() == 1
 
 
 def test_the_monitor_is_at_hand(collector):

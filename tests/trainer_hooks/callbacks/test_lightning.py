@@ -1,7 +1,9 @@
 import lightning.pytorch as pl
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+import trainer_hooks
 from trainer_hooks.callbacks.lightning import VitalsCallback
 
 
@@ -24,23 +26,36 @@ class Tiny(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.125)
 
 
-def fit(callbacks=(), module=Tiny, **options):
-    """Train four batches, two to a step."""
+class Counting(Tiny):
+    """Batch i has the loss i + 1 and one response of i + 1 tokens, whose reward is that, too."""
+
+    def rollouts(self, index):
+        """Give the response of a batch."""
+        tokens = torch.full((1, index + 1), -1.0, requires_grad=True)
+        known = {"logprobs": tokens, "mask": tokens < 0, "rewards": [index + 1.0]}
+        return known if index == 2 else known | {"entropies": tokens + index + 2.0}
+
+    def training_step(self, batch, index):
+        """Give what the batch is known by."""
+        return {"loss": self.layer(batch).sum() * 0 + index + 1.0, "rollouts": self.rollouts(index)}
+
+
+def fit(callbacks=(), module=Tiny, batches=4, validation=None, **options):
+    """Train, two batches to a step unless told otherwise."""
     pl.seed_everything(1, verbose=False)
     model = module()
+    defaults = {"max_epochs": 1, "accumulate_grad_batches": 2, "gradient_clip_val": 0.01}
     trainer = pl.Trainer(
-        max_steps=2,
-        accumulate_grad_batches=2,
-        gradient_clip_val=0.01,
         accelerator="cpu",
         callbacks=list(callbacks),
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        **options,
+        **(defaults | options),
     )
-    trainer.fit(model, torch.utils.data.DataLoader(torch.randn(8, 4), batch_size=2))
+    loader = torch.utils.data.DataLoader
+    trainer.fit(model, loader(torch.randn(2 * batches, 4), batch_size=2), validation)
     return model
 
 
@@ -75,3 +90,128 @@ def test_a_training_that_dies_is_stopped_and_not_finished(collector):
     with pytest.raises(ZeroDivisionError):
         fit([VitalsCallback(url=collector.url, run="r")], module=Dying)
     assert collector.batches[-1].end == "stopped"
+
+
+def test_the_batches_of_an_accumulated_step_are_one(connect, collector):
+    """The loss is their mean and their responses are joined, of different lengths too; what only some have is absent.
+
+    Five batches, two to a step: the last step has but one.
+    """
+    monitor = connect()
+    fit([VitalsCallback(monitor)], Counting, batches=5)
+    assert monitor.flush()
+    expected = [1.5, 3.5, 5.0]
+    assert [record.scalars["loss/policy"] for record in collector.records] == expected
+    for name in ("reward/mean", "length/mean"):
+        assert [record.summaries[name].value() for record in collector.records] == expected
+    assert [record.summaries["reward/mean"].count for record in collector.records] == [2, 2, 1]
+    # One token of 1 nat and two of 2: padding counts for nothing.
+    assert collector.records[0].summaries["entropy/mean"].value() == pytest.approx(5 / 3)
+    assert ["entropy/mean" in record.summaries for record in collector.records] == [True, False, True]
+
+
+def test_a_batch_whose_arrays_contradict_each_other_costs_only_itself(connect, collector):
+    """Padding hides no contradiction: the others are longer than this mask."""
+
+    class Contradicting(Counting):
+        def rollouts(self, index):
+            """Have a token too many in the mask of the second batch."""
+            mask = torch.ones(1, 2 if index == 0 else index + 1)
+            return super().rollouts(index) | {"mask": mask}
+
+    monitor = connect()
+    fit([VitalsCallback(monitor)], Contradicting)
+    assert monitor.flush()
+    first, second = collector.records
+    assert first.scalars["loss/policy"] == 1.5
+    assert first.summaries["hooks/rejected_rollouts"].value() == 1
+    assert first.summaries["reward/mean"].value() == 2
+    assert second.summaries["reward/mean"].value() == 3.5
+
+
+def test_batches_after_which_an_epoch_was_left_belong_to_no_step(connect, collector):
+    """Lightning drops their gradients when the next epoch begins."""
+
+    class Leaving(Counting):
+        def on_train_batch_start(self, batch, index):  # noqa: ARG002 - Lightning's signature
+            """Leave the first epoch after one batch."""
+            return -1 if index == 1 and self.current_epoch == 0 else None
+
+    monitor = connect()
+    fit([VitalsCallback(monitor)], Leaving, batches=2, max_epochs=2)
+    assert monitor.flush()
+    (record,) = collector.records
+    assert (record.step, record.scalars["loss/policy"]) == (1, 1.5)
+    assert record.summaries["reward/mean"].count == 2
+
+
+def test_what_is_logged_once_is_sent_once(connect, collector):
+    """Lightning keeps the last value of everything: of a validation after the second step, and of some batches."""
+
+    class Validated(Tiny):
+        def training_step(self, batch, index):
+            """Log something in every fourth batch."""
+            if index % 4 == 0:
+                self.log("seldom", 1.0)
+            return super().training_step(batch, index)
+
+        def validation_step(self, batch, index):  # noqa: ARG002 - Lightning's signature
+            """Log the same loss every time."""
+            self.log("val_loss", 42.0)
+
+    monitor = connect()
+    options = {"validation": torch.utils.data.DataLoader(torch.zeros(1, 4)), "val_check_interval": 4}
+    fit([VitalsCallback(monitor)], Validated, batches=10, accumulate_grad_batches=1, **options)
+    assert monitor.flush()
+    for name, steps in (("val_loss", [5, 9]), ("seldom", [1, 5, 9]), ("accuracy", list(range(1, 11)))):
+        assert [record.step for record in collector.records if f"lightning/{name}" in record.scalars] == steps
+
+
+def test_without_an_address_nothing_is_read():
+    """No tensor is touched, so that nobody waits for a device."""
+
+    class Seen(TorchDispatchMode):
+        calls = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    seen = Seen()
+
+    class Watched(VitalsCallback):
+        def on_before_optimizer_step(self, *args):
+            with seen:
+                super().on_before_optimizer_step(*args)
+
+        def on_train_batch_end(self, *args):
+            with seen:
+                super().on_train_batch_end(*args)
+
+    fit([Watched()])
+    fit([Watched(trainer_hooks.NullMonitor())])
+    assert seen.calls == 0
+
+
+def test_with_several_optimisers_a_batch_is_a_step_by_lightnings_number(connect, collector):
+    """Lightning counts each optimiser's updates, and so its checkpoints do."""
+
+    class Manual(Tiny):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch, index):
+            """Step both."""
+            self.manual_backward(super().training_step(batch, index)["loss"])
+            for optimizer in self.optimizers():
+                optimizer.step()
+
+        def configure_optimizers(self):
+            """Descend twice."""
+            return [super(Manual, self).configure_optimizers() for _ in range(2)]
+
+    monitor = connect()
+    fit([VitalsCallback(monitor)], Manual, batches=2, accumulate_grad_batches=1, gradient_clip_val=None)
+    assert monitor.flush()
+    assert [(record.step, record.policy_version) for record in collector.records] == [(2, 0), (4, 2)]

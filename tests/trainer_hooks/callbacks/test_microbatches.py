@@ -1,0 +1,66 @@
+import pytest
+import torch
+
+from trainer_hooks import Rollouts, RolloutsError
+from trainer_hooks.arrays.device import DeviceArrays
+from trainer_hooks.callbacks.microbatches import Microbatches
+from trainer_hooks.signals import reduce, summarise
+
+
+def microbatch(tokens, **others):
+    """Give two responses of so many tokens."""
+    logprobs = torch.full((2, tokens), -1.0 * tokens)
+    return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": torch.tensor([0.0, tokens])} | others
+
+
+@pytest.fixture(params=["host", "device"])
+def place(request):
+    """Arguments that put arrays on the host or, as far as the code can tell, on a device."""
+    return {} if request.param == "host" else {"library": DeviceArrays(torch.device("cpu"))}
+
+
+def test_joined_microbatches_say_what_they_say_together(place):
+    """Of different lengths, with one advantage a response and one a token elsewhere; texts and settings stay."""
+    whole = Microbatches()
+    for tokens in (1, 3):
+        advantages = torch.ones(2, tokens) if place else torch.ones(2)
+        whole.add(microbatch(tokens, advantages=advantages, texts=["a", "b"], **place), is_last=tokens == 3)
+    rollouts = whole.joined()
+    assert isinstance(rollouts, Rollouts)
+    assert rollouts.texts == ("a", "b", "a", "b")
+    signals = {name: summary.value() for name, summary in summarise(rollouts).items()}
+    assert (signals["length/mean"], signals["reward/mean"]) == (2, 1)
+    assert whole.joined() is None
+
+
+def test_a_step_of_one_microbatch_is_held_as_it_came():
+    """Nothing is copied twice."""
+    given, whole = microbatch(1), Microbatches()
+    whole.add(given, is_last=True)
+    assert whole.joined() is given
+
+
+def test_microbatches_keep_no_graph_and_no_array_that_may_be_overwritten():
+    """What belongs to the loop is let go of before its next microbatch."""
+    logprobs, whole = torch.full((2, 1), -1.0, requires_grad=True), Microbatches()
+    rewards = torch.zeros(2)
+    for is_last in (False, True):
+        whole.add(microbatch(1, logprobs=logprobs * 1, rewards=rewards), is_last=is_last)
+        rewards += 1
+    assert whole.joined().rewards.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("place", ["device"], indirect=True)
+def test_what_a_device_refuses_of_any_microbatch_is_refused(place):
+    """A mask of 2s in the second."""
+    whole = Microbatches()
+    whole.add(microbatch(1, **place), is_last=False)
+    whole.add(microbatch(1, mask=torch.full((2, 1), 2)), is_last=True)
+    with pytest.raises(RolloutsError, match=r"mask must hold only 0 and 1, got 2 at \[0, 0\]"):
+        reduce(whole.joined()).fetched().finished()
+
+
+def test_arguments_that_there_are_not_are_refused():
+    """As log_step refuses them."""
+    with pytest.raises(RolloutsError, match="reward"):
+        Microbatches().add(microbatch(1, reward=1.0), is_last=False)
