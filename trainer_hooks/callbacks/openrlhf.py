@@ -6,7 +6,6 @@ decorated classes by value, so only plain ones are wrapped. The sums travel with
 OpenRLHF spends a collective on every number that it averages itself.
 """
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -17,7 +16,7 @@ import trainer_hooks
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.loss_sums import NAMES, OFF_POLICY_ONLY, signals_of, token_sums
 from trainer_hooks.callbacks.naming import OPENRLHF, canonical
-from trainer_hooks.callbacks.post_import import after_import
+from trainer_hooks.callbacks.post_import import after_import, wrap
 from trainer_hooks.callbacks.sample_lists import padded
 from trainer_hooks.settings import ConnectionSettings
 
@@ -40,10 +39,15 @@ class VitalsLogger:
 
     def __init__(self, inner: Any, args: Any, *, monitor: "trainer_hooks.Monitor | None" = None) -> None:
         self._inner = inner
-        names = args.logger.wandb
+        names = getattr(getattr(args, "logger", None), "wandb", None)
         # The driver speaks for all workers.
         self._monitor = monitor or trainer_hooks.connect(
-            project=names.project, run=names.run_name, config=_config(args), rank=0, world_size=1, source="openrlhf"
+            project=getattr(names, "project", "default"),
+            run=getattr(names, "run_name", None),
+            config=_config(args),
+            rank=0,
+            world_size=1,
+            source="openrlhf",
         )
         guard.tell(self._monitor)
         self._is_on_policy = _has_one_update(args)
@@ -68,24 +72,33 @@ class VitalsLogger:
             scalars = {name: value for name, value in scalars.items() if not name.startswith(OFF_POLICY_ONLY)}
         self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)
 
-    def log_train(self, global_step: int, logs_dict: Mapping[str, Any]) -> None:
-        """Pass it on: we have had it."""
-        if self._inner is not None:
-            self._inner.log_train(global_step, logs_dict)
-
-    def log_eval(self, global_step: int, logs_dict: Mapping[str, Any]) -> None:
+    def log_eval(self, *args: Any, **kwargs: Any) -> Any:
         """Hand an evaluation over, under the step that it belongs to."""
         with guard:
-            self._monitor.log_step(global_step, canonical(logs_dict, {}, prefix="openrlhf"))
-        if self._inner is not None:
-            self._inner.log_eval(global_step, logs_dict)
+            step, metrics = _step_and_metrics(args, kwargs)
+            self._monitor.log_step(step, canonical(metrics, {}, prefix="openrlhf"))
+        return self._passed_on("log_eval")(*args, **kwargs)
 
     def close(self) -> None:
         """Deliver what is left; OpenRLHF calls this when training is over."""
         with guard:
             self._monitor.close()
-        if self._inner is not None:
-            self._inner.close()
+        self._passed_on("close")()
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the logger that was there, ``log_train`` included, which we have had; without one, take anything."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._passed_on(name)
+
+    def _passed_on(self, name: str) -> Any:
+        return getattr(self._inner, name) if self._inner is not None else lambda *_, **__: None
+
+
+def _step_and_metrics(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    """Find the two in what OpenRLHF calls its loggers with."""
+    given = {**dict(zip(("global_step", "logs_dict"), args, strict=False)), **kwargs}
+    return given["global_step"], given.get("logs_dict") or {}
 
 
 def _config(args: Any) -> dict[str, Any]:
@@ -99,8 +112,11 @@ def _config(args: Any) -> dict[str, Any]:
 
 def _has_one_update(args: Any) -> bool:
     """Say whether a rollout batch makes one optimiser step."""
-    responses = args.rollout.batch_size * args.rollout.n_samples_per_prompt
-    return bool(args.train.max_epochs == 1 and args.train.batch_size >= responses)
+    try:
+        responses = args.rollout.batch_size * args.rollout.n_samples_per_prompt
+        return bool(args.train.max_epochs == 1 and args.train.batch_size >= responses)
+    except AttributeError:
+        return False
 
 
 def _rollouts(experiences: Sequence[Any], samples_per_prompt: int) -> dict[str, Any]:
@@ -135,22 +151,22 @@ def _watch_driver(module: ModuleType) -> None:
     if not _is_wanted():
         return
     trainer = module.BasePPOTrainer
-    _wrap(trainer, "__init__", _with_logger)
-    _wrap(trainer, "_compute_rollout_stats", _noting_rollouts)
-    _wrap(trainer, "ppo_train", _noting_sums)
-    _wrap(trainer, "save_logs_and_checkpoints", _logging_steps)
+    wrap(trainer, "__init__", _with_logger)
+    wrap(trainer, "_compute_rollout_stats", _noting_rollouts)
+    wrap(trainer, "ppo_train", _noting_sums)
+    wrap(trainer, "save_logs_and_checkpoints", _logging_steps)
 
 
 def _watch_worker(module: ModuleType) -> None:
     """Send the sums over the tokens of all microbatches with what the worker returns."""
     if _is_wanted():
-        _wrap(module.ActorPPOTrainer, "ppo_train", _returning_sums)
+        wrap(module.ActorPPOTrainer, "ppo_train", _returning_sums)
 
 
 def _watch_loss(module: ModuleType) -> None:
     """Sum over the tokens of each microbatch's loss."""
     if _is_wanted():
-        _wrap(module.PolicyLoss, "forward", _summing)
+        wrap(module.PolicyLoss, "forward", _summing)
 
 
 def _is_wanted() -> bool:
@@ -160,16 +176,18 @@ def _is_wanted() -> bool:
 def _with_logger(original: Method) -> Method:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it takes the place of one
         original(self, *args, **kwargs)
-        self.wandb_logger = VitalsLogger(self.wandb_logger, self.args)
+        with guard:
+            self.wandb_logger = VitalsLogger(self.wandb_logger, self.args)
 
     return __init__
 
 
 def _noting_rollouts(original: Method) -> Method:
-    def _compute_rollout_stats(self: Any, experiences: Sequence[Any]) -> Any:
+    def _compute_rollout_stats(self: Any, *args: Any, **kwargs: Any) -> Any:
         with guard:
+            experiences = args[0] if args else kwargs["experiences"]
             self.wandb_logger.note_rollouts(experiences, self.args.rollout.n_samples_per_prompt)
-        return original(self, experiences)
+        return original(self, *args, **kwargs)
 
     return _compute_rollout_stats
 
@@ -185,17 +203,18 @@ def _noting_sums(original: Method) -> Method:
 
 
 def _logging_steps(original: Method) -> Method:
-    def save_logs_and_checkpoints(self: Any, global_step: int, logs_dict: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def save_logs_and_checkpoints(self: Any, *args: Any, **kwargs: Any) -> Any:
         with guard:
-            self.wandb_logger.log_step(global_step, logs_dict or {})
-        return original(self, global_step, logs_dict, *args, **kwargs)
+            self.wandb_logger.log_step(*_step_and_metrics(args, kwargs))
+        return original(self, *args, **kwargs)
 
     return save_logs_and_checkpoints
 
 
 def _returning_sums(original: Method) -> Method:
     def ppo_train(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.actor_loss_fn.rlvitals_sums = None
+        with guard:
+            self.actor_loss_fn.rlvitals_sums = None
         status = original(self, *args, **kwargs)
         with guard:
             sums = self.actor_loss_fn.rlvitals_sums
@@ -220,11 +239,6 @@ def _summing(original: Method) -> Method:
         return outcome
 
     return forward
-
-
-def _wrap(owner: Any, name: str, around: Callable[[Method], Method]) -> None:
-    original = getattr(owner, name)
-    setattr(owner, name, functools.wraps(original)(around(original)))
 
 
 def _rank() -> int:

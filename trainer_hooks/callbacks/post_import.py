@@ -1,14 +1,24 @@
-"""Runs code right after a module is imported by somebody else, without importing it early. Standard library only."""
+"""Changes a module right after somebody else imports it, without importing it early. Standard library only.
 
+An adapter is loaded in every process of an environment, by those too who never asked to be watched. So nothing here
+raises: what a newer version of a trainer no longer has is said once, and is not observed.
+"""
+
+import functools
 import importlib.abc
 import importlib.machinery
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
-__all__ = ["after_import"]
+__all__ = ["after_import", "wrap"]
+
+logger = logging.getLogger("trainer_hooks")
 
 Then = Callable[[ModuleType], object]
+Function = Callable[..., Any]
 
 
 def after_import(name: str, then: Then) -> None:
@@ -16,12 +26,28 @@ def after_import(name: str, then: Then) -> None:
 
     Args:
         name: Full name of the module.
-        then: Its errors go to whoever imports the module, so it should have none.
+        then: What it raises becomes a warning, and the module stays as far as it got.
     """
     if name in sys.modules:
-        then(sys.modules[name])
+        _tell(then, sys.modules[name])
     else:
         sys.meta_path.insert(0, _Waiting(name, then))
+
+
+def wrap(owner: type | ModuleType, name: str, around: Callable[[Function], Function]) -> None:
+    """Put ``around(function)`` in the place of a class's or module's function; where there is none, say so."""
+    original = getattr(owner, name, None)
+    if not callable(original):
+        logger.warning("rlvitals: %s has no %s, and what is read there is not observed", owner.__name__, name)
+        return
+    setattr(owner, name, functools.wraps(original)(around(original)))
+
+
+def _tell(then: Then, module: ModuleType) -> None:
+    try:
+        then(module)
+    except Exception as error:  # noqa: BLE001 - nobody's import may fail because of us
+        logger.warning("rlvitals: %s is not watched: %s: %s", module.__name__, type(error).__name__, error)
 
 
 class _Waiting(importlib.abc.MetaPathFinder):
@@ -60,4 +86,4 @@ class _Telling(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        self._then(module)
+        _tell(self._then, module)

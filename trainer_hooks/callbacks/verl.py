@@ -8,6 +8,7 @@ functions and classes are wrapped.
 """
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -19,7 +20,7 @@ import trainer_hooks
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.loss_sums import OFF_POLICY_ONLY, signals_of
 from trainer_hooks.callbacks.naming import VERL, canonical
-from trainer_hooks.callbacks.post_import import after_import
+from trainer_hooks.callbacks.post_import import after_import, wrap
 from trainer_hooks.settings import ConnectionSettings
 
 __all__ = ["VitalsLogger"]
@@ -64,7 +65,7 @@ class VitalsLogger:
         """Take the step's token arrays, before verl logs it."""
         self._rollouts = rollouts
 
-    def log(self, data: Mapping[str, Any], step: int) -> None:
+    def log(self, data: Mapping[str, Any], step: int, **_: Any) -> None:
         """Hand a step over; verl also logs validations, under the same step."""
         with guard:
             rollouts, self._rollouts = self._rollouts, None
@@ -93,24 +94,36 @@ def _has_one_update(config: Mapping[str, Any]) -> bool:
 def _watch_tracking(module: ModuleType) -> None:
     """Make ``rlvitals`` one of verl's loggers."""
     tracking = module.Tracking
-    original = tracking.__init__
-
-    @functools.wraps(original)
-    def __init__(  # noqa: N807 - it takes the place of one
-        self: Any, project_name: str, experiment_name: str, default_backend: Any = "console", config: Any = None
-    ) -> None:
-        original(self, project_name, experiment_name, default_backend, config)
-        if NAME in ([default_backend] if isinstance(default_backend, str) else default_backend):
-            self.logger[NAME] = VitalsLogger(project_name, experiment_name, config)
-
     tracking.supported_backend = [*tracking.supported_backend, NAME]
-    tracking.__init__ = __init__
+    wrap(tracking, "__init__", _with_logger)
     if hasattr(tracking, "finish"):
-        tracking.finish = _closing(tracking.finish)
+        wrap(tracking, "finish", _closing)
+
+
+def _with_logger(original: Function) -> Function:
+    signature = inspect.signature(original)
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it takes the place of one
+        original(self, *args, **kwargs)
+        asked: tuple[Any, ...] | None = None
+        with guard:
+            given = signature.bind(self, *args, **kwargs)
+            given.apply_defaults()
+            project, run, backends = (
+                given.arguments[name] for name in ("project_name", "experiment_name", "default_backend")
+            )
+            if NAME in ([backends] if isinstance(backends, str) else backends):
+                asked = project, run, given.arguments.get("config")
+        if asked is None:
+            return
+        logger = VitalsLogger(*asked)
+        with guard:
+            self.logger[NAME] = logger
+
+    return __init__
 
 
 def _closing(original: Function) -> Function:
-    @functools.wraps(original)
     def finish(self: Any, *args: Any, **kwargs: Any) -> Any:
         with guard:
             if NAME in self.logger:
@@ -122,32 +135,38 @@ def _closing(original: Function) -> Function:
 
 def _watch_trainer(module: ModuleType) -> None:
     """Read the step's tokens from the transfer queue before verl clears it (verl 0.9's trainer)."""
-    trainer = module.PPOTrainer
-    original = trainer._compute_metrics  # noqa: SLF001 - verl has no other place to stand
 
-    @functools.wraps(original)
-    def _compute_metrics(self: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        with guard:
-            if VitalsLogger.current is not None:
-                VitalsLogger.current.note(_queued(module.tq, batch))
-        return original(self, batch, *args, **kwargs)
+    def around(original: Function) -> Function:
+        def _compute_metrics(self: Any, *args: Any, **kwargs: Any) -> Any:
+            with guard:
+                if VitalsLogger.current is not None:
+                    VitalsLogger.current.note(_queued(module.tq, _batch(args, kwargs)))
+            return original(self, *args, **kwargs)
 
-    trainer._compute_metrics = _compute_metrics  # noqa: SLF001
+        return _compute_metrics
+
+    wrap(module.PPOTrainer, "_compute_metrics", around)  # verl has no other place to stand
 
 
 def _watch_legacy_trainer(module: ModuleType) -> None:
     """Read the step's tokens where verl sums them up (RayPPOTrainer: up to 0.8, and ``use_v1=False``)."""
-    original = module.compute_data_metrics
 
-    @functools.wraps(original)
-    def compute_data_metrics(batch: Any, *args: Any, **kwargs: Any) -> Any:
-        with guard:
-            if VitalsLogger.current is not None:
-                uids = batch.non_tensor_batch.get("uid", batch.non_tensor_batch.get("index"))
-                VitalsLogger.current.note(_rollouts(batch.batch, None if uids is None else list(uids)))
-        return original(batch, *args, **kwargs)
+    def around(original: Function) -> Function:
+        def compute_data_metrics(*args: Any, **kwargs: Any) -> Any:
+            with guard:
+                if VitalsLogger.current is not None:
+                    batch = _batch(args, kwargs)
+                    uids = batch.non_tensor_batch.get("uid", batch.non_tensor_batch.get("index"))
+                    VitalsLogger.current.note(_rollouts(batch.batch, None if uids is None else list(uids)))
+            return original(*args, **kwargs)
 
-    module.compute_data_metrics = compute_data_metrics  # type: ignore[attr-defined]
+        return compute_data_metrics
+
+    wrap(module, "compute_data_metrics", around)
+
+
+def _batch(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    return args[0] if args else kwargs["batch"]
 
 
 def _queued(queue: Any, batch: Any) -> dict[str, Any]:
@@ -193,11 +212,10 @@ def _watch_losses(module: ModuleType) -> None:
         return
     from trainer_hooks.losses.verl import register_llds, with_sums  # noqa: PLC0415 - torch is there by now
 
-    with guard:
-        register_llds()
-        registry = module.POLICY_LOSS_REGISTRY
-        if ConnectionSettings.resolve(rank=0, world_size=1) is not None:
-            registry.update({name: with_sums(loss, SUMS, guard) for name, loss in registry.items()})
+    register_llds()
+    registry = module.POLICY_LOSS_REGISTRY
+    if ConnectionSettings.resolve(rank=0, world_size=1) is not None:
+        registry.update({name: with_sums(loss, SUMS, guard) for name, loss in registry.items()})
 
 
 after_import("verl.utils.tracking", _watch_tracking)

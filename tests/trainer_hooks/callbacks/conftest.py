@@ -1,10 +1,12 @@
 """Trainers of the frameworks, tiny and built here, and what they sent read back as steps."""
 
+import importlib
 import sys
 from pathlib import Path
 
 import pytest
 
+from trainer_hooks.callbacks.post_import import after_import
 from trainer_hooks.wire import decode_record, merge
 
 sys.path.insert(0, str(Path(__file__).parent))  # tests are no package, and torchrun starts a file of its own
@@ -23,3 +25,20 @@ def steps(collector):
         return {step: merge(record for _, record in records) for step, records in ordered.items()}
 
     return read
+
+
+@pytest.fixture
+def imported(tmp_path, monkeypatch):
+    """A function that imports a trainer's module, given its source, under the eyes of an adapter."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = []
+
+    def imported(source, then):
+        names.append(f"trainers_module_{len(names)}")
+        (tmp_path / f"{names[-1]}.py").write_text(source)
+        after_import(names[-1], then)
+        return importlib.import_module(names[-1])
+
+    yield imported
+    for name in names:
+        sys.modules.pop(name, None)

@@ -119,3 +119,68 @@ def test_no_key_to_another_service_is_sent(args, collector, monkeypatch):
         "rollout": {"batch_size": 4, "n_samples_per_prompt": 2},
         "train": {"batch_size": 4, "max_epochs": 1},
     }
+
+
+@pytest.fixture
+def watched(collector, monkeypatch):
+    """Have somewhere to send, which is when OpenRLHF's classes are wrapped."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+
+
+NEWER = [
+    (openrlhf._watch_driver, "class Trainer: ...", "BasePPOTrainer"),
+    (openrlhf._watch_worker, "class ActorPPOTrainer: ...", "ppo_train"),
+    (openrlhf._watch_loss, "class PolicyLoss:\n    def __call__(self): ...", "forward"),
+]
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize(("watch", "source", "missing"), NEWER)
+def test_a_newer_openrlhf_without_a_name_is_imported_all_the_same(watch, source, missing, imported, caplog):
+    """What is gone is said once."""
+    imported(source, watch)
+    (said,) = caplog.messages
+    assert missing in said
+
+
+def test_an_address_that_cannot_work_is_said_when_openrlhf_is_imported(imported, monkeypatch, caplog):
+    """In Ray's processes there is nobody to raise it to."""
+    monkeypatch.setenv("RLVITALS_URL", "nowhere")
+    imported("class PolicyLoss:\n    def forward(self): ...", openrlhf._watch_loss)
+    assert "http://host:8600" in caplog.text
+
+
+DRIVER = """
+class BasePPOTrainer:
+    def __init__(self, args):
+        self.args, self.wandb_logger = args, None
+    def _compute_rollout_stats(self, experiences, extra=None):
+        return extra
+    def save_logs_and_checkpoints(self, global_step, logs_dict=None, client_states=None):
+        self.wandb_logger.log_train(global_step, logs_dict)
+        self.wandb_logger.log_table(global_step, rows=[])
+        return global_step
+"""
+
+
+@pytest.mark.usefixtures("watched")
+def test_a_newer_openrlhf_trains_on_whatever_it_calls_with(imported, collector, caplog, swallowed):
+    """Without names for the run, with an argument more and a method less, metrics arrive all the same."""
+    trainer = imported(DRIVER, openrlhf._watch_driver).BasePPOTrainer(argparse.Namespace(seed=1))
+    assert caplog.messages == ["rlvitals: BasePPOTrainer has no ppo_train, and what is read there is not observed"]
+    assert trainer._compute_rollout_stats(experiences=[], extra=1) == 1
+    assert "rollout" in str(swallowed.pop())
+    assert trainer.save_logs_and_checkpoints(global_step=3, logs_dict={"kl": 0.5}) == 3
+    trainer.wandb_logger.close()
+    assert collector.records[0].scalars == {"kl/ref": 0.5}
+    assert {batch.project for batch in collector.batches} == {"default"}
+
+
+@pytest.mark.usefixtures("watched")
+def test_a_worker_that_keeps_its_loss_elsewhere_trains_on(imported, swallowed):
+    """There are no sums then, and that is logged."""
+    source = "class ActorPPOTrainer:\n    def ppo_train(self, kl): return {'policy_loss': kl}"
+    trainer = imported(source, openrlhf._watch_worker).ActorPPOTrainer()
+    assert trainer.ppo_train(kl=0.5) == {"policy_loss": 0.5}
+    assert "actor_loss_fn" in str(swallowed[0])
+    swallowed.clear()

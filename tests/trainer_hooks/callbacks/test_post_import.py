@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from trainer_hooks.callbacks.post_import import after_import
+from trainer_hooks.callbacks.post_import import after_import, wrap
 
 
 @pytest.fixture
@@ -42,3 +42,31 @@ def test_two_may_wait_for_the_same_module(module):
     after_import(module, lambda _: seen.append("second"))
     importlib.import_module(module)
     assert sorted(seen) == ["first", "second"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_error_of_ours_reaches_no_import(is_there, module, caplog):
+    """A name that a newer version has no more is said, whether the module is there already or comes later."""
+    if is_there:
+        importlib.import_module(module)
+    after_import(module, lambda loaded: loaded.gone)
+    assert importlib.import_module(module).value == 1
+    (said,) = caplog.messages
+    assert module in said
+    assert "'gone'" in said
+
+
+def test_a_function_that_is_not_there_is_said_and_left_out(caplog):
+    """Nothing is put in its place; others are wrapped, and keep their names."""
+
+    class Trainer:
+        def train(self):
+            """Train."""
+            return "trained"
+
+    wrap(Trainer, "trian", lambda original: original)
+    assert caplog.messages == ["rlvitals: Trainer has no trian, and what is read there is not observed"]
+    assert not hasattr(Trainer, "trian")
+    wrap(Trainer, "train", lambda original: lambda self: [original(self)])
+    assert Trainer().train() == ["trained"]
+    assert Trainer.train.__doc__ == "Train."

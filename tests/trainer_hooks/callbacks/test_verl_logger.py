@@ -114,3 +114,61 @@ def test_an_error_in_the_sums_leaves_the_loss_alone(swallowed):
     assert set(metrics.values()) == {0.0}
     assert swallowed
     swallowed.clear()
+
+
+NEWER = [
+    (verl._watch_trainer, "class PPOTrainer:\n    def _compute_step_metrics(self): ...", "_compute_metrics"),
+    (verl._watch_trainer, "class Trainer: ...", "PPOTrainer"),
+    (verl._watch_legacy_trainer, "class RayPPOTrainer: ...", "compute_data_metrics"),
+    (verl._watch_tracking, "class Tracker: ...", "Tracking"),
+    (verl._watch_tracking, "class Tracking: ...", "supported_backend"),
+    (verl._watch_losses, "POLICY_LOSS_REGISTRY = {}", "verl"),
+]
+
+
+@pytest.mark.parametrize(("watch", "source", "missing"), NEWER)
+def test_a_newer_verl_without_a_name_is_imported_all_the_same(watch, source, missing, imported, caplog):
+    """The plugin is loaded for everybody who has rlvitals installed; what is gone is said once."""
+    imported(source, watch)
+    (said,) = caplog.messages
+    assert missing in said
+
+
+TRACKING = """
+class Tracking:
+    supported_backend = ["console"]
+    def __init__(self, project_name, experiment_name, default_backend="console", config=None, *, resume=False):
+        self.logger, self.resume = {}, resume
+"""
+
+
+def test_a_newer_verl_may_give_its_loggers_more_to_know(imported, collector, monkeypatch):
+    """A keyword of its own reaches verl, whether we are asked for or not."""
+    monkeypatch.setattr(verl.VitalsLogger, "current", None)
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    tracking = imported(TRACKING, verl._watch_tracking).Tracking
+    alone = tracking("p", "e", ["console"], resume=True)
+    assert (alone.resume, alone.logger) == (True, {})
+    ours = tracking(project_name="p", experiment_name="e", default_backend="rlvitals", resume=True).logger["rlvitals"]
+    ours.log(data={"actor/entropy": 0.5}, step=1, backend=None)
+    ours.finish()
+    assert {(batch.project, batch.run) for batch in collector.batches} == {("p", "e")}
+    assert collector.records[0].scalars == {"entropy/mean": 0.5}
+
+
+def test_a_newer_verl_that_names_its_arguments_otherwise_trains_unwatched(imported, swallowed):
+    """Which loggers are asked for cannot be known then, and that is logged."""
+    tracking = imported(TRACKING.replace("default_backend", "backends"), verl._watch_tracking).Tracking
+    assert tracking("p", "e", backends="rlvitals").logger == {}
+    assert "default_backend" in str(swallowed.pop())
+
+
+def test_verl_may_name_the_batch_in_its_calls(imported, monkeypatch, swallowed):
+    """By position or by name, its own method gets what was given; without a logger of ours nothing is read."""
+    source = "class PPOTrainer:\n    def _compute_metrics(self, batch, *, more): return batch, more"
+    trainer = imported(source, verl._watch_trainer).PPOTrainer()
+    monkeypatch.setattr(verl.VitalsLogger, "current", None)
+    assert trainer._compute_metrics("batch", more=1) == ("batch", 1)
+    verl.VitalsLogger("project", "run", monitor=trainer_hooks.NullMonitor())
+    assert trainer._compute_metrics(batch="batch", more=2) == ("batch", 2)
+    assert "'tq'" in str(swallowed.pop())
