@@ -92,14 +92,15 @@ class Pipeline:
         work.save()
         if is_new or ends:
             self._announce(work)
+        phase, alerts = _verdict(work, batch.attempt)
         receipt = wire.Receipt(
             run_id=run.id,
             accepted=accepted,
             duplicates=len(batch.records) - accepted - len(rejected),
             refused_responses=refused_responses,
             rejected=rejected,
-            phase=run.phase,
-            alerts=[_notice(alert) for alert in work.alerts.firing],
+            phase=phase,
+            alerts=alerts,
         )
         return Outcome(answer=receipt, events=work.events)
 
@@ -267,6 +268,19 @@ class Pipeline:
         work.save()
         work.tell_alerts(changed)
         work.tell_run(deadlines)
+
+
+def _verdict(work: Work, attempt: int) -> tuple[str, list[wire.AlertNotice]]:
+    """Give the phase and the alerts for a trainer to act on: of steps that its own attempt has reached.
+
+    What fires since a later step is of an attempt that has ended, and of weights that this one has left behind. What
+    the clock finds is that a trainer was not heard, and here it speaks.
+    """
+    run = work.run
+    if run.last_attempt != attempt or run.last_step is None:
+        return "unknown", []
+    told = [a for a in work.alerts.firing if not is_clock_kind(a.kind) and a.severity_step <= run.last_step]
+    return run.phase, [_notice(alert) for alert in told]
 
 
 def _notice(alert: Alert) -> wire.AlertNotice:

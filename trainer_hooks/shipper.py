@@ -31,6 +31,7 @@ from trainer_hooks.wire import (
     Record,
     RunEnd,
     Summary,
+    decode_batch,
     encode,
 )
 
@@ -216,13 +217,15 @@ class RecordShipper:
             )
         )
 
-    def receive(self, receipt: Receipt) -> None:
+    def receive(self, receipt: Receipt, body: bytes) -> None:
         """Note the phase, and tell the user of alerts not told before."""
-        self.phase = receipt.phase
         if receipt.refused_responses:
             self._tally.count(
                 "responses", "the collector refused sampled responses; its log says why", by=receipt.refused_responses
             )
+        if decode_batch(body).attempt != self._newest_attempt:
+            return  # the spool held it: what was wrong with a process that is dead is no reason to act in this one
+        self.phase = receipt.phase
         for alert in receipt.alerts:
             if (alert.id, alert.severity) in self._told:
                 continue

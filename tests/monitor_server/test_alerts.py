@@ -91,3 +91,24 @@ def test_a_run_ends_when_its_trainer_says_so_and_goes_on_with_a_new_attempt(live
     assert live.get(f"/runs/{run_id}")["status"] == "finished"
     live.send(run="r", attempt=2)
     assert live.get(f"/runs/{run_id}")["status"] == "running"
+
+
+def test_a_trainer_is_not_told_that_it_was_not_heard(live, clock):
+    """Stale and lost fire when it speaks again, and are no business of one who speaks."""
+    _step(live, 0, a=1.0)
+    clock.now += 1001
+    eventually(lambda: {alert[0] for alert in _alerts(live)} == {"telemetry_stale", "trainer_lost"})
+    assert "alerts" not in live.send(run="r")
+    assert "alerts" not in _step(live, 1, a=1.0)
+
+
+def test_a_new_attempt_is_told_of_alerts_at_steps_that_it_has_reached(live):
+    """What opened at step 3 concerns a process that went back to step 2 when it is at step 3 and it fires yet."""
+    said = lambda receipt: (receipt.get("phase", "unknown"), [n["opened_step"] for n in receipt.get("alerts", [])])  # noqa: E731
+    records = [{"step": step, "scalars": {"warn": float(step == 3), "phase": 3.0 * (step == 3)}} for step in range(4)]
+    assert said(live.send(run="r", attempt=1, records=records)) == ("decay", [3])
+    assert said(live.send(run="r", attempt=2)) == ("unknown", [])
+    sick = {"warn": 1.0, "phase": 3.0}
+    assert said(live.send(run="r", attempt=2, records=[{"step": 2, "scalars": sick}])) == ("decay", [])
+    assert said(live.send(run="r", attempt=2, records=[{"step": 3, "scalars": sick}])) == ("decay", [3])
+    assert said(live.send(run="r", attempt=1)) == ("unknown", [])

@@ -83,6 +83,27 @@ def test_the_phase_and_alerts_come_back_with_the_receipt(collector, connect):
     assert told == [alert]
 
 
+def test_what_was_wrong_with_a_dead_process_is_not_told_to_the_next(collector, tmp_path, monkeypatch):
+    """The spool of one that never reached the collector is sent by its successor, whose own steps are answered."""
+    alert = AlertNotice(id="a", kind="non_finite", severity="critical", opened_step=3, summary="NaN")
+    collector.receipt = lambda batch: Receipt(
+        run_id="r",
+        accepted=len(batch.records),
+        phase="collapsed" if batch.attempt == 1 else "healthy",
+        alerts=[alert] if batch.attempt == 1 else [],
+    )
+    monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
+    phases, told = [], []
+    for attempt in ("1", "2"):
+        monkeypatch.setenv("RLVITALS_ATTEMPT", attempt)
+        with trainer_hooks.connect(None if attempt == "1" else collector.url, run="r", on_alert=told.append) as monitor:
+            monitor.log_step(3, {"x": 1.0})
+            assert monitor.flush()
+            phases.append(monitor.phase)
+    assert [batch.attempt for batch in collector.batches if batch.records] == [1, 2]
+    assert (phases, told) == (["unknown", "healthy"], [])
+
+
 def test_without_an_address_nothing_happens():
     """connect() without a URL gives a monitor that takes everything and starts nothing."""
     with trainer_hooks.connect() as monitor:

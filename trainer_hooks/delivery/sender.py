@@ -26,8 +26,8 @@ class Correspondent(Protocol):
     def sign_of_life(self, *, is_first: bool) -> bytes:
         """Give an encoded batch without records; the first one that is answered introduces the run."""
 
-    def receive(self, receipt: Receipt) -> None:
-        """Take note of the collector's answer."""
+    def receive(self, receipt: Receipt, body: bytes) -> None:
+        """Take note of the collector's answer to an encoded batch."""
 
 
 class Sender:
@@ -161,4 +161,4 @@ class Sender:
             self._outbox.discard(batch)
         for rejection in receipt.rejected:
             self._tally.count("rejected", f"the collector refused a record: {rejection.error}: {rejection.detail}")
-        self._correspondent.receive(receipt)
+        self._correspondent.receive(receipt, body)
