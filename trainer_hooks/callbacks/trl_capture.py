@@ -204,13 +204,12 @@ class TokenCapture(StepCapture):
         """Let each response carry its labels, and its old scores, through TRL's shuffling and splitting."""
         self._generated_at = self._trainer.state.global_step
         self._labels.attach(batch)
-        if "old_logps" in batch and "old_per_token_logps" not in batch:
-            # RLOO keeps sums only; the scores that they are sums of went by a moment ago.
-            mask = batch["completion_mask"]
-            for logprobs in scores:
-                if torch.allclose((logprobs * mask).sum(dim=1), batch["old_logps"]):
-                    batch[OLD] = logprobs
-                    break
+        if scores and "old_logps" in batch and "old_per_token_logps" not in batch:
+            # RLOO keeps sums only; the scores that they are sums of went by a moment ago, beside the reference's. They
+            # are told apart on the device, for which nobody waits.
+            table = torch.stack(scores)
+            gaps = ((table * batch["completion_mask"]).sum(dim=2) - batch["old_logps"]).abs().amax(dim=1)
+            batch[OLD] = table.index_select(0, gaps.argmin(dim=0, keepdim=True))[0]
 
     def _keep(self, inputs: Mapping[str, Any]) -> None:
         mask = inputs["completion_mask"]

@@ -93,10 +93,18 @@ class ResponseLabels:
 
     @staticmethod
     def fresh_and_correct(inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-        """Say which responses of a microbatch no update is about, and which are correct; none where nobody knows."""
-        nobody = torch.zeros(len(inputs["completion_mask"]), dtype=torch.bool)
-        fresh = inputs[IDS][:, DEAD] == 1 if IDS in inputs else nobody
-        return fresh, inputs[REWARDS][:, CORRECT] > 0 if REWARDS in inputs else nobody
+        """Say which responses of a microbatch no update is about, and which are correct; none where nobody knows.
+
+        Equal rewards are not enough: RLOO compares them less β·KL, and others standardise over the batch.
+        """
+        fresh = correct = torch.zeros(len(inputs["completion_mask"]), dtype=torch.bool)
+        advantages = inputs.get("advantages")
+        if IDS in inputs and advantages is not None:
+            dead = (inputs[IDS][:, DEAD] == 1).to(advantages.device, non_blocking=True)
+            fresh = dead & (advantages.reshape(len(dead), -1) == 0).all(dim=1)
+        if REWARDS in inputs:
+            correct = inputs[REWARDS][:, CORRECT] > 0
+        return fresh, correct
 
     def read(self, arrays: Mapping[str, Tensor]) -> dict[str, Any] | None:
         """Give the arrays of a step with what the labels among them say, as arguments of `trainer_hooks.Rollouts`.

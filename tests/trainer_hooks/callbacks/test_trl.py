@@ -173,12 +173,14 @@ def test_a_second_pass_is_told_from_a_second_minibatch(run, steps):
 @pytest.mark.parametrize("kind", [GRPOTrainer, pytest.param(RLOOTrainer, marks=needs_rloo)])
 def test_old_log_probabilities_are_those_of_the_first_pass(kind, rollouts):
     """At the second pass the old log-probabilities are what the first pass computed, token by token."""
-    first, second = rollouts(kind=kind, num_iterations=2, max_steps=2)
-    mask = first["mask"] > 0
-    assert "old_logprobs" not in first
-    assert np.array_equal(first["token_ids"], second["token_ids"])
-    assert np.allclose(second["old_logprobs"][mask], first["logprobs"][mask], atol=1e-5)
-    assert not np.allclose(second["logprobs"][mask], first["logprobs"][mask], atol=1e-5)
+    steps = rollouts(kind=kind, num_iterations=2, beta=0.05)
+    # At the second rollout the policy is no longer the reference model, which is scored beside it.
+    for first, second in (steps[:2], steps[2:]):
+        mask = first["mask"] > 0
+        assert "old_logprobs" not in first
+        assert np.array_equal(first["token_ids"], second["token_ids"])
+        assert np.allclose(second["old_logprobs"][mask], first["logprobs"][mask], atol=1e-5)
+        assert not np.allclose(second["logprobs"][mask], first["logprobs"][mask], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -259,6 +261,29 @@ def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
     own = (second["logprobs"] - first["logprobs"])[mask & (is_correct & ~is_fresh)[:, None]].mean()
     assert recording.paired[0]["entropy/paired_delta"].value() == pytest.approx(entropy, abs=1e-6)
     assert recording.paired[0]["displacement/self"].value() == pytest.approx(own, abs=1e-6)
+
+
+@needs_entropies
+@needs_rloo
+@pytest.mark.parametrize("beta", [0.0, 0.05])
+def test_what_was_trained_is_never_fresh(beta, tmp_path):
+    """RLOO takes β·KL off the reward first, so that responses with equal rewards are trained all the same."""
+
+    def equal_in_every_other_group(completions, **_):
+        return [float(index % 2 or index // 4 % 2) for index, _ in enumerate(completions)]
+
+    recording = Recording()
+    callback = VitalsCallback(recording, probe_every=1)
+    options = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "beta": beta}
+    tiny_trl.trainer(tmp_path, [callback], kind=RLOOTrainer, reward=equal_in_every_other_group, **options).train()
+    # In the first step the policy is the reference model, and their KL may be 0.
+    for arrays, paired in list(zip(recording.rollouts, recording.paired, strict=True))[1:]:
+        is_fresh = arrays["advantages"] == 0
+        assert is_fresh.sum() == (4 if beta == 0 else 0)
+        counts = {name: summary.count for name, summary in paired.items() if summary is not None}
+        assert counts.get("entropy/paired_delta", 0) == arrays["mask"][is_fresh].sum()
+        assert counts.get("displacement/cross", 0) == arrays["mask"][is_fresh].sum()
+        assert counts["displacement/self"] > 0
 
 
 @needs_entropies
