@@ -5,6 +5,7 @@ can be dropped at any time and comes back from the store.
 """
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -27,6 +28,8 @@ from monitor_server.work import Work
 from trainer_hooks import wire
 
 __all__ = ["Outcome", "PersonsWord", "Pipeline"]
+
+log = logging.getLogger(__name__)
 
 MAX_CACHED_RUNS = 512
 THINNED_EVERY = 32  # steps; looking at each would cost more than the little that waits
@@ -98,6 +101,7 @@ class Pipeline:
             accepted=accepted,
             duplicates=len(batch.records) - accepted - len(rejected),
             refused_responses=refused_responses,
+            newest_attempt=run.attempt if batch.attempt < run.attempt else None,
             rejected=rejected,
             phase=phase,
             alerts=alerts,
@@ -164,6 +168,14 @@ class Pipeline:
             repositories.runs.add(run)
         elif batch.attempt > run.attempt:
             run.attempt, run.ended, run.last_step_at = batch.attempt, None, now
+        elif batch.attempt < run.attempt and batch.attempt not in repositories.runs.attempts(run.id):
+            log.warning(
+                "attempt %d of run %r is heard for the first time and lower than the newest, %d: its steps are stored, "
+                "and no detector sees them; a later launch must have a higher RLVITALS_ATTEMPT",
+                batch.attempt,
+                run.name,
+                run.attempt,
+            )
         run.last_seen = now
         world_size = repositories.runs.enter_attempt(run.id, batch.attempt, world_size=batch.world_size, now=now)
         if batch.attempt == run.attempt:

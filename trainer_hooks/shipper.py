@@ -115,6 +115,7 @@ class RecordShipper:
         self._seq = first_seq
         self._capability: Capability = "L1"
         self._told: set[tuple[str, str]] = set()
+        self._is_answered = False
 
     def pack(self, item: Measurement) -> Packed:
         """Reduce and encode one measurement; token arrays that cannot be reduced cost only themselves."""
@@ -219,6 +220,9 @@ class RecordShipper:
 
     def receive(self, receipt: Receipt, body: bytes) -> None:
         """Note the phase, and tell the user of alerts not told before."""
+        if not self._is_answered:
+            self._check_attempt(receipt)
+            self._is_answered = True
         if receipt.refused_responses:
             self._tally.count(
                 "responses", "the collector refused sampled responses; its log says why", by=receipt.refused_responses
@@ -235,6 +239,16 @@ class RecordShipper:
                     listener(alert)
                 except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
                     self._tally.count("internal_errors", f"on_alert raised {type(error).__name__}: {error}")
+
+    def _check_attempt(self, receipt: Receipt) -> None:
+        """Say that nobody watches; at the first answer only, as later a rank may rewind before another one."""
+        if receipt.newest_attempt is not None and receipt.newest_attempt > self._newest_attempt:
+            self._tally.note(
+                "attempt",
+                f"NO DETECTOR SEES THIS LAUNCH: its attempt must be higher than the run's newest, "
+                f"{receipt.newest_attempt}, got {self._newest_attempt}. Its steps are stored only; start it again with "
+                "RLVITALS_ATTEMPT=$(date +%s%3N), or under another name",
+            )
 
     def _hooks(self, item: Measurement) -> dict[str, Summary]:
         """Give our own cost and losses; totals of this process, so that a lost record loses no count."""

@@ -104,6 +104,18 @@ def test_what_was_wrong_with_a_dead_process_is_not_told_to_the_next(collector, t
     assert (phases, told) == (["unknown", "healthy"], [])
 
 
+@pytest.mark.parametrize(("newest", "said"), [(2**50, 1), (7, 0), (None, 0)])
+def test_a_launch_that_no_detector_sees_says_so_once(collector, connect, caplog, newest, said):
+    """Its attempt is lower than the run's newest at the first answer; what it sends for an older one says nothing."""
+    collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), newest_attempt=newest)
+    monitor = connect()
+    for step in (1, 2):
+        monitor.log_step(step, {"x": 1.0})
+        assert monitor.flush()
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * said
+    assert caplog.text.count(f"must be higher than the run's newest, {newest}, got 1") == said
+
+
 def test_without_an_address_nothing_happens():
     """connect() without a URL gives a monitor that takes everything and starts nothing."""
     with trainer_hooks.connect() as monitor:

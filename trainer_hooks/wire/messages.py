@@ -99,12 +99,14 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     A newer collector may say more: a trainer that runs cannot be upgraded, and what it does not know it leaves.
 
     ``refused_responses`` counts sampled responses that were malformed or too many; their records stand.
+    ``newest_attempt`` is the run's where it is higher than the batch's, which detection then leaves alone.
     """
 
     run_id: str
     accepted: int
     duplicates: int = 0
     refused_responses: int = 0
+    newest_attempt: int | None = None
     rejected: list[Rejection] = []
     phase: str = "unknown"
     alerts: list[AlertNotice] = []
