@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer_hooks.delivery import RefusedError, Transport, UnavailableError
-from trainer_hooks.delivery.spool import SUFFIX, Folder
+from trainer_hooks.delivery.spool import Folder
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.settings import ConnectionSettings, spool_dir
 
@@ -44,7 +44,7 @@ def sync(folder: Path, transport: Transport) -> Synced:
         OSError: If the disk cannot be read.
     """
     synced = Synced()
-    for path in sorted({batch.parent for batch in folder.rglob(f"*{SUFFIX}")}):
+    for path in Folder.below(folder):
         claimed = Folder.claim(path)
         if claimed is None:
             synced.in_use += 1

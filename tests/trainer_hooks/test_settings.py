@@ -100,6 +100,16 @@ def test_what_cannot_work_is_said_before_training(environ, arguments, message):
         resolve(environ, **arguments)
 
 
+def test_a_spool_that_cannot_be_made_is_said_where_records_go_nowhere_else(tmp_path, monkeypatch):
+    """A file is in its place: offline that would cost the whole run; with an address, only what a kill would cost."""
+    (tmp_path / "spool").write_text("in the way")
+    monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path / "spool"))
+    with pytest.raises(ConfigurationError, match=r"RLVITALS_SPOOL_DIR must be a folder that can be written .*spool'"):
+        trainer_hooks.connect(run="r")
+    (tmp_path / "spool").unlink()
+    trainer_hooks.connect(run="r").close()
+
+
 def test_rules_alone_are_no_policy():
     """Whether they are carried out or only foreseen is for the policy to say."""
     with pytest.raises(ConfigurationError, match="actions must be an ActionPolicy"):

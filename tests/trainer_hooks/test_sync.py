@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from trainer_hooks.delivery import RefusedError, Spool
@@ -54,6 +56,25 @@ def test_a_record_that_is_refused_is_named_and_gone_with_its_batch(left, capsys)
     assert (synced.sent, synced.refused) == (3, 1)
     assert "step must be ≥ 0" in capsys.readouterr().err
     assert on_disk(left) == 0
+
+
+def test_foreign_files_are_neither_sent_nor_removed_nor_locked(left):
+    """Whoever gives a folder too high up loses nothing: only what is called as ours is touched."""
+    (ours,) = (left / "run").glob("*/")
+    foreign = [left / "dataset" / name for name in ("2024-01.msgpack", "0000000000-1.msgpack", "checkpoint.tmp")]
+    foreign += [ours / "2024-01.msgpack", ours / "precious.tmp"]
+    (left / "dataset").mkdir()
+    for path in foreign:
+        path.write_bytes(b"precious")
+    assert sync(left, Answers(*[Receipt(run_id="r", accepted=2)] * 2)).sent == 4
+    assert sorted(path for path in left.rglob("*") if path.is_file() and path.suffix != ".lock") == sorted(foreign)
+    assert [path.name for path in left.rglob("*.lock")] == [f"{ours.name}.lock"]
+
+
+def test_a_folder_of_a_process_can_be_sent_from_within(left, monkeypatch):
+    """A relative path says the same."""
+    monkeypatch.chdir(next((left / "run").glob("*/")))
+    assert sync(Path(), Answers(*[Receipt(run_id="r", accepted=2)] * 2)).sent == 4
 
 
 def test_a_wrong_key_deletes_nothing(left, collector, capsys):

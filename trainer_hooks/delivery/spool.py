@@ -12,6 +12,7 @@ attempt, rank and sequence number.
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ __all__ = ["Folder", "OnDisk", "Spool"]
 
 # The least that a file takes on most disks; counting it bounds the number of files as well.
 BLOCK_BYTES = 4096
-SUFFIX = ".msgpack"
+# Whoever sends a folder by hand may name any; only what is called just so is sent and removed.
+FOLDER = re.compile(r"(\d+-){2,}[0-9a-f]{8}")
+BATCH = re.compile(r"\d{10}-(\d+)\.msgpack")
+UNFINISHED = re.compile(r"\d{10}-\d+\.tmp")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +82,12 @@ class Folder:
             raise
         return cls(path, lock)
 
+    @staticmethod
+    def below(path: Path) -> list[Path]:
+        """Give the folders at and below a place that hold batches of ours, oldest first."""
+        batches = (batch for batch in path.absolute().rglob("*.msgpack") if BATCH.fullmatch(batch.name))
+        return sorted({batch.parent for batch in batches if FOLDER.fullmatch(batch.parent.name)})
+
     @classmethod
     def claim(cls, path: Path) -> Self | None:
         """Take over a folder whose process is dead; None where it lives, or another was faster."""
@@ -95,10 +105,9 @@ class Folder:
 
     def batches(self) -> Iterator[OnDisk]:
         """Give the batches in the order in which they were written; foreign files are left alone."""
-        for path in sorted(self._path.glob(f"*{SUFFIX}")):
-            number, _, records = path.stem.partition("-")
-            if number.isdecimal() and records.isdecimal():
-                yield OnDisk(path, int(records), _on_disk(path.stat().st_size))
+        for path in sorted(self._path.glob("*.msgpack")):
+            if batch := BATCH.fullmatch(path.name):
+                yield OnDisk(path, int(batch[1]), _on_disk(path.stat().st_size))
 
     def write(self, body: bytes, records: int) -> OnDisk:
         """Put a batch in a file.
@@ -106,7 +115,7 @@ class Folder:
         Raises:
             OSError: If the disk is full or gone; nothing is left of the file then.
         """
-        path = self._path / f"{self._written:010d}-{records}{SUFFIX}"
+        path = self._path / f"{self._written:010d}-{records}.msgpack"
         unfinished = path.with_suffix(".tmp")
         try:
             unfinished.write_bytes(body)
@@ -123,8 +132,9 @@ class Folder:
         if self._lock is None:
             return
         with contextlib.suppress(OSError):
-            for unfinished in self._path.glob("*.tmp"):
-                unfinished.unlink()
+            for path in self._path.glob("*.tmp"):
+                if UNFINISHED.fullmatch(path.name):
+                    path.unlink()
             self._path.rmdir()
         with contextlib.suppress(OSError):
             if not self._path.exists():
@@ -151,8 +161,7 @@ class Spool:
     def __init__(self, run_folder: Path, *, name: str, capacity_bytes: int) -> None:
         self.capacity_bytes = capacity_bytes
         self._run_folder = run_folder
-        # secrets reads the system's generator: the training's own generators are not touched.
-        self._name = f"{name}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._name = name
         self._own: Folder | None = None
         self._claimed: list[Folder] = []
 
@@ -164,7 +173,7 @@ class Spool:
         """
         batches: list[OnDisk] = []
         for path in sorted(self._run_folder.glob("*/")):
-            folder = Folder.claim(path)
+            folder = Folder.claim(path) if FOLDER.fullmatch(path.name) else None
             if folder is not None:
                 self._claimed.append(folder)
                 batches += folder.batches()
@@ -179,9 +188,25 @@ class Spool:
             OSError: If the disk is full or gone.
             ImportError: If the platform has no file locks.
         """
+        try:
+            return self.own().write(body, records)
+        except FileNotFoundError:  # somebody has cleaned up
+            if self._own:
+                self._own.disown()
+                self._own = None
+            return self.own().write(body, records)
+
+    def own(self) -> Folder:
+        """Give the own folder, made if it is not there yet.
+
+        Raises:
+            OSError: If the disk is full or gone, or something else is in the place.
+            ImportError: If the platform has no file locks.
+        """
         if self._own is None:
-            self._own = Folder.create(self._run_folder, self._name)
-        return self._own.write(body, records)
+            # secrets reads the system's generator: the training's own generators are not touched.
+            self._own = Folder.create(self._run_folder, f"{self._name}-{os.getpid()}-{secrets.token_hex(4)}")
+        return self._own
 
     def release_claims(self) -> None:
         """Let go of what was claimed, and remove what is empty."""

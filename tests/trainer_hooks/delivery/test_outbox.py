@@ -1,3 +1,4 @@
+import shutil
 import stat
 import sys
 import threading
@@ -58,7 +59,9 @@ def test_what_the_disk_refuses_stays_in_memory_in_its_place_and_is_counted(tmp_p
     outbox.append(b"a", 1)
     (own,) = (tmp_path / "run").glob("*/")
     own.rename(tmp_path / "away")
+    own.write_text("in the way")
     outbox.append(b"b", 3)
+    own.unlink()
     (tmp_path / "away").rename(own)
     outbox.append(b"c", 1)
     assert [type(batch) is InMemory for batch in outbox._waiting] == [False, True, False]
@@ -91,6 +94,22 @@ def test_making_room_on_disk_goes_on_while_others_take_from_memory(tmp_path):
         taker.join()
     assert outbox.records_on_disk <= 1
     assert tally["unspooled"] == 0
+
+
+def test_a_folder_that_was_removed_is_made_anew(tmp_path):
+    """What was in it is gone, and each later batch is on disk under a path that no earlier one had."""
+    tally = Tally()
+    outbox = Outbox(tally, spool=spool(tmp_path))
+    outbox.append(b"a", 1)
+    shutil.rmtree(tmp_path)
+    outbox.append(b"b", 1)
+    shutil.rmtree(next((tmp_path / "run").glob("*/")))  # its lock stays
+    outbox.append(b"c", 1)
+    assert (outbox.records_in_memory, tally["unspooled"]) == (0, 0)
+    assert [batch.path.exists() for batch in outbox._waiting] == [False, False, True]
+    for _ in range(2):
+        outbox.discard(outbox.oldest())
+    assert drained(outbox) == [b"c"]
 
 
 def test_a_spool_that_cannot_be_made_costs_only_its_shelter(tmp_path):
