@@ -19,7 +19,8 @@ __all__ = ["ConnectionSettings", "hooks_to_load", "spool_dir"]
 # In ms; rewinds inside a process count attempts up by one, and restarts leave room for them in between.
 REWINDS_PER_RESTART = 1000
 
-# At 5 KB a record, a month of steps of a minute; with sampled responses of 500 tokens, four days.
+# At 5 KB a record, two blocks of the disk: three weeks of steps of a minute. With sampled responses of 500 tokens, four
+# days.
 SPOOL_BYTES = 256 << 20
 RESPONSES = 2
 RESPONSE_BYTES = 64 << 10
