@@ -3,6 +3,7 @@
 Alerts arrive in the delivery thread; decisions are taken out in the training thread, between two steps.
 """
 
+import difflib
 import logging
 from collections import deque
 from collections.abc import Mapping
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 from typing import get_args
 
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.wire import Action, ActionOutcome, ActionReport, AlertNotice
+from trainer_hooks.wire import ALERT_KINDS, Action, ActionOutcome, ActionReport, AlertNotice, Severity
 
 __all__ = ["Action", "ActionPolicy", "Decision"]
+
+_NAMES = (*get_args(Severity), *sorted(ALERT_KINDS))
 
 logger = logging.getLogger("trainer_hooks")
 
@@ -49,18 +52,25 @@ class ActionPolicy:
     becomes of a decision, and why, is in the run's record: ``GET /api/v1/runs/{id}/actions``.
 
     Args:
-        rules: Action by kind (such as ``"likelihood_drift"``) or by severity (``"info"``, ``"warning"``,
-            ``"critical"``). ``notify`` logs, ``checkpoint`` saves, ``skip_update`` leaves the next update out,
-            ``stop`` ends training, ``rollback`` goes back to the last healthy checkpoint (a loop of your own does
-            that itself; a Trainer cannot), ``enable_llds`` turns the regulariser of an LLDSGRPOTrainer on.
+        rules: Action by kind (such as ``"likelihood_drift"``; docs/detection.md has them all) or by severity
+            (``"info"``, ``"warning"``, ``"critical"``). ``notify`` logs, ``checkpoint`` saves, ``skip_update`` leaves
+            the next update out, ``stop`` ends training, ``rollback`` goes back to the last healthy checkpoint (a loop
+            of your own does that itself; a Trainer cannot), ``enable_llds`` turns the regulariser of an
+            LLDSGRPOTrainer on.
         dry_run: Only say what would be done.
 
     Raises:
-        ConfigurationError: If an action is unknown.
+        ConfigurationError: If a kind, a severity or an action is unknown.
     """
 
     def __init__(self, rules: Mapping[str, Action], *, dry_run: bool = True) -> None:
         for name, action in rules.items():
+            if name not in _NAMES:
+                near = difflib.get_close_matches(str(name), _NAMES)
+                raise ConfigurationError(
+                    f"a rule must be for a severity, {get_args(Severity)}, or for a kind of alert that detection finds "
+                    f"(docs/detection.md), got {name!r}{f'; the nearest are {near}' if near else ''}"
+                )
             if action not in get_args(Action):
                 raise ConfigurationError(f"action for {name!r} must be one of {get_args(Action)}, got {action!r}")
         self._rules = dict(rules)

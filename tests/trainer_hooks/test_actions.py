@@ -20,8 +20,8 @@ def test_a_dry_run_only_says_what_it_would_do(caplog):
 
 def test_the_kind_wins_over_the_severity():
     """A rule for the kind, else one for the severity, else nothing."""
-    policy = ActionPolicy({"critical": "stop", "stagnation": "checkpoint"}, dry_run=False)
-    policy.take(alert("a", kind="stagnation"))
+    policy = ActionPolicy({"critical": "stop", "likelihood_stagnation": "checkpoint"}, dry_run=False)
+    policy.take(alert("a", kind="likelihood_stagnation"))
     policy.take(alert("b"))
     policy.take(alert("c", severity="warning"))
     assert [decision.action for decision in policy.due()] == ["checkpoint", "stop"]
@@ -42,3 +42,19 @@ def test_an_unknown_action_is_refused():
     """The message names what there is."""
     with pytest.raises(ConfigurationError, match="'notify'"):
         ActionPolicy({"critical": "panic"})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("critcal", "critical"), ("likelihood-drift", "likelihood_drift"), ("stagnation", "likelihood_stagnation")],
+)
+def test_a_rule_that_no_alert_can_meet_is_refused(name, meant):
+    """A typing mistake would leave the run unguarded; the message has the nearest names."""
+    with pytest.raises(ConfigurationError, match=f"got {name!r}; the nearest are .*{meant!r}"):
+        ActionPolicy({name: "stop"})
+
+
+def test_a_rule_for_what_the_clock_finds_is_refused():
+    """A trainer is not told that it was not heard."""
+    with pytest.raises(ConfigurationError, match="that detection finds"):
+        ActionPolicy({"trainer_lost": "stop"})

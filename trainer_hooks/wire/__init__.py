@@ -22,6 +22,7 @@ from trainer_hooks.wire.encoding import (
     run_id,
     spell_non_finite,
 )
+from trainer_hooks.wire.kinds import ALERT_KINDS, Severity
 from trainer_hooks.wire.messages import (
     CAPABILITY_LEVELS,
     Action,
@@ -39,6 +40,7 @@ from trainer_hooks.wire.responses import RESPONSE_KINDS, Response, ResponseKind
 from trainer_hooks.wire.summaries import Extreme, Histogram, Moments, Summary
 
 __all__ = [
+    "ALERT_KINDS",
     "CAPABILITY_LEVELS",
     "JSON",
     "MSGPACK",
@@ -61,6 +63,7 @@ __all__ = [
     "Response",
     "ResponseKind",
     "RunEnd",
+    "Severity",
     "Summary",
     "decode_batch",
     "decode_receipt",

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainer_hooks.wire.arrays import Wire
+from trainer_hooks.wire.kinds import Severity
 from trainer_hooks.wire.summaries import Summary
 
 __all__ = [
@@ -88,7 +89,7 @@ class AlertNotice(Wire, frozen=True, forbid_unknown_fields=False):
 
     id: str
     kind: str
-    severity: Literal["info", "warning", "critical"]
+    severity: Severity
     opened_step: int
     summary: str
 

@@ -12,6 +12,7 @@ from monitor_server.attribution.remedies import NONE_KNOWN, REMEDIES, remedies
 from monitor_server.attribution.resemblance import resembling
 from monitor_server.attribution.sampled import Sampled
 from monitor_server.detection.registry import DETECTORS
+from trainer_hooks.wire import ALERT_KINDS
 
 
 def sampled(name, ids, *, changes=None, correct=True, actions=None, **given_):
@@ -179,6 +180,7 @@ def test_each_kind_of_finding_has_a_remedy_or_is_known_to_have_none():
     kinds = {detector.kind for detector in DETECTORS.values()} | {"difficulty_shift", "entropy_drift"}
     answered = frozenset[str]().union(*(remedy.kinds for remedy in REMEDIES))
     assert kinds == answered | NONE_KNOWN
+    assert kinds | {"monitor_degraded"} == ALERT_KINDS  # the SDK's list, which also has what `tracking` gives
     assert not answered & NONE_KNOWN
 
 

@@ -56,7 +56,12 @@ class Flush(TrainerCallback):
 
 def grpo(story):
     """Train TRL with a rule for every action there is; give where it ended, and what has become of it."""
-    rules = {"save": "checkpoint", "skip": "skip_update", "cure": "enable_llds", "end": "stop"}
+    rules = {
+        "plateau": "checkpoint",
+        "ratio_tail": "skip_update",
+        "likelihood_drift": "enable_llds",
+        "run_collapsed": "stop",
+    }
     policy = ActionPolicy(rules, dry_run=False)
     monitor = trainer_hooks.connect(run=story, actions=policy)
     folder = Path(sys.argv[1]) / story

@@ -106,7 +106,7 @@ def test_processes_without_a_process_group_refuse():
 STORIES = {"at once": (3, 3), "one later": (2, 6), "deaf follower": (3, None), "deaf leader": (None, 3)}
 TRL_STORIES = ("TRL", "deaf TRL")
 # In the order in which they fire: the run's health, and the step from which on they do.
-TRL_ALERTS = {"save": 1, "skip": 2, "cure": 4, "end": 6}
+TRL_ALERTS = {"plateau": 1, "ratio_tail": 2, "likelihood_drift": 4, "run_collapsed": 6}
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def answers(collector):
 
     def firing(run, rank, step):
         if run == "deaf TRL":
-            return ["end"] if rank == 0 else []
+            return ["run_collapsed"] if rank == 0 else []
         if run == "TRL":
             return [kind for kind, first in TRL_ALERTS.items() if step >= first]
         heard = STORIES[run][rank]
@@ -125,7 +125,13 @@ def answers(collector):
         step = max((decode_record(raw).step for raw in batch.records), default=0)
         kinds = firing(batch.run, batch.rank, step)
         alerts = [
-            AlertNotice(id=f"{kind} {batch.run}", kind=kind, severity="critical", opened_step=1, summary="s")
+            AlertNotice(
+                id=f"{kind} {batch.run}",
+                kind=kind,
+                severity="critical",
+                opened_step=TRL_ALERTS.get(kind, 1),
+                summary="s",
+            )
             for kind in kinds
         ]
         return Receipt(run_id="r", accepted=len(batch.records), phase="healthy", alerts=alerts)
@@ -166,7 +172,7 @@ def test_two_processes_act_after_the_same_step_or_not_at_all(answers, tmp_path):
     (saved,) = first["TRL"]["saved"]
     stopped = json.loads((tmp_path / "TRL" / STOP_FILE).read_text())
     assert first["TRL"]["llds"] == 0.1
-    assert TRL_ALERTS["end"] < first["TRL"]["ended"] == stopped["step"] < 12
+    assert TRL_ALERTS["run_collapsed"] < first["TRL"]["ended"] == stopped["step"] < 12
     assert stopped["last_healthy_checkpoint"] == str(tmp_path / "TRL" / saved)
     assert first["deaf TRL"]["ended"] == 12
     assert first["deaf TRL"]["saved"] == []

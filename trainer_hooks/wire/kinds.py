@@ -1,0 +1,45 @@
+"""The kinds of alert that detection may tell a trainer of; a test holds them against the collector's detectors."""
+
+from typing import Final, Literal
+
+__all__ = ["ALERT_KINDS", "Severity"]
+
+Severity = Literal["info", "warning", "critical"]
+
+ALERT_KINDS: Final = frozenset(
+    {
+        "attention_collapse",
+        "clip_surge",
+        "control_token_anomaly",
+        "control_token_spike",
+        "dead_environment",
+        "death_spiral",
+        "difficulty_shift",
+        "entropy_collapse",
+        "entropy_drift",
+        "entropy_explosion",
+        "gradient_explosion",
+        "joint_departure",
+        "kl_runaway",
+        "length_collapse",
+        "length_explosion",
+        "likelihood_drift",
+        "likelihood_stagnation",
+        "loss_explosion",
+        "mismatch_growth",
+        "monitor_degraded",
+        "non_finite",
+        "off_policy_blowup",
+        "plateau",
+        "ratio_tail",
+        "repetition",
+        "reward_fall",
+        "reward_hacking",
+        "reward_signal_dead",
+        "router_collapse",
+        "run_collapsed",
+        "sampler_mismatch",
+        "tool_use_collapse",
+        "truncation",
+    }
+)
