@@ -333,6 +333,23 @@ def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_pat
     assert "entropy/paired_delta" in collector.records[1].summaries
 
 
+def test_responses_that_trl_masks_have_no_length(run, steps):
+    """Truncated ones count in rewards and in the truncated share; lengths are of the others, or TRL's own."""
+    rewarded = []
+
+    def reward(completions, **_):
+        rewarded.append(tiny_trl.share_of_vowels(completions))
+        return rewarded[-1]
+
+    trainer = run(mask_truncated_completions=True, reward=reward)
+    for signals, logged, rewards in zip(steps().values(), trainer.state.log_history, rewarded, strict=False):
+        whole = logged["completions/mean_terminated_length"] or logged["completions/mean_length"]
+        assert signals["length/mean"] == pytest.approx(whole)
+        assert signals["length/truncated_frac"] == pytest.approx(logged["completions/clipped_ratio"])
+        assert signals["reward/mean"] == pytest.approx(sum(rewards) / len(rewards))
+    assert {signals["length/truncated_frac"] for signals in steps().values()} >= {1.0, 0.5}
+
+
 class Dying(GRPOTrainer):
     """Loses its loss in the second step."""
 

@@ -80,7 +80,7 @@ def by_loops(a: dict) -> dict[str, float]:
         "kl/ref": [math.exp(d) - 1 - d for t in tokens if math.isfinite(d := a["ref_logprobs"][t] - lp[t])],
         "mismatch/logprob_abs": [abs(old[t] - a["sampler_logprobs"][t]) for t in tokens],
         "mismatch/kl": [math.exp(d) - 1 - d for t in tokens if math.isfinite(d := old[t] - a["sampler_logprobs"][t])],
-        "length/mean": [len(ks) for ks in words.values()],
+        "length/mean": [len(ks) for ks in words.values() if ks],
         "length/truncated_frac": list(a["truncated"]),
         "tools/calls": list(a["tool_calls"]),
         "tools/none_frac": [calls == 0 for calls in a["tool_calls"]],
@@ -118,7 +118,7 @@ def by_loops(a: dict) -> dict[str, float]:
     quantiles = {
         "likelihood/p05": (means, 0.05),
         "entropy/p95": ([ent[t] for t in tokens], 0.95),
-        "length/p95": ([max(1, len(ks)) for ks in words.values()], 0.95),
+        "length/p95": ([len(ks) for ks in words.values() if ks], 0.95),
         "ratio/p999": (list(ratio.values()), 0.999),
     }
     for name, (values, quantile) in quantiles.items():
