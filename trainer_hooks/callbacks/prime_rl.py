@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 import trainer_hooks
+from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.prime_rl_rewards import RewardIndex
 from trainer_hooks.callbacks.sample_lists import padded
 
@@ -29,6 +30,7 @@ logger = logging.getLogger("trainer_hooks")
 
 EXPORTS, STABLE, STATE = "token_exports", "STABLE", "rlvitals_followed.json"
 LOOK_EVERY_SECONDS = 2.0
+ANSWER_SECONDS = 30.0  # as long as a request may take
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,26 +55,34 @@ class Follower:
         self._state = folder / STATE
         self._handed_over = _read(self._state)
         self._rewards = RewardIndex(folder)
+        self._guard = Guard()
+        self._guard.tell(monitor)
         self._has_said = False
 
     def catch_up(self) -> int:
-        """Hand over what has become complete since the last call, and say how many steps that were."""
+        """Hand over what has become complete since the last call, and say how many steps that were.
+
+        Where the collector takes too long for an answer, the rest is left to the next call.
+        """
         steps = 0
         for mark, folder in self._complete():
-            self._hand_over(mark.step, folder)
+            with self._guard:  # a step that cannot be read costs itself alone
+                self._hand_over(mark.step, folder)
             self._handed_over = mark
             steps += 1
             # What the collector has not answered for is read again after a restart.
-            if self._monitor.flush():
-                self._remember(mark)
+            if not self._monitor.flush(ANSWER_SECONDS):
+                break
+            self._remember(mark)
         return steps
 
     def _complete(self) -> list[tuple[Mark, Path]]:
         found = []
-        for marker in self._folder.glob(f"{EXPORTS}/step_*/{STABLE}"):
-            with contextlib.suppress(ValueError, OSError):  # another folder's name, or gone meanwhile
-                step = int(marker.parent.name.removeprefix("step_"))
-                found.append((Mark(marker.stat().st_mtime_ns, step), marker.parent))
+        with contextlib.suppress(OSError):  # prime-rl clears the folder
+            for marker in self._folder.glob(f"{EXPORTS}/step_*/{STABLE}"):
+                with contextlib.suppress(ValueError, OSError):  # another folder's name, or written anew
+                    step = int(marker.parent.name.removeprefix("step_"))
+                    found.append((Mark(marker.stat().st_mtime_ns, step), marker.parent))
         return sorted(pair for pair in found if pair[0] > self._handed_over)
 
     def _hand_over(self, step: int, folder: Path) -> None:
@@ -96,33 +106,37 @@ class Follower:
 
 
 def main(arguments: Sequence[str] | None = None, *, stop: threading.Event | None = None) -> int:
-    """Follow a run until told to stop.
+    """Follow a run until told to stop, and then send what is complete.
 
     Args:
         arguments: The command line's.
         stop: Set to end it; SIGINT and SIGTERM do unless given.
     """
     parser = argparse.ArgumentParser(prog="python -m trainer_hooks.callbacks.prime_rl", description=__doc__)
-    parser.add_argument("folder", type=Path, help="the run's folder, which holds token_exports")
+    parser.add_argument("folder", type=Path, help="the run's folder, which will hold token_exports")
     parser.add_argument("--url", help="address of the collector (RLVITALS_URL)")
     parser.add_argument("--project", default="default", help="project of the run (RLVITALS_PROJECT)")
     parser.add_argument("--run", help="name of the run (RLVITALS_RUN, else the folder's name)")
     parser.add_argument("--once", action="store_true", help="send what is there, and end the run")
     given = parser.parse_args(arguments)
     if not given.folder.is_dir():
-        parser.error(f"{given.folder} must be a folder")
+        if given.once or given.folder.exists():
+            parser.error(f"{given.folder} must be a folder")
+        logger.warning("rlvitals: %s is not there yet; it is followed once prime-rl has made it", given.folder)
+    stop = stop or _on_signals()
     monitor = trainer_hooks.connect(
         given.url, given.project, given.run or given.folder.resolve().name, rank=0, world_size=1, source="prime-rl"
     )
     if isinstance(monitor, trainer_hooks.NullMonitor):
         parser.error("the collector's address is needed; give --url or set RLVITALS_URL")
-    stop = stop or _on_signals()
     follower = Follower(given.folder, monitor)
-    while not stop.is_set():
-        follower.catch_up()
-        if given.once:
-            break
-        stop.wait(LOOK_EVERY_SECONDS)
+    if given.once:
+        while follower.catch_up():
+            pass
+    else:
+        while not stop.wait(LOOK_EVERY_SECONDS):
+            follower.catch_up()
+        follower.catch_up()  # a run's last steps become complete shortly before it ends
     monitor.close("finished" if given.once else "stopped")
     return 0
 

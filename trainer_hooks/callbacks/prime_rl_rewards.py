@@ -15,16 +15,16 @@ import numpy as np
 
 __all__ = ["RewardIndex"]
 
-# Where traces are, depending on prime-rl's version.
-PATTERNS = ("rollouts/step_*/train/**/traces.jsonl", "traces/step_*/train/**/traces.jsonl")
-# A rollout is trained on some steps after it was made.
+# Where the traces of a step are, depending on prime-rl's version.
+PATTERNS = ("rollouts/step_{}/train/**/traces.jsonl", "traces/step_{}/train/**/traces.jsonl")
+# A rollout is trained on at the step in which it arrived, or some steps later.
 LAG_STEPS = 32
 
 Found = tuple[float, str | None]
 
 
 class RewardIndex:
-    """Rewards and tasks of the run's responses, by their token ids.
+    """Rewards and tasks of the responses that a step may train on, by their token ids.
 
     Args:
         folder: The run's folder.
@@ -32,19 +32,20 @@ class RewardIndex:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._rewards: dict[bytes, Found] = {}
-        self._read_bytes: dict[Path, int] = {}
-        self._first_step: int | None = None
+        self._steps: dict[int, _Traces] = {}
+        self._read_up_to = -1
 
     def read(self, *, up_to: int) -> None:
-        """Read what was written since the last call; of steps long before this one nothing."""
-        if self._first_step is None:
-            self._first_step = up_to - LAG_STEPS
-        for pattern in PATTERNS:
-            for file in self._folder.glob(pattern):
-                step = file.relative_to(self._folder).parts[1].removeprefix("step_")
-                if step.isdigit() and int(step) >= self._first_step:
-                    self._read(file)
+        """Read what was written since the last call up to this step, and forget the steps long before it."""
+        if up_to <= self._read_up_to:
+            self._steps.clear()  # the run has gone back, and writes its traces anew
+        self._read_up_to = up_to
+        near = range(max(0, up_to - LAG_STEPS), up_to + 1)
+        self._steps = {step: self._steps.get(step) or _Traces() for step in near}
+        for step, traces in self._steps.items():
+            for pattern in PATTERNS:
+                for file in self._folder.glob(pattern.format(step)):
+                    traces.read(file)
 
     def of(self, sequence: Mapping[str, Any]) -> Found | None:
         """Give the reward of an exported sequence, and its task where that is known; None without a reward."""
@@ -52,10 +53,25 @@ class RewardIndex:
         if own:
             values = [value for value, is_action in zip(own, sequence["loss_mask"], strict=True) if is_action]
             if None not in values:
-                return float(np.mean(values)), self._rewards.get(_key(sequence["token_ids"]), (0.0, None))[1]
-        return self._rewards.get(_key(sequence["token_ids"]))
+                found = self._find(sequence["token_ids"])
+                return float(np.mean(values)), found[1] if found else None
+        return self._find(sequence["token_ids"])
 
-    def _read(self, file: Path) -> None:
+    def _find(self, token_ids: Sequence[int]) -> Found | None:
+        key = _key(token_ids)
+        newest_first = reversed(self._steps.values())
+        return next((traces.rewards[key] for traces in newest_first if key in traces.rewards), None)
+
+
+class _Traces:
+    """What the traces of one step hold; their files grow while the run goes on."""
+
+    def __init__(self) -> None:
+        self.rewards: dict[bytes, Found] = {}
+        self._read_bytes: dict[Path, int] = {}
+
+    def read(self, file: Path) -> None:
+        """Read what was written since the last call."""
         with file.open("rb") as opened:
             opened.seek(self._read_bytes.get(file, 0))
             written = opened.read()
@@ -68,7 +84,7 @@ class RewardIndex:
                 if reward is None:
                     continue
                 for ids in _branches(trace["nodes"]):
-                    self._rewards[_key(ids)] = (reward, _task(trace))
+                    self.rewards[_key(ids)] = (reward, _task(trace))
 
 
 def _traces(line: bytes) -> Iterator[Mapping[str, Any]]:

@@ -1,5 +1,6 @@
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 import trainer_hooks
 from trainer_hooks.callbacks import prime_rl
+from trainer_hooks.callbacks.prime_rl_rewards import LAG_STEPS
 
 PROMPT = [7, 8]
 
@@ -101,6 +103,37 @@ def test_rewards_and_groups_are_found_in_the_traces(place, tmp_path, follow, col
     assert record.summaries["length/mean"].value() == pytest.approx(5 / 4)
 
 
+def test_only_traces_that_a_step_may_be_made_of_are_kept(tmp_path, connect, collector):
+    """Those of steps long before it are forgotten, and what is kept grows no more."""
+    monitor = connect()
+    follower = prime_rl.Follower(tmp_path, monitor)
+    kept = []
+    for step in range(2 * LAG_STEPS):
+        place = tmp_path / f"rollouts/step_{step}/train"
+        place.mkdir(parents=True)
+        (place / "traces.jsonl").write_text(episode("a", ([step], 1.0)))
+        export(tmp_path, step, [sequence([step]), sequence([max(0, step - LAG_STEPS)])])
+        follower.catch_up()
+        kept.append(len(pickle.dumps(follower._rewards)))
+    assert all(record.summaries["length/mean"].count == 2 for record in collector.records)
+    assert len(collector.records) == 2 * LAG_STEPS
+    assert kept[-1] == pytest.approx(kept[LAG_STEPS], rel=0.02)
+    assert follower._rewards.of(sequence([0])) is None
+
+
+def test_traces_that_a_run_writes_anew_are_read_anew(tmp_path, connect, collector):
+    """A run that goes back writes other responses to files of the same names and sizes."""
+    follower = prime_rl.Follower(tmp_path, connect())
+    place = tmp_path / "rollouts/step_1/train"
+    place.mkdir(parents=True)
+    for action, score in ((4, 1.0), (5, 0.0)):
+        (place / "traces.jsonl").write_text(episode("a", ([action], score)))
+        export(tmp_path, 1, [sequence([action])])
+        assert follower.catch_up() == 1
+    # 2 · 1 + 0.5 and 0.5.
+    assert [record.summaries["reward/mean"].value() for record in collector.records] == [2.5, 0.5]
+
+
 def test_without_rewards_metrics_of_the_tokens_arrive(tmp_path, follow, collector):
     """Nothing is made up: level L1, and no reward, no likelihood of correct responses."""
     export(tmp_path, 1, [sequence([4, 5]), sequence([6])])
@@ -137,10 +170,34 @@ def test_what_the_collector_has_not_answered_for_is_sent_again(tmp_path, connect
     """The mark moves only with its answer."""
     export(tmp_path, 1, [sequence([4], reward=1.0)])
     monitor = connect()
-    monkeypatch.setattr(monitor, "flush", lambda: False)
+    monkeypatch.setattr(monitor, "flush", lambda _: False)
     assert prime_rl.Follower(tmp_path, monitor).catch_up() == 1
     assert not (tmp_path / "rlvitals_followed.json").exists()
     assert prime_rl.Follower(tmp_path, connect()).catch_up() == 1
+
+
+def test_a_collector_that_does_not_answer_is_waited_for_once_a_look(tmp_path, connect, monkeypatch):
+    """What is complete meanwhile waits in its files, and a follower that is told to end does so."""
+    for step in (1, 2, 3):
+        export(tmp_path, step, [sequence([4], reward=1.0)])
+    monitor = connect()
+    monkeypatch.setattr(monitor, "flush", lambda _: False)
+    follower = prime_rl.Follower(tmp_path, monitor)
+    assert follower.catch_up() == 1
+    monkeypatch.undo()
+    assert follower.catch_up() == 2
+
+
+def test_a_step_that_cannot_be_read_costs_itself_alone(tmp_path, follow, collector, swallowed):
+    """It is counted as an error of ours, and the steps after it arrive."""
+    export(tmp_path, 1, [sequence([4], reward=1.0, entropy="none")])
+    export(tmp_path, 2, [sequence([4], reward=1.0)])
+    assert follow() == 2
+    assert len(swallowed) == 1
+    swallowed.clear()
+    assert [(record.step, record.summaries["hooks/internal_errors"].value()) for record in collector.records] == [
+        (2, 1.0)
+    ]
 
 
 def test_a_run_that_goes_back_is_followed_back(tmp_path, follow, collector):
@@ -168,31 +225,43 @@ def test_numbers_that_were_not_finite_are_counted_and_broken_lines_left_out(tmp_
     assert caplog.text.count("left out") == 2
 
 
-def test_the_command_follows_until_it_is_stopped(tmp_path, collector):
-    """A real process: steps arrive while it runs, and SIGTERM ends it in order."""
+def test_the_command_waits_for_its_folder_and_follows_until_it_is_stopped(tmp_path, collector):
+    """A real process: steps arrive while it runs, and those that are complete at SIGTERM before it ends."""
     folder = tmp_path / "my-run"
-    export(folder, 1, [sequence([4], reward=1.0)])
     root = str(Path(trainer_hooks.__file__).parents[1])
     command = [sys.executable, "-m", "trainer_hooks.callbacks.prime_rl", str(folder), "--url", collector.url]
-    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": root}) as process:
-        collector.wait_for(lambda seen: len(seen.records) == 1)
-        export(folder, 2, [sequence([4], reward=1.0)])
-        collector.wait_for(lambda seen: len(seen.records) == 2)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": root}, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert "my-run is not there yet" in process.stderr.readline()
+            export(folder, 1, [sequence([4], reward=1.0)])
+            collector.wait_for(lambda seen: len(seen.records) == 1)
+            export(folder, 2, [sequence([4], reward=1.0)])
+            collector.wait_for(lambda seen: len(seen.records) == 2)
+            for step in (3, 4):
+                export(folder, step, [sequence([4], reward=1.0)])
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    assert [record.step for record in collector.records] == [1, 2, 3, 4]
     assert {batch.run for batch in collector.batches} == {"my-run"}
     assert collector.batches[-1].end == "stopped"
 
 
 def test_the_command_sends_a_finished_run_once(tmp_path, collector, capsys):
     """`--once`; without an address or a folder it says what is missing."""
-    export(tmp_path, 1, [sequence([4], reward=1.0)])
+    for step in (1, 2):
+        export(tmp_path, step, [sequence([4], reward=1.0)])
     assert prime_rl.main([str(tmp_path), "--url", collector.url, "--run", "r", "--once"], stop=threading.Event()) == 0
-    assert [record.step for record in collector.records] == [1]
+    assert [record.step for record in collector.records] == [1, 2]
     assert collector.batches[-1].end == "finished"
-    for wrong in ([str(tmp_path)], [str(tmp_path / "none"), "--url", collector.url]):
+    file = tmp_path / "file"
+    file.touch()
+    for wrong, says in [
+        ([str(tmp_path)], "RLVITALS_URL"),
+        ([str(tmp_path / "none"), "--url", collector.url, "--once"], "none must be a folder"),
+        ([str(file), "--url", collector.url], "file must be a folder"),
+    ]:
         with pytest.raises(SystemExit):
-            prime_rl.main(wrong)
-    said = capsys.readouterr().err
-    assert "RLVITALS_URL" in said
-    assert "must be a folder" in said
+            prime_rl.main(wrong, stop=threading.Event())
+        assert says in capsys.readouterr().err
