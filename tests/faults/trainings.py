@@ -169,9 +169,9 @@ def slime_rollouts(folder: Path, *, is_watched: bool) -> Fingerprints:  # noqa: 
         loss, rollouts = step_of(model)
         logprobs = list(rollouts["logprobs"].detach())
         data = {"log_probs": logprobs, "rollout_log_probs": [(row - 0.1).tolist() for row in logprobs]}
-        data |= {"loss_masks": [[1] * len(row) for row in logprobs], "raw_reward": rollouts["rewards"].tolist()}
+        data |= {"loss_masks": [[1] * len(row) for row in logprobs], "rewards": rollouts["rewards"].tolist()}
         if is_watched:
-            slime.watch(SimpleNamespace(lr=0.1), rollout_id, data)
+            slime.watch(SimpleNamespace(lr=0.1, rewards_normalization=False), rollout_id, data)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -1,4 +1,4 @@
-"""Runs the adapters' tests on older TRL, verl, OpenRLHF, SkyRL and Ray, each in its environment: make test-trainers.
+"""Runs the adapters' tests on older TRL, verl, OpenRLHF, SkyRL, Megatron and Ray, each in its environment.
 
 An environment holds the few packages that differ; everything else (torch, datasets, pytest) is seen from the
 environment that runs this. The newest TRL is tested by the ordinary suite.
@@ -28,6 +28,8 @@ VERSIONS = {
     "1.0": ["trl==1.0.0"],
     "ray": ["ray==2.51.1"],
     "skyrl": ["--no-deps", *SKYRL.split()],
+    # Its trainer's layouts; slime itself is not on the package registry.
+    "slime": ["--no-deps", "megatron-core==0.16.1"],
     "openrlhf": ["--no-deps", "openrlhf==0.11.2", "torchdata", "peft", "pillow"],
     "verl": ["--no-deps", "verl==0.9.1", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"],
     "verl-0.8": ["--no-deps", "verl==0.8.0", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"],
@@ -41,7 +43,7 @@ VERSIONS = {
 FILES = {
     name: [str(path) for path in sorted((ROOT / "tests/trainers").glob(f"test_{name.partition('-')[0]}*.py"))]
     for name in VERSIONS
-    if name.startswith(("verl", "openrlhf", "skyrl", "search_r1", "ray"))
+    if name.startswith(("verl", "openrlhf", "skyrl", "slime", "search_r1", "ray"))
 }
 # The cure comes second: it needs TRL 0.20.
 TRL_FILES = [f"tests/trainer_hooks/callbacks/{name}.py" for name in ("test_trl", "test_llds_trl")]

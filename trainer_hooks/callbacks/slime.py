@@ -1,10 +1,17 @@
-"""Watches slime: ``--rollout-data-postprocess-path trainer_hooks.callbacks.slime.watch``.
+"""Watches slime by one of its hooks; the address is `RLVITALS_URL`, the name of the run `RLVITALS_RUN`.
 
-slime calls it on every rank once log-probabilities and advantages are there. Each rank streams its own responses; the
-address is `RLVITALS_URL`, the name of the run `RLVITALS_RUN` (needed where there are several ranks).
+``--custom-rollout-log-function-path trainer_hooks.callbacks.slime.watch_samples`` sees the whole rollout where it is
+made, however the trainer is parallelised, with the sampler's log-probabilities.
+``--rollout-data-postprocess-path trainer_hooks.callbacks.slime.watch`` sees a data-parallel rank's share of it in the
+trainer, with the trainer's log-probabilities; raw rewards are not always there. Take one of the two.
 """
 
+import functools
+import logging
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,52 +20,192 @@ import trainer_hooks
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.sample_lists import padded
 
-__all__ = ["watch"]
+__all__ = ["watch", "watch_samples"]
+
+logger = logging.getLogger("trainer_hooks")
+
+# Other estimators' rewards are normalised by their group unless --disable-rewards-normalization says otherwise.
+NEVER_NORMALISED = ("ppo", "reinforce_plus_plus")
+# Arguments of slime that hold keys to other people's services.
+SECRET_ENDINGS = ("_key", "_token", "_env_vars")
+
+BLIND = "this slime shows nothing to --rollout-data-postprocess-path; take watch_samples (docs/trainers/slime.md)"
+SLICED = "no rank of context parallelism has whole responses, and only the mean reward is sent; take watch_samples"
+UNREWARDED = (
+    "slime does not keep the raw rewards with each rank's responses here, and only their mean is sent; "
+    "take watch_samples (docs/trainers/slime.md)"
+)
+UNSCORED = "slime has no log-probability for each token of the responses, and only the mean reward is sent"
 
 guard = Guard()
 _monitors: list["trainer_hooks.Monitor"] = []
 
 
-def watch(args: Any, rollout_id: int, rollout_data: Mapping[str, Any]) -> None:
-    """Hand a rollout's responses over as the step of its number; never raises once connected.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """This process among slime's trainers: what it streams as, if it does; ranks are data-parallel ranks."""
+
+    rank: int | None = None
+    world_size: int | None = None
+    speaks: bool = True
+    has_whole_responses: bool = True
+
+
+def watch(args: Any, rollout_id: int | None = None, rollout_data: Mapping[str, Any] | None = None) -> None:
+    """Hand a rank's share of a rollout over as the step of its number; never raises.
 
     Args:
         args: slime's arguments.
         rollout_id: Number of the rollout, from 0.
-        rollout_data: Per-response lists: ``response_lengths, loss_masks, log_probs, ref_log_probs,
-            rollout_log_probs, advantages, raw_reward, rewards``; what is absent is left out.
+        rollout_data: Per-response lists: ``tokens, response_lengths, loss_masks, log_probs, ref_log_probs,
+            rollout_log_probs, advantages, raw_reward, rewards, sample_indices``; what is absent is left out.
+    """
+    with guard:
+        place = _place()
+        monitor = _monitor(args, place.rank, place.world_size) if place.speaks else None
+        if monitor is None:
+            return
+        if rollout_id is None or rollout_data is None:
+            _say(BLIND)
+            return
+        rollouts = _rollouts(args, rollout_data) if place.has_whole_responses else _say(SLICED)
+        scalars = {} if rollouts else _mean_reward(rollout_data.get("raw_reward"))
+        monitor.log_step(rollout_id + 1, scalars, rollouts=rollouts, policy_version=rollout_id)
+
+
+def watch_samples(rollout_id: int, args: Any, samples: Sequence[Any], *_: Any, **__: Any) -> bool:
+    """Hand a rollout over as the step of its number; never raises.
+
+    Args:
+        rollout_id: Number of the rollout, from 0.
+        args: slime's arguments.
+        samples: slime's samples, with ``tokens, response_length, loss_mask, rollout_log_probs, group_index, status``.
+
+    Returns:
+        False: slime goes on with its own logging.
+    """
+    with guard:
+        monitor = _monitor(args, rank=0, world_size=1)
+        if monitor is None:
+            return False
+        rewards = [sample.get_reward_value(args) for sample in samples]
+        rollouts = _of_samples(samples, rewards)
+        monitor.log_step(rollout_id + 1, {} if rollouts else _mean_reward(rewards), rollouts=rollouts)
+    return False
+
+
+def _monitor(args: Any, rank: int | None, world_size: int | None) -> "trainer_hooks.Monitor | None":
+    """Connect at the first rollout, or give None where nobody listens and so nothing is to be read.
+
+    Training has begun by then, so that settings which cannot work are only said.
     """
     if not _monitors:
-        _monitors.append(trainer_hooks.connect(config=vars(args), source="slime"))
-        guard.tell(_monitors[0])
-    with guard:
-        _monitors[0].log_step(rollout_id + 1, rollouts=_rollouts(rollout_data), policy_version=rollout_id)
+        config = {name: value for name, value in vars(args).items() if not name.endswith(SECRET_ENDINGS)}
+        try:
+            monitor = trainer_hooks.connect(config=config, rank=rank, world_size=world_size, source="slime")
+        except trainer_hooks.ConfigurationError as error:
+            logger.warning("rlvitals: this training is not watched: %s", error)
+            monitor = trainer_hooks.NullMonitor()
+        guard.tell(monitor)
+        _monitors.append(monitor)
+    return None if isinstance(_monitors[0], trainer_hooks.NullMonitor) else _monitors[0]
 
 
-def _rollouts(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    scores = data.get("log_probs") or data.get("rollout_log_probs")
-    rewards = data.get("raw_reward") or data.get("rewards")
-    # log_probs is absent where slime takes them from the training forward, and then only the sampler's are there.
-    if not scores or not rewards:
-        return None
-    optional = {
-        # Beside themselves they would show a mismatch of 0.
-        "sampler_logprobs": data.get("rollout_log_probs") if data.get("log_probs") else None,
-        "ref_logprobs": data.get("ref_log_probs"),
-        "advantages": data.get("advantages"),
+def _place() -> Place:
+    """Ask Megatron, where it is the backend: as for slime's own logging, one rank speaks for those with equal data."""
+    state: Any = sys.modules.get("megatron.core.parallel_state")
+    if state is None or not state.model_parallel_is_initialized():
+        return Place()
+    return Place(
+        rank=state.get_data_parallel_rank(with_context_parallel=False),
+        world_size=state.get_data_parallel_world_size(with_context_parallel=False),
+        speaks=(
+            state.get_tensor_model_parallel_rank() == 0
+            and state.get_context_parallel_rank() == 0
+            # The other stages have no log-probabilities of the trainer's.
+            and state.is_pipeline_last_stage(ignore_virtual=True)
+        ),
+        has_whole_responses=state.get_context_parallel_world_size() == 1,
+    )
+
+
+def _rollouts(args: Any, data: Mapping[str, Any]) -> dict[str, Any] | None:
+    masks = data["loss_masks"]
+    rewards = _rewards(args, data, len(masks))
+    if rewards is None:
+        return _say(UNREWARDED)
+    columns = {
+        name: _column(data.get(theirs), masks)
+        for name, theirs in {
+            "logprobs": "log_probs",
+            "sampler_logprobs": "rollout_log_probs",
+            "ref_logprobs": "ref_log_probs",
+            "advantages": "advantages",
+        }.items()
     }
-    return {
-        "logprobs": padded(scores),
-        "mask": padded(data["loss_masks"]).astype(bool),
+    # log_probs is absent where slime takes them from the training forward. The sampler's, in their place, would show
+    # a mismatch of 0 beside themselves.
+    if columns["logprobs"] is None:
+        columns["logprobs"] = columns.pop("sampler_logprobs")
+    if columns["logprobs"] is None:
+        return _say(UNSCORED)
+    ids = [row[len(row) - len(mask) :] for row, mask in zip(data.get("tokens") or (), masks, strict=False)]
+    return columns | {
+        "mask": padded(masks).astype(bool),
         "rewards": np.asarray(rewards, dtype=float),
-        "token_ids": _responses(data),
-    } | {name: padded(rows) for name, rows in optional.items() if rows}
+        "token_ids": padded(ids).astype(np.int64) if ids else None,
+    }
 
 
-def _responses(data: Mapping[str, Any]) -> Any:
-    """Give the response's ids, which slime holds at the end of the whole sequence's."""
-    tokens: Sequence[Any] | None = data.get("tokens")
-    lengths: Sequence[int] | None = data.get("response_lengths")
-    if not tokens or not lengths:
+def _rewards(args: Any, data: Mapping[str, Any], responses: int) -> Any:
+    """Give the rewards before normalisation, one a response, or None where they cannot be known.
+
+    ``rewards`` are this rank's own. ``raw_reward`` is that of the whole rollout in the order of its samples, which the
+    packing of microbatches and the split over ranks change.
+    """
+    is_raw = not getattr(args, "rewards_normalization", True) or (
+        getattr(args, "advantage_estimator", None) in NEVER_NORMALISED
+    )
+    rewards = data.get("rewards")
+    if rewards is not None and is_raw and getattr(args, "custom_reward_post_process_path", None) is None:
+        return rewards
+    raw, places = data.get("raw_reward"), data.get("sample_indices")
+    if raw is None or places is None or not len(raw) == len(places) == responses:
         return None
-    return padded([row[len(row) - size :] for row, size in zip(tokens, lengths, strict=True)]).astype(np.int64)
+    return raw if all(place < following for place, following in pairwise(places)) else None
+
+
+def _of_samples(samples: Sequence[Any], rewards: Sequence[Any]) -> dict[str, Any] | None:
+    masks = [[1] * sample.response_length if sample.loss_mask is None else sample.loss_mask for sample in samples]
+    scores = _column([sample.rollout_log_probs for sample in samples], masks)
+    if scores is None:
+        return _say(UNSCORED)
+    groups = [sample.group_index for sample in samples]
+    ids = [sample.tokens[len(sample.tokens) - len(mask) :] for sample, mask in zip(samples, masks, strict=True)]
+    return {
+        "logprobs": scores,
+        "mask": padded(masks).astype(bool),
+        "rewards": np.asarray(rewards, dtype=float),
+        "group_ids": None if None in groups else np.array(groups),
+        "token_ids": padded(ids).astype(np.int64),
+        "truncated": np.array([getattr(sample.status, "value", None) == "truncated" for sample in samples]),
+    }
+
+
+def _column(rows: Sequence[Any] | None, masks: Sequence[Any]) -> Any:
+    """Lay per-token numbers out; None where a response has none for each of its tokens, which must not become 0."""
+    if rows is None or len(rows) != len(masks) or any(row is None for row in rows):
+        return None
+    return padded(rows) if all(len(row) == len(mask) for row, mask in zip(rows, masks, strict=True)) else None
+
+
+def _mean_reward(rewards: Sequence[Any] | None) -> dict[str, float]:
+    if rewards is None or len(rewards) == 0:
+        return {}
+    return {"reward/mean": float(np.mean(np.asarray(rewards, dtype=float)))}
+
+
+@functools.cache
+def _say(what: str) -> None:
+    """Say it once."""
+    logger.warning("rlvitals: %s", what)

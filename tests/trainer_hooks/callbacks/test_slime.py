@@ -1,4 +1,6 @@
-from types import SimpleNamespace
+import sys
+from enum import Enum
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -6,60 +8,256 @@ import torch
 from trainer_hooks.callbacks import slime
 from trainer_hooks.callbacks.sample_lists import padded
 
-DATA = {
+# What a data-parallel rank holds before training, packed in another order than the rollout's: samples 3 and 0 of 4.
+SHARE = {
     "tokens": [[9, 9, 4, 5, 6], [9, 7]],
     "response_lengths": [3, 1],
-    "loss_masks": [[1, 0, 1], [1]],
+    "loss_masks": [torch.tensor([1, 0, 1]), torch.tensor([1])],
     "log_probs": [torch.tensor([-1.0, -50.0, -3.0]), torch.tensor([-4.0])],
-    "rollout_log_probs": [[-1.5, -50.0, -3.5], [-4.5]],
+    "rollout_log_probs": [torch.tensor([-1.5, -50.0, -3.5]), torch.tensor([-4.5])],
     "advantages": [torch.ones(3), -torch.ones(1)],
-    "raw_reward": [1.0, 0.0],
+    "rewards": [1.0, 0.0],
+    "raw_reward": [0.0, 0.0, 1.0, 1.0],
+    "sample_indices": [11, 8],
 }
+PPO = {"advantage_estimator": "ppo", "rewards_normalization": True}
+GRPO = {"advantage_estimator": "grpo", "rewards_normalization": True}
+
+
+@pytest.fixture(autouse=True)
+def first_rollout(monkeypatch):
+    """Nothing is connected and nothing said yet."""
+    monkeypatch.setattr(slime, "_monitors", [])
+    slime._say.cache_clear()
 
 
 @pytest.fixture
-def record(connect, collector, monkeypatch):
-    """Let slime's hook see a rollout and give the record that arrived."""
+def collected(collector, monkeypatch):
+    """A function that shows slime's hook a rollout on a rank and gives the records that have arrived since."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    monkeypatch.setenv("RLVITALS_RUN", "r1")
+    monkeypatch.setenv("RLVITALS_ATTEMPT", "7")
 
-    def record(data):
-        monitor = connect()
-        monkeypatch.setattr(slime, "_monitors", [monitor])
-        slime.watch(SimpleNamespace(lr=1e-6), 6, data)
-        assert monitor.flush()
+    def collected(data, options=PPO, **place):
+        seen = len(collector.records)
+        if place:
+            monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", megatron(**place))
+        monkeypatch.setattr(slime, "_monitors", [])
+        slime.watch(SimpleNamespace(lr=1e-6, wandb_key="a secret", **options), 6, data)
+        for monitor in slime._monitors:
+            monitor.close()
+        return collector.records[seen:]
+
+    return collected
+
+
+def megatron(*, tp=0, pp=(0, 1), cp=(0, 1), dp=(0, 1)):
+    """What Megatron's parallel_state says on a rank; pairs are the rank and the size."""
+    state = ModuleType("megatron.core.parallel_state")
+    state.model_parallel_is_initialized = lambda: True
+    state.get_tensor_model_parallel_rank = lambda: tp
+    state.is_pipeline_last_stage = lambda ignore_virtual: ignore_virtual and pp[0] == pp[1] - 1
+    state.get_context_parallel_rank, state.get_context_parallel_world_size = lambda: cp[0], lambda: cp[1]
+    state.get_data_parallel_rank = lambda with_context_parallel: with_context_parallel or dp[0]
+    state.get_data_parallel_world_size = lambda with_context_parallel: with_context_parallel or dp[1]
+    return state
+
+
+def told_of_responses(record):
+    """What a record says beyond our own cost and losses."""
+    told = record.scalars | record.summaries
+    return {name: value for name, value in told.items() if not name.startswith(("hooks/", "finite/"))}
+
+
+def test_a_share_of_a_rollout_becomes_a_step(collected):
+    """Lists of different lengths are laid out; masked tokens are feedback; rollouts count from 0 and steps from 1."""
+    (record,) = collected(SHARE)
+    assert record.step == 7
+    # (−1 − 3) / 2 and −4; each 0.5 away from the sampler.
+    assert record.summaries["likelihood/correct"].value() == -2
+    assert record.summaries["likelihood/incorrect"].value() == -4
+    assert record.summaries["mismatch/logprob_abs"].value() == pytest.approx(0.5)
+    assert record.summaries["reward/mean"].value() == 0.5
+
+
+def test_the_first_batch_says_how_much_is_seen_and_holds_no_secret(collected, collector):
+    """Tokens of the rollout, none of the loss; slime's arguments without other people's keys."""
+    collected(SHARE)
+    first = next(batch for batch in collector.batches if batch.records)
+    assert first.capability == "L2"
+    assert {batch.config["lr"] for batch in collector.batches if batch.config} == {1e-6}
+    assert "a secret" not in str([batch.config for batch in collector.batches])
+
+
+def test_data_parallel_ranks_stream_their_shares(collected, collector, steps):
+    """Rank and number of ranks are those of data parallelism, so that a step is complete when all shares are there."""
+    other = SHARE | {"rewards": [1.0, 1.0], "log_probs": [torch.full((3,), -6.0), torch.tensor([-6.0])]}
+    collected(SHARE, dp=(0, 2), tp=0)
+    collected(other, dp=(1, 2), tp=0)
+    assert {(batch.rank, batch.world_size) for batch in collector.batches} == {(0, 2), (1, 2)}
+    # −1 and −3 of the first share, three times −6 of the second.
+    assert steps()[7]["likelihood/correct"] == pytest.approx((-1 - 3 - 3 * 6) / 5)
+    assert steps()[7]["reward/mean"] == 0.75
+
+
+@pytest.mark.parametrize("place", [{"tp": 1}, {"pp": (0, 2)}, {"cp": (1, 2)}], ids=str)
+def test_ranks_with_the_same_responses_are_silent(place, collected, collector):
+    """Tensor-parallel rank 0 of the last stage speaks, as for slime's own logging."""
+    without = {name: rows for name, rows in SHARE.items() if name != "log_probs"}
+    assert collected(without, **place) == collector.batches == []
+
+
+def test_the_last_stage_of_the_pipeline_speaks(collected, collector):
+    """It alone has the trainer's log-probabilities; it is the one rank there is."""
+    (record,) = collected(SHARE, pp=(1, 2))
+    assert record.summaries["likelihood/correct"].value() == -2
+    assert {(batch.rank, batch.world_size) for batch in collector.batches} == {(0, 1)}
+
+
+def test_context_parallelism_is_refused_aloud_once(collected, caplog):
+    """A rank's log-probabilities are a part of each response's then; the mean reward is the rollout's."""
+    sliced = SHARE | {"log_probs": [torch.tensor([-1.0]), torch.tensor([])]}
+    for _ in range(2):
+        (record,) = collected(sliced, cp=(0, 2))
+    assert told_of_responses(record) == {"reward/mean": 0.5}
+    assert caplog.messages == [f"rlvitals: {slime.SLICED}"]
+
+
+def test_log_probabilities_of_a_part_of_a_response_are_no_zeros(collected, caplog):
+    """Filled up they would be probabilities of 1."""
+    short = SHARE | {"log_probs": [torch.tensor([-1.0]), torch.tensor([-4.0])], "rollout_log_probs": [[-1.0], [-4.0]]}
+    (record,) = collected(short)
+    assert "likelihood/correct" not in record.summaries
+    assert caplog.messages == [f"rlvitals: {slime.UNSCORED}"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (GRPO, "normalised by their group"),
+        (GRPO | {"rewards_normalization": False, "custom_reward_post_process_path": "mine"}, "made into others"),
+        ({}, "of an estimator that is not known"),
+    ],
+)
+def test_normalised_rewards_are_never_taken_for_rewards(options, reason, collected, caplog):
+    """Of the raw ones it is not known which are this rank's: their mean is all there is to say."""
+    (record,) = collected(SHARE | {"rewards": [0.7, -0.7]}, options)
+    assert told_of_responses(record) == {"reward/mean": 0.5}, reason
+    assert caplog.messages == [f"rlvitals: {slime.UNREWARDED}"]
+
+
+def test_raw_rewards_are_taken_where_they_are_those_of_these_responses(collected):
+    """One rank has all responses, in the order of the rollout; packed in another, it is not known whose they are."""
+    whole = SHARE | {"rewards": [0.7, -0.7], "raw_reward": [1.0, 0.0], "sample_indices": [8, 9]}
+    (record,) = collected(whole, GRPO)
+    assert record.summaries["likelihood/correct"].value() == -2
+    (record,) = collected(whole | {"sample_indices": [9, 8]}, GRPO)
+    assert told_of_responses(record) == {"reward/mean": 0.5}
+
+
+def test_the_samplers_log_probabilities_stand_in_but_are_no_match_of_themselves(collected):
+    """Where slime takes the old ones from the training forward, there is nothing to compare the sampler's with."""
+    (record,) = collected({name: values for name, values in SHARE.items() if name != "log_probs"})
+    assert record.summaries["likelihood/correct"].value() == -2.5
+    assert "mismatch/logprob_abs" not in record.summaries
+
+
+def test_without_log_probabilities_the_step_still_counts(collected):
+    """Nothing to score, nothing raised."""
+    (record,) = collected({"raw_reward": [1.0], "rewards": [1.0], "loss_masks": [[1]]})
+    assert (record.step, record.scalars["reward/mean"]) == (7, 1)
+
+
+@pytest.mark.parametrize("missing", ["RLVITALS_RUN", "RLVITALS_ATTEMPT"])
+def test_what_cannot_be_connected_is_said_and_slime_trains_on(missing, collected, collector, monkeypatch, caplog):
+    """Slime sets no LOCAL_WORLD_SIZE, and calls when the first rollout is done: too late to raise."""
+    monkeypatch.delenv(missing)
+    collected(SHARE, dp=(0, 2))
+    slime.watch(SimpleNamespace(lr=1e-6, **PPO), 7, SHARE)
+    assert collector.batches == []
+    (said,) = caplog.messages
+    assert f"set {missing}" in said
+
+
+def test_a_slime_that_shows_nothing_is_said(collector, monkeypatch, caplog):
+    """Versions of early 2026 call the hook with their arguments alone."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    slime.watch(SimpleNamespace())
+    slime._monitors[0].close()
+    assert caplog.messages == [f"rlvitals: {slime.BLIND}"]
+
+
+class Status(Enum):
+    """slime's states of a sample."""
+
+    COMPLETED = "completed"
+    TRUNCATED = "truncated"
+
+
+def sample(tokens, scores, reward, **fields):
+    """A sample as slime's rollout manager has it when it logs."""
+    fields = {"loss_mask": None, "group_index": 5, "status": Status.COMPLETED} | fields
+    score = lambda args: reward[args.reward_key] if args.reward_key else reward  # noqa: E731
+    length = len(scores or fields["loss_mask"])
+    return SimpleNamespace(
+        tokens=tokens, rollout_log_probs=scores, response_length=length, get_reward_value=score, **fields
+    )
+
+
+@pytest.fixture
+def logged(collector, monkeypatch):
+    """A function that has slime log samples and gives the record that arrived."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    # The process that makes rollouts may have any rank in its environment.
+    monkeypatch.setenv("RANK", "3")
+
+    def logged(samples, **options):
+        args = SimpleNamespace(lr=1e-6, reward_key=None, **options)
+        assert slime.watch_samples(6, args, samples, {"metric": 1.0}, 2.5) is False
+        slime._monitors[0].close()
         return collector.records[-1]
 
-    return record
+    return logged
 
 
-def test_a_rollout_becomes_a_step(record):
-    """Lists of different lengths are laid out; masked tokens are feedback; rollouts count from 0 and steps from 1."""
-    given = record(DATA)
-    assert given.step == 7
-    # (−1 − 3) / 2 and −4; each 0.5 away from the sampler.
-    assert given.summaries["likelihood/correct"].value() == -2
-    assert given.summaries["likelihood/incorrect"].value() == -4
-    assert given.summaries["mismatch/logprob_abs"].value() == pytest.approx(0.5)
-    assert given.summaries["reward/mean"].value() == 0.5
+SAMPLES = [
+    sample([9, 9, 4, 5, 6], [-1.0, 0.0, -3.0], 1.0, loss_mask=[1, 0, 1]),
+    sample([9, 7], [-4.0], 0.0, status=Status.TRUNCATED),
+]
 
 
-def test_the_first_record_says_how_much_is_seen(record, collector):
-    """Tokens of the rollout, none of the loss."""
-    record(DATA)
+def test_samples_become_a_step_whatever_the_trainer_is_parallelised_by(logged, collector):
+    """All responses of the rollout, their own rewards and groups; slime goes on to log for itself."""
+    record = logged(SAMPLES, **GRPO)
+    assert record.step == 7
+    assert record.summaries["likelihood/correct"].value() == -2
+    assert record.summaries["likelihood/incorrect"].value() == -4
+    assert record.summaries["reward/zero_std_frac"].value() == 0
+    assert record.summaries["length/truncated_frac"].value() == 0.5
+    assert {(batch.rank, batch.world_size) for batch in collector.batches} == {(0, 1)}
     assert next(batch for batch in collector.batches if batch.records).capability == "L2"
 
 
-def test_the_samplers_log_probabilities_stand_in_but_are_no_match_of_themselves(record):
-    """Where slime takes the old ones from the training forward, there is nothing to compare the sampler's with."""
-    given = record({name: values for name, values in DATA.items() if name != "log_probs"})
-    assert given.summaries["likelihood/correct"].value() == -2.5
-    assert "mismatch/logprob_abs" not in given.summaries
+def test_samples_without_log_probabilities_have_rewards(logged, caplog):
+    """Not every sampler gives them."""
+    record = logged([*SAMPLES, sample([9, 7], None, 1.0, loss_mask=[1])])
+    assert record.scalars["reward/mean"] == pytest.approx(2 / 3)
+    assert caplog.messages == [f"rlvitals: {slime.UNSCORED}"]
 
 
-def test_without_log_probabilities_the_step_still_counts(record):
-    """Nothing to score, nothing raised."""
-    given = record({"raw_reward": [1.0], "loss_masks": [[1]]})
-    assert given.step == 7
-    assert "likelihood/correct" not in given.summaries
+def test_samples_of_a_shape_that_we_do_not_know_reach_nobody(collector, monkeypatch, swallowed):
+    """Slime goes on."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    assert slime.watch_samples(0, SimpleNamespace(), [object()]) is False
+    slime._monitors[0].close()
+    assert "get_reward_value" in str(swallowed.pop())
+
+
+def test_nothing_is_read_where_nobody_listens(swallowed):
+    """Without an address a rollout costs a look at the environment."""
+    assert slime.watch_samples(0, SimpleNamespace(), [object()]) is False
+    slime.watch(SimpleNamespace(), 0, {"loss_masks": object()})
+    assert swallowed == []
 
 
 def test_rows_are_filled_up_to_the_longest():
