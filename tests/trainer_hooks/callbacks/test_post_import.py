@@ -64,9 +64,9 @@ def test_a_function_that_is_not_there_is_said_and_left_out(caplog):
             """Train."""
             return "trained"
 
-    wrap(Trainer, "trian", lambda original: original)
-    assert caplog.messages == ["rlvitals: Trainer has no trian, and what is read there is not observed"]
-    assert not hasattr(Trainer, "trian")
+    wrap(Trainer, "fit", lambda original: original)
+    assert caplog.messages == ["rlvitals: Trainer has no fit, and what is read there is not observed"]
+    assert not hasattr(Trainer, "fit")
     wrap(Trainer, "train", lambda original: lambda self: [original(self)])
     assert Trainer().train() == ["trained"]
     assert Trainer.train.__doc__ == "Train."
