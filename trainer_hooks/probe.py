@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from trainer_hooks.callbacks.agreement import Unanimity
 from trainer_hooks.paired import Paired
 
 __all__ = ["PairedProbe", "Scorer"]
@@ -35,8 +36,10 @@ class PairedProbe:
     Give it responses that the update is not about: of groups whose rewards are all equal, or held out from it by you.
     Those that it is about may be among them, and are told apart by ``fresh``.
 
-    Under sharding a forward pass is collective, so every rank has to note as often at the same steps, whatever it
-    finds in its responses: `is_due` depends on the step alone. Random generators are left where they were.
+    With several processes a forward pass may be collective: sharded weights are gathered, and DistributedDataParallel
+    sends buffers. So every rank has to note as often at the same steps, whatever it finds in its responses, and nothing
+    is due before all ranks are known to have a probe that scores: from the third step on, or never. Make it on every
+    rank. Random generators are left where they were.
 
     Args:
         every: Score at each step whose number is a multiple of this, ≥ 1.
@@ -46,11 +49,12 @@ class PairedProbe:
         if every < 1:
             raise ValueError(f"every must be at least 1, got {every}")
         self._every = every
+        self._ranks = Unanimity(f"paired re-scoring every {every} steps")
         self._noted: list[Noted] = []
 
     def is_due(self, step: int) -> bool:
-        """Say whether this step is one to score at."""
-        return step % self._every == 0
+        """Say whether this step is one to score at; every rank says the same."""
+        return step % self._every == 0 and self._ranks.is_found
 
     def note(
         self,
@@ -73,7 +77,8 @@ class PairedProbe:
         self._noted.append(Noted(score, before or _scored(score), mask, correct, fresh))
 
     def after_update(self) -> list[Paired]:
-        """Score what was noted once more, under the weights as they are now, and forget it."""
+        """Score what was noted once more, under the weights as they are now, and forget it; call it at every step."""
+        self._ranks.after_step()
         noted, self._noted = self._noted, []
         return [
             Paired(item.before, _scored(item.score), mask=item.mask, correct=item.correct, fresh=item.fresh)

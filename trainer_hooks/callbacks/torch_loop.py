@@ -8,7 +8,7 @@ from torch import distributed
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy, Decision
-from trainer_hooks.callbacks.agreement import Alone, Settlement, settlement
+from trainer_hooks.callbacks.agreement import Alone, Settlement, settlement, world_size
 from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.paired import Paired
@@ -57,7 +57,7 @@ class LoopWatch:
         self.decisions: Sequence[Decision] = ()
         self._probe = PairedProbe(probe_every) if probe_every else None
         self._policy = monitor.policy
-        self._settlement: Settlement = settlement(_world_size()) if monitor.policy else Alone()
+        self._settlement: Settlement = settlement(world_size()) if monitor.policy else Alone()
         self._monitor = monitor
         self._model_monitors = model_monitors
         self._guard = Guard()
@@ -176,10 +176,6 @@ class LoopWatch:
         ]
         foreseen = policy.foreseen()
         return reports + [decision.report("dry_run") for decision in foreseen if _rank() == 0]
-
-
-def _world_size() -> int:
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def _rank() -> int:

@@ -1,4 +1,7 @@
-"""One rank of trainings whose model FSDP shards, watched and not, with paired re-scoring. Arguments: a folder."""
+"""One rank of trainings whose forward pass is collective, watched and not, with paired re-scoring.
+
+FSDP gathers weights in it, DistributedDataParallel sends buffers. Arguments: a folder.
+"""
 
 import hashlib
 import json
@@ -13,6 +16,7 @@ import torch
 from accelerate import Accelerator
 from torch import distributed
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.nn.parallel import DistributedDataParallel
 
 import trainer_hooks
 from trainer_hooks.callbacks.torch_loop import LoopWatch
@@ -36,7 +40,8 @@ def sharded(model, shard=shard_2):
     layers = model.model.layers
     for index in range(len(layers)):
         layers[index].self_attn.attention_dropout = 0.1
-        layers[index] = shard(layers[index])
+        if shard is not DistributedDataParallel:
+            layers[index] = shard(layers[index])
     return shard(model)
 
 
@@ -46,7 +51,8 @@ def end_of(model):
         with FullyShardedDataParallel.summon_full_params(model):
             weights = [weight.detach().clone().numpy().tobytes() for weight in model.parameters()]
     else:
-        weights = [weight.full_tensor().detach().numpy().tobytes() for weight in model.parameters()]
+        whole = [getattr(weight, "full_tensor", lambda weight=weight: weight)() for weight in model.parameters()]
+        weights = [weight.detach().numpy().tobytes() for weight in whole]
     states = random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()  # noqa: NPY002 - trainers'
     return hashlib.sha256(b"".join(weights) + repr(states).encode()).hexdigest()
 
@@ -110,10 +116,22 @@ def main(folder):
     # Accelerate shards on accelerators alone.
     Accelerator.prepare_model = lambda _, model, **__: sharded(model)
     off, connect = trainer_hooks.NullMonitor, trainer_hooks.connect
+
+    def half(run):
+        """Connect rank 0 alone, as where the other's node has no address."""
+        return connect(run=run) if distributed.get_rank() == 0 else off()
+
     found = {
         "FSDP1": [loop(folder, off(), shard_1), loop(folder, connect(run="FSDP1"), shard_1)],
-        "FSDP2": [loop(folder, off(), shard_2), loop(folder, connect(run="FSDP2"), shard_2)],
-        "TRL": [grpo(folder, []), grpo(folder, [VitalsCallback(run="TRL", probe_every=2)])],
+        "FSDP2": [loop(folder, monitor, shard_2) for monitor in (off(), half("half FSDP2"), connect(run="FSDP2"))],
+        "DDP": [
+            loop(folder, monitor, DistributedDataParallel) for monitor in (off(), half("half DDP"), connect(run="DDP"))
+        ],
+        "TRL": [
+            grpo(folder, []),
+            grpo(folder, [VitalsCallback(half("half TRL"), probe_every=2)]),
+            grpo(folder, [VitalsCallback(run="TRL", probe_every=2)]),
+        ],
     }
     (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(found))
     distributed.barrier()
