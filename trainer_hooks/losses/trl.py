@@ -5,7 +5,7 @@ trainer = LLDSGRPOTrainer(..., args=LLDSConfig(..., num_iterations=2))
 
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,9 @@ ONE_UPDATE = (
     "steps_per_generation above gradient_accumulation_steps"
 )
 FUSED = "LLDS does nothing where the loss is fused and hides its token log-probabilities; turn the fused loss off"
+
+# Rides with the rollout batch, so that TRL's own splitting hands it to each microbatch.
+PRESERVED = "llds_preserved_tokens"
 
 logger = logging.getLogger("trainer_hooks")
 
@@ -72,8 +75,10 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
 class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """GRPOTrainer whose loss is L_GRPO + λ L_LLDS (eq. 7 of arXiv 2512.04220).
 
-    The penalty is that of `trainer_hooks.losses.llds_loss` on each microbatch, averaged over microbatches and ranks;
-    TRL logs it as ``llds_loss``. ``trainer.llds_coef`` may be changed while training.
+    The penalty is that of `trainer_hooks.losses.llds_loss`, however an update's responses are cut into microbatches
+    and ranks: its N is counted over the whole rollout batch, and shared evenly by the batch's updates where there are
+    several (``steps_per_generation``). TRL logs it as ``llds_loss``. ``trainer.llds_coef`` may be changed while
+    training.
 
     Note:
         It acts from the second update on a rollout. With one update a rollout it does nothing, and says so: set
@@ -106,6 +111,13 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._scores = result[0]
         return result
 
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - TRL's rows
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        mask = _action_mask(batch)
+        preserved = mask.sum(dim=1) * (_advantages(batch, mask) >= 0)
+        batch[PRESERVED] = preserved.sum().expand(len(mask))
+        return batch
+
     def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any]) -> Tensor:
         self._is_in_loss, self._scores = True, None
         try:
@@ -119,9 +131,13 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if not self.model.training or old is None or logprobs is None or not self.llds_coef:
             return loss
         penalty = self._penalty(logprobs, old, inputs)
-        self._metrics["train"]["llds_loss"].append(self.accelerator.gather(penalty.detach()).nanmean().item())
-        total: Tensor = loss + self.llds_coef * penalty / self.current_gradient_accumulation_steps
+        # Where TRL leaves it to transformers (to 0.20) to divide by the accumulation steps, it does so after this.
+        scale = self.current_gradient_accumulation_steps if self._is_scaled() else 1
+        total: Tensor = loss + self.llds_coef * penalty / scale
         return total
+
+    def _is_scaled(self) -> bool:
+        return bool(getattr(self, "loss_is_scaled_for_ga", None) or self.compute_loss_func)
 
     def _note_fused_loss(self) -> None:
         if not self._is_fused and self.llds_coef:
@@ -133,23 +149,37 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return scores
 
     def _penalty(self, logprobs: Tensor, old: Tensor, inputs: dict[str, Any]) -> Tensor:
-        mask = inputs["completion_mask"].bool()
-        if "tool_mask" in inputs:
-            # TRL pads it with 1.
-            mask = mask & inputs["tool_mask"].bool()
-        advantages = inputs["advantages"]
-        if advantages.ndim > 1:
-            advantages = (advantages * mask).sum(dim=1)
+        """Give a microbatch's sum over the mean N of all microbatches, of all ranks: the mean is eq. 5."""
+        mask = _action_mask(inputs)
         answer = None
         if self.args.llds_answer_begin is not None:
             marks = (self.args.llds_answer_begin, self.args.llds_answer_end)
             answer = answer_mask(inputs["completion_ids"], self._piece, *marks) & mask
-        return llds_loss(logprobs, old, mask, advantages, gate=self._gate, answer_mask=answer)
+        advantages = _advantages(inputs, mask)
+        lost = llds_loss(logprobs, old, mask, advantages, gate=self._gate, answer_mask=answer, normaliser=1)
+        told = torch.stack([lost.detach(), inputs[PRESERVED][0].to(lost.dtype)])
+        losts, counts = self.accelerator.gather(told[None]).T
+        mean_count = counts.sum().clamp(min=1) / (len(counts) * self.args.steps_per_generation)
+        self._metrics["train"]["llds_loss"].append((losts.mean() / mean_count).item())
+        shared: Tensor = lost / mean_count
+        return shared
 
     def _piece(self, token_id: int) -> str:
         if token_id not in self._pieces:
             self._pieces[token_id] = self.processing_class.decode([token_id])
         return self._pieces[token_id]
+
+
+def _action_mask(batch: Mapping[str, Any]) -> Tensor:
+    mask: Tensor = batch["completion_mask"].bool()
+    # TRL pads it with 1.
+    return mask & batch["tool_mask"].bool() if "tool_mask" in batch else mask
+
+
+def _advantages(batch: Mapping[str, Any], mask: Tensor) -> Tensor:
+    """Give one a response, also where there is one a token."""
+    advantages: Tensor = batch["advantages"]
+    return advantages if advantages.ndim == 1 else (advantages * mask).sum(dim=1)
 
 
 def answer_mask(token_ids: Tensor, decode: Callable[[int], str], begin: str, end: str) -> Tensor:

@@ -1,6 +1,12 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import tiny_trl
 import torch
+from accelerate.state import AcceleratorState
 from trl import GRPOTrainer
 
 import trainer_hooks
@@ -10,6 +16,11 @@ from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer, answer_mask
 
 ONE_MICROBATCH = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+CUTS = [
+    ONE_MICROBATCH,
+    {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
+    {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8},
+]
 
 
 class Recording(trainer_hooks.Monitor):
@@ -33,13 +44,19 @@ def train(tmp_path, **options):
     return trainer, recording.steps
 
 
+def whole_penalty(tokens, **options):
+    """Give `llds_loss` of all responses of a step at once."""
+    arrays = tokens["logprobs"], tokens["old_logprobs"], tokens["mask"].bool(), tokens["advantages"]
+    return llds_loss(*arrays, **{"gate": "action"} | options)
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=["8x1", "4x2", "1x8"])
 @pytest.mark.parametrize("gate", ["response", "action", "none"])
-def test_the_penalty_is_the_one_of_our_losses(gate, tmp_path):
-    """What TRL logs at the second pass is `llds_loss` of the very tokens of that step."""
-    trainer, ((first, _), (second, tokens)) = train(tmp_path, llds_gate=gate, **ONE_MICROBATCH)
-    expected = llds_loss(
-        tokens["logprobs"], tokens["old_logprobs"], tokens["mask"].bool(), tokens["advantages"], gate=gate
-    )
+def test_the_penalty_is_the_one_of_our_losses_over_the_whole_update(gate, cut, tmp_path):
+    """What TRL logs at the second pass is `llds_loss` of the very tokens of that step, however they are cut."""
+    trainer, ((first, _), (second, tokens)) = train(tmp_path, llds_gate=gate, **cut)
+    assert {bool(advantage >= 0) for advantage in tokens["advantages"]} == {True, False}
+    expected = whole_penalty(tokens, gate=gate)
     assert expected > 0
     assert second["loss/llds"] == pytest.approx(expected.item(), rel=1e-5)
     # At the first pass the policy is still the one that sampled.
@@ -47,10 +64,62 @@ def test_the_penalty_is_the_one_of_our_losses(gate, tmp_path):
     assert trainer.state.log_history[1]["llds_loss"] == second["loss/llds"]
 
 
-def test_the_loss_is_the_one_of_trl_plus_lambda_times_the_penalty(tmp_path):
+def test_updates_of_one_rollout_share_its_normaliser(tmp_path):
+    """With two updates a rollout N is half of the rollout's: the penalties of both add up to twice that of all."""
+    options = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 1, "steps_per_generation": 2}
+    _, steps = train(tmp_path, max_steps=4, **options)
+    second_pass = steps[2:]
+    count = sum(int(tokens["mask"][tokens["advantages"] >= 0].sum()) for _, tokens in second_pass)
+    expected = [whole_penalty(tokens, normaliser=count / 2).item() for _, tokens in second_pass]
+    assert sum(expected) > 0
+    assert [scalars["loss/llds"] for scalars, _ in second_pass] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.fixture
+def full_precision():
+    """Let a trainer choose its precision anew: Accelerate remembers that of the first in a process."""
+    AcceleratorState._reset_state()
+    yield
+    AcceleratorState._reset_state()
+
+
+@pytest.mark.usefixtures("full_precision")
+def test_the_weights_do_not_depend_on_how_an_update_is_cut(tmp_path):
+    """Two plain gradient steps with a large λ end in the same weights, up to rounding."""
+    options = {
+        "llds_coef": 5.0,
+        "loss_type": "dr_grpo",
+        "optim": "sgd",
+        "learning_rate": 0.1,
+        "max_grad_norm": 1e9,
+        "bf16": False,
+    }
+    whole, *parts = [tiny_trl.vector(train(tmp_path, **options | cut)[0]) for cut in CUTS]
+    without = tiny_trl.vector(train(tmp_path, **options | ONE_MICROBATCH | {"llds_coef": 0.0})[0])
+    acted = (whole - without).norm()
+    for part in parts:
+        assert (part - whole).norm() < 1e-4 * acted
+
+
+@pytest.mark.slow
+def test_two_processes_share_one_normaliser(tmp_path):
+    """What is logged is the sum over both ranks' tokens, divided by both ranks' N; one rank has less of them."""
+    tiny_trl.model(tmp_path / "model")  # before two ranks write it at once
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    worker = Path(tiny_trl.__file__).with_name("ddp_llds.py")
+    subprocess.run([*torchrun, str(worker), str(tmp_path)], check=True, timeout=240, cwd=Path(__file__).parents[3])
+    ranks = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
+    lost, count = (sum(rank[name] for rank in ranks) for name in ("lost", "count"))
+    assert ranks[0]["count"] != ranks[1]["count"]
+    assert lost > 0
+    assert ranks[0]["logged"] == pytest.approx(lost / count, rel=1e-5)
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=["8x1", "4x2", "1x8"])
+def test_the_loss_is_the_one_of_trl_plus_lambda_times_the_penalty(cut, tmp_path):
     """Up to the second step both trainers are the same, and there they differ by λ times the penalty."""
-    _, plain = train(tmp_path, llds_coef=0.0, **ONE_MICROBATCH)
-    _, cured = train(tmp_path, llds_coef=0.5, **ONE_MICROBATCH)
+    _, plain = train(tmp_path, llds_coef=0.0, **cut)
+    _, cured = train(tmp_path, llds_coef=0.5, **cut)
     difference = cured[1][0]["loss/policy"] - plain[1][0]["loss/policy"]
     assert difference == pytest.approx(0.5 * cured[1][0]["loss/llds"], rel=1e-4)
 
@@ -130,7 +199,6 @@ def test_answer_tokens_are_left_free(tmp_path):
     """With marks given, the penalty is `llds_loss` with the mask of the answers."""
     _, (_, (scalars, tokens)) = train(tmp_path, llds_answer_begin="d", llds_answer_end="never", **ONE_MICROBATCH)
     free = answer_mask(tokens["token_ids"], lambda token: tiny_trl.WORDS[token], "d", "never")
-    arrays = tokens["logprobs"], tokens["old_logprobs"], tokens["mask"].bool(), tokens["advantages"]
-    expected = llds_loss(*arrays, gate="action", answer_mask=free & arrays[2])
+    expected = whole_penalty(tokens, answer_mask=free & tokens["mask"].bool())
     assert scalars["loss/llds"] == pytest.approx(expected.item(), rel=1e-5)
-    assert expected < llds_loss(*arrays, gate="action")
+    assert expected < whole_penalty(tokens)

@@ -1,0 +1,24 @@
+"""One rank of a tiny TRL run with LLDS; started by torchrun. Argument: output folder."""
+
+import json
+import sys
+from pathlib import Path
+
+from test_llds_trl import train, whole_penalty
+
+from trainer_hooks.reference.ranks import ALONE
+
+
+def main(folder):
+    """Train two passes, and write the second's share of this rank, and what was logged of it."""
+    trainer, (_, (scalars, tokens)) = train(folder, per_device_train_batch_size=2)
+    mine = {
+        "lost": whole_penalty(tokens, normaliser=1).item(),
+        "count": int(tokens["mask"][tokens["advantages"] >= 0].sum()),
+        "logged": scalars.get("loss/llds"),  # by the first rank
+    }
+    (folder / f"rank{trainer.accelerator.process_index}.json").write_text(json.dumps(mine))
+
+
+main(Path(sys.argv[1]))
+ALONE.leave()
