@@ -97,7 +97,7 @@ def candidates(tokens: ActionTokens, count: int, drawn: Sequence[int]) -> Pendin
     names = [name for name in ARRAYS if getattr(rollouts, name) is not None]
     gathered = [_gathered(getattr(rollouts, name), picked, drawn, xp) for name in names]
     # Not the rollouts themselves, whose tensors would stay on the device until somebody finishes.
-    told = {"texts": rollouts.texts, "vocabulary": rollouts.vocabulary, "trained": rollouts.trained}
+    told = {name: getattr(rollouts, name) for name in ("texts", "vocabulary", "decode", "trained")}
     finish = partial(_assembled, told, names, [tuple(array.shape) for array in gathered], list(drawn))
     return Pending((picked, *gathered), finish)
 

@@ -51,8 +51,8 @@ def connect(
             `RLVITALS_RESPONSES`; else 2. 0 sends none.
         texts: Whether the texts of these responses are sent, where the rollouts have them; else `RLVITALS_TEXTS`;
             else not.
-        redact: Given each such text in a background thread, gives what may be told. Where it changes a text, that
-            response's token ids stay here too.
+        redact: Given the text of each of these responses in a background thread, gives what may be told. Where it
+            changes a text, or there is none to give it, that response's token ids stay here too.
 
     Raises:
         ConfigurationError: If a setting cannot work.

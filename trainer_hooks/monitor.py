@@ -43,10 +43,12 @@ class Monitor:
 
     Attributes:
         policy: As given.
+        texts: Whether texts of responses may leave the process; adapters make them only then.
         tally: What was lost, by reason; adapters count their own errors here.
     """
 
     policy: ActionPolicy | None = None
+    texts: bool = False
     tally: Tally
 
     def __init__(
@@ -64,6 +66,7 @@ class Monitor:
     ) -> None:
         self._run = settings.run
         self.policy = policy
+        self.texts = settings.texts
         self._clock = clock
         self._close_timeout_seconds = close_timeout_seconds
         self.tally = Tally()

@@ -33,9 +33,9 @@ class ResponseSampler:
         count: Most responses of each kind; 0 samples none.
         max_bytes: Most bytes of a step on this rank; long responses are cut behind first, then the last ones left out.
         texts: Whether texts may leave the process.
-        redact: Given each text before it leaves, and gives what may be told. Where it changes anything, the token ids
-            and token texts of that response stay here too: they say the same.
-        on_loss: Told of each text that was left out because ``redact`` raised.
+        redact: Given the text of each response, and gives what may be told. Where it changes anything, or there is no
+            text to give it, the token ids and token texts of that response stay here too: they say the same.
+        on_loss: Told of each text that was left out because ``redact`` or the decoding of token ids raised.
     """
 
     count: int
@@ -82,22 +82,31 @@ class ResponseSampler:
 
     def _told(self, response: Response, rollouts: Rollouts, row: int, limit: int) -> Response:
         """Add the texts that may be told, and take away what would tell more than them."""
-        if not self.texts:
+        if not self.texts and self.redact is None:
             return response
-        text = None if rollouts.texts is None else rollouts.texts[row]
         pieces = _pieces(rollouts.vocabulary, response.token_ids)
+        text = self._text(rollouts, row, response.token_ids)
         if self.redact is not None:
             whole = "".join(pieces or ()) if text is None else text
-            told = self._redacted(whole)
+            told = self._made("redact", self.redact, whole) if whole else None
             if told != whole:
                 text, pieces, response = told, None, msgspec.structs.replace(response, token_ids=None)
+        if not self.texts:
+            return response
         return msgspec.structs.replace(response, text=None if text is None else text[: 6 * limit], pieces=pieces)
 
-    def _redacted(self, text: str) -> str | None:
+    def _text(self, rollouts: Rollouts, row: int, ids: Array | None) -> str | None:
+        if rollouts.texts is not None:
+            return rollouts.texts[row]
+        if rollouts.decode is None or ids is None:
+            return None
+        return self._made("decode", rollouts.decode, ids.to_numpy().tolist())
+
+    def _made(self, name: str, make: Callable[[Any], str], given: object) -> str | None:
         try:
-            return str(self.redact(text)) if self.redact is not None else text
+            return str(make(given))
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            self.on_loss(f"redact raised {type(error).__name__}: {error}; the text was left out")
+            self.on_loss(f"{name} raised {type(error).__name__}: {error}; the text was left out")
             return None
 
 

@@ -1,6 +1,6 @@
 """The token arrays of one step, validated where the user builds them. Computes no signal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Literal
 
@@ -50,6 +50,9 @@ class Rollouts:
         texts: One text a response. Leaves the process only with `RLVITALS_TEXTS` or ``connect(texts=True)``.
         vocabulary: The text of each token id, such as ``tokenizer.convert_ids_to_tokens(range(len(tokenizer)))``; held,
             not copied. Leaves the process as ``texts`` do.
+        decode: Gives the text of a list of token ids, such as ``copy.deepcopy(tokenizer).decode``: in place of
+            ``texts``, for the few responses that are sampled. Called in a background thread, so with a tokenizer that
+            training does not use.
         check: Look for contradictions between values at once; else it is done where the signals are computed, out of
             training's way. On an accelerator it is always done there, because looking would wait for the device.
         copy: Whether arrays in memory are copied. False hands them over, which costs training least: nothing may write
@@ -69,6 +72,7 @@ class Rollouts:
         "clip_range",
         "control_ids",
         "correct",
+        "decode",
         "entropies",
         "first_feedback",
         "group_ids",
@@ -113,6 +117,7 @@ class Rollouts:
         first_feedback: ArrayLike | None = None,
         texts: Sequence[str] | None = None,
         vocabulary: Sequence[str] | None = None,
+        decode: Callable[[list[int]], str] | None = None,
         check: bool = True,
         copy: bool = True,
         library: ArrayLibrary | None = None,
@@ -149,6 +154,7 @@ class Rollouts:
         self.control_ids = None if control_ids is None else tuple(control_ids)
         self.texts = None if texts is None else tuple(texts)
         self.vocabulary = vocabulary
+        self.decode = decode
         self._check_lengths()
         self.is_checked = False
         if check:

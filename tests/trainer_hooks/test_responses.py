@@ -144,6 +144,34 @@ def test_redaction_keeps_the_token_ids_back_too():
     assert all(response.text == "open" and response.token_ids is not None for response in others)
 
 
+@pytest.mark.parametrize("texts", [True, False])
+def test_ids_of_which_a_redaction_sees_no_text_stay(texts):
+    """Who redacts has said that not everything may leave, and ids say it all."""
+    shown = []
+    first = sampled(rollouts(), texts=texts, redact=shown.append)[0]
+    assert (first.text, first.pieces, first.token_ids) == (None, None, None)
+    assert not shown
+
+
+def test_a_redaction_sees_texts_that_stay():
+    """Its word on the ids holds whether or not the texts themselves leave."""
+    told = {"texts": ["secret", *(["open"] * 5)], "vocabulary": list("abcdefghij")}
+    hidden, *others = sampled(rollouts(**told), redact=lambda text: text.replace("secret", "…"))
+    assert hidden.token_ids is None
+    assert all(response.token_ids is not None for response in others)
+    assert all(response.text is None and response.pieces is None for response in (hidden, *others))
+
+
+def test_token_ids_become_text_in_the_background():
+    """What is decoded are the very ids that leave; where that fails the loss is told, and the rest goes."""
+    losses = []
+    assert sampled(rollouts(decode=str), texts=True)[0].text == "[0, 1, 2, 3, 4, 5]"
+    assert sampled(rollouts(decode=str), texts=True, redact=lambda _: "…")[0].text == "…"
+    first = sampled(rollouts(decode=lambda ids: ids["no"]), texts=True, on_loss=losses.append)[0]
+    assert (first.text, first.token_ids.to_numpy().tolist()) == (None, [0, 1, 2, 3, 4, 5])
+    assert "decode raised TypeError" in losses[0]
+
+
 def test_a_redaction_that_raises_lets_nothing_out():
     """The text, the token texts and the ids stay; the loss is told; the numbers go."""
     losses = []

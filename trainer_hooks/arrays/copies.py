@@ -18,7 +18,7 @@ __all__ = ["Copies", "CopyPool"]
 
 # What `Rollouts` takes beside arrays. A vocabulary is long, and never changes.
 LISTS = frozenset({"control_ids", "texts"})
-NO_ARRAYS = LISTS | {"check", "clip_range", "copy", "library", "trained", "vocabulary"}
+NO_ARRAYS = LISTS | {"check", "clip_range", "copy", "decode", "library", "trained", "vocabulary"}
 # Smaller ones are given from memory that Python already has.
 LARGE_BYTES = 64 << 10
 ALIGNMENT = 64  # a line of the processor's cache

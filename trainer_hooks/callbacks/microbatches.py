@@ -9,7 +9,7 @@ from trainer_hooks.rollouts import Rollouts
 
 __all__ = ["Microbatches"]
 
-TOGETHER = ("clip_range", "control_ids", "vocabulary")  # said of all responses
+TOGETHER = ("clip_range", "control_ids", "decode", "vocabulary")  # said of all responses
 NO_ARRAYS = {*TOGETHER, "is_checked", "library", "texts", "trained"}
 
 

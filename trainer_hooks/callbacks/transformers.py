@@ -78,10 +78,9 @@ class VitalsCallback(TrainerCallback):
         self._guard = Guard()
         self._capture: StepCapture | None = None
 
-    def capture_of(self, trainer: Any) -> StepCapture:
-        """Choose what to catch by what the trainer does."""
-        makes_rollouts = hasattr(trainer, "_generate_and_score_completions")
-        return TokenCapture(trainer, self._guard) if makes_rollouts else StepCapture(trainer, self._guard)
+    def token_capture(self, trainer: Any, *, texts: bool) -> TokenCapture:
+        """Catch what a trainer that makes rollouts has, with the texts of its tokens where they may leave."""
+        return TokenCapture(trainer, self._guard, texts=texts)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -95,7 +94,13 @@ class VitalsCallback(TrainerCallback):
             return
         self._guard.tell(self._monitor)
         with self._guard:
-            self._capture = self.capture_of(trainer)
+            # Other trainers have a loss and metrics of their own, but no responses.
+            makes_rollouts = hasattr(trainer, "_generate_and_score_completions")
+            self._capture = (
+                self.token_capture(trainer, texts=self._monitor.texts)
+                if makes_rollouts
+                else StepCapture(trainer, self._guard)
+            )
             self._capture.install()
             policy = self._monitor.policy
             self._actions = TrainerActions(policy, trainer, self._guard) if policy else None

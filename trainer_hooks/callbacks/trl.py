@@ -11,7 +11,6 @@ from typing import Any
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks import transformers
-from trainer_hooks.callbacks.step_capture import StepCapture
 from trainer_hooks.callbacks.trl_capture import TokenCapture
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probe import PairedProbe
@@ -84,11 +83,12 @@ class VitalsCallback(transformers.VitalsCallback):
         self._probe = PairedProbe(probe_every) if probe_every else None
         self._reserved = reserved
 
-    def capture_of(self, trainer: Any) -> StepCapture:
+    def token_capture(self, trainer: Any, *, texts: bool) -> TokenCapture:
         """Catch tokens, with what the user said about them."""
         return TokenCapture(
             trainer,
             self._guard,
+            texts=texts,
             correct=self._correct,
             control_ids=self._control_ids,
             probe=self._probe,

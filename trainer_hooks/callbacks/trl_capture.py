@@ -4,6 +4,7 @@ Methods are wrapped on the trainer object; what exists is found by looking and w
 TRL's version. Nothing here runs a model, draws a random number, talks to another rank or changes a tensor.
 """
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -36,6 +37,7 @@ class TokenCapture(StepCapture):
         correct: Name of the reward function whose positive value says that a response is correct; the weighted sum
             of all unless given.
         control_ids: Token ids of the protocol.
+        texts: Whether texts of responses may leave the process.
         probe: Scores one microbatch again after the update.
         reserved: Given the trainer, gives the arguments of `PairedProbe.note` for responses held out from the update.
     """
@@ -50,12 +52,15 @@ class TokenCapture(StepCapture):
         *,
         correct: str | None = None,
         control_ids: Sequence[int] | None = None,
+        texts: bool = False,
         probe: PairedProbe | None = None,
         reserved: Callable[[Any], Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__(trainer, guard)
         self._labels = ResponseLabels(trainer, correct)
         self._control_ids = control_ids
+        self._texts = texts
+        self._decode: Callable[[list[int]], str] | None = None
         self._probe = probe
         self._reserved = reserved
         self._probed: Scorer | None = None  # the microbatch in the loss, where it is to be scored again
@@ -79,6 +84,8 @@ class TokenCapture(StepCapture):
         for name in ("_get_per_token_logps_and_entropies", "_get_per_token_logps"):
             wrap(name, self._around_scores)
         wrap("compute_loss", self._around_loss)
+        with self._guard:
+            self._decode = self._decoder() if self._texts else None
 
     def begin_step(self) -> None:
         """Forget the last step, and mark where this one's metrics begin: TRL appends until it logs."""
@@ -121,7 +128,11 @@ class TokenCapture(StepCapture):
         labelled = self._labels.read(arrays) if "logprobs" in arrays else None
         if labelled is None:
             return None
-        return labelled | {"clip_range": self._clip_range(), "control_ids": self._control_ids}
+        return labelled | {
+            "clip_range": self._clip_range(),
+            "control_ids": self._control_ids,
+            "decode": self._decode,
+        }
 
     @property
     def _step(self) -> int:
@@ -246,6 +257,12 @@ class TokenCapture(StepCapture):
         mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
         fresh, correct = self._labels.fresh_and_correct(inputs)
         probe.note(score, before=before, mask=mask, fresh=fresh, correct=correct)
+
+    def _decoder(self) -> Callable[[list[int]], str]:
+        """Give what makes text of token ids, by a tokenizer that another thread may use while training uses its own."""
+        processing = self._trainer.processing_class
+        decode: Callable[[list[int]], str] = copy.deepcopy(getattr(processing, "tokenizer", processing)).decode
+        return decode
 
     def _clip_range(self) -> tuple[float, float] | None:
         trainer = self._trainer

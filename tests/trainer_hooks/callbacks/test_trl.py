@@ -20,6 +20,7 @@ from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.delivery import Tally
 from trainer_hooks.signals import fetch
 from trainer_hooks.signals.paired import paired as signals_of
+from trainer_hooks.wire import decode_response
 
 RLOO_IS_ONLINE = "reward_funcs" in inspect.signature(RLOOTrainer).parameters  # TRL 0.22
 needs_rloo = pytest.mark.skipif(not RLOO_IS_ONLINE, reason="this TRL's RLOOTrainer is of another kind")
@@ -348,6 +349,41 @@ def test_responses_that_trl_masks_have_no_length(run, steps):
         assert signals["length/truncated_frac"] == pytest.approx(logged["completions/clipped_ratio"])
         assert signals["reward/mean"] == pytest.approx(sum(rewards) / len(rewards))
     assert {signals["length/truncated_frac"] for signals in steps().values()} >= {1.0, 0.5}
+
+
+def test_texts_are_those_of_the_tokens_and_go_through_the_redaction(tmp_path, connect, collector, monkeypatch):
+    """They are decoded in the background, by a tokenizer of our own."""
+    monkeypatch.setenv("RLVITALS_RESPONSE_SECONDS", "0")
+    seen = []
+
+    def redact(text):
+        seen.append(text)
+        return text if "a" not in text else "…"
+
+    monitor = connect(texts=True, redact=redact)
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)], max_steps=2)
+    trainer.train()
+    assert monitor.flush()
+    responses = [decode_response(bytes(raw)) for record in collector.records for raw in record.responses]
+    hidden = [response for response in responses if response.token_ids is None]
+    told = [response for response in responses if response.token_ids is not None]
+    assert hidden
+    assert told
+    assert all(response.text == "…" for response in hidden)
+    for response in told:
+        assert response.text == trainer.processing_class.decode(response.token_ids.to_numpy().tolist())
+        assert response.text in seen
+
+
+@pytest.mark.parametrize("redacts", [True, False])
+def test_without_texts_nothing_is_decoded(redacts, tmp_path, connect, collector):
+    """Token ids leave, but not past a redaction, to which there is no text to show."""
+    monitor = connect(redact=str.upper) if redacts else connect()
+    tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)], max_steps=1).train()
+    assert monitor.flush()
+    responses = [decode_response(bytes(raw)) for record in collector.records for raw in record.responses]
+    assert responses
+    assert all(response.text is None and (response.token_ids is None) == redacts for response in responses)
 
 
 class Dying(GRPOTrainer):
