@@ -4,6 +4,7 @@ SkyRL pops rewards and prompts from the batch before the step ends, so they are 
 """
 
 import functools
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from trainer_hooks.callbacks.guard import Guard, Wrappings
 from trainer_hooks.callbacks.naming import SKYRL, canonical
 
 __all__ = ["VitalsCallback"]
+
+logger = logging.getLogger("trainer_hooks")
 
 Method = Callable[..., Any]
 
@@ -44,23 +47,26 @@ class VitalsCallback:
         raise AttributeError(name)
 
     def on_train_start(self, trainer: Any, callback_input: Any = None, control: Any = None) -> None:
-        """Connect, and listen where advantages are computed."""
-        settings = trainer.cfg.trainer
+        """Connect, and listen where advantages are computed.
+
+        Raises:
+            ConfigurationError: If a setting cannot work; the first step is still to come.
+        """
+        settings = getattr(getattr(trainer, "cfg", None), "trainer", None)
         if self._monitor is None:
             self._monitor = trainer_hooks.connect(
-                project=settings.project_name,
-                run=settings.run_name,
-                config={"trainer": vars(settings)},
+                project=getattr(settings, "project_name", "default"),
+                run=getattr(settings, "run_name", None),
+                config={"trainer": getattr(settings, "__dict__", {})},
                 rank=0,
                 world_size=1,
                 source="skyrl",
             )
         self._guard.tell(self._monitor)
         with self._guard:
-            self._is_on_policy = (
-                settings.update_epochs_per_batch == 1 and settings.policy_mini_batch_size >= settings.train_batch_size
-            )
-            self._wrappings.wrap(trainer, "compute_advantages_and_returns", self._around_advantages)
+            if not self._wrappings.wrap(trainer, "compute_advantages_and_returns", self._around_advantages):
+                logger.warning("rlvitals: SkyRL has no compute_advantages_and_returns, and tokens are not observed")
+            self._is_on_policy = _has_one_update(settings)
 
     def on_step_end(self, trainer: Any, callback_input: Any, control: Any = None) -> None:
         """Take the step's tokens; its metrics are not complete yet."""
@@ -89,10 +95,11 @@ class VitalsCallback:
 
     def _around_advantages(self, original: Method) -> Method:
         @functools.wraps(original)
-        def compute_advantages_and_returns(batch: Any, *args: Any, **kwargs: Any) -> Any:
+        def compute_advantages_and_returns(*args: Any, **kwargs: Any) -> Any:
             with self._guard:
+                (batch,) = (*args, *kwargs.values())[:1]
                 self._outcomes = _rewards(batch), list(batch.metadata["uids"])
-            return original(batch, *args, **kwargs)
+            return original(*args, **kwargs)
 
         return compute_advantages_and_returns
 
@@ -118,6 +125,15 @@ class VitalsCallback:
             "group_ids": np.unique(np.array(uids[:real], dtype=str), return_inverse=True)[1],
             "token_ids": batch["sequences"][:real, -mask.shape[1] :],
         }
+
+
+def _has_one_update(settings: Any) -> bool:
+    """Say whether the configuration makes one optimiser step a rollout batch."""
+    try:
+        batch, minibatch = settings.train_batch_size, settings.policy_mini_batch_size
+        return bool(settings.update_epochs_per_batch == 1 and minibatch >= batch)
+    except AttributeError:
+        return False
 
 
 def _rewards(batch: Any) -> Any:

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import trainer_hooks
 from trainer_hooks.callbacks.skyrl import VitalsCallback
 
 
@@ -20,11 +21,11 @@ class Trainer:
         settings = {"update_epochs_per_batch": 2, "policy_mini_batch_size": 4, "train_batch_size": 4}
         self.cfg = SimpleNamespace(trainer=SimpleNamespace(project_name="p", run_name="r", **settings))
 
-    def compute_advantages_and_returns(self, batch):
+    def compute_advantages_and_returns(self, data):
         """Use rewards and prompts up, as SkyRL does."""
-        batch["advantages"] = batch.pop("rewards")
-        batch.metadata.pop("uids")
-        return batch
+        data["advantages"] = data.pop("rewards")
+        data.metadata.pop("uids")
+        return data
 
 
 @pytest.fixture
@@ -84,3 +85,32 @@ def test_a_monitor_of_the_users_own_stays_open(batch, connect, collector):
     train_a_step(VitalsCallback(monitor), Trainer(), batch, {})
     assert monitor.flush()
     assert [batch.end for batch in collector.batches if batch.end] == []
+
+
+def test_a_newer_skyrl_trains_on_without_what_it_has_renamed(collector, monkeypatch, caplog):
+    """Without its configuration and the method that rewards are read at, metrics arrive; what is missing is said."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    callback, trainer = VitalsCallback(), SimpleNamespace(global_step=3)
+    callback.on_train_start(trainer)
+    callback.on_step_end(trainer, SimpleNamespace(batch=Batch()))
+    callback.on_log(trainer, SimpleNamespace(logs={"policy/policy_entropy": 0.5}))
+    callback.on_train_end(trainer)
+    (said,) = caplog.messages
+    assert "compute_advantages_and_returns" in said
+    assert collector.records[0].scalars == {"entropy/mean": 0.5}
+
+
+def test_skyrl_may_name_the_batch_in_its_calls(batch, connect):
+    """Its own method gets what was given."""
+    callback, trainer = VitalsCallback(connect()), Trainer()
+    callback.on_train_start(trainer)
+    assert trainer.compute_advantages_and_returns(data=batch) is batch
+    callback.on_step_end(trainer, SimpleNamespace(batch=batch))
+    assert callback._rollouts["rewards"].tolist() == [1, 0]
+
+
+def test_a_setting_that_cannot_work_is_said_before_the_first_step(monkeypatch):
+    """It is the one thing that is raised."""
+    monkeypatch.setenv("RLVITALS_URL", "nowhere")
+    with pytest.raises(trainer_hooks.ConfigurationError):
+        VitalsCallback().on_train_start(Trainer())
