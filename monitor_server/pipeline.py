@@ -181,8 +181,10 @@ class Pipeline:
         if batch.attempt == run.attempt:
             run.world_size, run.capability = world_size, batch.capability
             run.source = batch.source or run.source
-            if batch.config is not None:
+            if batch.config:
                 run.config = json.dumps(wire.spell_non_finite(batch.config)).encode()
+            if batch.config is not None and run.ended is not None:
+                run.ended, run.last_step_at = None, now  # rank 0's process has started again
         return run, is_new
 
     def _keep(self, work: Work, intake: Intake) -> tuple[list[Entry], list[wire.Rejection]]:

@@ -97,7 +97,8 @@ class RecordShipper:
         self.end: RunEnd = "finished"
         self._settings = settings
         self._tally = tally
-        self._config = config if settings.rank == 0 else None
+        # An empty one, too, tells the collector that the process has started.
+        self._config = config or {} if settings.rank == 0 else None
         self._has_sealed = False
         self._source = source
         self._on_alert = on_alert

@@ -140,6 +140,16 @@ def test_a_launch_with_a_lower_attempt_than_the_newest_is_named(live, caplog):
     assert caplog.text.count("attempt 2 of run 'r' is heard for the first time and lower than the newest, 3") == 1
 
 
+def test_a_process_that_starts_again_in_its_attempt_takes_its_end_back(live):
+    """What a failing rank said ends nothing once rank 0 introduces itself anew; what is late does not undo it."""
+    live.send(run="r", config={"lr": 1.0}, end="stopped")
+    _send(live, 0, 0, world_size=1, scalars={"a": 1.0})
+    assert live.get("/runs")["items"][0]["status"] == "stopped"
+    run_id = live.run(run="r", config={})
+    run = live.get(f"/runs/{run_id}")
+    assert (run["status"], run["config"]) == ("running", {"lr": 1.0})
+
+
 def test_a_failing_detector_costs_no_record(live):
     """The step is stored, an alert says that detection failed, and the next step is detected."""
     _send(live, 0, 0, world_size=1, scalars={"fail": 1.0})

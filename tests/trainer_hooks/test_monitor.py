@@ -38,6 +38,15 @@ def test_the_run_appears_before_its_first_step(collector, connect):
     assert [batch.config for batch in collector.batches] == [{"seed": 3}, {"seed": 3}, None]
 
 
+@pytest.mark.parametrize(("rank", "config"), [(0, {}), (1, None)])
+def test_rank_0_introduces_itself_without_a_configuration_too(collector, connect, monkeypatch, rank, config):
+    """An empty one tells the collector of a new start; other ranks leave it to rank 0."""
+    monkeypatch.setenv("RLVITALS_ATTEMPT", "1")
+    connect(rank=rank, world_size=2)
+    collector.wait_for(lambda seen: bool(seen.batches))
+    assert collector.batches[0].config == config
+
+
 def test_closing_flushes_and_says_how_the_run_ended(collector, connect):
     """Everything logged before close has arrived when it returns, and the last batch carries the end."""
     with connect() as monitor:

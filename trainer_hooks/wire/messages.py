@@ -61,7 +61,10 @@ class Record(Wire, frozen=True):
 
 
 class Batch(Wire, frozen=True):
-    """A rank's records, with the run they belong to. Records stay raw until each is validated alone."""
+    """A rank's records, with the run they belong to. Records stay raw until each is validated alone.
+
+    ``config`` also says that the rank's process has started: a run that had ended in this attempt goes on.
+    """
 
     schema_version: int
     run: str
