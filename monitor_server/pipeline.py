@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -95,7 +95,6 @@ class Pipeline:
         work.save()
         if is_new or ends:
             self._announce(work)
-        phase, alerts = _verdict(work, batch.attempt)
         receipt = wire.Receipt(
             run_id=run.id,
             accepted=accepted,
@@ -103,8 +102,7 @@ class Pipeline:
             refused_responses=refused_responses,
             newest_attempt=run.attempt if batch.attempt < run.attempt else None,
             rejected=rejected,
-            phase=phase,
-            alerts=alerts,
+            **_verdict(work, batch.attempt),
         )
         return Outcome(answer=receipt, events=work.events)
 
@@ -284,17 +282,17 @@ class Pipeline:
         work.tell_run(deadlines)
 
 
-def _verdict(work: Work, attempt: int) -> tuple[str, list[wire.AlertNotice]]:
-    """Give the phase and the alerts for a trainer to act on: of steps that its own attempt has reached.
+def _verdict(work: Work, attempt: int) -> dict[str, Any]:
+    """Give what a receipt says of the trainer's own attempt: the phase at its newest step, and alerts up to there.
 
     What fires since a later step is of an attempt that has ended, and of weights that this one has left behind. What
     the clock finds is that a trainer was not heard, and here it speaks.
     """
     run = work.run
     if run.last_attempt != attempt or run.last_step is None:
-        return "unknown", []
+        return {}
     told = [a for a in work.alerts.firing if not is_clock_kind(a.kind) and a.severity_step <= run.last_step]
-    return run.phase, [_notice(alert) for alert in told]
+    return {"phase": run.phase, "judged_step": run.last_step, "alerts": [_notice(alert) for alert in told]}
 
 
 def _notice(alert: Alert) -> wire.AlertNotice:

@@ -107,8 +107,13 @@ class Monitor:
 
     @property
     def phase(self) -> str:
-        """The newest phase the collector told (docs/detection.md); ``unknown`` before the first answer."""
+        """The newest phase the collector told of this attempt (docs/detection.md); ``unknown`` before."""
         return self._shipper.phase
+
+    @property
+    def healthy_step(self) -> int | None:
+        """The newest step of this attempt at which the collector found the run healthy; None before there is one."""
+        return self._shipper.healthy_step
 
     def log_step(
         self,
@@ -222,6 +227,11 @@ class NullMonitor(Monitor):
     def phase(self) -> str:
         """Nothing is known."""
         return "unknown"
+
+    @property
+    def healthy_step(self) -> int | None:
+        """Nothing is known."""
+        return None
 
     def start(self) -> None:
         """Start nothing."""

@@ -35,7 +35,9 @@ from trainer_hooks.wire import (
     encode,
 )
 
-__all__ = ["Measurement", "RecordShipper"]
+__all__ = ["SICK_PHASES", "Measurement", "RecordShipper"]
+
+SICK_PHASES = ("decay", "acceleration", "collapsed")
 
 # The lowest that can read a record without, and with, actions or sampled responses.
 PLAIN_VERSION, FULL_VERSION = 1, 2
@@ -94,6 +96,7 @@ class RecordShipper:
         first_seq: int = 0,
     ) -> None:
         self.phase = "unknown"
+        self.healthy_step: int | None = None
         self.end: RunEnd = "finished"
         self._settings = settings
         self._tally = tally
@@ -231,6 +234,8 @@ class RecordShipper:
         if decode_batch(body).attempt != self._newest_attempt:
             return  # the spool held it: what was wrong with a process that is dead is no reason to act in this one
         self.phase = receipt.phase
+        if receipt.judged_step is not None and receipt.phase not in (*SICK_PHASES, "unknown"):
+            self.healthy_step = receipt.judged_step
         for alert in receipt.alerts:
             if (alert.id, alert.severity) in self._told:
                 continue

@@ -1,22 +1,21 @@
 """Carries decisions out on a transformers Trainer, between two steps."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerControl, TrainerState
 
 from trainer_hooks.actions import ActionPolicy, Decision
 from trainer_hooks.callbacks.agreement import Settlement, settlement
 from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.callbacks.trainer_checkpoints import STOP_FILE, TrainerCheckpoints
 from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.monitor import Monitor
+from trainer_hooks.shipper import SICK_PHASES
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["STOP_FILE", "TrainerActions", "refuse_impossible"]
 
-STOP_FILE = "rlvitals_stopped.json"
-# A run that is acting up leaves no checkpoint to go back to.
-HEALTHY_PHASES = ("warmup", "healthy", "stagnation")
 DEFAULT_LLDS_COEF = 0.1
 
 
@@ -38,22 +37,26 @@ class TrainerActions:
 
     Args:
         policy: What to do about which alert.
-        trainer: The trainer to act on.
+        monitor: Says how the run is.
+        trainer: The trainer to act on, whose training begins.
         guard: Takes our errors.
     """
 
-    def __init__(self, policy: ActionPolicy, trainer: Any, guard: Guard) -> None:
+    def __init__(self, policy: ActionPolicy, monitor: Monitor, trainer: Any, guard: Guard) -> None:
         self._policy = policy
+        self._monitor = monitor
         self._trainer = trainer
         self._guard = guard
         self._settlement: Settlement = settlement(trainer.args.world_size)
         self._skips = 0
-        self._healthy_checkpoint: str | None = None
+        self._checkpoints = TrainerCheckpoints(
+            Path(str(trainer.args.output_dir)), resumed_step=trainer.state.global_step
+        )
 
-    def note_checkpoint(self, args: TrainingArguments, state: TrainerState, phase: str) -> None:
-        """Remember a checkpoint that was saved in a healthy phase."""
-        if phase in HEALTHY_PHASES:
-            self._healthy_checkpoint = str(Path(str(args.output_dir)) / f"checkpoint-{state.global_step}")
+    def note_checkpoint(self, state: TrainerState) -> None:
+        """Remember a checkpoint, unless the run is known to be sick; whether it was well, later answers tell."""
+        if self._monitor.phase not in SICK_PHASES:
+            self._checkpoints.note(state.global_step)
 
     def before_update(self, model: Any) -> None:
         """Leave an update out, if one is to be: an optimiser passes over weights that have no gradient."""
@@ -61,20 +64,18 @@ class TrainerActions:
             self._skips -= 1
             model.zero_grad(set_to_none=True)
 
-    def after_step(self, args: TrainingArguments, state: TrainerState, control: TrainerControl) -> list[ActionReport]:
+    def after_step(self, state: TrainerState, control: TrainerControl) -> list[ActionReport]:
         """Do what is due, and give what this rank has to report of it."""
         reports = []
         for verdict in self._settlement.due(self._policy.due(), state.global_step):
-            refusal = verdict.refusal or self._do(verdict.decision, args, state, control)
+            refusal = verdict.refusal or self._do(verdict.decision, state, control)
             if verdict.is_reported_here:
                 reports.append(verdict.decision.report("refused" if refusal else "taken", refusal or ""))
         if state.is_world_process_zero:
             reports += [decision.report("dry_run") for decision in self._policy.foreseen()]
         return reports
 
-    def _do(
-        self, decision: Decision, args: TrainingArguments, state: TrainerState, control: TrainerControl
-    ) -> str | None:
+    def _do(self, decision: Decision, state: TrainerState, control: TrainerControl) -> str | None:
         """Do it, or give the reason why not, which is the same on every rank."""
         if decision.action == "checkpoint":
             control.should_save = True
@@ -94,13 +95,8 @@ class TrainerActions:
             # All ranks stop now, whatever becomes of the file.
             with self._guard:
                 if state.is_world_process_zero:
-                    self._leave_word(decision, args, state)
+                    healthy = self._checkpoints.healthy(
+                        judged_step=self._monitor.healthy_step, before=decision.alert.opened_step
+                    )
+                    self._checkpoints.leave_word(state.global_step, reason=decision.reason, healthy=healthy)
         return None
-
-    def _leave_word(self, decision: Decision, args: TrainingArguments, state: TrainerState) -> None:
-        told = {
-            "step": state.global_step,
-            "reason": decision.reason,
-            "last_healthy_checkpoint": self._healthy_checkpoint,
-        }
-        (Path(str(args.output_dir)) / STOP_FILE).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

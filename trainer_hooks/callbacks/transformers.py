@@ -103,7 +103,7 @@ class VitalsCallback(TrainerCallback):
             )
             self._capture.install()
             policy = self._monitor.policy
-            self._actions = TrainerActions(policy, trainer, self._guard) if policy else None
+            self._actions = TrainerActions(policy, self._monitor, trainer, self._guard) if policy else None
             if self._model_monitors is not None and state.is_world_process_zero:
                 self._looks = TrainerLooks(self._model_monitors, trainer, self._guard)
 
@@ -159,7 +159,7 @@ class VitalsCallback(TrainerCallback):
             paired = self._capture.paired()
         with self._guard:
             if self._actions is not None:
-                reports = self._actions.after_step(args, state, control)
+                reports = self._actions.after_step(state, control)
                 scalars |= {f"action/{report.action}": 1.0 for report in reports if report.outcome == "taken"}
         self._monitor.log_step(
             state.global_step,
@@ -182,10 +182,10 @@ class VitalsCallback(TrainerCallback):
                 self._monitor.log_step(state.global_step, found)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Remember a healthy checkpoint to go back to."""
+        """Remember a checkpoint to go back to."""
         with self._guard:
-            if self._actions is not None and self._monitor is not None:
-                self._actions.note_checkpoint(args, state, self._monitor.phase)
+            if self._actions is not None:
+                self._actions.note_checkpoint(state)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

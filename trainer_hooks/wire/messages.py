@@ -104,6 +104,8 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
 
     ``refused_responses`` counts sampled responses that were malformed or too many; their records stand.
     ``newest_attempt`` is the run's where it is higher than the batch's, which detection then leaves alone.
+    ``phase`` is of ``judged_step``, the newest step of the batch's attempt that detection has taken; both are left out
+    before the first.
     """
 
     run_id: str
@@ -113,4 +115,5 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     newest_attempt: int | None = None
     rejected: list[Rejection] = []
     phase: str = "unknown"
+    judged_step: int | None = None
     alerts: list[AlertNotice] = []

@@ -33,9 +33,11 @@ def alarm(collector):
         notice = AlertNotice(id="a", kind="drift", severity="critical", opened_step=from_step, summary="it falls")
 
         def receipt(batch):
-            is_sick = any(decode_record(raw).step >= from_step for raw in batch.records)
+            newest = max((decode_record(raw).step for raw in batch.records), default=None)
+            is_sick = newest is not None and newest >= from_step
             phase = "decay" if is_sick else "healthy"
-            return Receipt(run_id="r", accepted=len(batch.records), phase=phase, alerts=[notice] if is_sick else [])
+            alerts = [notice] if is_sick else []
+            return Receipt(run_id="r", accepted=len(batch.records), phase=phase, judged_step=newest, alerts=alerts)
 
         collector.receipt = receipt
 
@@ -80,6 +82,45 @@ def test_stop_ends_training_and_leaves_the_last_healthy_checkpoint(train, alarm,
     assert told["last_healthy_checkpoint"] == str(tmp_path / "checkpoint-2")
     assert steps()[4]["action/stop"] == 1
     assert [(step, report.outcome, report.reason) for step, report in reported()] == [(4, "taken", told["reason"])]
+
+
+class Outage(TrainerCallback):
+    """Takes the collector away after step 2, and has it back after step 6."""
+
+    def __init__(self, collector, monitor):
+        self.collector, self.monitor = collector, monitor
+
+    def on_step_end(self, args, state, control, **kwargs):  # noqa: ARG002 - the event's signature
+        """Wait for the answers where there are some."""
+        if state.global_step == 6:
+            self.collector.answers.clear()
+        if not self.collector.answers:
+            assert self.monitor.flush(20)
+        if state.global_step == 2:
+            self.collector.answers = [(503, b"", {})] * 10_000
+
+
+def test_what_was_saved_while_nobody_answered_is_not_healthy(connect, collector, alarm, tmp_path, monkeypatch):
+    """Saved at every step; steps 3 to 6 are answered together, and by then the run is sick."""
+    monkeypatch.setattr("trainer_hooks.delivery.transport.FIRST_DELAY_SECONDS", 0.0)
+    alarm(6)
+    monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
+    callbacks = [VitalsCallback(monitor), Outage(collector, monitor)]
+    tiny_trl.trainer(tmp_path, callbacks, max_steps=20, save_strategy="steps", save_steps=1).train()
+    told = json.loads((tmp_path / STOP_FILE).read_text())
+    assert (told["step"], told["last_healthy_checkpoint"]) == (7, str(tmp_path / "checkpoint-2"))
+
+
+def test_a_resumed_training_can_go_back_to_where_it_began(connect, alarm, tmp_path):
+    """Nothing it saves itself is healthy: the checkpoint that it was resumed from is."""
+    tiny_trl.trainer(tmp_path, max_steps=3, save_strategy="steps", save_steps=1).train()
+    alarm(4)
+    monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
+    callbacks = [VitalsCallback(monitor), Flush(monitor)]
+    trainer = tiny_trl.trainer(tmp_path, callbacks, max_steps=20, save_strategy="steps", save_steps=1)
+    trainer.train(resume_from_checkpoint=True)
+    told = json.loads((tmp_path / STOP_FILE).read_text())
+    assert (told["step"], told["last_healthy_checkpoint"]) == (5, str(tmp_path / "checkpoint-3"))
 
 
 def test_a_dry_run_changes_nothing(train, alarm, tmp_path, reported):

@@ -1,0 +1,67 @@
+import json
+import shutil
+
+import pytest
+
+from trainer_hooks.callbacks.trainer_checkpoints import STOP_FILE, TrainerCheckpoints
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A training from a step on, with checkpoints that are there: `saved(1, 2, resumed_step=0)`."""
+
+    def saved(*steps, resumed_step=0):
+        checkpoints = TrainerCheckpoints(tmp_path, resumed_step=resumed_step)
+        for step in steps:
+            (tmp_path / f"checkpoint-{step}").mkdir(exist_ok=True)
+            if step > resumed_step:
+                checkpoints.note(step)
+        return checkpoints
+
+    return saved
+
+
+def test_the_newest_that_was_judged_and_lies_before_the_alert_is_healthy(saved, tmp_path):
+    """Neither one of an outage nor one from the alert on, however late it was told."""
+    checkpoints = saved(2, 4, 6, 8)
+    assert checkpoints.healthy(judged_step=5, before=9) == str(tmp_path / "checkpoint-4")
+    assert checkpoints.healthy(judged_step=8, before=4) == str(tmp_path / "checkpoint-2")
+    assert checkpoints.healthy(judged_step=None, before=9) is None
+
+
+def test_one_that_is_gone_is_no_way_back(saved, tmp_path):
+    """`save_total_limit` removes the oldest; what is left may all be from after the alert."""
+    checkpoints = saved(2, 4, 6)
+    shutil.rmtree(tmp_path / "checkpoint-4")
+    assert checkpoints.healthy(judged_step=5, before=6) == str(tmp_path / "checkpoint-2")
+    shutil.rmtree(tmp_path / "checkpoint-2")
+    assert checkpoints.healthy(judged_step=5, before=6) is None
+
+
+def test_the_one_that_was_resumed_counts_as_healthy(saved, tmp_path):
+    """Unless what stops the training had opened before."""
+    checkpoints = saved(4, 5, resumed_step=4)
+    assert checkpoints.healthy(judged_step=None, before=6) == str(tmp_path / "checkpoint-4")
+    assert checkpoints.healthy(judged_step=None, before=4) is None
+
+
+def test_a_second_stop_keeps_the_way_back_of_the_first(saved, tmp_path):
+    """While its checkpoint is there, and only in a training that goes on: else the word is another training's."""
+    told = lambda: json.loads((tmp_path / STOP_FILE).read_text())  # noqa: E731
+    saved(2).leave_word(5, reason="one", healthy=str(tmp_path / "checkpoint-2"))
+    saved(4, resumed_step=4).leave_word(6, reason="two", healthy=None)
+    assert told() == {"step": 6, "reason": "two", "last_healthy_checkpoint": str(tmp_path / "checkpoint-2")}
+    shutil.rmtree(tmp_path / "checkpoint-2")
+    saved(4, resumed_step=4).leave_word(7, reason="three", healthy=None)
+    assert told()["last_healthy_checkpoint"] is None
+    saved(2).leave_word(5, reason="one", healthy=str(tmp_path / "checkpoint-2"))
+    saved().leave_word(1, reason="another", healthy=None)
+    assert told()["last_healthy_checkpoint"] is None
+
+
+@pytest.mark.parametrize("word", ["", "[]", "{}", '{"last_healthy_checkpoint": null}'])
+def test_a_word_that_cannot_be_read_is_overwritten(saved, tmp_path, word):
+    """Somebody else's file, or a disk that was full."""
+    (tmp_path / STOP_FILE).write_text(word)
+    saved(4, resumed_step=4).leave_word(6, reason="two", healthy=None)
+    assert json.loads((tmp_path / STOP_FILE).read_text())["step"] == 6
