@@ -82,44 +82,45 @@ def test_sums_leave_a_policy_loss_as_it_is(base, tokens, config):
     assert more[adapter.SUMS + "tokens"] == 10
 
 
-def test_llds_is_vanilla_plus_lambda_times_our_penalty(tokens, config):
-    """The registered loss equals verl's own plus 0.1 of `llds_loss`, also when a microbatch is a part of more."""
+def preserved(tokens, **options):
+    """Give `llds_loss` of all four responses, times the share of their ten tokens that is preserved."""
+    arrays = tokens["log_prob"], tokens["old_log_prob"], tokens["response_mask"].bool(), tokens["advantages"][:, 0]
+    return llds_loss(*arrays, **{"gate": "action"} | options).item() * 8 / 10
+
+
+def added(name, base, tokens, config):
+    """Give what a registered loss adds to its base, and its metrics."""
     arguments = tokens | {"loss_agg_mode": "token-mean", "config": config}
-    penalty = llds_loss(
-        tokens["log_prob"],
-        tokens["old_log_prob"],
-        tokens["response_mask"].bool(),
-        tokens["advantages"][:, 0],
-        gate="action",
-    )
-    assert penalty > 0
-    expected = 0.1 * penalty.item()
-    loss, metrics = get_policy_loss_fn("llds")(**arguments)
-    assert (loss - get_policy_loss_fn("vanilla")(**arguments)[0]).item() == pytest.approx(expected, rel=1e-4)
-    assert metrics["actor/llds_loss"] == pytest.approx(penalty.item())
-    if not hasattr(config, "global_batch_info"):  # verl 0.6
-        return
-    # 10 of the 40 tokens of the minibatch, over 2 ranks.
-    config.global_batch_info.update(dp_size=2, batch_num_tokens=40)
-    part = get_policy_loss_fn("llds")(**arguments)[0] - get_policy_loss_fn("vanilla")(**arguments)[0]
-    assert part.item() == pytest.approx(expected * 2 * 10 / 40, rel=1e-4)
+    loss, metrics = get_policy_loss_fn(name)(**arguments)
+    return (loss - get_policy_loss_fn(base)(**arguments)[0]).item(), metrics
+
+
+def test_llds_is_vanilla_plus_lambda_times_our_penalty(tokens, config):
+    """The registered loss equals verl's own plus 0.1 of `llds_loss`, times the share of preserved tokens."""
+    assert preserved(tokens) > 0
+    found, metrics = added("llds", "vanilla", tokens, config)
+    assert found == pytest.approx(0.1 * preserved(tokens), rel=1e-4)
+    assert metrics["actor/llds_loss"] == pytest.approx(preserved(tokens))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_llds_does_not_depend_on_how_a_minibatch_is_cut(ranks, rows, tokens, config):
+    """Microbatches of one, two and four responses, also of two ranks whose gradients are averaged, add the same."""
+    if not hasattr(config, "global_batch_info"):
+        pytest.skip("verl 0.6 tells a policy loss nothing of its minibatch")
+    config.global_batch_info.update(dp_size=ranks, batch_num_tokens=10)
+    parts = [{name: array[at : at + rows] for name, array in tokens.items()} for at in range(0, 4, rows)]
+    found = sum(added("llds", "vanilla", part, config)[0] for part in parts) / ranks
+    assert found == pytest.approx(0.1 * preserved(tokens), rel=1e-4)
 
 
 @pytest.mark.parametrize("gate", ["response", "action", "none"])
 @pytest.mark.parametrize("base", ["vanilla", "gspo"])
 def test_llds_can_be_registered_with_another_weight_gate_and_base(gate, base, tokens, config):
-    """The loss is that of the base plus λ times `llds_loss` with this gate."""
+    """The loss is that of the base plus λ times `llds_loss` with this gate, times the share of preserved tokens."""
     register_llds("mine", coef=0.5, gate=gate, base=base)
-    arguments = tokens | {"loss_agg_mode": "token-mean", "config": config}
-    added = get_policy_loss_fn("mine")(**arguments)[0] - get_policy_loss_fn(base)(**arguments)[0]
-    penalty = llds_loss(
-        tokens["log_prob"],
-        tokens["old_log_prob"],
-        tokens["response_mask"].bool(),
-        tokens["advantages"][:, 0],
-        gate=gate,
-    )
-    assert added.item() == pytest.approx(0.5 * penalty.item(), rel=1e-4)
+    assert added("mine", base, tokens, config)[0] == pytest.approx(0.5 * preserved(tokens, gate=gate), rel=1e-4)
 
 
 @pytest.mark.skipif(trainer_base is None, reason="this verl has the legacy trainer alone")

@@ -16,15 +16,19 @@ PolicyLoss = Callable[..., tuple[Tensor, dict[str, Any]]]
 
 
 def register_llds(name: str = "llds", *, coef: float = 0.1, gate: Gate = "action", base: str = "vanilla") -> None:
-    """Register L_base + λ L_LLDS (eq. 7 of arXiv 2512.04220) as one of verl's policy losses.
+    """Register L_base + λ s L_LLDS as one of verl's policy losses (eq. 7 of arXiv 2512.04220, but for s).
 
     Call it in a module that the workers import (``VERL_USE_EXTERNAL_MODULES``) for another λ, gate or base; the
-    plugin has registered ``llds`` with the defaults. The penalty of each microbatch weighs as its share of the
-    minibatch's tokens. It acts from the second update on a rollout.
+    plugin has registered ``llds`` with the defaults. It acts from the second update on a rollout.
+
+    A policy loss of verl is told how many action tokens the minibatch has, and not how many of them are in the
+    preserving set. So the penalty is divided by all of them, and s is the preserving set's share: however the
+    minibatch is cut into microbatches and ranks, the λ of eq. 7 is ``coef`` times the share of its tokens that
+    belong to responses of advantage ≥ 0. To verl 0.6, which tells nothing, this holds of each microbatch.
 
     Args:
         name: What to call it.
-        coef: λ, ≥ 0.
+        coef: λ, ≥ 0; where a quarter of the tokens is preserved, 0.4 is the paper's 0.1.
         gate: As in `trainer_hooks.losses.llds_loss`.
         base: The registered loss to add to.
     """
@@ -49,11 +53,11 @@ def register_llds(name: str = "llds", *, coef: float = 0.1, gate: Gate = "action
             rollout_is_weights=rollout_is_weights,
         )
         mask = response_mask.bool()
-        penalty = llds_loss(log_prob, old_log_prob, mask, of_responses(advantages, mask), gate=gate)
+        lost = llds_loss(log_prob, old_log_prob, mask, of_responses(advantages, mask), gate=gate, normaliser=1)
+        tokens = mask.sum().clamp(min=1)
         whole = getattr(config, "global_batch_info", None) or {}
-        total = whole.get("batch_num_tokens") or mask.sum().clamp(min=1)
-        share = mask.sum() / total * (whole.get("dp_size") or 1)
-        return loss + coef * share * penalty, metrics | {"actor/llds_loss": penalty.detach().item()}
+        penalty = lost / (whole.get("batch_num_tokens") or tokens) * (whole.get("dp_size") or 1)
+        return loss + coef * penalty, metrics | {"actor/llds_loss": (lost.detach() / tokens).item()}
 
     core_algos.register_policy_loss(name)(policy_loss)
 
