@@ -60,7 +60,7 @@ class Inputs:
             now: Seconds since the epoch.
 
         Returns:
-            The numbers; the tokens, as they came or reduced; what the update did, summaries by name.
+            The numbers; the tokens, as they came or reduced; what the update did, as `Reduced.pending` is made up.
         """
         # Mostly these are floats alone and arrays in memory. Training has had the processor's caches to itself since
         # the last step, so that code costs by being run at all: there are few calls, and none that need not be.
@@ -85,7 +85,9 @@ class Inputs:
         if not (waiting or reduced or paired):
             return numbers, tokens, ()
         try:
-            changes = [change for scores in paired for change in changes_of(scores).items()]
+            changes: list[tuple[str, PendingSummary]]
+            changes = [("", doubt) for scores in paired for doubt in scores.library.doubts]
+            changes += [change for scores in paired for change in changes_of(scores).items()]
             alone = [Pending((value.reshape(()),), float) for value in waiting.values()]
             parts = [*alone, *(part for _, part in changes), *(reduced.parts if reduced else ())]
             here = iter(fetch(_device([reduced, *paired], waiting), parts))

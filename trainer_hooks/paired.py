@@ -25,7 +25,7 @@ class Paired:
         library: Where the arrays are kept; found by the log-probabilities unless given.
 
     Raises:
-        RolloutsError: If shapes contradict each other.
+        RolloutsError: If shapes contradict each other. What values do on a device is refused when they are logged.
     """
 
     __slots__ = ("after", "before", "correct", "fresh", "library", "mask")

@@ -154,7 +154,12 @@ class RecordShipper:
         numbers = item.numbers
         bad_values = float(len(numbers) - sum(map(math.isfinite, numbers.values())))
         summaries: dict[str, Summary] = {"finite/bad_values": Moments(count=1, sum=bad_values, statistic="sum")}
-        summaries |= finished(item.changes)
+        changes = item.changes
+        try:
+            summaries |= finished(changes)
+        except RolloutsError as error:
+            self._refuse(error)
+            changes = ()
         reduced: Reduced | None = None
         if rollouts is not None:
             try:
@@ -171,7 +176,7 @@ class RecordShipper:
                     summaries["finite/bad_values"] = Moments(count=1, sum=bad_values + bad.sum, statistic="sum")
                 summaries |= signals
         summaries |= self._hooks(item)
-        self._note_capability(item, reduced)
+        self._note_capability(is_paired=bool(changes) or "entropy/paired_delta" in numbers, reduced=reduced)
         record = Record(
             step=item.step,
             seq=seq,
@@ -280,10 +285,10 @@ class RecordShipper:
             self._tally.swallow(error)
         return []
 
-    def _note_capability(self, item: Measurement, reduced: Reduced | None) -> None:
+    def _note_capability(self, *, is_paired: bool, reduced: Reduced | None) -> None:
         """Raise the level announced to what was captured; it never falls, as a probe runs at some steps only."""
         seen: Capability = "L1"
-        if item.changes or "entropy/paired_delta" in item.numbers:
+        if is_paired:
             seen = "L4"
         elif reduced is not None:
             seen = reduced.capability

@@ -35,7 +35,7 @@ def action_list(run_id: str, actions: Sequence[Action]) -> list[Component]:
 
 def _entry(run_id: str, action: Action) -> Component:
     done, not_done = DONE_OR_NOT.get(action["action"], (action["action"],) * 2)
-    why_not = [html.P(action["detail"])] if action["detail"] else []
+    detail = [html.P(action["detail"])] if action["detail"] else []
     return html.Article(
         className="action",
         **{"data-outcome": action["outcome"]},
@@ -46,7 +46,7 @@ def _entry(run_id: str, action: Action) -> Component:
                     badge("outcome", action["outcome"], text=action["outcome"].replace("_", " ")),
                 ]
             ),
-            *why_not,
+            *detail,
             html.P(["at step ", str(action["step"]), ", ", since(action["time"])], className="when"),
             html.P(["because of ", dcc.Link(action["reason"], href=f"/runs/{run_id}/alerts/{action['alert_id']}")]),
         ],

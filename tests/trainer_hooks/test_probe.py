@@ -53,6 +53,22 @@ def test_shapes_that_contradict_each_other_are_refused():
         Paired((torch.zeros(1, 2), None), (torch.zeros(1, 3), None), **EVERYTHING)
 
 
+def test_a_device_refuses_what_the_host_does_when_it_is_logged(collector, connect):
+    """A mask of 2s, with the same words; the step's numbers are there, and no level that was not reached."""
+    scores, given = (torch.zeros(1, 2), None), EVERYTHING | {"mask": torch.full((1, 2), 2)}
+    with pytest.raises(RolloutsError, match=r"mask must hold only 0 and 1, got 2 at \[0, 0\]"):
+        Paired(scores, scores, **given)
+    monitor = connect()
+    device = DeviceArrays(torch.device("cpu"))
+    monitor.log_step(1, {"loss/policy": 1.0}, paired=[Paired(scores, scores, library=device, **given)])
+    assert monitor.flush()
+    (record,) = collector.records
+    assert record.summaries["hooks/rejected_rollouts"].value() == 1
+    assert not [name for name in record.summaries if name.startswith("displacement/")]
+    assert record.scalars == {"loss/policy": 1.0}
+    assert collector.batches[-1].capability == "L1"
+
+
 def test_ranks_merge_by_their_tokens(collector, connect, monkeypatch):
     """A rank with three fresh tokens counts three times as much as one with one, and the level is L4."""
     monkeypatch.setenv("RLVITALS_ATTEMPT", "1")

@@ -10,12 +10,16 @@ import trainer_hooks
 from trainer_hooks.actions import ActionPolicy, Decision
 from trainer_hooks.callbacks.agreement import Alone, Settlement, settlement, world_size
 from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.paired import Paired
 from trainer_hooks.probe import PairedProbe, Scorer
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
+
+# All that can be known here of an action that the loop takes by itself.
+HANDED_OVER = "handed to the loop, which carries it out itself"
 
 
 class LoopWatch:
@@ -32,7 +36,7 @@ class LoopWatch:
     sharded norm cannot be read without a collective, and is left out.
 
     Args:
-        optimizer: Any torch optimiser.
+        optimizer: Any torch optimiser, prepared by Accelerate or not.
         monitor: From `trainer_hooks.connect`; closed when the block ends. If it has a policy, ``connect(actions=...)``,
             look at ``decisions`` after each step and do what they say: the loop is yours. Where `torch.distributed`
             has several processes, a decision stands there after the same step on every rank, or on none.
@@ -42,7 +46,7 @@ class LoopWatch:
         probe_every: Score what `score_again` is given at every n-th step (level L4); off unless given.
 
     Raises:
-        ConfigurationError: If the model monitors have no model.
+        ConfigurationError: If the model monitors have no model, or what was given is no torch optimiser.
     """
 
     def __init__(
@@ -67,8 +71,9 @@ class LoopWatch:
         self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None
         self._handles = []
         if not isinstance(monitor, trainer_hooks.NullMonitor):
-            self._handles.append(optimizer.register_step_pre_hook(self._before_step))
-            self._handles.append(optimizer.register_step_post_hook(self._after_step))
+            stepping = _unwrapped(optimizer)
+            self._handles.append(stepping.register_step_pre_hook(self._before_step))
+            self._handles.append(stepping.register_step_post_hook(self._after_step))
             if model_monitors is not None:
                 model_monitors.attach()
                 model_monitors.begin_step(first_step)
@@ -85,7 +90,12 @@ class LoopWatch:
             scalars: Numbers by canonical signal name or one of your own.
             rollouts: The step's token arrays, as in `Monitor.log_step`.
         """
-        self._scalars.update(scalars or {})
+        if not self._handles:
+            return
+        try:
+            self._scalars.update({} if scalars is None else scalars)
+        except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
+            self._monitor.tally.count("scalars", f"note must be given numbers by name, got {type(scalars)}: {error}")
         self._rollouts = self._rollouts if rollouts is None else rollouts
 
     def score_again(
@@ -170,12 +180,25 @@ class LoopWatch:
         verdicts = self._settlement.due(policy.due(), self._step)
         self.decisions = [verdict.decision for verdict in verdicts if verdict.refusal is None]
         reports = [
-            verdict.decision.report("refused" if verdict.refusal else "taken", verdict.refusal or "")
+            verdict.decision.report("refused", verdict.refusal)
+            if verdict.refusal
+            else verdict.decision.report("taken", "" if verdict.decision.action == "notify" else HANDED_OVER)
             for verdict in verdicts
             if verdict.is_reported_here
         ]
         foreseen = policy.foreseen()
         return reports + [decision.report("dry_run") for decision in foreseen if _rank() == 0]
+
+
+def _unwrapped(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Give the optimiser that steps: Accelerate's wrapper calls itself one, and has no hooks."""
+    found = getattr(optimizer, "optimizer", optimizer)
+    if not isinstance(found, torch.optim.Optimizer):
+        raise ConfigurationError(
+            f"optimizer must be a torch.optim.Optimizer, or hold one as .optimizer, got {type(found).__name__}; "
+            "give the one that steps, or call Monitor.log_step after each step instead"
+        )
+    return found
 
 
 def _rank() -> int:

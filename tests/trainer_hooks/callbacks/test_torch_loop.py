@@ -1,8 +1,12 @@
 import pytest
 import torch
+from accelerate import Accelerator
 
 import trainer_hooks
+from trainer_hooks import ConfigurationError
+from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.torch_loop import LoopWatch
+from trainer_hooks.wire import AlertNotice, Receipt
 
 
 @pytest.fixture
@@ -32,6 +36,49 @@ def test_each_optimiser_step_is_a_step(optimizer, connect, collector):
     assert first.scalars == {"loss/policy": 2, "grad/norm": 5, "lr": 0.5}
     assert "loss/policy" not in second.scalars
     assert collector.batches[-1].end == "finished"
+
+
+def test_what_is_noted_without_a_name_is_counted(optimizer, connect, collector):
+    """Whatever the loop gives, nothing raises into it."""
+    with LoopWatch(optimizer, connect()) as watch:
+        watch.note(torch.zeros(3))
+        step(optimizer)
+    (record,) = collector.records
+    assert record.scalars == {"grad/norm": 5, "lr": 0.5}
+    assert record.summaries["hooks/rejected_scalars"].value() == 1
+
+
+def test_an_optimiser_that_accelerate_prepared_is_watched_where_it_steps(optimizer, connect, collector):
+    """With two microbatches to a step every second call is one."""
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+    prepared = accelerator.prepare(optimizer)
+    with LoopWatch(prepared, connect()):
+        for _ in range(4):
+            with accelerator.accumulate():
+                step(prepared)
+    assert [record.step for record in collector.records] == [1, 2]
+    assert collector.records[0].scalars == {"grad/norm": 5, "lr": 0.5}
+
+
+def test_what_is_no_optimiser_is_refused_before_training(connect):
+    """As the wrapper that Accelerate puts around DeepSpeed's."""
+    with pytest.raises(ConfigurationError, match=r"must be a torch\.optim\.Optimizer.* got Linear"):
+        LoopWatch(torch.nn.Linear(1, 1), connect())
+
+
+def test_an_action_is_told_as_handed_to_the_loop(optimizer, connect, collector):
+    """Whether the loop does it nobody but the loop knows; what it was only told of needs no doing."""
+    rules = {"likelihood_drift": "notify", "run_collapsed": "stop"}
+    alerts = [AlertNotice(id=kind, kind=kind, severity="critical", opened_step=1, summary="s") for kind in rules]
+    collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=alerts)
+    policy = ActionPolicy(rules, dry_run=False)
+    monitor = connect(actions=policy)
+    assert monitor.flush()
+    with LoopWatch(optimizer, monitor) as watch:
+        step(optimizer)
+        assert [decision.action for decision in watch.decisions] == ["notify", "stop"]
+    told = [(report.action, report.outcome, report.detail) for report in collector.records[0].actions]
+    assert told == [("notify", "taken", ""), ("stop", "taken", "handed to the loop, which carries it out itself")]
 
 
 def test_a_noted_gradient_norm_wins(optimizer, connect, collector):
@@ -106,3 +153,14 @@ def test_responses_are_scored_before_and_after_the_step(optimizer, connect, coll
     assert scored.summaries["displacement/cross"].value() == 1.5
     assert scored.summaries["entropy/paired_delta"].value() == -1.5
     assert scored.summaries["displacement/self"].value() == 0.0
+
+
+def test_contradicting_arrays_to_score_again_are_refused_and_counted(optimizer, connect, collector):
+    """A mask of 2s costs the pair alone."""
+    given = {"mask": torch.full((1, 1), 2), "correct": torch.ones(1)}
+    with LoopWatch(optimizer, connect(), probe_every=1) as watch:
+        watch.score_again(lambda: (torch.zeros(1, 1), None), **given)
+        step(optimizer)
+    (record,) = collector.records
+    assert record.summaries["hooks/rejected_rollouts"].value() == 1
+    assert record.scalars["grad/norm"] == 5
