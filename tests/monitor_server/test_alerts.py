@@ -104,11 +104,15 @@ def test_a_trainer_is_not_told_that_it_was_not_heard(live, clock):
 
 def test_a_new_attempt_is_told_of_alerts_at_steps_that_it_has_reached(live):
     """What opened at step 3 concerns a process that went back to step 2 when it is at step 3 and it fires yet."""
-    said = lambda receipt: (receipt.get("phase", "unknown"), [n["opened_step"] for n in receipt.get("alerts", [])])  # noqa: E731
+
+    def said(receipt):
+        opened = [notice["opened_step"] for notice in receipt.get("alerts", [])]
+        return receipt.get("phase"), receipt.get("judged_step"), opened
+
     records = [{"step": step, "scalars": {"warn": float(step == 3), "phase": 3.0 * (step == 3)}} for step in range(4)]
-    assert said(live.send(run="r", attempt=1, records=records)) == ("decay", [3])
-    assert said(live.send(run="r", attempt=2)) == ("unknown", [])
+    assert said(live.send(run="r", attempt=1, records=records)) == ("decay", 3, [3])
+    assert said(live.send(run="r", attempt=2)) == (None, None, [])
     sick = {"warn": 1.0, "phase": 3.0}
-    assert said(live.send(run="r", attempt=2, records=[{"step": 2, "scalars": sick}])) == ("decay", [])
-    assert said(live.send(run="r", attempt=2, records=[{"step": 3, "scalars": sick}])) == ("decay", [3])
-    assert said(live.send(run="r", attempt=1)) == ("unknown", [])
+    assert said(live.send(run="r", attempt=2, records=[{"step": 2, "scalars": sick}])) == ("decay", 2, [])
+    assert said(live.send(run="r", attempt=2, records=[{"step": 3, "scalars": sick}])) == ("decay", 3, [3])
+    assert said(live.send(run="r", attempt=1)) == (None, None, [])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import trainer_hooks
-from trainer_hooks.wire import AlertNotice, Receipt
+from trainer_hooks.wire import AlertNotice, Receipt, decode_record
 
 
 def test_what_is_logged_arrives_to_the_last_bit(collector, connect):
@@ -90,6 +90,25 @@ def test_the_phase_and_alerts_come_back_with_the_receipt(collector, connect):
         assert monitor.flush()
     assert monitor.phase == "decay"
     assert told == [alert]
+
+
+def test_the_newest_healthy_step_stands_still_while_the_run_is_sick_or_unknown(collector, connect):
+    """A collector that says nothing of a step, as an older one, leaves it as it is."""
+    phases = {1: "warmup", 2: "healthy", 3: "decay", 4: "unknown", 5: "stagnation", 6: "healthy"}
+
+    def receipt(batch):
+        step = decode_record(batch.records[-1]).step if batch.records else 0
+        judged_step = step if 0 < step < 6 else None
+        return Receipt(run_id="r", accepted=1, phase=phases.get(step, "unknown"), judged_step=judged_step)
+
+    collector.receipt = receipt
+    monitor = connect()
+    found = []
+    for step in range(1, 7):
+        monitor.log_step(step, {"x": 1.0})
+        assert monitor.flush()
+        found.append(monitor.healthy_step)
+    assert found == [1, 2, 2, 2, 5, 5]
 
 
 def test_what_was_wrong_with_a_dead_process_is_not_told_to_the_next(collector, tmp_path, monkeypatch):

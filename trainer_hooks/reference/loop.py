@@ -129,7 +129,7 @@ class Loop:
     def _is_dying(self, phase: str) -> bool:
         """Say whether to act; after a rollback not before the collector has taken its verdict back."""
         is_dying = phase in DYING
-        self._is_armed = self._is_armed or not is_dying
+        self._is_armed = self._is_armed or not (is_dying or phase == "unknown")
         return is_dying and self._is_armed and self.config.on_acceleration != "none"
 
     def _act(self, phase: str) -> bool:

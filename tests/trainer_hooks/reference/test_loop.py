@@ -142,6 +142,24 @@ def test_a_dying_run_goes_back_to_health_with_llds_on(tiny, collector, connect, 
     assert "acceleration" in told
 
 
+def test_a_verdict_that_is_only_held_rolls_nothing_back_again(tiny, collector, connect, tmp_path):
+    """A new attempt is told nothing before a step of it was judged, which takes no verdict back."""
+
+    def receipt(batch):
+        newest = max((record.step for record in collector.records), default=0)
+        is_judged = bool(batch.records) and (batch.attempt == first_attempt(collector) or len(collector.records) > 5)
+        phase = ("acceleration" if newest > 3 else "healthy") if is_judged else "unknown"
+        return Receipt(run_id="r", accepted=len(batch.records), phase=phase)
+
+    collector.receipt = receipt
+    config = replace(
+        tiny, steps=6, checkpoints=tmp_path, checkpoint_every=1, on_acceleration="rollback+llds", max_rollbacks=2
+    )
+    monitor = connect()
+    assert Loop(config, trainer_of(config), Flushing(monitor), [].append).run() == 1
+    monitor.close()
+
+
 def test_a_run_that_was_rolled_back_resumes_treated(tiny, collector, connect, tmp_path):
     """Killed after its rollback, the run goes on from the healthy branch, with LLDS still on and one rollback spent."""
     collector.receipt = lambda batch: Receipt(
