@@ -33,6 +33,9 @@ class VitalsCallback(Callback):
         run: Name of the run; else `RLVITALS_RUN`.
         api_key: Key with the scope ingest.
         on_alert: Called with each alert that fires on the run, in a background thread.
+
+    Several processes need a name of the run, and those that Lightning starts itself need `RLVITALS_ATTEMPT`, too:
+    without them a `ConfigurationError` is raised before the first step.
     """
 
     def __init__(
