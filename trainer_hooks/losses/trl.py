@@ -5,7 +5,7 @@ trainer = LLDSGRPOTrainer(..., args=LLDSConfig(..., num_iterations=2))
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,10 @@ from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer
 from trl import __version__ as version
 
+from trainer_hooks.losses.answers import AnswerMarks
 from trainer_hooks.losses.llds import Gate, llds_loss
 
-__all__ = ["LLDSConfig", "LLDSGRPOTrainer", "answer_mask"]
+__all__ = ["LLDSConfig", "LLDSGRPOTrainer"]
 
 ONE_UPDATE = (
     "LLDS does nothing with one update a rollout, because likelihoods have not moved yet; set num_iterations=2, or "
@@ -24,8 +25,9 @@ ONE_UPDATE = (
 )
 FUSED = "LLDS does nothing where the loss is fused and hides its token log-probabilities; turn the fused loss off"
 
-# Rides with the rollout batch, so that TRL's own splitting hands it to each microbatch.
+# Ride with the rollout batch, so that TRL's own shuffling and splitting hand each microbatch its part.
 PRESERVED = "llds_preserved_tokens"
+ANSWER = "llds_answer_mask"
 
 logger = logging.getLogger("trainer_hooks")
 
@@ -94,7 +96,10 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self._is_in_loss = False
         self._is_fused = False
         self._scores: Tensor | None = None
-        self._pieces: dict[int, str] = {}
+        self._marks: AnswerMarks | None = None
+        if self.args.llds_answer_begin is not None:
+            begin, end = self.args.llds_answer_begin, self.args.llds_answer_end
+            self._marks = AnswerMarks(self.processing_class.decode, begin, end)
         if self.llds_coef and self.why_inert:
             warnings.warn(self.why_inert, stacklevel=2)
 
@@ -116,6 +121,8 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         mask = _action_mask(batch)
         preserved = mask.sum(dim=1) * (_advantages(batch, mask) >= 0)
         batch[PRESERVED] = preserved.sum().expand(len(mask))
+        if self._marks is not None:
+            batch[ANSWER] = self._marks.mask(batch["completion_ids"], mask)
         return batch
 
     def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any]) -> Tensor:
@@ -151,23 +158,14 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _penalty(self, logprobs: Tensor, old: Tensor, inputs: dict[str, Any]) -> Tensor:
         """Give a microbatch's sum over the mean N of all microbatches, of all ranks: the mean is eq. 5."""
         mask = _action_mask(inputs)
-        answer = None
-        if self.args.llds_answer_begin is not None:
-            marks = (self.args.llds_answer_begin, self.args.llds_answer_end)
-            answer = answer_mask(inputs["completion_ids"], self._piece, *marks) & mask
-        advantages = _advantages(inputs, mask)
-        lost = llds_loss(logprobs, old, mask, advantages, gate=self._gate, answer_mask=answer, normaliser=1)
+        arrays = logprobs, old, mask, _advantages(inputs, mask)
+        lost = llds_loss(*arrays, gate=self._gate, answer_mask=inputs.get(ANSWER), normaliser=1)
         told = torch.stack([lost.detach(), inputs[PRESERVED][0].to(lost.dtype)])
         losts, counts = self.accelerator.gather(told[None]).T
         mean_count = counts.sum().clamp(min=1) / (len(counts) * self.args.steps_per_generation)
         self._metrics["train"]["llds_loss"].append((losts.mean() / mean_count).item())
         shared: Tensor = lost / mean_count
         return shared
-
-    def _piece(self, token_id: int) -> str:
-        if token_id not in self._pieces:
-            self._pieces[token_id] = self.processing_class.decode([token_id])
-        return self._pieces[token_id]
 
 
 def _action_mask(batch: Mapping[str, Any]) -> Tensor:
@@ -180,36 +178,3 @@ def _advantages(batch: Mapping[str, Any], mask: Tensor) -> Tensor:
     """Give one a response, also where there is one a token."""
     advantages: Tensor = batch["advantages"]
     return advantages if advantages.ndim == 1 else (advantages * mask).sum(dim=1)
-
-
-def answer_mask(token_ids: Tensor, decode: Callable[[int], str], begin: str, end: str) -> Tensor:
-    """Find the tokens of the last answer in each row, its marks included.
-
-    Marks are looked for in the text of the tokens laid end to end, so it does not matter how a tokenizer cuts them;
-    a token that holds part of a mark counts. An answer that is not closed reaches to the end of the row.
-
-    Args:
-        token_ids: Shape ``(B, T)``.
-        decode: Gives the text of one token.
-        begin: Text that opens the answer.
-        end: Text that closes it.
-
-    Returns:
-        True on tokens of the answer, shape ``(B, T)``, bool.
-    """
-    rows = [_answer_row([decode(token) for token in row], begin, end) for row in token_ids.tolist()]
-    return torch.tensor(rows, dtype=torch.bool, device=token_ids.device)
-
-
-def _answer_row(pieces: Sequence[str], begin: str, end: str) -> list[bool]:
-    text = "".join(pieces)
-    first = text.rfind(begin)
-    if first < 0:
-        return [False] * len(pieces)
-    closing = text.find(end, first + len(begin))
-    last = len(text) if closing < 0 else closing + len(end)
-    marked, place = [], 0
-    for piece in pieces:
-        marked.append(place < last and place + len(piece) > first)
-        place += len(piece)
-    return marked

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import tiny_trl
-import torch
 from accelerate.state import AcceleratorState
 from trl import GRPOTrainer
 
@@ -13,7 +12,7 @@ import trainer_hooks
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.delivery import Tally
 from trainer_hooks.losses import llds_loss
-from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer, answer_mask
+from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
 
 ONE_MICROBATCH = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
 CUTS = [
@@ -183,22 +182,13 @@ def test_a_loss_that_hides_its_log_probabilities_is_left_alone(tmp_path, monkeyp
     assert [record.message for record in caplog.records if record.name == "trainer_hooks"] == [trainer.why_inert]
 
 
-def test_the_answer_is_found_however_it_is_cut():
-    """The last answer with its marks, also where a token holds a mark's end and text; open ones reach the end."""
-    vocabulary = ["so ", "<answ", "er>4", "2</", "answer> ", "ok"]
-    rows = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 0, 1, 2, 5], [0, 0, 0, 5, 5, 5]])
-    found = answer_mask(rows, vocabulary.__getitem__, "<answer>", "</answer>")
-    assert found.tolist() == [
-        [False, True, True, True, True, False],
-        [False, False, False, True, True, True],
-        [False] * 6,
-    ]
-
-
 def test_answer_tokens_are_left_free(tmp_path):
-    """With marks given, the penalty is `llds_loss` with the mask of the answers."""
-    _, (_, (scalars, tokens)) = train(tmp_path, llds_answer_begin="d", llds_answer_end="never", **ONE_MICROBATCH)
-    free = answer_mask(tokens["token_ids"], lambda token: tiny_trl.WORDS[token], "d", "never")
-    expected = whole_penalty(tokens, answer_mask=free & tokens["mask"].bool())
+    """With marks given, the penalty is `llds_loss` without the tokens from the last mark on."""
+    _, (_, (scalars, tokens)) = train(tmp_path, llds_answer_begin="d", llds_answer_end="never")
+    begins = (tokens["token_ids"] == tiny_trl.WORDS.index("d")) & tokens["mask"].bool()
+    answers = begins.flip(1).cumsum(dim=1).flip(1) == 0  # after the last one
+    last = begins & (begins.flip(1).cumsum(dim=1).flip(1) == 1)
+    free = (answers | last) & begins.any(dim=1, keepdim=True)
+    expected = whole_penalty(tokens, answer_mask=free)
     assert scalars["loss/llds"] == pytest.approx(expected.item(), rel=1e-5)
     assert expected < whole_penalty(tokens)
