@@ -13,7 +13,7 @@ pytest.importorskip("verl", reason="verl has an environment of its own: make tes
 
 from tensordict import TensorDict
 from verl import DataProto
-from verl.trainer.ppo import ray_trainer
+from verl.trainer.ppo import ray_trainer, rollout_corr_helper
 from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.utils.tracking import Tracking
 from verl.workers.config import FSDPActorConfig
@@ -123,9 +123,9 @@ def test_llds_can_be_registered_with_another_weight_gate_and_base(gate, base, to
     assert added("mine", base, tokens, config)[0] == pytest.approx(0.5 * preserved(tokens, gate=gate), rel=1e-4)
 
 
-@pytest.mark.skipif(trainer_base is None, reason="this verl has the legacy trainer alone")
-def test_the_trainers_tokens_reach_the_logger(connect, collector, monkeypatch):
-    """The new PPOTrainer: the wrapped method reads the queue, leaves padding rows out, and calls the original."""
+@pytest.fixture
+def held():
+    """What the new trainer's queue holds: two responses, and a row that fills the batch up."""
     held = TensorDict(
         {
             "responses": torch.tensor([[5, 6], [7, 8], [0, 0]]),
@@ -137,6 +137,12 @@ def test_the_trainers_tokens_reach_the_logger(connect, collector, monkeypatch):
         batch_size=3,
     )
     held.to_padded_tensor = lambda: held
+    return held
+
+
+@pytest.fixture
+def end_of_step(held, connect, collector, monkeypatch):
+    """A function that has the new trainer make a step's metrics and gives the summaries that arrived."""
 
     def kv_batch_get(*, keys, partition_id, select_fields):
         """Refuse what is not held, as the queue does."""
@@ -149,22 +155,63 @@ def test_the_trainers_tokens_reach_the_logger(connect, collector, monkeypatch):
     batch = SimpleNamespace(
         keys=["q_0_0", "q_1_0", "pad_0_0"], partition_id="train", tags=[{}, {}, {"is_padding": True}]
     )
-    monkeypatch.setattr(trainer_base.tq, "kv_batch_get", kv_batch_get)
+    monkeypatch.setattr(trainer_base, "tq", SimpleNamespace(kv_batch_get=kv_batch_get))
     monitor = connect()
     logger = adapter.VitalsLogger("project", "run", monitor=monitor)
-    with pytest.raises(AttributeError):  # the original goes on and finds no configuration
-        trainer_base.PPOTrainer._compute_metrics(SimpleNamespace(), batch, {}, {}, 1, 0)
-    logger.log(data={}, step=1)
-    assert monitor.flush()
-    summaries = collector.records[0].summaries
+
+    def end_of_step():
+        with pytest.raises(AttributeError):  # the original goes on and finds no configuration
+            trainer_base.PPOTrainer._compute_metrics(SimpleNamespace(), batch, {}, {}, 1, 0)
+        logger.log(data={}, step=1)
+        assert monitor.flush()
+        return collector.records[-1].summaries
+
+    return end_of_step
+
+
+@pytest.mark.skipif(trainer_base is None, reason="this verl has the legacy trainer alone")
+def test_the_trainers_tokens_reach_the_logger(end_of_step):
+    """The new PPOTrainer: the wrapped method reads the queue, leaves padding rows out, and calls the original."""
+    summaries = end_of_step()
     assert summaries["reward/mean"].value() == 0.5
     assert summaries["likelihood/correct"].value() == -2
     assert summaries["likelihood/incorrect"].value() == -4
     assert summaries["length/mean"].value() == 1.5
 
 
-def test_the_legacy_trainers_tokens_reach_the_logger(connect, collector):
-    """RayPPOTrainer: the function that sums a batch up is wrapped where the trainer looks for it."""
+def reject(correction, tensors):
+    """Have verl reject tokens whose ratio to the sampler's is not about 1, and give its batch."""
+    settings = {"rollout_rs": "token_k1", "rollout_rs_threshold": "0.5_2.0"}
+    if not hasattr(rollout_corr_helper, "SUPPORTED_ROLLOUT_RS_OPTIONS"):  # verl 0.6
+        settings = {"rollout_rs": "token", "rollout_rs_threshold": 2.0, "rollout_rs_threshold_lower": 0.5}
+    return correction(DataProto.from_dict(tensors=tensors), settings)[0]
+
+
+@pytest.mark.skipif(trainer_base is None, reason="this verl has the legacy trainer alone")
+def test_tokens_that_the_new_trainer_rejects_were_sampled_all_the_same(held, end_of_step):
+    """The loss leaves them out, and verl writes that over the mask before its metrics are made."""
+    scores = {"old_log_probs": held["old_log_probs"], "rollout_log_probs": held["old_log_probs"].clone()}
+    scores["rollout_log_probs"][0, 1] = -9.0
+    mask = {"response_mask": held["response_mask"]}
+    batch = reject(trainer_base.compute_rollout_correction_and_add_to_batch, scores | mask)
+    held["response_mask"] = batch.batch["response_mask"]
+    assert held["response_mask"][0].tolist() == [1, 0]
+    held["rollout_log_probs"] = scores["rollout_log_probs"]
+    summaries = end_of_step()
+    assert summaries["likelihood/correct"].value() == -2
+    assert summaries["length/mean"].value() == 1.5
+    # 0, 6 and 0.
+    assert summaries["mismatch/logprob_abs"].value() == 2
+    # Another step's mask is its own.
+    held["response_mask"] = torch.tensor([[1, 0], [1, 0], [1, 1]])
+    assert end_of_step()["likelihood/correct"].value() == -1
+
+
+@pytest.mark.parametrize("is_rejecting", [False, True])
+def test_the_legacy_trainers_tokens_reach_the_logger(is_rejecting, connect, collector):
+    """RayPPOTrainer: the function that sums a batch up is wrapped where the trainer looks for it, after rejection."""
+    monitor = connect()
+    logger = adapter.VitalsLogger("project", "run", monitor=monitor)
     batch = DataProto.from_dict(
         tensors={
             "prompts": torch.ones(2, 1, dtype=torch.long),
@@ -172,6 +219,7 @@ def test_the_legacy_trainers_tokens_reach_the_logger(connect, collector):
             "attention_mask": torch.ones(2, 3, dtype=torch.long),
             "response_mask": torch.tensor([[1, 1], [1, 0]]),
             "old_log_probs": torch.tensor([[-1.0, -3.0], [-4.0, 0.0]]),
+            "rollout_log_probs": torch.tensor([[-1.0, -9.0], [-4.0, 0.0]]),
             "advantages": torch.tensor([[1.0, 1.0], [-1.0, -1.0]]),
             "returns": torch.zeros(2, 2),
             "token_level_scores": torch.tensor([[0.0, 1.0], [0.0, 0.0]]),
@@ -179,8 +227,11 @@ def test_the_legacy_trainers_tokens_reach_the_logger(connect, collector):
         },
         non_tensors={"uid": np.array(["q", "q"], dtype=object)},
     )
-    monitor = connect()
-    logger = adapter.VitalsLogger("project", "run", monitor=monitor)
+    if is_rejecting:
+        whole = {name: batch.batch[name] for name in ("old_log_probs", "rollout_log_probs", "response_mask")}
+        kept = reject(rollout_corr_helper.compute_rollout_correction_and_add_to_batch, whole)
+        batch.batch["response_mask"] = kept.batch["response_mask"]
+        assert batch.batch["response_mask"].tolist() == [[1, 0], [1, 0]]
     metrics = ray_trainer.compute_data_metrics(batch=batch, use_critic=False)
     assert metrics["critic/score/mean"] == 0.5
     logger.log(data=metrics, step=1)

@@ -1,10 +1,10 @@
 """Watches verl: ``trainer.logger=["console","rlvitals"]``, nothing else changes.
 
 verl 0.9 and newer loads this module by its entry point ``verl.plugins`` in every process; 0.6 to 0.8 load it by
-``VERL_USE_EXTERNAL_MODULES=trainer_hooks.callbacks.verl``. It waits for verl's own modules and wraps four functions
-of theirs: the logger (driver), the metrics of a step (driver, tokens of the rollout), and the policy losses (workers,
-sums of the loss tokens, only where `RLVITALS_URL` is set). Ray pickles decorated classes by value, so only plain
-functions and classes are wrapped.
+``VERL_USE_EXTERNAL_MODULES=trainer_hooks.callbacks.verl``. It waits for verl's own modules and wraps functions of
+theirs: the logger (driver), rejection sampling and the metrics of a step (driver, tokens of the rollout), and the
+policy losses (workers, sums of the loss tokens, only where `RLVITALS_URL` is set). Ray pickles decorated classes by
+value, so only plain functions and classes are wrapped.
 """
 
 import functools
@@ -59,16 +59,28 @@ class VitalsLogger:
         guard.tell(self._monitor)
         self._is_on_policy = _has_one_update(config or {})
         self._rollouts: dict[str, Any] | None = None
+        self._masks: tuple[Any, Any] | None = None
         VitalsLogger.current = self
 
     def note(self, rollouts: dict[str, Any]) -> None:
         """Take the step's token arrays, before verl logs it."""
         self._rollouts = rollouts
 
+    def note_rejection(self, sampled: Any, kept: Any) -> None:
+        """Take the mask of what was sampled, and the one that rejection sampling leaves for the loss."""
+        self._masks = sampled, kept
+
+    def as_sampled(self, mask: Any) -> Any:
+        """Give the mask before rejection sampling, where it is this one that was left."""
+        if self._masks is None:
+            return mask
+        sampled, kept = self._masks
+        return sampled if kept.shape == mask.shape and bool((kept == mask).all()) else mask
+
     def log(self, data: Mapping[str, Any], step: int, **_: Any) -> None:
         """Hand a step over; verl also logs validations, under the same step."""
         with guard:
-            rollouts, self._rollouts = self._rollouts, None
+            rollouts, self._rollouts, self._masks = self._rollouts, None, None
             sums = {name: float(value) for name, value in data.items() if name.startswith(SUMS)}
             metrics = {name: value for name, value in data.items() if name not in sums}
             loss = signals_of({name.removeprefix(SUMS): value for name, value in sums.items()})
@@ -140,7 +152,7 @@ def _watch_trainer(module: ModuleType) -> None:
         def _compute_metrics(self: Any, *args: Any, **kwargs: Any) -> Any:
             with guard:
                 if VitalsLogger.current is not None:
-                    VitalsLogger.current.note(_queued(module.tq, _batch(args, kwargs)))
+                    _note_queued(VitalsLogger.current, module.tq, _batch(args, kwargs))
             return original(self, *args, **kwargs)
 
         return _compute_metrics
@@ -157,7 +169,8 @@ def _watch_legacy_trainer(module: ModuleType) -> None:
                 if VitalsLogger.current is not None:
                     batch = _batch(args, kwargs)
                     uids = batch.non_tensor_batch.get("uid", batch.non_tensor_batch.get("index"))
-                    VitalsLogger.current.note(_rollouts(batch.batch, None if uids is None else list(uids)))
+                    mask = VitalsLogger.current.as_sampled(_mask(batch.batch))
+                    VitalsLogger.current.note(_rollouts(batch.batch, mask, None if uids is None else list(uids)))
             return original(*args, **kwargs)
 
         return compute_data_metrics
@@ -165,11 +178,30 @@ def _watch_legacy_trainer(module: ModuleType) -> None:
     wrap(module, "compute_data_metrics", around)
 
 
+def _watch_correction(module: ModuleType) -> None:
+    """Keep the mask that rejection sampling rewrites before either trainer's metrics are made (verl 0.6 and newer)."""
+
+    def around(original: Function) -> Function:
+        def compute_rollout_correction_and_add_to_batch(*args: Any, **kwargs: Any) -> Any:
+            sampled = None
+            with guard:
+                sampled = _batch(args, kwargs).batch["response_mask"]
+            outcome = original(*args, **kwargs)
+            with guard:
+                if VitalsLogger.current is not None and sampled is not None:
+                    VitalsLogger.current.note_rejection(sampled, outcome[0].batch["response_mask"])
+            return outcome
+
+        return compute_rollout_correction_and_add_to_batch
+
+    wrap(module, "compute_rollout_correction_and_add_to_batch", around)
+
+
 def _batch(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     return args[0] if args else kwargs["batch"]
 
 
-def _queued(queue: Any, batch: Any) -> dict[str, Any]:
+def _note_queued(logger: VitalsLogger, queue: Any, batch: Any) -> None:
     needed = ["responses", "response_mask", "old_log_probs", "advantages", "rm_scores"]
     get = functools.partial(queue.kv_batch_get, keys=batch.keys, partition_id=batch.partition_id)
     held = None
@@ -183,14 +215,20 @@ def _queued(queue: Any, batch: Any) -> dict[str, Any]:
     real = [index for index, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
     # Keys are {uid}_{session}_{index}; responses to one prompt share the uid.
     uids = [batch.keys[index].rsplit("_", 2)[0] for index in real]
-    return _rollouts({name: tensors[name][real] for name in tensors.keys()}, uids)  # noqa: SIM118 - a TensorDict
+    mask = logger.as_sampled(_mask(tensors))[real]
+    rows = {name: tensors[name][real] for name in tensors.keys()}  # noqa: SIM118 - a TensorDict
+    logger.note(_rollouts(rows, mask, uids))
 
 
-def _rollouts(tensors: Mapping[str, Any], uids: list[Any] | None) -> dict[str, Any]:
-    """Give the arguments of Rollouts: the policy before this step's updates, which is the one that sampled."""
+def _mask(tensors: Mapping[str, Any]) -> Any:
+    """Give the mask of action tokens, over the responses alone."""
     # Search-R1 names the mask that leaves search results out info_mask, and has it over prompt and response.
     whole = next(tensors[name] for name in ("response_mask", "info_mask", "attention_mask") if name in tensors)
-    mask = whole[:, -tensors["responses"].shape[1] :]
+    return whole[:, -tensors["responses"].shape[1] :]
+
+
+def _rollouts(tensors: Mapping[str, Any], mask: Any, uids: list[Any] | None) -> dict[str, Any]:
+    """Give the arguments of Rollouts: the policy before this step's updates, which is the one that sampled."""
     scores = next(tensors[name] for name in ("token_level_scores", "rm_scores") if name in tensors)
     groups = None if uids is None else np.unique(np.array(uids, dtype=str), return_inverse=True)[1]
     return {
@@ -220,5 +258,6 @@ def _watch_losses(module: ModuleType) -> None:
 
 after_import("verl.utils.tracking", _watch_tracking)
 after_import("verl.trainer.ppo.core_algos", _watch_losses)
+after_import("verl.trainer.ppo.rollout_corr_helper", _watch_correction)
 after_import("verl.trainer.ppo.v1.trainer_base", _watch_trainer)
 after_import("verl.trainer.ppo.ray_trainer", _watch_legacy_trainer)
