@@ -10,12 +10,14 @@ import pytest
 from hypothesis import settings
 
 from monitor_server.settings import Settings
-from tests.live import LiveCollector, serving
+from tests.live import PATIENCE_SECONDS, LiveCollector, serving
 from tests.ports import reserved_port
+from trainer_hooks import Monitor
 
 # A busy machine is no failure.
 settings.register_profile("rlvitals", deadline=None)
 settings.load_profile("rlvitals")
+Monitor.flush.__defaults__ = (PATIENCE_SECONDS,)
 
 
 @pytest.fixture(scope="session")

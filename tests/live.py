@@ -15,6 +15,9 @@ from monitor_server.server import Server, bind
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 
+# How long a test waits for what must come, on a machine with other things to do.
+PATIENCE_SECONDS = 60.0
+
 
 @dataclass(frozen=True)
 class LiveCollector:
@@ -55,11 +58,11 @@ def serving(settings: Settings, **options: Any) -> Iterator[LiveCollector]:
     server = Server(app, log_level="warning")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="collector")
     thread.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not server.started and thread.is_alive() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert server.started
-    with urllib3.PoolManager(maxsize=8, retries=False, timeout=30) as pool:
+    with urllib3.PoolManager(maxsize=8, retries=False, timeout=PATIENCE_SECONDS) as pool:
         try:
             yield LiveCollector(f"http://127.0.0.1:{port}", app, pool)
         finally:
@@ -68,7 +71,7 @@ def serving(settings: Settings, **options: Any) -> Iterator[LiveCollector]:
             listening.close()
 
 
-def eventually(ask: Any, *, seconds: float = 15.0) -> Any:
+def eventually(ask: Any, *, seconds: float = PATIENCE_SECONDS) -> Any:
     """Ask until the answer is true, and give it."""
     deadline = time.monotonic() + seconds
     while not (answer := ask()):

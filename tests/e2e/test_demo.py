@@ -55,7 +55,7 @@ def test_one_signal_ends_collector_and_trainer_and_keeps_the_run(tmp_path, unuse
     with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "100000") as process:
         lines = "".join(read_until(process, "step    2"))
         assert f"http://127.0.0.1:{unused_port}/runs/" in lines
-        page = urllib3.request("GET", f"http://127.0.0.1:{unused_port}/", retries=False, timeout=10)
+        page = urllib3.request("GET", f"http://127.0.0.1:{unused_port}/", retries=False, timeout=60)
         assert (page.status, b"rlvitals" in page.data) == (200, True)
         process.send_signal(number)
         assert process.wait(60) == 0

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.delivery import Tally
 from trainer_hooks.wire import MSGPACK, Batch, Receipt, Record, decode_batch, decode_record, encode
 
@@ -30,10 +31,10 @@ class Collector:
         """Every record taken, in order of arrival."""
         return [decode_record(raw) for batch in self.batches for raw in batch.records]
 
-    def wait_for(self, condition: Callable[["Collector"], bool], timeout_seconds: float = 20.0) -> None:
+    def wait_for(self, condition: Callable[["Collector"], bool]) -> None:
         """Wait until a condition holds of what has arrived."""
         with self.arrived:
-            assert self.arrived.wait_for(lambda: condition(self), timeout_seconds), self.batches
+            assert self.arrived.wait_for(lambda: condition(self), PATIENCE_SECONDS), self.batches
 
     def answer(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
         """Take a batch and answer it."""
@@ -77,8 +78,9 @@ def serve(collector: Collector) -> ThreadingHTTPServer:
 
 
 @pytest.fixture
-def collector() -> Iterator[Collector]:
-    """A live collector that takes everything."""
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A live collector that takes everything; who closes a monitor waits for its answer as long as it takes."""
+    monkeypatch.setitem(trainer_hooks.Monitor.__init__.__kwdefaults__, "close_timeout_seconds", PATIENCE_SECONDS)
     collector = Collector()
     server = serve(collector)
     yield collector

@@ -38,7 +38,7 @@ def loop(story):
             if watch.decisions:
                 stopped_after = step
                 break
-            assert monitor.flush()
+            assert monitor.flush(60)
     weights = b"".join(weight.detach().numpy().tobytes() for weight in model.parameters())
     return {"stopped_after": stopped_after, "weights": hashlib.sha256(weights).hexdigest()}
 
@@ -51,7 +51,7 @@ class Flush(TrainerCallback):
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: ARG002 - the event's signature
         """Wait."""
-        assert self.monitor.flush()
+        assert self.monitor.flush(60)
 
 
 def grpo(story):
