@@ -76,6 +76,10 @@ class PairedProbe:
         """
         self._noted.append(Noted(score, before or _scored(score), mask, correct, fresh))
 
+    def forget(self) -> None:
+        """Drop what waits for an update that was never made, as where a training raised in between."""
+        self._noted.clear()
+
     def after_update(self) -> list[Paired]:
         """Score what was noted once more, under the weights as they are now, and forget it; call it at every step."""
         self._ranks.after_step()

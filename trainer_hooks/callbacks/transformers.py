@@ -5,6 +5,7 @@ Importing this module is what makes ``report_to="rlvitals"`` known. This module 
 """
 
 import functools
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -28,6 +29,8 @@ from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.paired import Paired
 
 __all__ = ["VitalsCallback"]
+
+logger = logging.getLogger(__name__)
 
 
 class VitalsCallback(TrainerCallback):
@@ -78,9 +81,10 @@ class VitalsCallback(TrainerCallback):
         self._guard = Guard()
         self._capture: StepCapture | None = None
 
-    def token_capture(self, trainer: Any, *, texts: bool) -> TokenCapture:
-        """Catch what a trainer that makes rollouts has, with the texts of its tokens where they may leave."""
-        return TokenCapture(trainer, self._guard, texts=texts)
+    def capture_of(self, trainer: Any, *, texts: bool) -> StepCapture:
+        """Choose what to catch by what the trainer does; the texts of its tokens where they may leave."""
+        makes_rollouts = hasattr(trainer, "_generate_and_score_completions")
+        return TokenCapture(trainer, self._guard, texts=texts) if makes_rollouts else StepCapture(trainer, self._guard)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -94,13 +98,7 @@ class VitalsCallback(TrainerCallback):
             return
         self._guard.tell(self._monitor)
         with self._guard:
-            # Other trainers have a loss and metrics of their own, but no responses.
-            makes_rollouts = hasattr(trainer, "_generate_and_score_completions")
-            self._capture = (
-                self.token_capture(trainer, texts=self._monitor.texts)
-                if makes_rollouts
-                else StepCapture(trainer, self._guard)
-            )
+            self._capture = self.capture_of(trainer, texts=self._monitor.texts)
             self._capture.install()
             policy = self._monitor.policy
             self._actions = TrainerActions(policy, self._monitor, trainer, self._guard) if policy else None
@@ -230,4 +228,19 @@ def _calling_trainer(callback: TrainerCallback) -> Any:
     return None
 
 
-INTEGRATION_TO_CALLBACK["rlvitals"] = VitalsCallback
+class ReportedVitals(VitalsCallback):
+    """What ``report_to="rlvitals"`` makes: leaves a trainer to a callback that it was given by hand."""
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Start to listen, unless the other does."""
+        trainer = _calling_trainer(self)
+        callbacks = [] if trainer is None else trainer.callback_handler.callbacks
+        if not any(isinstance(callback, VitalsCallback) and callback is not self for callback in callbacks):
+            super().on_train_begin(args, state, control, **kwargs)
+        elif state.is_world_process_zero:
+            logger.warning('rlvitals: report_to="rlvitals" does nothing beside the VitalsCallback that was given')
+
+
+INTEGRATION_TO_CALLBACK["rlvitals"] = ReportedVitals

@@ -11,6 +11,7 @@ from typing import Any
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks import transformers
+from trainer_hooks.callbacks.step_capture import StepCapture
 from trainer_hooks.callbacks.trl_capture import TokenCapture
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probe import PairedProbe
@@ -83,8 +84,8 @@ class VitalsCallback(transformers.VitalsCallback):
         self._probe = PairedProbe(probe_every) if probe_every else None
         self._reserved = reserved
 
-    def token_capture(self, trainer: Any, *, texts: bool) -> TokenCapture:
-        """Catch tokens, with what the user said about them."""
+    def capture_of(self, trainer: Any, *, texts: bool) -> StepCapture:
+        """Catch tokens, where there are any, with what the user said about them, and the metrics of any TRL trainer."""
         return TokenCapture(
             trainer,
             self._guard,

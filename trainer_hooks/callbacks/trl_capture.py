@@ -93,6 +93,8 @@ class TokenCapture(StepCapture):
         self._microbatches.clear()
         self._labels.scalars = {}
         self._probed = None
+        if self._probe is not None:
+            self._probe.forget()
         self._is_off_policy = False
         self._cleared = {}
         self._marks = {name: len(values) for name, values in self._metrics().items()}
@@ -223,6 +225,8 @@ class TokenCapture(StepCapture):
             batch[OLD] = table.index_select(0, gaps.argmin(dim=0, keepdim=True))[0]
 
     def _keep(self, inputs: Mapping[str, Any]) -> None:
+        if "completion_mask" not in inputs:  # no responses: TRL's other trainers have metrics alone
+            return
         mask = inputs["completion_mask"]
         if "tool_mask" in inputs:
             mask = mask * inputs["tool_mask"]

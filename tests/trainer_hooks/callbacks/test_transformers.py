@@ -4,6 +4,7 @@ import torch
 from datasets import Dataset
 from transformers import Trainer, TrainingArguments, set_seed
 
+from trainer_hooks.callbacks import transformers, trl
 from trainer_hooks.callbacks.transformers import VitalsCallback
 
 
@@ -77,6 +78,16 @@ def test_report_to_sees_the_tokens_of_trl(tmp_path, collector, monkeypatch):
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     tiny_trl.trainer(tmp_path, report_to="rlvitals", max_steps=1).train()
     assert collector.batches[-1].capability == "L3"
+
+
+@pytest.mark.parametrize("kind", [transformers.VitalsCallback, trl.VitalsCallback], ids=["transformers", "trl"])
+def test_asked_for_twice_it_streams_once(kind, tmp_path, collector, monkeypatch, caplog):
+    """The callback that was given by hand is the one, and what `report_to` would have done is said."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    tiny_trainer(tmp_path, [kind(run="by hand")], report_to="rlvitals", run_name="named").train()
+    assert {batch.run for batch in collector.batches} == {"by hand"}
+    assert len({batch.attempt for batch in collector.batches}) == 1
+    assert 'report_to="rlvitals" does nothing' in caplog.text
 
 
 def test_what_the_user_logs_is_kept(tmp_path, connect, steps):

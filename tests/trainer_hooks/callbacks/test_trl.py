@@ -11,9 +11,10 @@ import pytest
 import tiny_trl
 import torch
 import trl
+from datasets import Dataset
 from packaging.version import Version
 from transformers import TrainerCallback
-from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOTrainer, SFTConfig, SFTTrainer
 
 import trainer_hooks
 from trainer_hooks.callbacks.trl import VitalsCallback
@@ -307,6 +308,28 @@ def test_the_probe_changes_no_weight(tmp_path, connect, collector):
 
 
 @needs_entropies
+def test_a_training_that_raised_leaves_nothing_to_score_again(tmp_path):
+    """What the step that failed had noted is of an update that was never made, and no step's to report."""
+
+    class Failing(TrainerCallback):
+        """Fails once, in the second step, between its loss and its update."""
+
+        is_broken = True
+
+        def on_pre_optimizer_step(self, args, state, control, **_):  # noqa: ARG002 - transformers' signature
+            if self.is_broken and state.global_step == 1:
+                self.is_broken = False
+                raise RuntimeError("out of memory")
+
+    recording = Recording()
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(recording, probe_every=2), Failing()])
+    with pytest.raises(RuntimeError, match="out of memory"):
+        trainer.train()
+    trainer.train()
+    assert [bool(paired) for paired in recording.paired] == [False, False, True, False, True]
+
+
+@needs_entropies
 def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_path, connect, collector):
     """With the trainer's own scorer, before and after; weights stay the same to the last bit."""
     ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
@@ -503,6 +526,22 @@ def test_a_gradient_norm_that_only_the_trainer_knows_arrives_where_it_is_logged(
 
     run(kind=Knowing, prepared=clip_without_telling, logging_steps=2)
     assert [signals.get("grad/norm") for signals in steps().values()] == [None, 1.25, None, 1.25]
+
+
+def test_a_trainer_without_responses_gives_its_metrics(tmp_path, connect, steps):
+    """TRL's SFTTrainer has neither rollouts nor completions, and is watched without an error of ours."""
+    monitor = connect()
+    settings = {"max_steps": 2, "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no"}
+    SFTTrainer(
+        model=tiny_trl.model(tmp_path / "model"),
+        args=SFTConfig(output_dir=str(tmp_path), logging_steps=1, disable_tqdm=True, **settings),
+        train_dataset=Dataset.from_list([{"text": "a b c d"}] * 16),
+        processing_class=tiny_trl.tokenizer(),
+        callbacks=[VitalsCallback(monitor)],
+    ).train()
+    assert monitor.flush()
+    assert list(steps()) == [1, 2]
+    assert all({"loss/policy", "grad/norm", "trl/mean_token_accuracy"} <= found.keys() for found in steps().values())
 
 
 def test_the_trainer_gets_its_methods_back(run):
