@@ -4,6 +4,7 @@ An adapter is loaded in every process of an environment, by those too who never 
 raises: what a newer version of a trainer no longer has is said once, and is not observed.
 """
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
@@ -51,7 +52,7 @@ def _tell(then: Then, module: ModuleType) -> None:
 
 
 class _Waiting(importlib.abc.MetaPathFinder):
-    """Stands in front of the finders until its module comes by, then takes itself away."""
+    """Stands in front of the finders until its module is there: one that is looked for need not be imported."""
 
     def __init__(self, name: str, then: Then) -> None:
         self._name = name
@@ -62,23 +63,31 @@ class _Waiting(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._name:
             return None
-        sys.meta_path.remove(self)
-        for finder in sys.meta_path:
+        finders = [*sys.meta_path]
+        # Those before this one have been asked.
+        for finder in finders[finders.index(self) + 1 :] if self in finders else finders:
             spec = finder.find_spec(fullname, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None and spec.loader is not None:
-                spec.loader = _Telling(spec.loader, self._then)
+                spec.loader = _Telling(spec.loader, self._tell)
                 return spec
         return None
+
+    def _tell(self, module: ModuleType) -> None:
+        with contextlib.suppress(ValueError):  # another thread was first
+            sys.meta_path.remove(self)
+        _tell(self._then, module)
 
 
 class _Telling(importlib.abc.Loader):
     """Loads as the loader it wraps does, then tells."""
 
-    def __init__(self, loader: importlib.abc.Loader, then: Then) -> None:
+    def __init__(self, loader: importlib.abc.Loader, tell: Then) -> None:
         self._loader = loader
-        self._then = then
+        self._tell = tell
 
     def __getattr__(self, name: str) -> object:
+        if name == "_loader":  # a copy that is being made has none yet
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
@@ -86,4 +95,4 @@ class _Telling(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        _tell(self._then, module)
+        self._tell(module)

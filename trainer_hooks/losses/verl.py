@@ -42,6 +42,7 @@ def register_llds(name: str = "llds", *, coef: float = 0.1, gate: Gate = "action
         loss_agg_mode: str = "token-mean",
         config: Any = None,  # noqa: ANN401 - verl's ActorConfig
         rollout_is_weights: Tensor | None = None,
+        **more: Any,  # noqa: ANN401 - what a newer verl gives every loss
     ) -> tuple[Tensor, dict[str, Any]]:
         loss, metrics = core_algos.get_policy_loss_fn(base)(
             old_log_prob=old_log_prob,
@@ -51,6 +52,7 @@ def register_llds(name: str = "llds", *, coef: float = 0.1, gate: Gate = "action
             loss_agg_mode=loss_agg_mode,
             config=config,
             rollout_is_weights=rollout_is_weights,
+            **more,
         )
         mask = response_mask.bool()
         lost = llds_loss(log_prob, old_log_prob, mask, of_responses(advantages, mask), gate=gate, normaliser=1)
@@ -72,9 +74,11 @@ def with_sums(loss: PolicyLoss, prefix: str, guard: AbstractContextManager[objec
     @functools.wraps(loss)
     def policy_loss(*args: Any, **kwargs: Any) -> tuple[Tensor, dict[str, Any]]:  # noqa: ANN401 - verl's signature
         outcome: Any = loss(*args, **kwargs)
-        if len(outcome) != 2:  # noqa: PLR2004 - verl before 0.6 gives no metrics
-            return outcome  # type: ignore[no-any-return]
-        result, metrics = outcome
+        match outcome:
+            case (result, dict(metrics)):
+                pass
+            case _:  # verl before 0.6 gives no metrics
+                return outcome  # type: ignore[no-any-return]
         names = ("old_log_prob", "log_prob", "advantages", "response_mask")
         given = dict(zip(names, args, strict=False)) | kwargs
         sums = dict.fromkeys(NAMES, 0.0)

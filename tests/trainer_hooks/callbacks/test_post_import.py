@@ -1,4 +1,6 @@
+import copy
 import importlib
+import importlib.util
 import sys
 
 import pytest
@@ -42,6 +44,33 @@ def test_two_may_wait_for_the_same_module(module):
     after_import(module, lambda _: seen.append("second"))
     importlib.import_module(module)
     assert sorted(seen) == ["first", "second"]
+
+
+def test_a_module_that_is_only_looked_for_is_still_waited_for(module):
+    """Trainers ask whether something is installed, and copy what they are told."""
+    seen = []
+    after_import(module, lambda loaded: seen.append(loaded.value))
+    after_import(module, lambda loaded: seen.append(loaded.__name__))
+    assert copy.copy(importlib.util.find_spec(module).loader).name == module
+    assert seen == []
+    importlib.import_module(module)
+    assert sorted(map(str, seen)) == ["1", module]
+
+
+def test_an_import_that_fails_is_watched_when_it_is_tried_again(tmp_path, monkeypatch):
+    """As where something optional comes later."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "hasty_module.py").write_text("import sys\nvalue = sys.modules['what_comes_later']\n")
+    seen = []
+    finders = len(sys.meta_path)
+    after_import("hasty_module", lambda loaded: seen.append(loaded.value))
+    with pytest.raises(KeyError):
+        importlib.import_module("hasty_module")
+    monkeypatch.setitem(sys.modules, "what_comes_later", 7)
+    importlib.import_module("hasty_module")
+    assert seen == [7]
+    assert len(sys.meta_path) == finders
+    monkeypatch.delitem(sys.modules, "hasty_module")
 
 
 @pytest.mark.parametrize("is_there", [True, False])

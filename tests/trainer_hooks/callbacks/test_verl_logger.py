@@ -106,6 +106,12 @@ def test_sums_over_the_tokens_of_the_loss_become_signals(log):
     )
 
 
+@pytest.mark.parametrize("outcome", [torch.tensor(2.0), (torch.tensor(2.0), 0.5, 0.25, 0.125), (1, None)])
+def test_a_loss_without_metrics_gives_what_it_gave(outcome):
+    """That of an older verl, or of a newer one."""
+    assert with_sums(lambda **_: outcome, verl.SUMS, verl.guard)(log_prob=None) is outcome
+
+
 def test_an_error_in_the_sums_leaves_the_loss_alone(swallowed):
     """Every key is still there, or verl could not aggregate over ranks."""
     wrapped = with_sums(lambda *_, **__: (torch.tensor(2.0), {}), verl.SUMS, verl.guard)
