@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from trainer_hooks.callbacks.agreement import Unanimity
+from trainer_hooks.callbacks.unanimity import Unanimity
 from trainer_hooks.paired import Paired
 
 __all__ = ["PairedProbe", "Scorer"]

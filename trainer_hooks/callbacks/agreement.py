@@ -12,36 +12,27 @@ the process group itself was built:
 3. If a rank never hears, nothing is fixed, and after a while rank 0 refuses: nothing is done anywhere.
 
 While nothing is proposed, nobody touches the store or waits for the device.
-
-What is to be done all along, such as paired re-scoring, needs no proposal: ranks find out once whether all do it.
 """
 
 import itertools
-import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Protocol, Self
 
-import torch
 from torch import distributed
 
 from trainer_hooks.actions import Decision
+from trainer_hooks.callbacks.process_group import Store, settle, shared_store
 
-__all__ = ["Agreement", "Alone", "Refusing", "Settlement", "Unanimity", "Verdict", "settlement", "world_size"]
-
-logger = logging.getLogger("trainer_hooks")
+__all__ = ["Agreement", "Alone", "Refusing", "Settlement", "Verdict", "settlement"]
 
 # Alerts come with the answer to a batch, so with every step; the heartbeat of an idle rank is 15 s.
 PATIENCE_SECONDS = 60.0
-# The store is as near as the process group itself; without it, that is as good as dead.
-STORE_TIMEOUT = timedelta(seconds=10)
 REFUSED = "refused"
 
 # The same on every rank, because all run one script; where they are not, nobody answers, and nothing is done.
-_agreements = itertools.count()
-_unanimities = itertools.count()
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +72,6 @@ class Refusing:
     def due(self, decisions: Iterable[Decision], step: int) -> list[Verdict]:
         """Refuse everything."""
         return [Verdict(decision, self._reason) for decision in decisions]
-
-
-class Store(Protocol):
-    """The part of `torch.distributed.Store` that is used here."""
-
-    def set(self, key: str, value: str, /) -> None:
-        """Write."""
-
-    def get(self, key: str, /) -> bytes:
-        """Read a key that is there."""
-
-    def add(self, key: str, amount: int, /) -> int:
-        """Count, and give the sum."""
-
-    def check(self, keys: list[str], /) -> bool:
-        """Say at once whether the keys are there."""
 
 
 @dataclass(slots=True)
@@ -142,10 +117,10 @@ class Agreement:
     def of_process_group(cls) -> Self:
         """Agree over the default process group's store."""
         return cls(
-            _shared_store(f"agreement {next(_agreements)}"),
+            shared_store(f"agreement {next(_numbers)}"),
             rank=distributed.get_rank(),
             world_size=distributed.get_world_size(),
-            settle=_settle,
+            settle=settle,
         )
 
     def due(self, decisions: Iterable[Decision], step: int) -> list[Verdict]:
@@ -210,76 +185,6 @@ class Agreement:
 
     def _is_late(self, heard: _Open) -> bool:
         return self._clock() - heard.since > PATIENCE_SECONDS
-
-
-class Unanimity:
-    """Finds out once whether every rank does the same thing, over the process group's store.
-
-    A rank says after its first step that it does, and counts after its second who has said so. By then all have that
-    ever will, because they took part in the second step's collectives: all count alike, and nobody waits for anybody.
-
-    Args:
-        what: The thing, in words, the same on every rank.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._name = f"{what} {next(_unanimities)}"
-        self._store: Store | None = None
-        self._is_known = self._is_found = False
-
-    @property
-    def is_found(self) -> bool:
-        """Whether every rank is known to do it; a single process is all there are."""
-        return self._is_found or world_size() == 1
-
-    def after_step(self) -> None:
-        """Say or count; to be called after every step.
-
-        Raises:
-            DistBackendError: If the store is gone; this rank then does not do the thing.
-        """
-        if self._is_known or world_size() == 1:
-            return
-        if self._store is None:
-            # Who has failed to say it must not do so later, when the others have counted.
-            self._is_known = True
-            self._store = _shared_store(self._name)
-            self._store.add("said", 1)
-            self._is_known = False
-            return
-        self._is_known = True
-        _settle()
-        said = self._store.add("said", 0)
-        self._is_found = said == world_size()
-        if not self._is_found:
-            logger.warning(
-                "rlvitals: no %s, because only %d of %d ranks ask for it and have the collector's address; "
-                "give it to all of them, by RLVITALS_URL on every node",
-                self._what,
-                said,
-                world_size(),
-            )
-
-
-def world_size() -> int:
-    """Give the number of processes in the default group, 1 without one."""
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
-
-
-def _shared_store(name: str) -> Store:
-    """Give a part of the default process group's store, on a connection of our own."""
-    shared = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 - there is no public way to it
-    # Training's own use of the store must not have to wait for ours.
-    store = shared.clone() if hasattr(shared, "clone") else shared
-    store.set_timeout(STORE_TIMEOUT)
-    return distributed.distributed_c10d.PrefixStore(f"rlvitals/{name}", store)
-
-
-def _settle() -> None:
-    """Wait until the device has done the step; the processor may be ahead of it."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 def settlement(world_size: int) -> Settlement:

@@ -8,8 +8,9 @@ from torch import distributed
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy, Decision
-from trainer_hooks.callbacks.agreement import Alone, Settlement, settlement, world_size
+from trainer_hooks.callbacks.agreement import Alone, Settlement, settlement
 from trainer_hooks.callbacks.guard import Guard
+from trainer_hooks.callbacks.process_group import world_size
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.paired import Paired
