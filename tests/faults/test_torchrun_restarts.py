@@ -11,6 +11,7 @@ import trainer_hooks
 
 restart = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 monitor = trainer_hooks.connect()
+monitor._close_timeout_seconds = 60
 for step in range(5 * restart, 5 * restart + 10):
     monitor.log_step(step, {"x": float(restart)})
 assert monitor.flush(60)
@@ -44,7 +45,7 @@ def test_a_restart_by_torchrun_is_an_attempt_of_all_ranks_and_every_record_of_bo
         env=os.environ | environ,
         capture_output=True,
         check=True,
-        timeout=120,
+        timeout=300,
     )
     first, second = sorted({attempt for attempt, _, _ in stored()})
     assert second == first + 1000
