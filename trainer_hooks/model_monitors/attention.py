@@ -35,13 +35,13 @@ class Heads:
 def heads_of(model: nn.Module) -> Iterator[Heads]:
     """Find the attention modules of a Hugging Face model: those with ``q_proj``, ``k_proj`` and ``head_dim``.
 
-    Fused projections, adapters (LoRA), quantised and sharded weights are not looked at: what is there would not be
-    the matrix that the head multiplies with.
+    Fused projections, those that also hold a gate (Qwen3-Next, Qwen3.5), adapters (LoRA), quantised and sharded weights
+    are not looked at: what is there would not be the matrix that the head multiplies with.
     """
     for module in model.modules():
-        size = getattr(module, "head_dim", None)
+        size, count = getattr(module, "head_dim", None), _head_count(module)
         query, key = _weight(module, "q_proj"), _weight(module, "k_proj")
-        if isinstance(size, int) and query is not None and key is not None:
+        if isinstance(size, int) and query is not None and key is not None and len(query) == count * size:
             yield Heads(query, key, size)
 
 
@@ -75,6 +75,16 @@ def spectral_entropies(query: Tensor, key: Tensor) -> Tensor:
     energies = torch.linalg.eigvalsh(root @ gram_key @ root).clamp(min=0)
     shares = energies / energies.sum(dim=1, keepdim=True)
     return -torch.xlogy(shares, shares).sum(dim=1)
+
+
+def _head_count(module: nn.Module) -> int:
+    """Give the number of query heads, by the module or its configuration; 0 where neither says."""
+    for owner in (module, getattr(module, "config", None)):
+        for name in ("num_heads", "num_attention_heads"):
+            count = getattr(owner, name, None)
+            if isinstance(count, int):
+                return count
+    return 0
 
 
 def _weight(module: nn.Module, name: str) -> Tensor | None:

@@ -9,6 +9,9 @@ from torch.utils.hooks import RemovableHandle
 
 __all__ = ["RouterWatch", "routers_of"]
 
+ROUNDING = 0.05
+"""By how much probabilities in half precision may miss a sum of 1."""
+
 
 def routers_of(model: nn.Module) -> Iterator[tuple[nn.Module, int]]:
     """Find the routers of a Hugging Face model, each a ``gate`` or ``router`` beside ``experts``, and their top k."""
@@ -24,7 +27,8 @@ def routers_of(model: nn.Module) -> Iterator[tuple[nn.Module, int]]:
 class RouterWatch:
     """Counts where tokens go, in the forward passes that have gradients: those of the loss.
 
-    Padding is left out where the model is called with an ``attention_mask``. Sums stay on their device.
+    Padding is left out where the model is called with an ``attention_mask``. Sums stay on their device. Of a router
+    whose output has an order that is not known here, such as Llama 4's, nothing is said.
 
     Args:
         model: The whole model.
@@ -35,9 +39,9 @@ class RouterWatch:
         self._counts: list[_Counts] = []
         self._handles: list[RemovableHandle] = []
         for router, top_k in routers_of(model):
-            counts = _Counts(top_k)
+            counts = _Counts()
             self._counts.append(counts)
-            self._handles.append(router.register_forward_hook(self._listening(counts)))
+            self._handles.append(router.register_forward_hook(self._listening(counts, top_k)))
         if self._counts:
             self._handles.append(model.register_forward_pre_hook(self._note_mask, with_kwargs=True))
 
@@ -73,11 +77,12 @@ class RouterWatch:
         mask = kwargs.get("attention_mask")
         self._attention_mask = mask if isinstance(mask, Tensor) else None
 
-    def _listening(self, counts: "_Counts") -> Any:  # noqa: ANN401 - a hook
+    def _listening(self, counts: "_Counts", top_k: int) -> Any:  # noqa: ANN401 - a hook
         def hook(router: nn.Module, _args: Sequence[Any], output: Any) -> None:  # noqa: ANN401 - whatever it gives
             # Without gradients it is generation, or the scoring of an old or a reference policy.
-            if torch.is_grad_enabled() and router.training:
-                counts.add(output, self._attention_mask)
+            read = _logits_and_choices(output, top_k) if torch.is_grad_enabled() and router.training else None
+            if read is not None:
+                counts.add(*read, self._attention_mask)
 
         return hook
 
@@ -85,24 +90,20 @@ class RouterWatch:
 class _Counts:
     """What one router did with its tokens."""
 
-    def __init__(self, top_k: int) -> None:
-        self._top_k = top_k
+    def __init__(self) -> None:
         self.tokens: Tensor | None = None
         self._load: Tensor
         self._first: Tensor
         self._entropy: Tensor
 
-    def add(self, output: Any, attention_mask: Tensor | None) -> None:  # noqa: ANN401 - a router's own output
-        """Take a router's output: its logits ``(tokens, experts)``, alone or first in a tuple."""
-        logits = output[0] if isinstance(output, tuple) else output
-        logits = logits.detach().float().flatten(0, -2)
-        chosen = _indices(output)
-        chosen = logits.topk(self._top_k, dim=-1).indices if chosen is None else chosen.detach().flatten(0, -2)
+    def add(self, logits: Tensor, choices: Tensor, attention_mask: Tensor | None) -> None:
+        """Take a router's logits ``(…, experts)`` and the experts ``(…, k)`` that it chose."""
+        logits, choices = logits.detach().float().flatten(0, -2), choices.detach().flatten(0, -2)
         real = torch.ones(len(logits), dtype=torch.bool, device=logits.device)
         if attention_mask is not None and attention_mask.numel() == len(logits):
             real = attention_mask.flatten().to(logits.device) > 0
         experts = torch.arange(logits.shape[-1], device=logits.device)
-        hits = (chosen[:, :, None] == experts) & real[:, None, None]
+        hits = (choices[:, :, None] == experts) & real[:, None, None]
         first = (logits.argmax(dim=-1)[:, None] == experts) & real[:, None]
         shares = logits.softmax(dim=-1)
         entropy = torch.where(real, -torch.xlogy(shares, shares).sum(dim=-1), 0.0)
@@ -127,7 +128,26 @@ class _Counts:
         return self._entropy / self._first.sum()
 
 
-def _indices(output: Any) -> Tensor | None:  # noqa: ANN401 - a router's own output
-    if not isinstance(output, tuple):
-        return None
-    return next((item for item in output if isinstance(item, Tensor) and not item.is_floating_point()), None)
+def _logits_and_choices(output: Any, top_k: int) -> tuple[Tensor, Tensor] | None:  # noqa: ANN401 - a router's own output
+    """Read logits ``(…, experts)`` alone, or (logits, weights, choices, …) as in transformers 5; None of all else.
+
+    Llama 4 gives (scores, logits), and DeepSeek of transformers 4 (choices, weights).
+    """
+    match output:
+        case Tensor() as logits if logits.is_floating_point() and logits.ndim > 1 and logits.shape[-1] >= top_k:
+            return logits, logits.detach().topk(top_k, dim=-1).indices
+        case (Tensor() as logits, Tensor() as weights, Tensor() as choices, *_) if (
+            logits.is_floating_point()
+            and not choices.is_floating_point()
+            and weights.shape == choices.shape
+            and logits.shape[:-1] == choices.shape[:-1]
+            and logits.shape[-1] >= choices.shape[-1]
+        ):
+            return _without_softmax(logits.detach().float()), choices
+    return None
+
+
+def _without_softmax(logits: Tensor) -> Tensor:
+    """Take the logarithm of what are probabilities, as transformers 5.0 gives them in the logits' place."""
+    is_softmax = (logits >= 0).all() & ((logits.sum(dim=-1) - 1).abs() < ROUNDING).all()
+    return torch.where(is_softmax, logits.log(), logits)

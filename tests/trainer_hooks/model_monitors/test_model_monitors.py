@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 import torch
 from transformers import (
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
+    Llama4ForCausalLM,
+    Llama4TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     MixtralConfig,
@@ -12,6 +16,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
+    Qwen3NextConfig,
+    Qwen3NextForCausalLM,
 )
 
 import trainer_hooks
@@ -193,25 +199,101 @@ def test_microbatches_of_a_step_are_counted_together_and_scoring_without_gradien
     assert found[0] == pytest.approx(found[1])
 
 
+def routed(gate):
+    """Have a gate say of four tokens which of three experts they like; give what was measured of its block."""
+    block = torch.nn.Module()
+    block.gate, block.experts, block.top_k = gate, torch.nn.ModuleList(), 1
+    monitors = watched(block.train(), gradients=False)
+    monitors.begin_step(1)
+    gate(torch.eye(4)[[0, 0, 1, 0]])
+    return monitors.end_step()
+
+
+class Linear(torch.nn.Linear):
+    """The gate of transformers 4: logits alone."""
+
+    def __init__(self):
+        super().__init__(4, 3, bias=False)
+        self.weight = torch.nn.Parameter(torch.eye(4)[:3])
+
+
 def test_a_router_that_gives_logits_alone_is_read_too():
     """As in transformers 4, where the gate is a linear layer: the block's top k is taken."""
-
-    class Block(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.gate, self.experts, self.top_k = torch.nn.Linear(4, 3, bias=False), torch.nn.ModuleList(), 1
-            self.gate.weight = torch.nn.Parameter(torch.eye(4)[:3])
-
-        def forward(self, hidden):
-            return self.gate(hidden)
-
-    model = Block().train()
-    monitors = watched(model, gradients=False)
-    monitors.begin_step(1)
-    model(torch.eye(4)[[0, 0, 1, 0]])
-    signals = monitors.end_step()
+    signals = routed(Linear())
     assert signals["moe/top1_share"] == 0.75
     assert signals["moe/load_entropy"] == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
+
+
+def test_a_router_that_gives_probabilities_has_their_entropy():
+    """As in transformers 5.0, which puts them where later ones have the logits."""
+
+    class Softmaxed(Linear):
+        def forward(self, hidden):
+            shares = super().forward(hidden).softmax(dim=-1)
+            return shares, *shares.topk(1)
+
+    assert routed(Softmaxed()) == pytest.approx(routed(Linear()))
+
+
+@pytest.mark.parametrize("dropped", ["choices first", "scores first", "choices second", "two experts of one"])
+def test_of_a_router_in_an_unknown_order_nothing_is_said(dropped):
+    """As of DeepSeek and gpt-oss in transformers 4, and Llama 4; nor of what cannot be, and nothing raises."""
+
+    class Strange(Linear):
+        def forward(self, hidden):
+            logits = super().forward(hidden)
+            weights, choices = logits.topk(1)
+            return {
+                "choices first": (choices, weights),
+                "scores first": (logits.sigmoid(), logits),
+                "choices second": (logits, choices),
+                "two experts of one": logits[:, :0],
+            }[dropped]
+
+    assert routed(Strange()) == {}
+
+
+def test_router_entropy_of_deepseek_is_that_of_its_logits():
+    """Groups and sigmoid scores decide who is chosen; the logits come first all the same."""
+    torch.manual_seed(0)
+    sizes = SIZES | {"num_key_value_heads": 4, "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4}
+    sizes |= {"qk_nope_head_dim": 4, "v_head_dim": 8, "moe_intermediate_size": 16, "n_routed_experts": 8}
+    config = DeepseekV3Config(**sizes, n_group=2, topk_group=1, num_experts_per_tok=2, first_k_dense_replace=0)
+    model = DeepseekV3ForCausalLM(config).train()
+    seen = []
+    for layer in model.model.layers:
+        layer.mlp.gate.weight.data.mul_(60)
+        layer.mlp.gate.register_forward_pre_hook(
+            lambda gate, hidden: seen.append(hidden[0].flatten(0, 1) @ gate.weight.T)
+        )
+    monitors = watched(model, gradients=False)
+    monitors.begin_step(1)
+    model(input_ids=torch.randint(3, 40, (2, 9)))
+    entropies = [torch.distributions.Categorical(logits=logits).entropy().mean() for logits in seen]
+    assert len(entropies) == 2
+    assert monitors.end_step()["moe/router_entropy"] == pytest.approx(torch.stack(entropies).mean().item(), rel=1e-5)
+
+
+def test_of_llama_4_no_router_entropy_is_said():
+    """Its routers give scores, of which all but the chosen are 0; attention is measured."""
+    torch.manual_seed(0)
+    config = Llama4TextConfig(**SIZES, intermediate_size_mlp=48, head_dim=8, num_local_experts=4, num_experts_per_tok=1)
+    model = Llama4ForCausalLM(config).train()
+    signals = train_a_step(model, watched(model, gradients=False))
+    assert signals.keys() == {"qk/spectral_entropy", "qk/spectral_entropy_min"}
+
+
+def test_a_query_projection_that_holds_a_gate_too_is_not_looked_at():
+    """Every second head of Qwen3-Next's projection is the output's gate; its routers are measured."""
+    torch.manual_seed(0)
+    linear = {f"linear_{part}": 8 for part in ("key_head_dim", "value_head_dim")}
+    linear |= {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "layer_types": ["full_attention"] * 2}
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+    config = Qwen3NextConfig(**SIZES, **linear, **experts, head_dim=8, shared_expert_intermediate_size=16)
+    model = Qwen3NextForCausalLM(config).train()
+    signals = train_a_step(model, watched(model, gradients=False, attention_update=True))
+    assert signals
+    assert {name.partition("/")[0] for name in signals} == {"moe"}
 
 
 @pytest.mark.parametrize("name", [*DENSE, *EXPERTS])
