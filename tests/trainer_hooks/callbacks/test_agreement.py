@@ -134,7 +134,9 @@ def answers(collector):
             )
             for kind in kinds
         ]
-        return Receipt(run_id="r", accepted=len(batch.records), phase="healthy", judged_step=step, alerts=alerts)
+        return Receipt(
+            run_id="r", accepted=len(batch.records), phase="healthy", judged_step=step or None, alerts=alerts
+        )
 
     collector.receipt = receipt
     return collector

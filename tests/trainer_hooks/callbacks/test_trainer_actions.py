@@ -27,16 +27,17 @@ class Flush(TrainerCallback):
 
 @pytest.fixture
 def alarm(collector):
-    """Let the collector call the run sick from a step on."""
+    """Let the collector call the run sick from a step on, and tell of its alert then, or later."""
 
-    def alarm(from_step):
-        notice = AlertNotice(id="a", kind="drift", severity="critical", opened_step=from_step, summary="it falls")
+    def alarm(from_step, *, alert_step=None):
+        alert_step = alert_step or from_step
+        notice = AlertNotice(id="a", kind="drift", severity="critical", opened_step=alert_step, summary="it falls")
 
         def receipt(batch):
             newest = max((decode_record(raw).step for raw in batch.records), default=None)
             is_sick = newest is not None and newest >= from_step
             phase = "decay" if is_sick else "healthy"
-            alerts = [notice] if is_sick else []
+            alerts = [notice] if is_sick and newest >= alert_step else []
             return Receipt(run_id="r", accepted=len(batch.records), phase=phase, judged_step=newest, alerts=alerts)
 
         collector.receipt = receipt
@@ -101,9 +102,9 @@ class Outage(TrainerCallback):
 
 
 def test_what_was_saved_while_nobody_answered_is_not_healthy(connect, collector, alarm, tmp_path, monkeypatch):
-    """Saved at every step; steps 3 to 6 are answered together, and by then the run is sick."""
+    """Saved at every step; the run is sick from step 3 on, which nobody hears before step 6, with the alert."""
     monkeypatch.setattr("trainer_hooks.delivery.transport.FIRST_DELAY_SECONDS", 0.0)
-    alarm(6)
+    alarm(3, alert_step=6)
     monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
     callbacks = [VitalsCallback(monitor), Outage(collector, monitor)]
     tiny_trl.trainer(tmp_path, callbacks, max_steps=20, save_strategy="steps", save_steps=1).train()
