@@ -7,6 +7,7 @@ run's folder, so that the follower may be stopped and started at any time.
 
 import argparse
 import contextlib
+import itertools
 import json
 import logging
 import signal
@@ -30,6 +31,7 @@ logger = logging.getLogger("trainer_hooks")
 
 EXPORTS, STABLE, STATE = "token_exports", "STABLE", "rlvitals_followed.json"
 LOOK_EVERY_SECONDS = 2.0
+LOOKS_AT_ALL_STEPS = 15  # every so many looks, for a run that has gone back
 ANSWER_SECONDS = 30.0  # as long as a request may take
 
 
@@ -58,6 +60,11 @@ class Follower:
         self._guard = Guard()
         self._guard.tell(monitor)
         self._has_said = False
+
+    def is_behind(self) -> bool:
+        """Say whether the next step is complete: one question to the file system, where `catch_up` asks about each."""
+        newest = self._handed_over.step
+        return newest < 0 or (self._folder / EXPORTS / f"step_{newest + 1}" / STABLE).exists()
 
     def catch_up(self) -> int:
         """Hand over what has become complete since the last call, and say how many steps that were.
@@ -134,8 +141,10 @@ def main(arguments: Sequence[str] | None = None, *, stop: threading.Event | None
         while follower.catch_up():
             pass
     else:
+        looks = itertools.count()
         while not stop.wait(LOOK_EVERY_SECONDS):
-            follower.catch_up()
+            if next(looks) % LOOKS_AT_ALL_STEPS == 0 or follower.is_behind():
+                follower.catch_up()
         follower.catch_up()  # a run's last steps become complete shortly before it ends
     monitor.close("finished" if given.once else "stopped")
     return 0

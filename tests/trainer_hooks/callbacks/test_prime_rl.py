@@ -129,6 +129,7 @@ def test_traces_that_a_run_writes_anew_are_read_anew(tmp_path, connect, collecto
     for action, score in ((4, 1.0), (5, 0.0)):
         (place / "traces.jsonl").write_text(episode("a", ([action], score)))
         export(tmp_path, 1, [sequence([action])])
+        os.utime(tmp_path / "token_exports/step_1/STABLE", ns=(action, action))
         assert follower.catch_up() == 1
     # 2 · 1 + 0.5 and 0.5.
     assert [record.summaries["reward/mean"].value() for record in collector.records] == [2.5, 0.5]
@@ -152,6 +153,37 @@ def test_a_step_that_is_not_marked_is_waited_for(tmp_path, follow, collector):
     (tmp_path / "token_exports" / "step_2" / "STABLE").touch()
     assert follow() == 1
     assert [record.step for record in collector.records] == [1, 2]
+
+
+def test_a_follower_is_behind_where_the_step_after_its_newest_is_complete(tmp_path, connect):
+    """Or where it has seen none; older steps do not count."""
+    follower = prime_rl.Follower(tmp_path, connect())
+    assert follower.is_behind()
+    export(tmp_path, 5, [sequence([4], reward=1.0)])
+    follower.catch_up()
+    assert not follower.is_behind()
+    export(tmp_path, 6, [sequence([4], reward=1.0)], stable=False)
+    assert not follower.is_behind()
+    (tmp_path / "token_exports/step_6/STABLE").touch()
+    assert follower.is_behind()
+
+
+def test_a_run_with_steps_missing_is_followed_all_the_same(tmp_path, collector, monkeypatch):
+    """All steps are looked at now and then; a run that goes back is found by that, too."""
+    monkeypatch.setattr(prime_rl, "LOOK_EVERY_SECONDS", 0.01)
+    stop = threading.Event()
+    command = [str(tmp_path), "--url", collector.url, "--run", "r"]
+    follower = threading.Thread(target=prime_rl.main, args=(command,), kwargs={"stop": stop})
+    follower.start()
+    try:
+        for arrived, step in enumerate((3, 9, 2), start=1):
+            export(tmp_path, step, [sequence([4], reward=1.0)])
+            os.utime(tmp_path / f"token_exports/step_{step}/STABLE", ns=(arrived, arrived))
+            collector.wait_for(lambda seen, arrived=arrived: len(seen.records) == arrived)
+    finally:
+        stop.set()
+        follower.join()
+    assert [record.step for record in collector.records] == [3, 9, 2]
 
 
 def test_a_follower_that_starts_again_goes_on_where_it_was(tmp_path, follow, collector):
