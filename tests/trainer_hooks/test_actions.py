@@ -46,7 +46,7 @@ def test_an_unknown_action_is_refused():
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("critcal", "critical"), ("likelihood-drift", "likelihood_drift"), ("stagnation", "likelihood_stagnation")],
+    [("criticals", "critical"), ("likelihood-drift", "likelihood_drift"), ("stagnation", "likelihood_stagnation")],
 )
 def test_a_rule_that_no_alert_can_meet_is_refused(name, meant):
     """A typing mistake would leave the run unguarded; the message has the nearest names."""
