@@ -143,8 +143,7 @@ class VitalsCallback(Callback):
         news = {
             name: value
             for name, value in trainer.callback_metrics.items()
-            # What is logged again lies elsewhere, because the old value is held here.
-            if name not in self._logged or value.data_ptr() != self._logged[name].data_ptr()
+            if not _is_same(value, self._logged.get(name))
         }
         self._logged |= news
         return self._inputs.numbers(news)
@@ -153,3 +152,10 @@ class VitalsCallback(Callback):
         if self._monitor is not None and self._is_own:
             self._monitor.close(end)
             self._monitor = None
+
+
+def _is_same(value: object, held: object) -> bool:
+    """Say whether a metric is the one held: what is logged again lies elsewhere, because the old one is in use."""
+    if isinstance(value, torch.Tensor) and isinstance(held, torch.Tensor):
+        return value.data_ptr() == held.data_ptr()
+    return value is held

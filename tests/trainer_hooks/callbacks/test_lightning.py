@@ -156,14 +156,20 @@ def test_what_is_logged_once_is_sent_once(connect, collector):
             return super().training_step(batch, index)
 
         def validation_step(self, batch, index):  # noqa: ARG002 - Lightning's signature
-            """Log the same loss every time."""
+            """Log the same loss every time, and a number in Lightning's own table."""
             self.log("val_loss", 42.0)
+            self.trainer.callback_metrics["number"] = float(self.global_step)
 
     monitor = connect()
     options = {"validation": torch.utils.data.DataLoader(torch.zeros(1, 4)), "val_check_interval": 4}
     fit([VitalsCallback(monitor)], Validated, batches=10, accumulate_grad_batches=1, **options)
     assert monitor.flush()
-    for name, steps in (("val_loss", [5, 9]), ("seldom", [1, 5, 9]), ("accuracy", list(range(1, 11)))):
+    for name, steps in (
+        ("val_loss", [5, 9]),
+        ("number", [5, 9]),
+        ("seldom", [1, 5, 9]),
+        ("accuracy", list(range(1, 11))),
+    ):
         assert [record.step for record in collector.records if f"lightning/{name}" in record.scalars] == steps
 
 
