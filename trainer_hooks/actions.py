@@ -86,8 +86,9 @@ class ActionPolicy:
             return
         self._seen.add((alert.id, alert.severity))
         decision = Decision(action, alert)
-        logger.warning("rlvitals: %s%s, because of %s", "would " if self.dry_run else "", action, decision.reason)
         (self._foreseen if self.dry_run else self._due).append(decision)
+        # Last: a handler or a filter of the user's may raise.
+        logger.warning("rlvitals: %s%s, because of %s", "would " if self.dry_run else "", action, decision.reason)
 
     @property
     def actions(self) -> frozenset[Action]:
