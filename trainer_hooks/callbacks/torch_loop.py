@@ -44,7 +44,8 @@ class LoopWatch:
         first_step: Number of the first step; the checkpoint's plus 1 when training resumes.
         model_monitors: Made with the loop's model; looks into it at every n-th step. Its gradients are those that the
             optimiser sees. Nobody does unless given.
-        probe_every: Score what `score_again` is given at every n-th step (level L4); off unless given.
+        probe_every: Score what `score_again` is given at every n-th step (level L4); off unless given. Give it on every
+            rank: several processes score from the third step on, and only if all of them do.
 
     Raises:
         ConfigurationError: If the model monitors have no model, or what was given is no torch optimiser.
@@ -111,7 +112,7 @@ class LoopWatch:
         """Have responses scored before and after the next optimiser step, if it is one of every ``probe_every``.
 
         For responses that the step is not about: held out from it by you, or of groups whose rewards are all equal.
-        Under sharding call it as often on every rank.
+        With several processes call it as often on every rank.
 
         Args:
             score: Gives log-probabilities, and entropies or None, under the weights as they are, ``(B, T)``, nats.

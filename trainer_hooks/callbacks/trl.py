@@ -43,8 +43,9 @@ class VitalsCallback(transformers.VitalsCallback):
         control_ids: Token ids of your protocol, such as the opening of a tool call.
         probe_every: Score one microbatch again after the update at every n-th step (level L4): tells entropy change
             and displacement also where there is one update a rollout. Costs a forward pass of a microbatch, about
-            0.27 / (n · gradient accumulation steps) of the training part of a step. Under FSDP and ZeRO-3 that pass
-            is collective; all ranks make it at the same steps. Off unless given.
+            0.27 / (n · gradient accumulation steps) of the training part of a step. Under FSDP, ZeRO-3 and DDP
+            that pass is collective; all ranks make it at the same steps, from the third on, or none does. Off unless
+            given.
         reserved: At those steps, also score responses that you hold out from the update: a function that is given the
             trainer, on every rank, and gives the arguments of `trainer_hooks.probe.PairedProbe.note`. Costs two
             forward passes of them, one where it gives ``before``.
