@@ -38,6 +38,7 @@ class RouterWatch:
         self._attention_mask: Tensor | None = None
         self._counts: list[_Counts] = []
         self._handles: list[RemovableHandle] = []
+        self._error: Exception | None = None
         for router, top_k in routers_of(model):
             counts = _Counts()
             self._counts.append(counts)
@@ -58,7 +59,12 @@ class RouterWatch:
         ``moe/router_entropy`` = mean over tokens of the entropy of the router's softmax; ``moe/top1_share`` = share
         of tokens whose first choice is the expert that most tokens choose first. Means over layers, and the worst
         layer's.
+
+        Raises:
+            Exception: What went wrong in a hook, if anything did: here it does not end a forward pass.
         """
+        if self._error is not None:
+            raise self._error
         seen = [counts for counts in self._counts if counts.tokens]
         if not seen:
             return {}
@@ -80,9 +86,14 @@ class RouterWatch:
     def _listening(self, counts: "_Counts", top_k: int) -> Any:  # noqa: ANN401 - a hook
         def hook(router: nn.Module, _args: Sequence[Any], output: Any) -> None:  # noqa: ANN401 - whatever it gives
             # Without gradients it is generation, or the scoring of an old or a reference policy.
-            read = _logits_and_choices(output, top_k) if torch.is_grad_enabled() and router.training else None
-            if read is not None:
-                counts.add(*read, self._attention_mask)
+            if self._error is not None or not torch.is_grad_enabled() or not router.training:
+                return
+            try:
+                read = _logits_and_choices(output, top_k)
+                if read is not None:
+                    counts.add(*read, self._attention_mask)
+            except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
+                self._error = error
 
         return hook
 

@@ -235,6 +235,26 @@ def test_a_router_that_gives_probabilities_has_their_entropy():
     assert routed(Softmaxed()) == pytest.approx(routed(Linear()))
 
 
+def test_an_error_in_a_hook_ends_no_forward_pass():
+    """A router that changes its number of experts between two passes: who asks for the signals hears of it."""
+
+    class Changing(Linear):
+        experts = 4
+
+        def forward(self, hidden):
+            self.experts -= 1
+            return super().forward(hidden)[:, : self.experts]
+
+    block = torch.nn.Module()
+    block.gate, block.experts, block.top_k = Changing(), torch.nn.ModuleList(), 1
+    monitors = watched(block.train(), gradients=False)
+    monitors.begin_step(1)
+    for _ in range(2):
+        assert block.gate(torch.eye(4)).shape[0] == 4
+    with pytest.raises(RuntimeError, match="size"):
+        monitors.end_step()
+
+
 @pytest.mark.parametrize("dropped", ["choices first", "scores first", "choices second", "two experts of one"])
 def test_of_a_router_in_an_unknown_order_nothing_is_said(dropped):
     """As of DeepSeek and gpt-oss in transformers 4, and Llama 4; nor of what cannot be, and nothing raises."""
