@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -75,8 +76,9 @@ def test_updates_of_one_rollout_share_its_normaliser(tmp_path):
 
 
 @pytest.fixture
-def full_precision():
-    """Let a trainer choose its precision anew: Accelerate remembers that of the first in a process."""
+def full_precision(monkeypatch):
+    """Let a trainer choose its precision anew: Accelerate and transformers 4 remember the first one in a process."""
+    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION", raising=False)
     AcceleratorState._reset_state()
     yield
     AcceleratorState._reset_state()
@@ -106,7 +108,8 @@ def test_two_processes_share_one_normaliser(tmp_path):
     tiny_trl.model(tmp_path / "model")  # before two ranks write it at once
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     worker = Path(tiny_trl.__file__).with_name("ddp_llds.py")
-    subprocess.run([*torchrun, str(worker), str(tmp_path)], check=True, timeout=240, cwd=Path(__file__).parents[3])
+    environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    subprocess.run([*torchrun, str(worker), str(tmp_path)], check=True, timeout=240, env=environ)
     ranks = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
     lost, count = (sum(rank[name] for rank in ranks) for name in ("lost", "count"))
     assert ranks[0]["count"] != ranks[1]["count"]
