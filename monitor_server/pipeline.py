@@ -181,8 +181,10 @@ class Pipeline:
             run.source = batch.source or run.source
             if batch.config:
                 run.config = json.dumps(wire.spell_non_finite(batch.config)).encode()
-            if batch.config is not None and run.ended is not None:
-                run.ended, run.last_step_at = None, now  # rank 0's process has started again
+            # A hello of rank 0's process, which has started again; what a dead one has left may come late.
+            is_hello = batch.config is not None and not batch.records and batch.end is None
+            if is_hello and run.ended is not None:
+                run.ended, run.last_step_at = None, now
         return run, is_new
 
     def _keep(self, work: Work, intake: Intake) -> tuple[list[Entry], list[wire.Rejection]]:

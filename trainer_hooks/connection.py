@@ -1,16 +1,14 @@
 """`connect`: completes the settings, builds a monitor and starts it. What a monitor does is elsewhere."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import msgspec
 
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.delivery import Spool
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor, NullMonitor
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.wire import AlertNotice, run_id
+from trainer_hooks.wire import AlertNotice
 
 __all__ = ["connect"]
 
@@ -73,8 +71,6 @@ def connect(
     )
     if settings is None:
         return NullMonitor()
-    if settings.spool_dir and not settings.url:
-        _try_spool(settings.spool_dir, settings)
     # urllib3 costs as much to import as all the rest, and a monitor without an address needs none of it.
     from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415
 
@@ -89,19 +85,6 @@ def connect(
     )
     monitor.start()
     return monitor
-
-
-def _try_spool(folder: Path, settings: ConnectionSettings) -> None:
-    """Make sure that the disk takes what goes nowhere else."""
-    spool = Spool(folder / run_id(settings.project, settings.run), name="0", capacity_bytes=0)
-    try:
-        spool.own()
-    except (OSError, ImportError) as error:
-        raise ConfigurationError(
-            f"RLVITALS_SPOOL_DIR must be a folder that can be written where there is no RLVITALS_URL, got "
-            f"{str(folder)!r}: {error}"
-        ) from error
-    spool.close()
 
 
 def _plain(config: Mapping[str, object] | None) -> dict[str, object] | None:

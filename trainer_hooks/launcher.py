@@ -16,7 +16,7 @@ def start_milliseconds() -> int:
     """
     try:
         pid = os.getppid()
-        while _belongs_to_one_rank(pid):
+        while pid > 1 and _belongs_to_one_rank(pid):
             pid = int(_stat(pid)[1])
         ticks = int(_stat(pid)[19])
         boot = next(

@@ -11,6 +11,7 @@ from typing import Any, Self, SupportsFloat
 
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.delivery import BackingOff, Courier, Outbox, Spool, Tally, Transport
+from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.inputs import Inputs
 from trainer_hooks.paired import Paired
 from trainer_hooks.rollouts import Rollouts
@@ -40,6 +41,9 @@ class Monitor:
         redact: Given each text of a sampled response, gives what may leave; called in a background thread.
         clock: Seconds since the epoch, stamped on records.
         close_timeout_seconds: Longest wait of `close`.
+
+    Raises:
+        ConfigurationError: If the spool is the only place for records, and cannot be made.
 
     Attributes:
         policy: As given.
@@ -76,7 +80,10 @@ class Monitor:
             response_seconds=settings.response_seconds,
             seed=f"{settings.attempt} {settings.rank}",
         )
-        outbox = Outbox(self.tally, spool=_spool(settings))
+        spool = _spool(settings)
+        if spool and transport is None:
+            _require(spool, settings)
+        outbox = Outbox(self.tally, spool=spool)
         self._shipper = RecordShipper(
             settings,
             self.tally,
@@ -256,6 +263,17 @@ class NullMonitor(Monitor):
 
     def close(self, end: RunEnd = "finished") -> None:
         """Close nothing."""
+
+
+def _require(spool: Spool, settings: ConnectionSettings) -> None:
+    """Make the folder of what goes nowhere else."""
+    try:
+        spool.own()
+    except (OSError, ImportError) as error:
+        raise ConfigurationError(
+            f"RLVITALS_SPOOL_DIR must be a folder that can be written where there is no RLVITALS_URL, got "
+            f"{str(settings.spool_dir)!r}: {error}"
+        ) from error
 
 
 def _spool(settings: ConnectionSettings) -> Spool | None:

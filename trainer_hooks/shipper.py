@@ -120,6 +120,8 @@ class RecordShipper:
         self._capability: Capability = "L1"
         self._told: set[tuple[str, str]] = set()
         self._is_answered = False
+        self._has_packed = False
+        self._judged_before = -1  # the newest step that detection took of another process in this attempt
 
     def pack(self, item: Measurement) -> Packed:
         """Reduce and encode one measurement; token arrays that cannot be reduced cost only themselves."""
@@ -135,7 +137,9 @@ class RecordShipper:
         """Give the attempt and the sequence number of the next record, which is at this step."""
         if step < self._step:
             self._newest_attempt += 1
+            self.phase, self.healthy_step = "unknown", None
         self._step = step
+        self._has_packed = True
         self._seq += 1
         return self._newest_attempt, self._seq - 1
 
@@ -229,15 +233,17 @@ class RecordShipper:
 
     def receive(self, receipt: Receipt, body: bytes) -> None:
         """Note the phase, and tell the user of alerts not told before."""
-        if not self._is_answered:
-            self._check_attempt(receipt)
-            self._is_answered = True
         if receipt.refused_responses:
             self._tally.count(
                 "responses", "the collector refused sampled responses; its log says why", by=receipt.refused_responses
             )
         if decode_batch(body).attempt != self._newest_attempt:
             return  # the spool held it: what was wrong with a process that is dead is no reason to act in this one
+        if not self._is_answered:
+            self._check_attempt(receipt)
+            self._is_answered = True
+        if not self._is_judged(receipt):
+            return
         self.phase = receipt.phase
         if receipt.judged_step is not None and receipt.phase not in (*SICK_PHASES, "unknown"):
             self.healthy_step = receipt.judged_step
@@ -250,6 +256,16 @@ class RecordShipper:
                     listener(alert)
                 except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
                     self._tally.count("internal_errors", f"on_alert raised {type(error).__name__}: {error}")
+
+    def _is_judged(self, receipt: Receipt) -> bool:
+        """Whether detection has taken a step of this process: one before it may have been of the same attempt.
+
+        Collectors that name no step tell nothing of it, and are believed.
+        """
+        judged = receipt.judged_step
+        if judged is not None and (not self._has_packed or judged > self._step):
+            self._judged_before = judged
+        return judged is None or judged > self._judged_before
 
     def _check_attempt(self, receipt: Receipt) -> None:
         """Say that nobody watches; at the first answer only, as later a rank may rewind before another one."""

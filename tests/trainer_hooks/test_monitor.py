@@ -132,6 +132,70 @@ def test_what_was_wrong_with_a_dead_process_is_not_told_to_the_next(collector, t
     assert (phases, told) == (["unknown", "healthy"], [])
 
 
+def test_what_was_judged_before_this_process_reached_it_is_no_word_on_it(collector, connect):
+    """Another process of the same attempt had come to step 10 and was sick there: ours is heard from step 11 on."""
+    told = []
+    alert = AlertNotice(id="a", kind="k", severity="critical", opened_step=4, summary="s")
+
+    def receipt(batch):
+        steps = [decode_record(raw).step for raw in batch.records]
+        return Receipt(
+            run_id="r",
+            accepted=len(steps),
+            judged_step=max([10, *steps]),
+            phase="healthy" if steps else "collapsed",
+            alerts=[alert],
+        )
+
+    collector.receipt = receipt
+    monitor = connect(on_alert=told.append)
+    assert monitor.flush()
+    seen = [(monitor.phase, monitor.healthy_step, len(told))]
+    for step in (3, 10, 11):
+        monitor.log_step(step, {"x": 1.0})
+        assert monitor.flush()
+        seen.append((monitor.phase, monitor.healthy_step, len(told)))
+    assert seen == [("unknown", None, 0)] * 3 + [("healthy", 11, 1)]
+
+
+def test_a_rewind_takes_the_verdict_back(collector, connect):
+    """What was found at step 8 is of weights that a run which goes on at step 3 has left behind."""
+
+    def receipt(batch):
+        steps = [decode_record(raw).step for raw in batch.records]
+        is_first = bool(steps) and batch.attempt == collector.batches[0].attempt
+        return Receipt(
+            run_id="r",
+            accepted=len(steps),
+            judged_step=max(steps) if is_first else None,
+            phase="healthy" if is_first else "unknown",
+        )
+
+    collector.receipt = receipt
+    monitor = connect()
+    monitor.log_step(8, {"x": 1.0})
+    assert monitor.flush()
+    assert (monitor.phase, monitor.healthy_step) == ("healthy", 8)
+    monitor.log_step(3, {"x": 1.0})
+    assert monitor.flush()
+    assert (monitor.phase, monitor.healthy_step) == ("unknown", None)
+
+
+def test_what_a_dead_process_left_does_not_silence_the_warning(collector, tmp_path, monkeypatch, caplog):
+    """Its batches go first, and their answers say nothing of the launch that no detector sees."""
+    collector.receipt = lambda batch: Receipt(
+        run_id="r", accepted=len(batch.records), newest_attempt=None if batch.attempt == 9 else 9
+    )
+    monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
+    for attempt in ("9", "1"):
+        monkeypatch.setenv("RLVITALS_ATTEMPT", attempt)
+        with trainer_hooks.connect(None if attempt == "9" else collector.url, run="r") as monitor:
+            monitor.log_step(3, {"x": 1.0})
+            assert monitor.flush()
+    assert [batch.attempt for batch in collector.batches if batch.records] == [9, 1]
+    assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH") == 1
+
+
 @pytest.mark.parametrize(("newest", "said"), [(2**50, 1), (7, 0), (None, 0)])
 def test_a_launch_that_no_detector_sees_says_so_once(collector, connect, caplog, newest, said):
     """Its attempt is lower than the run's newest at the first answer; what it sends for an older one says nothing."""

@@ -14,12 +14,16 @@ class TrainerCheckpoints:
 
     Args:
         folder: The trainer's output folder.
-        resumed_step: The step that the training goes on from; 0 where it begins. That checkpoint counts as healthy.
+        resumed_step: The step that the training goes on from; 0 where it begins. That checkpoint counts as healthy,
+            unless the word that was left when the training was stopped names an earlier one.
     """
 
     def __init__(self, folder: Path, *, resumed_step: int) -> None:
         self._folder = folder
-        self._resumed_step = resumed_step
+        # A training that begins does not ask: whatever lies there is another one's.
+        self._told_before = self._word() if resumed_step else None
+        is_later = self._told_before is not None and self._told_before != str(folder / f"checkpoint-{resumed_step}")
+        self._resumed_step = 0 if is_later else resumed_step
         self._steps = [resumed_step] if resumed_step else []
 
     def note(self, step: int) -> None:
@@ -43,12 +47,11 @@ class TrainerCheckpoints:
         Raises:
             OSError: If it cannot be written.
         """
-        told = {"step": step, "reason": reason, "last_healthy_checkpoint": healthy or self._told_before()}
+        told = {"step": step, "reason": reason, "last_healthy_checkpoint": healthy or self._told_before}
         (self._folder / STOP_FILE).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
-    def _told_before(self) -> str | None:
-        if not self._resumed_step:
-            return None  # whatever lies there is another training's
+    def _word(self) -> str | None:
+        """Give the checkpoint that the training was to go on from, as far as it is there."""
         try:
             told: Any = json.loads((self._folder / STOP_FILE).read_text(encoding="utf-8"))
             path = Path(told["last_healthy_checkpoint"])

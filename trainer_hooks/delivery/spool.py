@@ -26,6 +26,8 @@ BLOCK_BYTES = 4096
 # Whoever sends a folder by hand may name any; only what is called just so is sent and removed.
 FOLDER = re.compile(r"(\d+-){2,}[0-9a-f]{8}")
 BATCH = re.compile(r"\d{10}-(\d+)\.msgpack")
+# Ranks that start and end at once meet as often at the most.
+TRIES = 100
 UNFINISHED = re.compile(r"\d{10}-\d+\.tmp")
 
 
@@ -71,9 +73,8 @@ class Folder:
         Raises:
             OSError: If it cannot be.
         """
-        run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = run_folder / name
-        lock = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
+        lock = _new_lock(path)
         try:
             _take(lock)
             path.mkdir(mode=0o700)
@@ -227,6 +228,18 @@ class Spool:
 
 def _lock_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
+
+
+def _new_lock(path: Path) -> int:
+    """Open a new lock file, in a folder that is made if need be, and that others remove when they find it empty."""
+    for is_last in (False,) * TRIES + (True,):
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
+        except (FileNotFoundError, FileExistsError):
+            if is_last:
+                raise
+    raise AssertionError
 
 
 def _take(lock: int) -> None:

@@ -65,3 +65,14 @@ def test_a_word_that_cannot_be_read_is_overwritten(saved, tmp_path, word):
     (tmp_path / STOP_FILE).write_text(word)
     saved(4, resumed_step=4).leave_word(6, reason="two", healthy=None)
     assert json.loads((tmp_path / STOP_FILE).read_text())["step"] == 6
+
+
+def test_one_that_was_resumed_against_the_word_is_not_healthy(saved, tmp_path):
+    """The newest checkpoint was taken, and the word had named an earlier one: it stands, until the collector speaks."""
+    saved(2, 6).leave_word(8, reason="one", healthy=str(tmp_path / "checkpoint-2"))
+    checkpoints = saved(7, resumed_step=6)
+    healthy = checkpoints.healthy(judged_step=None, before=8)
+    assert healthy is None
+    checkpoints.leave_word(9, reason="two", healthy=healthy)
+    assert json.loads((tmp_path / STOP_FILE).read_text())["last_healthy_checkpoint"] == str(tmp_path / "checkpoint-2")
+    assert saved(7, resumed_step=6).healthy(judged_step=7, before=9) is not None

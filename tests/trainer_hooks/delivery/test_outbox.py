@@ -138,6 +138,25 @@ def test_the_next_process_takes_over_what_a_dead_one_has_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_processes_that_start_and_end_at_once_get_a_folder_each(tmp_path):
+    """Each makes the run's folder and removes it where it finds it empty, between two steps of another one."""
+    failed = []
+
+    def start_and_end(name):
+        try:
+            for _ in range(300):
+                Folder.create(tmp_path / "run", name).release()
+        except OSError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=start_and_end, args=(str(name),)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+
+
 def test_a_living_process_keeps_what_it_has(tmp_path):
     """Its folder is locked, so a second process on the same run finds nothing to claim."""
     first, second = (Outbox(Tally(), spool=spool(tmp_path, name)) for name in ("1", "2"))
