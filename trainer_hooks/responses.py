@@ -66,7 +66,7 @@ class ResponseSampler:
 
     def _encoded(self, tokens: ActionTokens, chosen: Mapping[int, list[ResponseKind]], limit: int) -> list[bytes]:
         packed = zip(chosen, _packed(tokens, chosen, limit), strict=True)
-        return [encode(self._told(response, tokens.rollouts, row, limit)) for row, response in packed]
+        return [encode(self._told(response, tokens, row, limit)) for row, response in packed]
 
     def _limit(self, tokens: ActionTokens, rows: Sequence[int]) -> int:
         """Give the number of tokens at which to cut, such that short responses leave their share to longer ones."""
@@ -80,12 +80,15 @@ class ResponseSampler:
             left -= length
         return max(lengths, default=1)
 
-    def _told(self, response: Response, rollouts: Rollouts, row: int, limit: int) -> Response:
+    def _told(self, response: Response, tokens: ActionTokens, row: int, limit: int) -> Response:
         """Add the texts that may be told, and take away what would tell more than them."""
         if not self.texts and self.redact is None:
             return response
-        pieces = _pieces(rollouts.vocabulary, response.token_ids)
-        text = self._text(rollouts, row, response.token_ids)
+        rollouts, (begins, ends) = tokens.rollouts, tokens.spans
+        # Uncut: what a cut leaves of a secret may look like none.
+        ids = None if rollouts.token_ids is None else rollouts.token_ids[row, begins[row] : ends[row]].tolist()
+        pieces = _pieces(rollouts.vocabulary, ids)
+        text = self._text(rollouts, row, ids)
         if self.redact is not None:
             whole = "".join(pieces or ()) if text is None else text
             told = self._made("redact", self.redact, whole) if whole else None
@@ -93,14 +96,16 @@ class ResponseSampler:
                 text, pieces, response = told, None, msgspec.structs.replace(response, token_ids=None)
         if not self.texts:
             return response
+        if pieces is not None and response.token_ids is not None:
+            pieces = pieces[: response.token_ids.shape[0]]
         return msgspec.structs.replace(response, text=None if text is None else text[: 6 * limit], pieces=pieces)
 
-    def _text(self, rollouts: Rollouts, row: int, ids: Array | None) -> str | None:
+    def _text(self, rollouts: Rollouts, row: int, ids: list[int] | None) -> str | None:
         if rollouts.texts is not None:
             return rollouts.texts[row]
         if rollouts.decode is None or ids is None:
             return None
-        return self._made("decode", rollouts.decode, ids.to_numpy().tolist())
+        return self._made("decode", rollouts.decode, ids)
 
     def _made(self, name: str, make: Callable[[Any], str], given: object) -> str | None:
         try:
@@ -235,9 +240,9 @@ def _actions(
     return parts, counts[rows].astype(np.int64).tolist(), actions[edges[1] - 1, 1].tolist()
 
 
-def _pieces(vocabulary: Sequence[str] | None, ids: Array | None) -> list[str] | None:
+def _pieces(vocabulary: Sequence[str] | None, ids: Sequence[int] | None) -> list[str] | None:
     """Give the text of each token; empty where the vocabulary does not know it."""
     if vocabulary is None or ids is None:
         return None
     size = len(vocabulary)
-    return [str(vocabulary[number]) if 0 <= number < size else "" for number in ids.to_numpy().tolist()]
+    return [str(vocabulary[number]) if 0 <= number < size else "" for number in ids]

@@ -172,6 +172,22 @@ def test_token_ids_become_text_in_the_background():
     assert "decode raised TypeError" in losses[0]
 
 
+@pytest.mark.parametrize("source", [{"decode": lambda ids: "".join(map(str, ids))}, {"vocabulary": list("0123456789")}])
+def test_a_redaction_sees_what_a_cut_leaves_out(source):
+    """Half of a secret looks like none: where a response is cut within it, neither its text nor its ids leave."""
+    cut = 0
+    for max_bytes in range(400, 3000, 50):
+        responses = sampled(
+            rollouts(**source), texts=True, redact=lambda text: text.replace("12", "…"), max_bytes=max_bytes
+        )
+        longer = [response for response in responses if response.length > 2]
+        leaving = [response.token_ids.to_numpy().tolist() for response in longer if response.token_ids is not None]
+        assert not any(1 in ids for ids in leaving)
+        assert not any("1" in (response.text or "") for response in longer)
+        cut += any(len(ids) == 2 for ids in leaving)
+    assert cut
+
+
 def test_a_redaction_that_raises_lets_nothing_out():
     """The text, the token texts and the ids stay; the loss is told; the numbers go."""
     losses = []

@@ -87,9 +87,10 @@ class VitalsCallback(Callback):
             self._grad_norm = torch.nn.utils.get_total_norm(gradients) if gradients and not is_sharded else None
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the batches after which an epoch was left early: Lightning drops their gradients."""
-        self._losses.clear()
-        self._microbatches.forget()
+        """Forget the batches after which an epoch was left early: Lightning drops their gradients, if it steps."""
+        if pl_module.automatic_optimization:
+            self._losses.clear()
+            self._microbatches.forget()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int

@@ -18,6 +18,7 @@ from trainer_hooks.callbacks.loss_sums import NAMES, OFF_POLICY_ONLY, signals_of
 from trainer_hooks.callbacks.naming import OPENRLHF, canonical
 from trainer_hooks.callbacks.post_import import after_import, wrap
 from trainer_hooks.callbacks.sample_lists import padded
+from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.settings import ConnectionSettings
 
 __all__ = ["VitalsLogger"]
@@ -176,8 +177,14 @@ def _is_wanted() -> bool:
 def _with_logger(original: Method) -> Method:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it takes the place of one
         original(self, *args, **kwargs)
+        refused: ConfigurationError | None = None
         with guard:
-            self.wandb_logger = VitalsLogger(self.wandb_logger, self.args)
+            try:
+                self.wandb_logger = VitalsLogger(self.wandb_logger, self.args)
+            except ConfigurationError as error:
+                refused = error
+        if refused is not None:
+            raise refused  # nothing is trained yet
 
     return __init__
 

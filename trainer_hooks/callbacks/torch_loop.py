@@ -194,7 +194,8 @@ class LoopWatch:
 
 def _unwrapped(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     """Give the optimiser that steps: Accelerate's wrapper calls itself one, and has no hooks."""
-    found = getattr(optimizer, "optimizer", optimizer)
+    has_hooks = hasattr(optimizer, "_optimizer_step_pre_hooks")
+    found = optimizer if has_hooks else getattr(optimizer, "optimizer", optimizer)
     if not isinstance(found, torch.optim.Optimizer):
         raise ConfigurationError(
             f"optimizer must be a torch.optim.Optimizer, or hold one as .optimizer, got {type(found).__name__}; "

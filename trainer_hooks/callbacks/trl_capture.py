@@ -120,8 +120,10 @@ class TokenCapture(StepCapture):
         """Give the rest of what is logged: TRL's own metrics are read at each step, before it averages them."""
         own = self._metrics().keys()
         rest = super().logged({name: value for name, value in logs.items() if name not in own})
-        # TRL empties its metrics after each log, and anybody may log in the middle of a step.
-        self._cleared, self._marks = self._metrics_of_step(), {}
+        # TRL empties its metrics after each log, and anybody may log in the middle of a step; after an evaluation's it
+        # empties others.
+        if self._is_training():
+            self._cleared, self._marks = self._metrics_of_step(), {}
         return rest
 
     def rollouts(self) -> dict[str, Any] | None:

@@ -16,6 +16,8 @@ __all__ = ["LABELS", "ResponseLabels"]
 LABELS = IDS, REWARDS = "rlvitals_ids", "rlvitals_rewards"
 UID, GROUP, DEAD, CALLS, VALID = range(5)
 REWARD, CORRECT = range(2)
+# The mean of equal rewards may miss them by a rounding, 1e-7 of them, which GRPO divides by a deviation of 1e-4.
+ROUNDING = 1e-3
 # As the chat templates of Qwen, GLM and others, of Mistral, and of Llama have them.
 CALL_OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
 
@@ -95,13 +97,15 @@ class ResponseLabels:
     def fresh_and_correct(inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
         """Say which responses of a microbatch no update is about, and which are correct; none where nobody knows.
 
-        Equal rewards are not enough: RLOO compares them less β·KL, and others standardise over the batch.
+        Equal rewards are not enough: RLOO compares them less β·KL, undivided, and others standardise over the batch.
         """
         fresh = correct = torch.zeros(len(inputs["completion_mask"]), dtype=torch.bool)
         advantages = inputs.get("advantages")
         if IDS in inputs and advantages is not None:
-            dead = (inputs[IDS][:, DEAD] == 1).to(advantages.device, non_blocking=True)
-            fresh = dead & (advantages.reshape(len(dead), -1) == 0).all(dim=1)
+            is_divided = "old_logps" not in inputs
+            rounding = ROUNDING * is_divided * inputs[REWARDS][:, [REWARD]].abs().clamp(min=1)
+            bound = torch.where(inputs[IDS][:, [DEAD]] == 1, rounding, -1).to(advantages.device, non_blocking=True)
+            fresh = (advantages.reshape(len(bound), -1).abs() <= bound).all(dim=1)
         if REWARDS in inputs:
             correct = inputs[REWARDS][:, CORRECT] > 0
         return fresh, correct

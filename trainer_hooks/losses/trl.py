@@ -80,7 +80,7 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     The penalty is that of `trainer_hooks.losses.llds_loss`, however an update's responses are cut into microbatches
     and ranks: its N is counted over the whole rollout batch, and shared evenly by the batch's updates where there are
     several (``steps_per_generation``). TRL logs it as ``llds_loss``. ``trainer.llds_coef`` may be changed while
-    training.
+    training, on every rank at the same step: where it is not 0 ranks gather N.
 
     Note:
         It acts from the second update on a rollout. With one update a rollout it does nothing, and says so: set

@@ -96,11 +96,16 @@ class ModelMonitors:
         """Give the step's signals, weights as they are now, and stop to listen; one copy off the device."""
         if not self._is_due or self.model is None:
             return {}
+        try:
+            return self._signals(self.model)
+        finally:
+            self.remove()
+
+    def _signals(self, model: nn.Module) -> dict[str, float]:
         found = {f"grad/norm/{module}": norm for module, norm in self._norms.items()}
         if self._routers is not None:
             found |= self._routers.signals()
-        found |= self._attention_signals(self.model)
-        self.remove()
+        found |= self._attention_signals(model)
         if not found:
             return {}
         device = next(iter(found.values())).device

@@ -6,6 +6,7 @@ import torch
 
 from trainer_hooks.callbacks import openrlhf
 from trainer_hooks.callbacks.loss_sums import NAMES
+from trainer_hooks.errors import ConfigurationError
 
 
 @pytest.fixture
@@ -184,3 +185,15 @@ def test_a_worker_that_keeps_its_loss_elsewhere_trains_on(imported, swallowed):
     assert trainer.ppo_train(kl=0.5) == {"policy_loss": 0.5}
     assert "actor_loss_fn" in str(swallowed[0])
     swallowed.clear()
+
+
+def test_a_setting_that_cannot_work_is_said_before_training(args, monkeypatch):
+    """As in every adapter: nothing has been trained yet, and nobody would look at the log."""
+    monkeypatch.setenv("RLVITALS_URL", "ftp://nowhere")
+
+    class Trainer:
+        def __init__(self):
+            self.args, self.wandb_logger = args, Inner()
+
+    with pytest.raises(ConfigurationError, match="url must look like"):
+        openrlhf._with_logger(Trainer.__init__)(Trainer.__new__(Trainer))

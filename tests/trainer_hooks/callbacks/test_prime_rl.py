@@ -36,15 +36,19 @@ def sequence(actions, *, reward=None, scores=None, **fields):
     return given | ({"rewards": [reward] * size} if reward is not None else {}) | fields
 
 
-def export(folder, step, *ranks, stable=True):
-    """Write a step's files, one a rank, and mark it."""
+def export(folder, step, *ranks, stable=True, arrived=None):
+    """Write a step's files, one a rank, and mark it, if asked as of so many ns since 1970."""
     target = folder / "token_exports" / f"step_{step}"
     target.mkdir(parents=True, exist_ok=True)
     for rank, sequences in enumerate(ranks):
         lines = [json.dumps(one, allow_nan=False) + "\n" for one in sequences]
         (target / f"rank_{rank}.jsonl").write_text("".join(lines))
     if stable:
-        (target / "STABLE").touch()
+        mark = target / "mark"
+        mark.touch()
+        if arrived is not None:
+            os.utime(mark, ns=(arrived, arrived))
+        mark.rename(target / "STABLE")  # a follower may be looking
 
 
 def episode(task, *responses):
@@ -177,8 +181,7 @@ def test_a_run_with_steps_missing_is_followed_all_the_same(tmp_path, collector, 
     follower.start()
     try:
         for arrived, step in enumerate((3, 9, 2), start=1):
-            export(tmp_path, step, [sequence([4], reward=1.0)])
-            os.utime(tmp_path / f"token_exports/step_{step}/STABLE", ns=(arrived, arrived))
+            export(tmp_path, step, [sequence([4], reward=1.0)], arrived=arrived)
             collector.wait_for(lambda seen, arrived=arrived: len(seen.records) == arrived)
     finally:
         stop.set()
@@ -189,8 +192,7 @@ def test_a_run_with_steps_missing_is_followed_all_the_same(tmp_path, collector, 
 def test_a_follower_that_starts_again_goes_on_where_it_was(tmp_path, follow, collector):
     """What was answered for is not read again; steps go by number, not by name."""
     for step in (2, 10, 9):
-        export(tmp_path, step, [sequence([4], reward=1.0)])
-        os.utime(tmp_path / "token_exports" / f"step_{step}" / "STABLE", ns=(step, step))
+        export(tmp_path, step, [sequence([4], reward=1.0)], arrived=step)
     assert follow() == 3
     assert follow() == 0
     assert [record.step for record in collector.records] == [2, 9, 10]

@@ -60,6 +60,25 @@ def test_an_optimiser_that_accelerate_prepared_is_watched_where_it_steps(optimiz
     assert collector.records[0].scalars == {"grad/norm": 5, "lr": 0.5}
 
 
+def test_an_optimiser_that_steps_another_one_twice_is_watched_at_its_own_steps(optimizer, connect, collector):
+    """As sharpness-aware minimisation does."""
+
+    class Twice(torch.optim.Optimizer):
+        def __init__(self, inner):
+            super().__init__(inner.param_groups, {})
+            self.optimizer = inner
+
+        def step(self, closure=None):  # noqa: ARG002 - torch's signature
+            self.optimizer.step()
+            self.optimizer.step()
+
+    twice = Twice(optimizer)
+    with LoopWatch(twice, connect()):
+        for _ in range(2):
+            step(twice)
+    assert [record.step for record in collector.records] == [1, 2]
+
+
 def test_what_is_no_optimiser_is_refused_before_training(connect):
     """As the wrapper that Accelerate puts around DeepSpeed's."""
     with pytest.raises(ConfigurationError, match=r"must be a torch\.optim\.Optimizer.* got Linear"):

@@ -289,6 +289,18 @@ def test_what_was_trained_is_never_fresh(beta, tmp_path):
 
 
 @needs_entropies
+def test_equal_rewards_are_fresh_where_their_mean_rounds(tmp_path):
+    """The mean of eight times 0.7 misses it by 6e-8, which GRPO divides by 1e-4."""
+    recording = Recording()
+    callback = VitalsCallback(recording, probe_every=1)
+    options = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "num_generations": 8}
+    tiny_trl.trainer(tmp_path, [callback], reward=lambda completions, **_: [0.7] * len(completions), **options).train()
+    arrays, paired = recording.rollouts[0], recording.paired[0]
+    assert (arrays["advantages"] != 0).all()
+    assert paired["entropy/paired_delta"].count == arrays["mask"].sum()
+
+
+@needs_entropies
 def test_the_probe_changes_no_weight(tmp_path, connect, collector):
     """Final weights are the same to the last bit, and the run is known as level L4."""
     monitor = connect()
@@ -503,6 +515,28 @@ def test_evaluations_and_what_the_user_logs_arrive(is_first, tmp_path, connect, 
     evaluations = [entry["eval_reward"] for entry in mine.trainer.state.log_history if "eval_reward" in entry]
     assert [signals[step]["trl/eval_reward"] for step in (2, 4)] == pytest.approx(evaluations)
     assert "trl/eval_loss" in signals[2]
+
+
+def test_an_evaluation_within_a_step_leaves_its_metrics_alone(tmp_path, connect, steps):
+    """The user's callback evaluates before ours has its turn: the step's lengths are its own, and counted once."""
+
+    class Evaluating(TrainerCallback):
+        trainer = None
+
+        def on_step_end(self, args, state, control, **_):  # noqa: ARG002 - transformers' signature
+            if state.global_step == 3:
+                self.trainer.evaluate()
+
+    def rewards(is_evaluated):
+        mine, monitor = Evaluating(), connect(run=f"r{is_evaluated}")
+        callbacks = [mine, VitalsCallback(monitor)] if is_evaluated else [VitalsCallback(monitor)]
+        mine.trainer = tiny_trl.trainer(tmp_path, callbacks, per_device_eval_batch_size=4, logging_steps=4, max_steps=3)
+        mine.trainer.train()
+        assert monitor.flush()
+        return steps()[3]["trl/rewards/share_of_vowels/mean"]
+
+    alone = rewards(is_evaluated=False)
+    assert rewards(is_evaluated=True) == pytest.approx(alone)
 
 
 def test_a_metric_of_a_logging_window_is_no_metric_of_a_step(run, steps):

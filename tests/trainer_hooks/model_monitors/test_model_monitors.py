@@ -253,6 +253,7 @@ def test_an_error_in_a_hook_ends_no_forward_pass():
         assert block.gate(torch.eye(4)).shape[0] == 4
     with pytest.raises(RuntimeError, match="size"):
         monitors.end_step()
+    assert not hooks(block)
 
 
 @pytest.mark.parametrize("dropped", ["choices first", "scores first", "choices second", "two experts of one"])
