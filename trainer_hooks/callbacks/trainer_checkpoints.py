@@ -1,6 +1,7 @@
 """Remembers which checkpoints a transformers Trainer has saved, and which of them to go back to."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ class TrainerCheckpoints:
     def __init__(self, folder: Path, *, resumed_step: int) -> None:
         self._folder = folder
         # A training that begins does not ask: whatever lies there is another one's.
-        self._told_before = self._word() if resumed_step else None
-        is_later = self._told_before is not None and self._told_before != str(folder / f"checkpoint-{resumed_step}")
-        self._resumed_step = 0 if is_later else resumed_step
+        told_step, told = self._word() if resumed_step else (0, None)
+        self._told_before: str | None = told
+        self._resumed_step = 0 if told_step < resumed_step else resumed_step
         self._steps = [resumed_step] if resumed_step else []
 
     def note(self, step: int) -> None:
@@ -50,11 +51,12 @@ class TrainerCheckpoints:
         told = {"step": step, "reason": reason, "last_healthy_checkpoint": healthy or self._told_before}
         (self._folder / STOP_FILE).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
-    def _word(self) -> str | None:
-        """Give the checkpoint that the training was to go on from, as far as it is there."""
+    def _word(self) -> tuple[float, str | None]:
+        """Give the step and the path of the checkpoint that the training was to go on from, if it is there."""
         try:
             told: Any = json.loads((self._folder / STOP_FILE).read_text(encoding="utf-8"))
             path = Path(told["last_healthy_checkpoint"])
+            step = int(path.name.rpartition("-")[2])
         except (OSError, ValueError, TypeError, KeyError):
-            return None
-        return str(path) if path.is_dir() else None
+            return math.inf, None
+        return (step, str(path)) if path.is_dir() else (math.inf, None)

@@ -230,16 +230,15 @@ def _lock_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
 
 
-def _new_lock(path: Path) -> int:
+def _new_lock(path: Path, *, tries: int = TRIES) -> int:
     """Open a new lock file, in a folder that is made if need be, and that others remove when they find it empty."""
-    for is_last in (False,) * TRIES + (True,):
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
-        except (FileNotFoundError, FileExistsError):
-            if is_last:
-                raise
-    raise AssertionError
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
+    except (FileNotFoundError, FileExistsError):
+        if tries == 1:
+            raise
+        return _new_lock(path, tries=tries - 1)
 
 
 def _take(lock: int) -> None:

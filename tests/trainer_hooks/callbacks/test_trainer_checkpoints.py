@@ -76,3 +76,5 @@ def test_one_that_was_resumed_against_the_word_is_not_healthy(saved, tmp_path):
     checkpoints.leave_word(9, reason="two", healthy=healthy)
     assert json.loads((tmp_path / STOP_FILE).read_text())["last_healthy_checkpoint"] == str(tmp_path / "checkpoint-2")
     assert saved(7, resumed_step=6).healthy(judged_step=7, before=9) is not None
+    assert saved(7, resumed_step=1).healthy(judged_step=None, before=9) is None
+    assert saved(1, 7, resumed_step=1).healthy(judged_step=None, before=9) == str(tmp_path / "checkpoint-1")
