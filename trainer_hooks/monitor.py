@@ -115,12 +115,12 @@ class Monitor:
     @property
     def phase(self) -> str:
         """The newest phase the collector told of this attempt (docs/detection.md); ``unknown`` before."""
-        return self._shipper.phase
+        return self._shipper.verdict.phase
 
     @property
     def healthy_step(self) -> int | None:
         """The newest step of this attempt at which the collector found the run healthy; None before there is one."""
-        return self._shipper.healthy_step
+        return self._shipper.verdict.healthy_step
 
     def log_step(
         self,

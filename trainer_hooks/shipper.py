@@ -19,6 +19,7 @@ from trainer_hooks.responses import ResponseSampler
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import Reduced, finished, reduce
+from trainer_hooks.verdict import Verdict
 from trainer_hooks.wire import (
     CAPABILITY_LEVELS,
     ActionReport,
@@ -35,9 +36,7 @@ from trainer_hooks.wire import (
     encode,
 )
 
-__all__ = ["SICK_PHASES", "Measurement", "RecordShipper"]
-
-SICK_PHASES = ("decay", "acceleration", "collapsed")
+__all__ = ["Measurement", "RecordShipper"]
 
 # The lowest that can read a record without, and with, actions or sampled responses.
 PLAIN_VERSION, FULL_VERSION = 1, 2
@@ -70,7 +69,7 @@ class Measurement(msgspec.Struct, frozen=True):
 
 
 class RecordShipper:
-    """Packs measurements, seals batches and remembers what the collector said.
+    """Packs measurements and seals batches; what the collector says of them is the `Verdict`'s.
 
     Args:
         settings: Whose records these are.
@@ -95,8 +94,7 @@ class RecordShipper:
         spool_bytes: Callable[[], int | None] = lambda: None,
         first_seq: int = 0,
     ) -> None:
-        self.phase = "unknown"
-        self.healthy_step: int | None = None
+        self.verdict = Verdict(settings.attempt, tally, on_alert)
         self.end: RunEnd = "finished"
         self._settings = settings
         self._tally = tally
@@ -104,7 +102,6 @@ class RecordShipper:
         self._config = config or {} if settings.rank == 0 else None
         self._has_sealed = False
         self._source = source
-        self._on_alert = on_alert
         self._sampler = ResponseSampler(
             count=settings.responses,
             max_bytes=settings.response_bytes,
@@ -118,10 +115,6 @@ class RecordShipper:
         self._step = 0
         self._seq = first_seq
         self._capability: Capability = "L1"
-        self._told: set[tuple[str, str]] = set()
-        self._is_answered = False
-        self._has_packed = False
-        self._judged_before = -1  # the newest step that detection took of another process in this attempt
 
     def pack(self, item: Measurement) -> Packed:
         """Reduce and encode one measurement; token arrays that cannot be reduced cost only themselves."""
@@ -137,9 +130,8 @@ class RecordShipper:
         """Give the attempt and the sequence number of the next record, which is at this step."""
         if step < self._step:
             self._newest_attempt += 1
-            self.phase, self.healthy_step = "unknown", None
         self._step = step
-        self._has_packed = True
+        self.verdict.reach(self._newest_attempt, step)
         self._seq += 1
         return self._newest_attempt, self._seq - 1
 
@@ -232,50 +224,12 @@ class RecordShipper:
         )
 
     def receive(self, receipt: Receipt, body: bytes) -> None:
-        """Note the phase, and tell the user of alerts not told before."""
+        """Take the collector's answer to an encoded batch."""
         if receipt.refused_responses:
             self._tally.count(
                 "responses", "the collector refused sampled responses; its log says why", by=receipt.refused_responses
             )
-        if decode_batch(body).attempt != self._newest_attempt:
-            return  # the spool held it: what was wrong with a process that is dead is no reason to act in this one
-        if not self._is_answered:
-            self._check_attempt(receipt)
-            self._is_answered = True
-        if not self._is_judged(receipt):
-            return
-        self.phase = receipt.phase
-        if receipt.judged_step is not None and receipt.phase not in (*SICK_PHASES, "unknown"):
-            self.healthy_step = receipt.judged_step
-        for alert in receipt.alerts:
-            if (alert.id, alert.severity) in self._told:
-                continue
-            self._told.add((alert.id, alert.severity))
-            for listener in self._on_alert:
-                try:
-                    listener(alert)
-                except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
-                    self._tally.count("internal_errors", f"on_alert raised {type(error).__name__}: {error}")
-
-    def _is_judged(self, receipt: Receipt) -> bool:
-        """Whether detection has taken a step of this process: one before it may have been of the same attempt.
-
-        Collectors that name no step tell nothing of it, and are believed.
-        """
-        judged = receipt.judged_step
-        if judged is not None and (not self._has_packed or judged > self._step):
-            self._judged_before = judged
-        return judged is None or judged > self._judged_before
-
-    def _check_attempt(self, receipt: Receipt) -> None:
-        """Say that nobody watches; at the first answer only, as later a rank may rewind before another one."""
-        if receipt.newest_attempt is not None and receipt.newest_attempt > self._newest_attempt:
-            self._tally.note(
-                "attempt",
-                f"NO DETECTOR SEES THIS LAUNCH: its attempt must be higher than the run's newest, "
-                f"{receipt.newest_attempt}, got {self._newest_attempt}. Its steps are stored only; start it again with "
-                "RLVITALS_ATTEMPT=$(date +%s%3N), or under another name",
-            )
+        self.verdict.hear(receipt, decode_batch(body).attempt)
 
     def _hooks(self, item: Measurement) -> dict[str, Summary]:
         """Give our own cost and losses; totals of this process, so that a lost record loses no count."""

@@ -11,7 +11,7 @@ from trainer_hooks.callbacks.guard import Guard
 from trainer_hooks.callbacks.trainer_checkpoints import STOP_FILE, TrainerCheckpoints
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor
-from trainer_hooks.shipper import SICK_PHASES
+from trainer_hooks.verdict import SICK_PHASES
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["STOP_FILE", "TrainerActions", "refuse_impossible"]

@@ -30,7 +30,7 @@ from trainer_hooks.paired import Paired
 
 __all__ = ["VitalsCallback"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("trainer_hooks")
 
 
 class VitalsCallback(TrainerCallback):
