@@ -118,7 +118,7 @@ def _collector() -> Iterator[None]:
     """Run a collector with its dashboard on an empty store."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {"RLVITALS_DATABASE_URL": f"sqlite:///{folder}/bench.db", "RLVITALS_PORT": str(PORT)}
-        server = subprocess.Popen([sys.executable, "-m", "monitor_server.cli", "serve"], env=environment)
+        server = subprocess.Popen([sys.executable, "-m", "monitor_server", "serve"], env=environment)
         try:
             _wait(f"{URL}/readyz")
             yield

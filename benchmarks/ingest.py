@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"batches of {STEPS_PER_BATCH} steps with {len(NAMES)} scalars, {given.seconds:.0f} s each")
     print(f"{'':>22} {'senders':>8} {'batches/s':>10} {'steps/s':>9} {'of ceiling':>11}")
     with tempfile.TemporaryDirectory() as folder:
-        serve = ["-m", "monitor_server.cli", "serve", "--port", str(given.port)]
+        serve = ["-m", "monitor_server", "serve", "--port", str(given.port)]
         database = ["--database", f"sqlite:///{Path(folder) / 'ingest.db'}"]
         for senders in (1, 8):
             with _process([sys.executable, "-c", CEILING, str(given.port)], given.port) as url:

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainer_hooks.probe import PairedProbe
+from trainer_hooks.probes.probe import PairedProbe
 from trainer_hooks.signals import fetch
-from trainer_hooks.signals.paired import paired
+from trainer_hooks.signals.families.paired import paired
 
 MICROBATCHES, ROWS, TOKENS, WIDTH, VOCABULARY = 4, 4, 64, 128, 512
 FORWARD_SHARE = 0.27

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from monitor_server.answers import Page, SeriesItem
-from monitor_server.series import downsample
+from monitor_server.api.schemas import Page, SeriesItem
+from monitor_server.api.series import downsample
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.runs import Run
-from monitor_server.store.steps import Step
+from monitor_server.store.repositories.runs import Run
+from monitor_server.store.repositories.steps import Step
 
 __all__ = ["main"]
 

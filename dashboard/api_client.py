@@ -1,4 +1,4 @@
-"""Reads the collector's HTTP API: one method a call, answers as `dashboard.answers` shapes them, floats as floats.
+"""Reads the collector's HTTP API: one method a call, answers as `dashboard.api_types` shapes them, floats as floats.
 
 The only module that speaks HTTP to the collector. It neither caches nor draws.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final, Self, cast
 
 import httpx2
 
-from dashboard.answers import Action, Alert, Attribution, PhaseSpan, Run, Series
+from dashboard.api_types import Action, Alert, Attribution, PhaseSpan, Run, Series
 
 __all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats"]
 

@@ -8,17 +8,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
-from prometheus_client import CollectorRegistry
 from starlette.routing import Match
 
-from monitor_server.calibrate import load_calibration
-from monitor_server.collector import Collector
+from monitor_server.api.collector import Collector
+from monitor_server.api.routes import alerts, ingest, operate, runs, stream
 from monitor_server.detection.engine import Engine as Detectors
 from monitor_server.errors import MethodNotAllowed, UnknownPath, install_handlers
-from monitor_server.exposition import Exposition
-from monitor_server.routes import alerts, ingest, operate, runs, stream
+from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
+from monitor_server.importers.calibration import load_calibration
+from monitor_server.projection.tracking import Engine
 from monitor_server.settings import Settings
-from monitor_server.tracking import Engine
 
 __all__ = ["create_app"]
 

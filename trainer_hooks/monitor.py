@@ -12,11 +12,11 @@ from typing import Any, Self, SupportsFloat
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.delivery import BackingOff, Courier, Outbox, Spool, Tally, Transport
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.inputs import Inputs
-from trainer_hooks.paired import Paired
+from trainer_hooks.probes.paired import Paired
+from trainer_hooks.recording.inputs import Inputs
+from trainer_hooks.recording.shipper import Measurement, RecordShipper
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.shipper import Measurement, RecordShipper
 from trainer_hooks.wire import ActionReport, AlertNotice, RunEnd, run_id
 
 __all__ = ["Monitor", "NullMonitor"]
@@ -150,7 +150,7 @@ class Monitor:
             grad_norm: Gradient norm before clipping; short for ``scalars["grad/norm"]``.
             data_version: What the data are, changed with the curriculum.
             policy_version: Updates applied to the policy that produced these numbers.
-            paired: Tokens scored before and after the step's update (`trainer_hooks.probe`).
+            paired: Tokens scored before and after the step's update (`trainer_hooks.probes.probe`).
             actions: What was done about alerts after this step; the adapters fill it in.
         """
         if self._is_silent:

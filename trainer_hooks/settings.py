@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.launcher import start_milliseconds
+from trainer_hooks.launch.launcher import start_milliseconds
 
 __all__ = ["ConnectionSettings", "hooks_to_load", "spool_dir"]
 

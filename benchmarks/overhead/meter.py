@@ -8,9 +8,9 @@ from typing import Any
 from unittest.mock import patch
 
 import trainer_hooks
-from trainer_hooks.callbacks.guard import Guard
-from trainer_hooks.reference import loop as reference_loop
-from trainer_hooks.reference import telemetry
+from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.reference.run import loop as reference_loop
+from trainer_hooks.reference.run import telemetry
 
 __all__ = ["Meter", "delivery_seconds"]
 

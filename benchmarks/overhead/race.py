@@ -114,7 +114,7 @@ def _isolation() -> Sequence[str]:
 @contextlib.contextmanager
 def collector(folder: Path) -> Iterator[str]:
     """Run a collector as a process of its own, and give its address."""
-    command = [sys.executable, "-m", "monitor_server.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "monitor_server", "serve", "--port", "0"]
     with subprocess.Popen(  # noqa: S603 - our own server
         [*command, "--database", f"sqlite:///{folder / 'rlvitals.db'}"],
         env=os.environ | {"RLVITALS_DASHBOARD": "", "PYTHONPATH": str(ROOT)},

@@ -6,8 +6,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.answers import Alert, firing
-from dashboard.components.evidence import evidence_table
+from dashboard.api_types import Alert, firing
+from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.marks import badge, since
 
 __all__ = ["alert_head", "alert_list"]

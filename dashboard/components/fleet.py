@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.answers import Alert, Run, alerts_of, by_trouble, firing
+from dashboard.api_types import Alert, Run, alerts_of, by_trouble, firing
 from dashboard.components.marks import badge, number, since, sparkline
 
 __all__ = ["fleet_filters", "fleet_index", "fleet_list"]

@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.answers import PhaseSpan, Run, Series
+from dashboard.api_types import PhaseSpan, Run, Series
 from dashboard.components.marks import badge, number, since
 
 __all__ = ["run_header"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
-from dashboard.answers import SEVERITY_ORDER, Alert
+from dashboard.api_types import SEVERITY_ORDER, Alert
 from dashboard.theme import SEVERITIES
 
 __all__ = ["alert_lines", "alert_trace"]

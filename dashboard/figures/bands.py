@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.answers import PhaseSpan
+from dashboard.api_types import PhaseSpan
 from dashboard.theme import BAND_OPACITY, label_colour, phase_colour
 
 __all__ = ["Band", "band_shapes", "bands_of", "strip_labels"]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from dashboard.answers import Series
+from dashboard.api_types import Series
 from dashboard.figures.panels import Line
 from dashboard.theme import SEVERITIES
 

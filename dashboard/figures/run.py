@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dashboard.answers import Alert, PhaseSpan, Series
+from dashboard.api_types import Alert, PhaseSpan, Series
 from dashboard.figures.alert_marks import alert_lines, alert_trace
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
 from dashboard.figures.lines import signal_traces

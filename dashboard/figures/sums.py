@@ -3,7 +3,7 @@
 import math
 from itertools import accumulate
 
-from dashboard.answers import Series
+from dashboard.api_types import Series
 
 __all__ = ["running_sum"]
 

@@ -6,11 +6,11 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.answers import Alert, Attribution
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
+from dashboard.api_types import Alert, Attribution
+from dashboard.components.alert.evidence import evidence_table
+from dashboard.components.alert.explanation import explanation
 from dashboard.components.alerts import alert_head
-from dashboard.components.evidence import evidence_table
-from dashboard.components.explanation import explanation
 from dashboard.components.shell import message
 
 __all__ = ["alert_page", "register"]

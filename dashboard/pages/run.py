@@ -8,9 +8,9 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.answers import Action, Alert, PhaseSpan, Run, Series
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.components.actions import action_list
+from dashboard.api_types import Action, Alert, PhaseSpan, Run, Series
+from dashboard.components.alert.actions import action_list
 from dashboard.components.alerts import alert_list
 from dashboard.components.run_header import run_header
 from dashboard.components.shell import message

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from monitor_server.detection.protocol import Finding
-from monitor_server.store.alerts import Alert, Alerts
+from monitor_server.store.repositories.alerts import Alert, Alerts
 
 __all__ = ["SEVERITIES", "Lifecycle"]
 

@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from monitor_server.detection.base import CALIBRATION, finite
+from monitor_server.detection.parts.base import CALIBRATION, finite
+from monitor_server.detection.parts.stateful import Stateful
+from monitor_server.detection.parts.statistics import noise_scale
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.detection.stateful import Stateful
-from monitor_server.detection.statistics import noise_scale
 
 __all__ = ["BUILTIN", "CLASSES", "Calibration", "Gate", "Profile", "RunScore", "conformal_factor", "runs_needed"]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from monitor_server.detection.base import finite
+from monitor_server.detection.parts.base import finite
+from monitor_server.detection.parts.stateful import Stateful
 from monitor_server.detection.protocol import Capability, Finding, Phase, Severity
-from monitor_server.detection.stateful import Stateful
 
 __all__ = ["PhaseMachine"]
 

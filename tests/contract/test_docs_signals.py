@@ -3,7 +3,8 @@ from pathlib import Path
 
 from trainer_hooks.delivery.tally import LOST_RECORDS
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.signals import NAMES, paired
+from trainer_hooks.signals import NAMES
+from trainer_hooks.signals.families import paired
 
 DOCS = Path(__file__).parents[2] / "docs"
 OWN = {

@@ -5,9 +5,9 @@ import math
 import pytest
 from dash.development.base_component import Component
 
+from dashboard.components.alert.explanation import explanation
+from dashboard.components.alert.token_strip import MOST_TOKENS, token_strip
 from dashboard.components.alerts import alert_head
-from dashboard.components.explanation import explanation
-from dashboard.components.token_strip import MOST_TOKENS, token_strip
 
 NOTHING = {
     "moved": [],

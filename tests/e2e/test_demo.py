@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @contextlib.contextmanager
 def demo(directory, port, *options):
     """The demo as a process of its own, with the lines that it prints."""
-    command = ["-m", "monitor_server.cli", "demo", "--port", str(port), "--directory", str(directory), *options]
+    command = ["-m", "monitor_server", "demo", "--port", str(port), "--directory", str(directory), *options]
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )

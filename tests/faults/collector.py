@@ -8,7 +8,7 @@ from pathlib import Path
 
 def start(database: Path, port: int) -> "subprocess.Popen[str]":
     """Start a collector on a database and a port, and wait until it listens."""
-    command = [sys.executable, "-m", "monitor_server.cli", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "monitor_server", "serve", "--port", str(port)]
     process = subprocess.Popen(
         [*command, "--database", f"sqlite:///{database}"],
         env=os.environ | {"RLVITALS_DASHBOARD": ""},

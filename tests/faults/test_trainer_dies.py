@@ -52,7 +52,7 @@ def test_a_trainer_that_never_comes_back_is_sent_by_hand(start_collector, start_
         trainer.logged(50)
         spool = tmp_path / "spool"
         eventually(lambda: spooled(spool) == 50)
-        command = [sys.executable, "-m", "monitor_server.cli", "sync", str(spool), "--url"]
+        command = [sys.executable, "-m", "monitor_server", "sync", str(spool), "--url"]
         collector = start_collector()
         alive = subprocess.run([*command, collector.url], capture_output=True, text=True, check=True)
         assert alive.stdout == "0 records sent, 0 refused, 1 folders left to their living processes\n"

@@ -5,7 +5,7 @@ import gzip
 import json
 import math
 
-from monitor_server import backtest
+from monitor_server.commands import backtest
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 

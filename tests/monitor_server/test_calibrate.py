@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from monitor_server.calibrate import load_calibration
-from monitor_server.cli import main
-from monitor_server.detection.base import CALIBRATION
+from monitor_server.commands.main import main
+from monitor_server.detection.parts.base import CALIBRATION
 from monitor_server.errors import StartupError
+from monitor_server.importers.calibration import load_calibration
 
 
 def write_runs(folder, count, *, spikes=(), nan=()):

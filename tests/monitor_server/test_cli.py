@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor_server.cli import main
+from monitor_server.commands.main import main
 
 
 def test_runs_and_alerts_are_listed(start_collector, scripted, capsys):

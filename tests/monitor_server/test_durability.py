@@ -22,7 +22,7 @@ def _start(database, port):
         [
             sys.executable,
             "-m",
-            "monitor_server.cli",
+            "monitor_server",
             "serve",
             "--port",
             str(port),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor_server.backtest import backtest
-from monitor_server.cli import main
+from monitor_server.commands.backtest import backtest
+from monitor_server.commands.main import main
 from monitor_server.importers.corpus import read_run
 
 RECORDED = Path(__file__).parents[2] / "docs/experiments/runs/grpo-seed0.jsonl.gz"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor_server.store.runs import Run
+from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
 

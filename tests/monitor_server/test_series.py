@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.series import downsample
-from monitor_server.store.steps import Column
+from monitor_server.api.series import downsample
+from monitor_server.store.repositories.steps import Column
 
 
 def _column(values):

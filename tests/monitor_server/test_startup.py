@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from monitor_server.cli import main
+from monitor_server.commands.main import main
 from monitor_server.store import migrations
 from monitor_server.store.database import Store
 from tests.live import eventually
@@ -102,7 +102,7 @@ def test_a_signal_ends_the_collector_cleanly(tmp_path, number):
         [
             sys.executable,
             "-m",
-            "monitor_server.cli",
+            "monitor_server",
             "serve",
             "--port",
             "0",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.store.packing import columns, pack, unpack
-from monitor_server.store.runs import Recent
+from monitor_server.store.repositories.runs import Recent
 from monitor_server.store.tables import metadata
 
 NAMES = [f"s{place}" for place in range(6)]

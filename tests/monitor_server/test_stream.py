@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from monitor_server.stream import Broadcast, Event
+from monitor_server.projection.events import Broadcast, Event
 from tests.live import eventually, listening
 
 

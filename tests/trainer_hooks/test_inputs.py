@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from trainer_hooks.arrays.copies import CopyPool
-from trainer_hooks.candidates import Pace
 from trainer_hooks.delivery import Tally
-from trainer_hooks.inputs import Inputs
+from trainer_hooks.recording.candidates import Pace
+from trainer_hooks.recording.inputs import Inputs
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.action_tokens import ActionTokens
 

@@ -3,10 +3,10 @@ import torch
 
 from trainer_hooks import RolloutsError
 from trainer_hooks.arrays.device import DeviceArrays
-from trainer_hooks.paired import Paired
-from trainer_hooks.probe import PairedProbe
+from trainer_hooks.probes.paired import Paired
+from trainer_hooks.probes.probe import PairedProbe
 from trainer_hooks.signals import fetch, finished
-from trainer_hooks.signals.paired import paired
+from trainer_hooks.signals.families.paired import paired
 
 EVERYTHING = {"mask": torch.ones(1, 2), "correct": torch.ones(1)}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trainer_hooks import Rollouts
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.responses import ResponseSampler, choose
+from trainer_hooks.recording.responses import ResponseSampler, choose
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.wire import Receipt, decode_record, decode_response

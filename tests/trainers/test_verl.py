@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from trainer_hooks.callbacks import verl as adapter
-from trainer_hooks.callbacks.loss_sums import NAMES
 from trainer_hooks.losses import llds_loss
+from trainer_hooks.losses.loss_sums import NAMES
 from trainer_hooks.losses.verl import register_llds, with_sums
 
 pytest.importorskip("verl", reason="verl has an environment of its own: make test-trainers")

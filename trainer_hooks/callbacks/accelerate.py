@@ -6,9 +6,9 @@ from typing import Any
 from accelerate.tracking import GeneralTracker
 
 import trainer_hooks
-from trainer_hooks.callbacks.guard import Guard
-from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
-from trainer_hooks.inputs import Inputs
+from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
+from trainer_hooks.recording.inputs import Inputs
 
 __all__ = ["VitalsTracker"]
 

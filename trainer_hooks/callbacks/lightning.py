@@ -8,11 +8,11 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 import trainer_hooks
-from trainer_hooks.callbacks.guard import Guard
-from trainer_hooks.callbacks.microbatches import Microbatches
-from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
+from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.microbatches import Microbatches
+from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
 from trainer_hooks.delivery import Tally
-from trainer_hooks.inputs import Inputs
+from trainer_hooks.recording.inputs import Inputs
 
 __all__ = ["VitalsCallback"]
 

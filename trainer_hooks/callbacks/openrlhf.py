@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 import trainer_hooks
-from trainer_hooks.callbacks.guard import Guard
-from trainer_hooks.callbacks.loss_sums import NAMES, OFF_POLICY_ONLY, signals_of, token_sums
-from trainer_hooks.callbacks.naming import OPENRLHF, canonical
-from trainer_hooks.callbacks.post_import import after_import, wrap
-from trainer_hooks.callbacks.sample_lists import padded
+from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.naming import OPENRLHF, canonical
+from trainer_hooks.callbacks.parts.post_import import after_import, wrap
+from trainer_hooks.callbacks.parts.sample_lists import padded
 from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.losses.loss_sums import NAMES, OFF_POLICY_ONLY, signals_of, token_sums
 from trainer_hooks.settings import ConnectionSettings
 
 __all__ = ["VitalsLogger"]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import trainer_hooks
-from trainer_hooks.callbacks.guard import Guard, Wrappings
-from trainer_hooks.callbacks.naming import SKYRL, canonical
+from trainer_hooks.callbacks.parts.guard import Guard, Wrappings
+from trainer_hooks.callbacks.parts.naming import SKYRL, canonical
 
 __all__ = ["VitalsCallback"]
 

@@ -8,13 +8,13 @@ from torch import distributed
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy, Decision
-from trainer_hooks.callbacks.agreement import Alone, Settlement, settlement
-from trainer_hooks.callbacks.guard import Guard
-from trainer_hooks.callbacks.process_group import world_size
+from trainer_hooks.callbacks.parts.guard import Guard
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
-from trainer_hooks.paired import Paired
-from trainer_hooks.probe import PairedProbe, Scorer
+from trainer_hooks.probes.paired import Paired
+from trainer_hooks.probes.probe import PairedProbe, Scorer
+from trainer_hooks.ranks.agreement import Alone, Settlement, settlement
+from trainer_hooks.ranks.process_group import world_size
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]

@@ -18,15 +18,15 @@ from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.callbacks.guard import Guard
-from trainer_hooks.callbacks.naming import TRANSFORMERS, canonical
-from trainer_hooks.callbacks.step_capture import StepCapture
-from trainer_hooks.callbacks.trainer_actions import TrainerActions, refuse_impossible
-from trainer_hooks.callbacks.trainer_looks import TrainerLooks
-from trainer_hooks.callbacks.trl_capture import TokenCapture
+from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
+from trainer_hooks.callbacks.parts.step_capture import StepCapture
+from trainer_hooks.callbacks.parts.trainer_actions import TrainerActions, refuse_impossible
+from trainer_hooks.callbacks.parts.trainer_looks import TrainerLooks
+from trainer_hooks.callbacks.trl.capture import TokenCapture
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
-from trainer_hooks.paired import Paired
+from trainer_hooks.probes.paired import Paired
 
 __all__ = ["VitalsCallback"]
 

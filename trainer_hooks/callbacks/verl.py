@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 import trainer_hooks
-from trainer_hooks.callbacks.guard import Guard
-from trainer_hooks.callbacks.loss_sums import OFF_POLICY_ONLY, signals_of
-from trainer_hooks.callbacks.naming import VERL, canonical
-from trainer_hooks.callbacks.post_import import after_import, wrap
+from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.naming import VERL, canonical
+from trainer_hooks.callbacks.parts.post_import import after_import, wrap
+from trainer_hooks.losses.loss_sums import OFF_POLICY_ONLY, signals_of
 from trainer_hooks.settings import ConnectionSettings
 
 __all__ = ["VitalsLogger"]

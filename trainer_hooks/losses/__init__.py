@@ -5,12 +5,12 @@ model or a monitor. Equation numbers are those of arXiv 2512.04220, "On GRPO Col
 Likelihood-Displacement Death Spiral", where no other source is named.
 """
 
-from trainer_hooks.losses.grpo import group_advantages, grpo_loss
-from trainer_hooks.losses.gspo import gspo_loss, sequence_log_ratio
 from trainer_hooks.losses.likelihood import likelihood_loss
 from trainer_hooks.losses.llds import Gate, lld_loss, llds_loss, llds_ma_loss
 from trainer_hooks.losses.nthr import gwhes, nthr_scales
-from trainer_hooks.losses.ppo import generalised_advantages, value_loss
+from trainer_hooks.losses.objectives.grpo import group_advantages, grpo_loss
+from trainer_hooks.losses.objectives.gspo import gspo_loss, sequence_log_ratio
+from trainer_hooks.losses.objectives.ppo import generalised_advantages, value_loss
 
 __all__ = [
     "Gate",

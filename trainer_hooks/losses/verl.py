@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from trainer_hooks.callbacks.loss_sums import NAMES, of_responses, token_sums
 from trainer_hooks.losses.llds import Gate, llds_loss
+from trainer_hooks.losses.loss_sums import NAMES, of_responses, token_sums
 
 __all__ = ["register_llds", "with_sums"]
 

@@ -9,12 +9,12 @@ import torch
 
 import trainer_hooks
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.loop import Loop
-from trainer_hooks.reference.ranks import Ranks, device_of
+from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.run.loop import Loop
+from trainer_hooks.reference.run.ranks import Ranks, device_of
 from trainer_hooks.reference.search.tool import ToolError
 from trainer_hooks.reference.start import policy_and_world
 from trainer_hooks.reference.train import Trainer, TrainingError
-from trainer_hooks.reference.warm_start import warm_start
 
 __all__ = ["main"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from trainer_hooks.reference.command_line import parser_of
-from trainer_hooks.reference.methods import METHODS, Method, MethodName
-from trainer_hooks.reference.treatment import LLDS_WEIGHT
+from trainer_hooks.reference.run.treatment import LLDS_WEIGHT
+from trainer_hooks.reference.updates.methods import METHODS, Method, MethodName
 
 __all__ = ["PRESETS", "Config", "Precision", "Verdict"]
 

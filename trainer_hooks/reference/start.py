@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.facts_world import FactsWorld
+from trainer_hooks.reference.facts.world import FactsWorld
+from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.protocols import Policy, World
-from trainer_hooks.reference.warm_start import warm_start
 
 __all__ = ["policy_and_world"]
 

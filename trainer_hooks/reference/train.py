@@ -12,15 +12,15 @@ from typing import Any
 
 import torch
 
-from trainer_hooks.reference.batch import TrainingBatch, prepare, select
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.facts_world import FactsWorld
-from trainer_hooks.reference.held_out import HeldOut
-from trainer_hooks.reference.learner import Learner
-from trainer_hooks.reference.probe import displacement_by_question, gwhes_by_question
+from trainer_hooks.reference.facts.world import FactsWorld
 from trainer_hooks.reference.protocols import Policy, Rollout, World
-from trainer_hooks.reference.ranks import ALONE, Ranks
-from trainer_hooks.reference.treatment import Treatment
+from trainer_hooks.reference.run.held_out import HeldOut
+from trainer_hooks.reference.run.ranks import ALONE, Ranks
+from trainer_hooks.reference.run.treatment import Treatment
+from trainer_hooks.reference.updates.batch import TrainingBatch, prepare, select
+from trainer_hooks.reference.updates.learner import Learner
+from trainer_hooks.reference.updates.probe import displacement_by_question, gwhes_by_question
 
 __all__ = ["StepResult", "Trainer", "TrainingError"]
 

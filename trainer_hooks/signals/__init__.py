@@ -13,7 +13,8 @@ import numpy as np
 
 from trainer_hooks.arrays import HOST, ArrayLibrary, Pending
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals import (
+from trainer_hooks.signals.action_tokens import ActionTokens
+from trainer_hooks.signals.families import (
     displacement,
     entropy,
     finite,
@@ -26,7 +27,6 @@ from trainer_hooks.signals import (
     text,
     tools,
 )
-from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary
 from trainer_hooks.wire import Summary
 

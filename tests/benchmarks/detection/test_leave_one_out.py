@@ -1,9 +1,10 @@
 """Leaving one repository out: the choice never sees it, and varying the bounds leaves no trace."""
 
 from benchmarks.detection.leave_one_out import Outcome, Variant, best, scaled
-from monitor_server.detection import mechanisms, run_collapsed
+from monitor_server.detection.detectors import run_collapsed
+from monitor_server.detection.parts import mechanisms
+from monitor_server.detection.parts.shift import ShiftDetector
 from monitor_server.detection.registry import DETECTORS
-from monitor_server.detection.shift import ShiftDetector
 
 SHIPPED = Variant(noise=1.0, size=1.0, without="")
 LOOSE = Variant(noise=0.7, size=0.6, without="")

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor_server.detection.base import StreamDetector
 from monitor_server.detection.calibration import CLASSES, Calibration, Profile
+from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.paired_drift import PairedDrift
+from monitor_server.detection.parts.base import StreamDetector
 from monitor_server.detection.protocol import Finding, Observation, Verdict
 from monitor_server.detection.registry import DETECTORS
 

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from monitor_server.detection.parts.shift import ShiftDetector
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.registry import DETECTORS
-from monitor_server.detection.shift import ShiftDetector
 
 # Detector, what a healthy row holds, what changes in a bad one, the kind expected.
 SHIFTS = [

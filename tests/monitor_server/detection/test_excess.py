@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.excess import Excess
-from monitor_server.detection.paired_drift import PairedDrift
+from monitor_server.detection.parts.excess import Excess
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.registry import DETECTORS
 

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.detection.statistics import Cusum, DrawUp, Ema, History, line, long_run_factor, median, noise_scale
+from monitor_server.detection.parts.statistics import (
+    Cusum,
+    DrawUp,
+    Ema,
+    History,
+    line,
+    long_run_factor,
+    median,
+    noise_scale,
+)
 
 values = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=40)
 

@@ -13,11 +13,11 @@ from transformers import TrainerCallback
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.callbacks import agreement
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
-from trainer_hooks.reference.ranks import ALONE
+from trainer_hooks.ranks import agreement
+from trainer_hooks.reference.run.ranks import ALONE
 
 STEPS = 12
 

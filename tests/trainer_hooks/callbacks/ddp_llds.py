@@ -6,7 +6,7 @@ from pathlib import Path
 
 from test_llds_trl import train, whole_penalty
 
-from trainer_hooks.reference.ranks import ALONE
+from trainer_hooks.reference.run.ranks import ALONE
 
 
 def main(folder):

@@ -7,7 +7,7 @@ from pathlib import Path
 import tiny_trl
 
 from trainer_hooks.callbacks.trl import VitalsCallback
-from trainer_hooks.reference.ranks import ALONE
+from trainer_hooks.reference.run.ranks import ALONE
 
 
 def main(folder, url=None):

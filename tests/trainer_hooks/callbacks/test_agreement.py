@@ -9,8 +9,8 @@ from torch.distributed import HashStore
 
 from tests.ranks import launch
 from trainer_hooks.actions import Decision
-from trainer_hooks.callbacks.agreement import PATIENCE_SECONDS, Agreement, Refusing, settlement
-from trainer_hooks.callbacks.trainer_actions import STOP_FILE
+from trainer_hooks.callbacks.parts.trainer_actions import STOP_FILE
+from trainer_hooks.ranks.agreement import PATIENCE_SECONDS, Agreement, Refusing, settlement
 from trainer_hooks.wire import AlertNotice, Receipt, decode_record
 
 STEPS = 12

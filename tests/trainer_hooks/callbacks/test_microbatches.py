@@ -3,7 +3,7 @@ import torch
 
 from trainer_hooks import Rollouts, RolloutsError
 from trainer_hooks.arrays.device import DeviceArrays
-from trainer_hooks.callbacks.microbatches import Microbatches
+from trainer_hooks.callbacks.parts.microbatches import Microbatches
 from trainer_hooks.signals import reduce, summarise
 
 

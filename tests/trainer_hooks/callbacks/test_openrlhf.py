@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from trainer_hooks.callbacks import openrlhf
-from trainer_hooks.callbacks.loss_sums import NAMES
 from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.losses.loss_sums import NAMES
 
 
 @pytest.fixture

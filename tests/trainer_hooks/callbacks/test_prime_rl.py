@@ -11,7 +11,7 @@ import pytest
 
 import trainer_hooks
 from trainer_hooks.callbacks import prime_rl
-from trainer_hooks.callbacks.prime_rl_rewards import LAG_STEPS
+from trainer_hooks.callbacks.prime_rl.rewards import LAG_STEPS
 
 PROMPT = [7, 8]
 

@@ -7,8 +7,8 @@ from transformers import TrainerCallback
 
 from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.callbacks.parts.trainer_actions import STOP_FILE
 from trainer_hooks.callbacks.torch_loop import LoopWatch
-from trainer_hooks.callbacks.trainer_actions import STOP_FILE
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
 from trainer_hooks.wire import AlertNotice, Receipt, decode_record

@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from trainer_hooks.callbacks.trainer_checkpoints import STOP_FILE, TrainerCheckpoints
+from trainer_hooks.callbacks.parts.trainer_checkpoints import STOP_FILE, TrainerCheckpoints
 
 
 @pytest.fixture

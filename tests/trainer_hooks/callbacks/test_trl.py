@@ -20,7 +20,7 @@ import trainer_hooks
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.delivery import Tally
 from trainer_hooks.signals import fetch
-from trainer_hooks.signals.paired import paired as signals_of
+from trainer_hooks.signals.families.paired import paired as signals_of
 from trainer_hooks.wire import decode_response
 
 RLOO_IS_ONLINE = "reward_funcs" in inspect.signature(RLOOTrainer).parameters  # TRL 0.22

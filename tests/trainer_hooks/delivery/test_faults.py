@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import trainer_hooks
-import trainer_hooks.shipper as shipper_module
+import trainer_hooks.recording.shipper as shipper_module
 from tests.bad_collectors import nobody_answers, nobody_listens
 from trainer_hooks.delivery import courier as courier_module
 from trainer_hooks.delivery import sender as sender_module
@@ -322,7 +322,7 @@ def test_an_error_of_ours_stays_ours(collector, connect, monkeypatch, swallowed)
     def break_down(*_):
         raise error
 
-    monkeypatch.setattr("trainer_hooks.shipper.reduce", break_down)
+    monkeypatch.setattr("trainer_hooks.recording.shipper.reduce", break_down)
     monitor = connect()
     monitor.log_step(1, {"x": 1.0}, rollouts={"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]})
     assert monitor.flush()

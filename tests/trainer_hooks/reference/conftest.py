@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from trainer_hooks.reference.config import PRESETS, Config
-from trainer_hooks.reference.warm_start import warm_start
+from trainer_hooks.reference.policy.warm_start import warm_start
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from trainer_hooks.losses import generalised_advantages
-from trainer_hooks.reference.critic import Critic, credit
-from trainer_hooks.reference.ranks import ALONE
-from trainer_hooks.reference.telemetry import numbers
-from trainer_hooks.reference.token_statistics import token_statistics
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.run.ranks import ALONE
+from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.train import Trainer
-from trainer_hooks.reference.warm_start import warm_start
+from trainer_hooks.reference.updates.critic import Critic, credit
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trainer_hooks.reference.draw import draw
+from trainer_hooks.reference.policy.draw import draw
 
 
 def test_tokens_are_drawn_with_their_probabilities():

@@ -4,10 +4,10 @@ import random
 from dataclasses import replace
 from itertools import pairwise
 
-from trainer_hooks.reference.demonstrations import Flaws, demonstrate
-from trainer_hooks.reference.facts import Facts
-from trainer_hooks.reference.facts_world import vocabulary_of
-from trainer_hooks.reference.warm_start import shape_of
+from trainer_hooks.reference.facts.demonstrations import Flaws, demonstrate
+from trainer_hooks.reference.facts.facts import Facts
+from trainer_hooks.reference.facts.world import vocabulary_of
+from trainer_hooks.reference.policy.warm_start import shape_of
 
 
 def written(config, seed):

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import torch
 
-from trainer_hooks.reference.batch import answer_tokens, prepare
-from trainer_hooks.reference.episode import FactsEpisode
-from trainer_hooks.reference.facts_world import FactsWorld, vocabulary_of
-from trainer_hooks.reference.model import Cache, PolicyModel, Shape
-from trainer_hooks.reference.ranks import ALONE, Ranks
-from trainer_hooks.reference.token_statistics import token_statistics
+from trainer_hooks.reference.facts.episode import FactsEpisode
+from trainer_hooks.reference.facts.world import FactsWorld, vocabulary_of
+from trainer_hooks.reference.policy.model import Cache, PolicyModel, Shape
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.run.ranks import ALONE, Ranks
+from trainer_hooks.reference.updates.batch import answer_tokens, prepare
 
 
 def rollout_of(config, model, *, seed=0, rows=24):

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from trainer_hooks.reference.probe import displacement_by_question, gwhes_by_question
-from trainer_hooks.reference.token_statistics import token_statistics
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.train import Trainer
-from trainer_hooks.reference.warm_start import warm_start
+from trainer_hooks.reference.updates.probe import displacement_by_question, gwhes_by_question
 
 
 @pytest.fixture

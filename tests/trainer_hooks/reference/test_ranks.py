@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainer_hooks.reference.ranks import ALONE, Ranks, device_of
-from trainer_hooks.reference.telemetry import numbers
+from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.run.ranks import ALONE, Ranks, device_of
+from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.train import Trainer
-from trainer_hooks.reference.warm_start import warm_start
 from trainer_hooks.wire import Receipt, decode_record, merge
 
 ROOT = Path(__file__).parents[3]

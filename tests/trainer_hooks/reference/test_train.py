@@ -10,11 +10,11 @@ import torch
 
 from trainer_hooks.losses.tokens import action_index
 from trainer_hooks.reference.config import PRESETS, Config
-from trainer_hooks.reference.methods import METHODS, MethodName
-from trainer_hooks.reference.model import PolicyModel
-from trainer_hooks.reference.telemetry import append_log, line, numbers, remarks, rollouts
+from trainer_hooks.reference.policy.model import PolicyModel
+from trainer_hooks.reference.policy.warm_start import shape_of, warm_start
+from trainer_hooks.reference.run.telemetry import append_log, line, numbers, remarks, rollouts
 from trainer_hooks.reference.train import Trainer, TrainingError
-from trainer_hooks.reference.warm_start import shape_of, warm_start
+from trainer_hooks.reference.updates.methods import METHODS, MethodName
 from trainer_hooks.wire import merge
 
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from trainer_hooks.reference.episode import FactsEpisode
-from trainer_hooks.reference.facts import Facts, Question, Vocabulary
+from trainer_hooks.reference.facts.episode import FactsEpisode
+from trainer_hooks.reference.facts.facts import Facts, Question, Vocabulary
 
 WORDS = Vocabulary(entities=16)
 MARK = WORDS.mark

@@ -17,10 +17,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.trainer_hooks.signals.made_up import arrays, close
 from trainer_hooks import Rollouts, RolloutsError
 from trainer_hooks.arrays.device import DeviceArrays
-from trainer_hooks.candidates import candidates
 from trainer_hooks.delivery import Tally
-from trainer_hooks.inputs import Inputs
-from trainer_hooks.responses import ResponseSampler
+from trainer_hooks.recording.candidates import candidates
+from trainer_hooks.recording.inputs import Inputs
+from trainer_hooks.recording.responses import ResponseSampler
 from trainer_hooks.signals import fetch, reduce, summarise
 from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.wire import Moments, Record, merge

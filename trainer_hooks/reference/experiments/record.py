@@ -16,9 +16,9 @@ import torch
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.fixed import FixedContexts
 from trainer_hooks.reference.experiments.measures import collapse_step, series
-from trainer_hooks.reference.telemetry import numbers
+from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.train import StepResult, Trainer
-from trainer_hooks.reference.warm_start import warm_start
 
 __all__ = ["Row", "read", "record", "write"]
 

@@ -18,9 +18,9 @@ from typing import Any
 import trainer_hooks
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.record import Row, write
-from trainer_hooks.reference.loop import Loop
+from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.train import Trainer
-from trainer_hooks.reference.warm_start import warm_start
 
 __all__ = ["RESCUED_STEPS", "RESCUES", "rescue"]
 
@@ -74,7 +74,7 @@ def _numbered(rows: Iterable[Row]) -> Iterator[Row]:
 @contextmanager
 def _collector(folder: Path) -> Iterator[str]:
     """Run a collector on a free port of this machine; give its address."""
-    command = [sys.executable, "-m", "monitor_server.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "monitor_server", "serve", "--port", "0"]
     database = ["--database", f"sqlite:///{folder / 'rlvitals.db'}"]
     with subprocess.Popen([*command, *database], stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
         try:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainer_hooks.reference.draw import draw
 from trainer_hooks.reference.huggingface.decoders import Decoder
+from trainer_hooks.reference.policy.draw import draw
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
 
 __all__ = ["play"]

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from tests.trainer_hooks.reference.search.making import CAPITALS, PROMPT, corpus, demonstration, world_of, write_lines
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
-from trainer_hooks.reference.token_statistics import token_statistics
+from trainer_hooks.reference.policy.token_statistics import token_statistics
 
 
 @pytest.fixture(scope="session")

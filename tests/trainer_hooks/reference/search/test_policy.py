@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from tests.trainer_hooks.reference.search.making import corpus, questions, world_of
-from trainer_hooks.reference import token_statistics as statistics
-from trainer_hooks.reference.batch import answer_tokens
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy, load_tokenizer
-from trainer_hooks.reference.token_statistics import token_statistics
+from trainer_hooks.reference.policy import token_statistics as statistics
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.updates.batch import answer_tokens
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""The parts of an alert: evidence, explanation, actions, token strips."""

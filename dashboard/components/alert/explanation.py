@@ -1,0 +1,189 @@
+"""What explains an alert, written out: onsets, actions, responses and tokens, remedies, and what was not observed."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from dash import html
+from dash.development.base_component import Component
+
+from dashboard.api_types import Attribution, MovedSignal, SampledResponse
+from dashboard.components.alert.evidence import plain
+from dashboard.components.alert.token_strip import token_strip
+
+__all__ = ["explanation"]
+
+ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+ARROWS: Final = {"rise": "↑", "fall": "↓", "not finite": "✕"}
+
+
+def explanation(told: Attribution, *, opened_step: int) -> list[Component]:
+    """Give the cards of an explanation; a part that was not observed says so in the last one."""
+    by_id = {response["id"]: response for response in told["responses"]}
+    parts = [
+        _column(_moved(told["moved"], opened_step), _actions(told)),
+        _remedies(told),
+        _leading(told, by_id),
+        _resembling(told, by_id),
+        _tokens(told),
+        _missing(told),
+    ]
+    return [part for part in parts if part is not None]
+
+
+def _column(*cards: Component | None) -> Component:
+    return html.Div([card for card in cards if card is not None], className="column")
+
+
+def _card(title: str, hint: str, *children: Component, name: str) -> Component:
+    return html.Section([html.H2(title), html.P(hint, className="aside"), *children], className=f"card explains {name}")
+
+
+def _moved(moved: Sequence[MovedSignal], opened_step: int) -> Component:
+    if not moved:
+        hint = "No signal stood clear of its best level when this alert opened, or none was observed for long enough."
+        return _card("What moved first", hint, name="moved")
+    first = min(signal["onset"][0] for signal in moved)
+    span = max(1, opened_step - first)
+    rows = [_moved_row(place, signal, first, span) for place, signal in enumerate(moved, 1)]
+    axis = html.Div([html.Span(f"step {first}"), html.Span(f"alert at {opened_step}")], className="onset-axis")
+    hint = (
+        "By when each stood clear of its best level; the bar is the interval in which it began. "
+        "Overlapping bars: the order is not known."
+    )
+    return _card("What moved first", hint, html.Ol(rows, className="onsets"), axis, name="moved")
+
+
+def _moved_row(place: int, signal: MovedSignal, first: int, span: int) -> Component:
+    earliest, latest = signal["onset"]
+    left = 100 * (earliest - first) / span
+    bar = {"left": f"{left:.1f}%", "width": f"{max(1.5, 100 * (latest - earliest) / span):.1f}%"}
+    change = f"{plain(signal['baseline'])} → {'none' if signal['level'] is None else plain(signal['level'])}"
+    when = plain([earliest, latest])
+    return html.Li(
+        [
+            html.Span(
+                [html.B(signal["signal"]), f"\N{NO-BREAK SPACE}{ARROWS.get(signal['direction'], '')}"],
+                className="onset-name",
+            ),
+            html.Span(html.Span(style=bar), className="onset-bar", title=f"began at step {when}"),
+            html.Span(when, className="onset-steps"),
+            html.Span(change, className="onset-change"),
+            html.Span("surely later" if signal["is_surely_later"] else "", className="onset-order"),
+        ],
+        **{"data-place": str(place)},
+    )
+
+
+def _actions(told: Attribution) -> Component | None:
+    sampled = {action["action"]: action for action in told["sampled_actions"]}
+    signals = {action["action"]: action for action in told["actions"]}
+    if not sampled and not signals:
+        return None
+    heads = html.Tr([html.Th(name) for name in ("action", "ln p before", "at the alert", "change", "sampled")])
+    rows = []
+    for action in sorted(sampled.keys() | signals.keys()):
+        own, few = signals.get(action), sampled.get(action)
+        cells = [plain(own[key]) for key in ("before", "at_alert", "change")] if own else ["–"] * 3
+        rows.append(html.Tr([html.Td(cell) for cell in (_ordinal(action), *cells, plain(few["mean"]) if few else "–")]))
+    crossed = told["crossed_step"]
+    note = (
+        [] if crossed is None else [html.P(f"The first action is less likely than the second from step {crossed} on.")]
+    )
+    hint = "Of correct responses, nats a token. Sampled: mean displacement in the sampled responses."
+    table = html.Div(html.Table([html.Thead(heads), html.Tbody(rows)]), className="scroll")
+    return _card("Which actions", hint, table, *note, name="by-action")
+
+
+def _leading(told: Attribution, by_id: dict[str, SampledResponse]) -> Component | None:
+    if not told["displaced"]:
+        return None
+    hint = {
+        "displacement": "The sampled responses whose likelihood fell most. Red fell, blue rose, grey is feedback.",
+        "likelihood": "Displacement was not observed: the least likely correct responses. Red is unlikely.",
+    }.get(told["measure"] or "", "")
+    strips = [_response(by_id[name]) for name in told["displaced"]]
+    return _card("Which responses lead", hint, *strips, name="leading")
+
+
+def _resembling(told: Attribution, by_id: dict[str, SampledResponse]) -> Component | None:
+    if not told["resembling"]:
+        return None
+    strips = [
+        _response(
+            by_id[pair["response"]],
+            f"{plain(round(100 * pair['resemblance']))} % alike: {pair['shared_prefix']} tokens of beginning shared, "
+            f"{plain(round(100 * pair['overlap']))} % of its 4-grams",
+            shared_prefix=pair["shared_prefix"],
+        )
+        for pair in told["resembling"]
+    ]
+    hint = (
+        "Incorrect responses of the same group; the shared beginning is underlined. Their negative gradient "
+        "reaches the correct ones through what is alike."
+    )
+    return _card("Which incorrect responses resemble them", hint, *strips, name="resembling")
+
+
+def _response(response: SampledResponse, note: str = "", *, shared_prefix: int = 0) -> Component:
+    change = response["displacement"]
+    mean = None if change is None else change / max(1, response["length"])
+    facts = [
+        f"step {response['step']}",
+        "correct" if response["correct"] else "incorrect",
+        f"reward {plain(response['reward'])}",
+        f"{response['length']} tokens",
+        *([] if mean is None else [f"{plain(mean)} nat a token"]),
+        *([] if response["trained"] is None else ["trained on" if response["trained"] else "not trained on"]),
+        *([note] if note else []),
+    ]
+    text = [html.Details([html.Summary("Text"), html.Pre(response["text"])])] if response["text"] else []
+    return html.Article(
+        [html.P(" · ".join(facts), className="facts-line"), token_strip(response, shared_prefix=shared_prefix), *text],
+        className="response",
+        **{"data-correct": str(response["correct"]).lower()},
+    )
+
+
+def _tokens(told: Attribution) -> Component | None:
+    if not told["tokens"]:
+        return None
+    rows = [
+        html.Li(
+            [
+                html.Span(token["text"] or str(token["token_id"]), className="token-name"),
+                html.Span(html.Span(style={"width": f"{100 * token['share']:.1f}%"}), className="share-bar"),
+                html.Span(f"{plain(round(100 * token['share']))} %"),
+                html.Span(f"{plain(token['fall'])} nat, {token['count']}×", className="token-facts"),
+            ]
+        )
+        for token in told["tokens"]
+    ]
+    return _card(
+        "Which tokens", "Share of the fall of the responses above.", html.Ol(rows, className="shares"), name="by-token"
+    )
+
+
+def _remedies(told: Attribution) -> Component:
+    hint = "What the literature, or an experiment of ours, gives against this kind of alert."
+    if not told["remedies"]:
+        return _card(
+            "What helps",
+            "Nothing is on record against this kind of alert; its page says where to look.",
+            name="remedies",
+        )
+    rows = [
+        html.Li([html.Strong(remedy["change"]), html.P(remedy["how"]), html.P(remedy["source"], className="source")])
+        for remedy in told["remedies"]
+    ]
+    return _card("What helps", hint, html.Ul(rows), name="remedies")
+
+
+def _missing(told: Attribution) -> Component | None:
+    if not told["not_observed"]:
+        return None
+    rows = [html.Li([html.B(gap["what"]), f": needs {gap['needs']}"]) for gap in told["not_observed"]]
+    return _card("Not observed", "What could not be told here, and what it would take.", html.Ul(rows), name="missing")
+
+
+def _ordinal(action: int) -> str:
+    return ORDINALS[action] if action < len(ORDINALS) else str(action + 1)

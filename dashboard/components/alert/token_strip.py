@@ -1,0 +1,100 @@
+"""A response as a strip of tokens, coloured by how far each fell or rose; ids where texts are not sent."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from dash import html
+from dash.development.base_component import Component
+
+from dashboard.api_types import SampledResponse
+from dashboard.components.alert.evidence import plain
+
+__all__ = ["token_strip"]
+
+MOST_TOKENS: Final = 300  # more make a page slow and no clearer
+FULL_HEAT: Final = 0.9  # share of tokens that are less than fully coloured
+UNLIKELY_NATS: Final = 5.0  # fully coloured where only the likelihood is known
+
+
+def token_strip(response: SampledResponse, *, shared_prefix: int = 0) -> Component:
+    """Give the tokens around the one that fell most; feedback is dimmed, a shared beginning underlined.
+
+    Args:
+        response: With its tokens.
+        shared_prefix: Tokens at the beginning that another response has too.
+    """
+    whole = response["actions"][-1][1] if response["actions"] else 0
+    values = _by_place(response, response["displacements"] or response["logprobs"], whole)
+    first, after = _window(values, whole)
+    full = _full_heat(response)
+    chips = [
+        _chip(response, place, values[place], full=full, is_shared=place < shared_prefix)
+        for place in range(first, after)
+    ]
+    before = [html.Span(f"{first} tokens before", className="cut")] if first else []
+    spoken = sum(end - begin for begin, end in response["actions"])
+    rest = whole - after + response["length"] - spoken
+    behind = [html.Span(f"{rest} tokens after", className="cut")] if rest > 0 else []
+    return html.Div([*before, *chips, *behind], className="tokens", tabIndex="0", role="group")
+
+
+def _by_place(response: SampledResponse, numbers: Sequence[float], whole: int) -> list[float | None]:
+    """Lay numbers of action tokens out over all tokens; None on feedback."""
+    laid: list[float | None] = [None] * whole
+    told = iter(numbers)
+    for begin, end in response["actions"]:
+        for place in range(begin, end):
+            laid[place] = next(told, None)
+    return laid
+
+
+def _window(values: Sequence[float | None], whole: int) -> tuple[int, int]:
+    if whole <= MOST_TOKENS:
+        return 0, whole
+    worst = min(range(whole), key=lambda place: _sortable(values[place]))
+    first = min(max(0, worst - MOST_TOKENS // 2), whole - MOST_TOKENS)
+    return first, first + MOST_TOKENS
+
+
+def _sortable(value: float | None) -> float:
+    return math.inf if value is None or math.isnan(value) else value
+
+
+def _full_heat(response: SampledResponse) -> float:
+    """Give the size of change that is coloured fully: 90 % of this response's tokens are below it."""
+    if not response["displacements"]:
+        return UNLIKELY_NATS
+    sizes = sorted(abs(value) for value in response["displacements"] if math.isfinite(value))
+    return (sizes[int(FULL_HEAT * (len(sizes) - 1))] if sizes else 0.0) or 1.0
+
+
+def _chip(response: SampledResponse, place: int, value: float | None, *, full: float, is_shared: bool) -> Component:
+    if value is None:
+        state, heat = "feedback", 0.0
+    elif not math.isfinite(value):
+        state, heat = "broken", 1.0
+    else:
+        state, heat = "fell" if value < 0 else "rose", min(1.0, abs(value) / full)
+    return html.Span(
+        _text(response, place),
+        className=f"token {state}{' shared' if is_shared else ''}",
+        style={"--heat": f"{round(100 * heat)}%"},
+        title=_title(response, place, value),
+    )
+
+
+def _text(response: SampledResponse, place: int) -> str:
+    pieces, ids = response["pieces"], response["token_ids"]
+    if pieces and pieces[place]:
+        return pieces[place].replace("\n", "⏎")
+    return "·" if ids is None else str(ids[place])
+
+
+def _title(response: SampledResponse, place: int, value: float | None) -> str:
+    ids = response["token_ids"]
+    name = f"token {place}" if ids is None else f"token {place}, id {ids[place]}"
+    if value is None:
+        return f"{name}: feedback"
+    what = "displacement" if response["displacements"] else "ln p"
+    return f"{name}: {what} {plain(value)} nat"

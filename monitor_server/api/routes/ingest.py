@@ -1,0 +1,86 @@
+"""`POST /api/v1/ingest`: one batch in, one receipt out, after the commit."""
+
+import asyncio
+from time import perf_counter
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from monitor_server.api.dependencies import Serving
+from monitor_server.errors import BodyTooLarge, ErrorAnswer, UnsupportedMediaType
+from monitor_server.ingest.intake import receive
+from trainer_hooks import wire
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+# Decoding more than this would hold up the event loop noticeably; less is dearer to hand to a thread.
+MAX_BYTES_ON_LOOP = 64 * 1024
+
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            wire.JSON: {"schema": {"type": "object", "description": "a Batch of trainer_hooks.wire"}},
+            wire.MSGPACK: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+_RECEIPT = {
+    wire.JSON: {"schema": {"type": "object", "description": "a Receipt of trainer_hooks.wire"}},
+    wire.MSGPACK: {"schema": {"type": "string", "format": "binary"}},
+}
+
+
+@router.post(
+    "/ingest",
+    response_class=Response,
+    openapi_extra=_BODY,
+    responses={
+        200: {"content": _RECEIPT},
+        **{status: {"model": ErrorAnswer} for status in (400, 413, 415, 422, 503)},
+    },
+)
+async def ingest(request: Request, collector: Serving) -> Response:
+    """Store a batch of records and answer what became of each."""
+    begin = perf_counter()
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in (wire.MSGPACK, wire.JSON):
+        raise UnsupportedMediaType(f"Content-Type must be {wire.MSGPACK} or {wire.JSON}, got {media_type!r}")
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    body = await _bounded_body(request, limit=collector.settings.max_body_bytes)
+    if len(body) > MAX_BYTES_ON_LOOP or encoding:
+        intake = await asyncio.to_thread(
+            receive, body, media_type=media_type, encoding=encoding, settings=collector.settings
+        )
+    else:
+        intake = receive(body, media_type=media_type, encoding=encoding, settings=collector.settings)
+    receipt = await asyncio.wrap_future(collector.writer.submit(intake))
+    collector.exposition.ingested(
+        records=receipt.accepted,
+        rejected=len(receipt.rejected),
+        duplicates=receipt.duplicates,
+        body_bytes=len(body),
+        seconds=perf_counter() - begin,
+    )
+    encoded = wire.encode_json(receipt) if media_type == wire.JSON else wire.encode(receipt)
+    return Response(encoded, media_type=media_type)
+
+
+async def _bounded_body(request: Request, *, limit: int) -> bytes:
+    """Read the body, but no more than ``limit`` bytes of it."""
+    # FastAPI's own limit answers in plain text where a route fails before reading; ours keeps the one error shape.
+    declared = request.headers.get("content-length", "0")
+    chunks: list[bytes] = []
+    held = int(declared) if declared.isdigit() else 0
+    if held <= limit:
+        held = 0
+        async for chunk in request.stream():
+            chunks.append(chunk)
+            held += len(chunk)
+            if held > limit:
+                break
+    if held > limit:
+        raise BodyTooLarge(f"a body must have at most {limit} bytes, got {held} or more; send smaller batches")
+    return b"".join(chunks)

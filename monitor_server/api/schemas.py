@@ -1,0 +1,253 @@
+"""What the API answers: one model for each shape of docs/api.md, made from rows of the store.
+
+Every number that a model declares is written as "NaN", "Infinity" or "-Infinity" where it is not finite.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from monitor_server.detection.protocol import Phase, Severity
+from monitor_server.store.repositories.responses import StoredResponse
+from monitor_server.store.repositories.runs import Recent
+from trainer_hooks.wire import Action, ActionOutcome, Array, Capability, ResponseKind, spell_non_finite
+
+__all__ = [
+    "SPARKLINE_SIGNAL",
+    "AcknowledgementItem",
+    "ActionItem",
+    "AlertItem",
+    "Health",
+    "Page",
+    "PhaseItem",
+    "ResponseItem",
+    "RunDetail",
+    "RunItem",
+    "SeriesItem",
+    "Sparkline",
+    "Status",
+    "StepEvent",
+    "StepItem",
+    "alert_item",
+    "response_item",
+    "run_item",
+]
+
+Status = Literal["running", "finished", "stopped", "stalled", "lost"]
+AlertState = Literal["pending", "firing", "resolved"]
+Item = TypeVar("Item")
+
+SPARKLINE_SIGNAL = "reward/mean"
+
+
+class Answer(BaseModel):
+    """Base of all answers."""
+
+    model_config = ConfigDict(ser_json_inf_nan="strings", frozen=True)
+
+
+class Page(Answer, Generic[Item]):
+    """A part of a list; ``next`` is the cursor of the part that follows."""
+
+    items: list[Item]
+    next: str | None = None
+
+
+class Sparkline(Answer):
+    """The newest values of one signal."""
+
+    signal: str
+    values: list[float]
+
+
+class RunItem(Answer):
+    """A run as it is listed."""
+
+    id: str
+    project: str
+    name: str
+    status: Status
+    phase: Phase
+    attempt: int
+    last_step: int | None
+    last_seen: float
+    started_at: float
+    world_size: int
+    capability: Capability
+    source: str
+    alerts: int
+    sparkline: Sparkline
+
+
+class RunDetail(RunItem):
+    """A run with what its list leaves out."""
+
+    config: dict[str, JsonValue] | None
+    signals: list[str]
+
+
+class SeriesItem(Answer):
+    """A signal over the steps at which it was observed."""
+
+    signal: str
+    steps: list[int]
+    values: list[float]
+
+
+class StepItem(Answer):
+    """One step with all its signals."""
+
+    step: int
+    attempt: int
+    time: float
+    policy_version: int | None
+    signals: dict[str, float]
+
+
+class ResponseItem(Answer):
+    """A sampled response: its T tokens, of which those inside ``actions`` have a likelihood."""
+
+    id: str
+    run_id: str
+    step: int
+    attempt: int
+    rank: int
+    kinds: list[ResponseKind]
+    correct: bool
+    reward: float
+    group: int | None
+    advantage: float | None
+    truncated: bool | None
+    length: int
+    logprob: float
+    displacement: float | None
+    trained: bool | None
+    actions: list[tuple[int, int]]
+    logprobs: list[float]
+    displacements: list[float] | None
+    entropies: list[float] | None
+    token_ids: list[int] | None
+    pieces: list[str] | None
+    text: str | None
+
+
+class PhaseItem(Answer):
+    """An interval of steps, both ends included; ``to_step`` is null for the phase the run is in."""
+
+    phase: Phase
+    from_step: int
+    to_step: int | None
+
+
+class AlertItem(Answer):
+    """One opening of an alert."""
+
+    id: str
+    run_id: str
+    run: str
+    project: str
+    kind: str
+    severity: Severity
+    state: AlertState
+    phase: Phase
+    opened_step: int
+    severity_step: int
+    last_step: int
+    resolved_step: int | None
+    opened_at: float
+    acknowledged_at: float | None
+    acknowledged_by: str | None
+    note: str | None
+    summary: str
+    evidence: dict[str, JsonValue]
+
+
+class ActionItem(Answer):
+    """What the trainer did about an alert, would have done, or could not do, and why."""
+
+    action: Action
+    outcome: ActionOutcome
+    alert_id: str
+    reason: str
+    detail: str
+    attempt: int
+    step: int
+    rank: int
+    time: float
+
+
+class ActionEvent(ActionItem):
+    """An action as it is pushed to subscribers."""
+
+    run_id: str
+
+
+class AcknowledgementItem(Answer):
+    """A person's word on an alert; ``attempt`` counts from 1, ``step`` is the newest that detection had taken."""
+
+    alert_id: str
+    kind: str
+    attempt: int
+    step: int
+    at: float
+    by: str
+    note: str
+
+
+class StepEvent(Answer):
+    """A step as it is pushed to subscribers."""
+
+    run_id: str
+    attempt: int
+    step: int
+    phase: Phase
+    signals: dict[str, float]
+
+
+class Health(Answer):
+    """The process lives, or the store answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+def run_item(row: Mapping[str, Any]) -> RunItem:
+    """Make a run's item from its row in ``Runs.page`` or ``Runs.view``."""
+    return RunItem.model_validate(_run_fields(row))
+
+
+def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
+    """Make a run's full answer from its row in ``Runs.view``."""
+    config = None if row["config"] is None else json.loads(row["config"])
+    return RunDetail.model_validate(_run_fields(row) | {"config": config, "signals": sorted(signals)})
+
+
+def response_item(run_id: str, stored: StoredResponse, *, attempt: int) -> ResponseItem:
+    """Make a response's item; ``attempt`` counts from 1."""
+    response = stored.response
+    plain = {name: getattr(response, name) for name in response.__struct_fields__}
+    arrays = {name: value.to_numpy().tolist() for name, value in plain.items() if isinstance(value, Array)}
+    place = {"id": str(stored.number), "run_id": run_id, "step": stored.step, "attempt": attempt, "rank": stored.rank}
+    return ResponseItem.model_validate(plain | arrays | place)
+
+
+def alert_item(row: Mapping[str, Any]) -> AlertItem:
+    """Make an alert's item from its row in ``Alerts.page``."""
+    evidence = row["evidence"]
+    told = json.loads(evidence) if isinstance(evidence, bytes) else spell_non_finite(evidence)
+    return AlertItem.model_validate({**row, "evidence": told})
+
+
+def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    recent = msgspec.msgpack.decode(row["recent"], type=Recent)
+    # What was last known of a silent run is no longer known, except that it had collapsed.
+    silent = row["status"] in ("stalled", "lost") and row["phase"] != Phase.COLLAPSED
+    return {
+        **row,
+        "phase": Phase.UNKNOWN if silent else row["phase"],
+        "attempt": row["ordinal"],
+        "alerts": row["firing"],
+        "sparkline": {"signal": SPARKLINE_SIGNAL, "values": recent.rewards},
+    }

@@ -1,0 +1,23 @@
+"""Thins a signal to as many points as a plot has pixels, keeping its extremes and what is not finite."""
+
+import numpy as np
+from tsdownsample import NaNMinMaxDownsampler
+
+from monitor_server.store.repositories.steps import Column
+
+__all__ = ["downsample"]
+
+
+def downsample(column: Column, *, max_points: int) -> Column:
+    """Keep at most ``max_points`` points: the first, the last, and of each stretch the least, the largest or a NaN.
+
+    Args:
+        column: Steps int64 [n] and values float64 [n].
+        max_points: At least 10.
+    """
+    if len(column.steps) <= max_points:
+        return column
+    room = max_points - 2 - max_points % 2
+    chosen = NaNMinMaxDownsampler().downsample(column.values, n_out=room)
+    kept = np.union1d(chosen.astype(np.int64), [0, len(column.steps) - 1])
+    return Column(signal=column.signal, steps=column.steps[kept], values=column.values[kept])

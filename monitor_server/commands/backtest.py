@@ -1,0 +1,127 @@
+"""`rlvitals backtest FOLDER`: what the detectors would have said about finished runs.
+
+Reads logs, runs the live engine over them, and prints; it knows nothing of labels and gives no score.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
+from monitor_server.importers.calibration import load_calibration
+from monitor_server.importers.corpus import read_run, run_name, run_paths
+
+__all__ = ["add_arguments", "backtest", "run", "summarise"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `rlvitals backtest`."""
+    parser.add_argument("folder", type=Path, help="a log of JSON lines, or a folder of logs or of run folders")
+    parser.add_argument("--calibration", type=Path, help="file that `rlvitals calibrate` wrote; built-in without")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the backtest of a folder and give the exit code."""
+    try:
+        engine = Engine.calibrated(load_calibration(arguments.calibration))
+        runs = [backtest(run_name(path), read_run(path), engine=engine) for path in run_paths(arguments.folder)]
+    except OSError as error:
+        print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - a command prints
+        return 2
+    report = {"runs": runs, "summary": summarise(runs)}
+    print(json.dumps(_spelled(report), allow_nan=False) if arguments.json else _table(report))  # noqa: T201 - likewise
+    return 0
+
+
+def backtest(name: str, steps: Iterable[Observation], *, engine: type[Engine] = Engine) -> dict[str, Any]:
+    """Run the engine over one run.
+
+    Args:
+        name: Of the run.
+        steps: In the order logged.
+        engine: The engine, calibrated or not.
+
+    Returns:
+        ``run``; ``warn_step`` and ``page_step``, the first step with a finding at warning or above, at critical, or
+        None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; ``capability``, the best that was
+        observed at any step; and ``findings``, the first of each episode of each kind and severity.
+    """
+    judge = engine()
+    warns: list[int] = []
+    pages: list[int] = []
+    opened: list[Finding] = []
+    held: set[tuple[str, Severity]] = set()
+    was_warned, was_paged, rows, capability = False, False, 0, Capability.METRICS
+    for observation in steps:
+        rows += 1
+        verdict = judge.update(observation)
+        found = verdict.findings
+        capability = min(capability, verdict.capability, key=list(Capability).index)
+        severities = {finding.severity for finding in found}
+        paged, warned = Severity.CRITICAL in severities, bool(severities - {Severity.INFO})
+        if warned and not was_warned:
+            warns.append(observation.step)
+        if paged and not was_paged:
+            pages.append(observation.step)
+        opened += [finding for finding in found if (finding.kind, finding.severity) not in held]
+        held = {(finding.kind, finding.severity) for finding in found}
+        was_warned, was_paged = warned, paged
+    return {
+        "run": name,
+        "warn_step": min(warns, default=None),
+        "page_step": min(pages, default=None),
+        "warns": warns,
+        "pages": pages,
+        "rows": rows,
+        "capability": capability,
+        "findings": [dataclasses.asdict(finding) for finding in opened],
+    }
+
+
+def summarise(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Count runs, rows, warned and paged runs, and episodes."""
+    return {
+        "runs": len(runs),
+        "rows": sum(entry["rows"] for entry in runs),
+        "warned": sum(entry["warn_step"] is not None for entry in runs),
+        "paged": sum(entry["page_step"] is not None for entry in runs),
+        "warn_episodes": sum(len(entry["warns"]) for entry in runs),
+        "page_episodes": sum(len(entry["pages"]) for entry in runs),
+    }
+
+
+def _table(report: dict[str, Any]) -> str:
+    width = max([len(entry["run"]) for entry in report["runs"]], default=3)
+    lines = [f"{'run':{width}}  {'rows':>6}  {'warned':>7}  {'paged':>7}  first finding"]
+    for entry in report["runs"]:
+        said = [finding for finding in entry["findings"] if finding["severity"] != Severity.INFO]
+        marks = [_mark(entry[key]) for key in ("warn_step", "page_step")]
+        first = f"{said[0]['kind']}: {said[0]['summary']}" if said else ""
+        lines.append(f"{entry['run']:{width}}  {entry['rows']:6}  {marks[0]:>7}  {marks[1]:>7}  {first}")
+    summary = report["summary"]
+    lines.append(
+        f"{summary['runs']} runs, {summary['rows']} rows: {summary['warned']} warned, {summary['paged']} paged; "
+        f"{summary['warn_episodes']} warning and {summary['page_episodes']} paging episodes",
+    )
+    return "\n".join(lines)
+
+
+def _mark(step: int | None) -> str:
+    return "-" if step is None else str(step)
+
+
+def _spelled(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
+    """Spell non-finite numbers as everywhere else: "NaN", "Infinity", "-Infinity"."""
+    if isinstance(value, float) and value - value != 0.0:
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124 - NaN test
+    if isinstance(value, dict):
+        return {key: _spelled(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(item) for item in value]
+    return value

@@ -1,0 +1,135 @@
+"""`rlvitals calibrate RUNS…`: thresholds from a user's own healthy runs, as a file that serve and backtest read.
+
+Reads runs as `backtest` does, scores each with the engine at its built-in thresholds, and writes what the conformal
+rule gives. The rule itself is in `monitor_server.detection.calibration`.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from monitor_server.detection.calibration import (
+    CLASSES,
+    Calibration,
+    Profile,
+    RunScore,
+    conformal_factor,
+    runs_needed,
+)
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.parts.base import CALIBRATION
+from monitor_server.detection.protocol import Observation
+from monitor_server.importers.corpus import read_run, run_paths
+
+__all__ = ["add_arguments", "calibrate", "run", "score_run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A calibration and the lines that say how it came about."""
+
+    calibration: Calibration | None
+    lines: Sequence[str]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `rlvitals calibrate`."""
+    parser.add_argument("runs", type=Path, nargs="+", help="logs of healthy runs, or folders of them")
+    parser.add_argument("--warn", type=float, default=0.05, metavar="SHARE", help="healthy runs warned at most (0.05)")
+    parser.add_argument("--page", type=float, default=0.01, metavar="SHARE", help="healthy runs paged at most (0.01)")
+    parser.add_argument("--write", type=Path, default=Path("calibration.json"), help="file (calibration.json)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Calibrate, print how, write the file; the exit code is 2 where nothing could be calibrated."""
+    for name in ("warn", "page"):
+        if not 0.0 < getattr(arguments, name) < 1.0:
+            print(f"rlvitals: --{name} must lie between 0 and 1, got {getattr(arguments, name)}", file=sys.stderr)  # noqa: T201 - a command prints
+            return 2
+    try:
+        paths = [path for given in arguments.runs for path in run_paths(given)]
+        scores = {str(path): score_run(read_run(path)) for path in paths}
+    except OSError as error:
+        print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - likewise
+        return 2
+    report = calibrate(scores, warn=arguments.warn, page=arguments.page)
+    print("\n".join(report.lines))  # noqa: T201 - likewise
+    if report.calibration is None:
+        return 2
+    content = _content(report.calibration) | {"share_warned": arguments.warn, "share_paged": arguments.page}
+    arguments.write.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"{report.calibration.id} written to {arguments.write}; RLVITALS_CALIBRATION={arguments.write} uses it")  # noqa: T201 - likewise
+    return 0
+
+
+def score_run(steps: Iterable[Observation]) -> RunScore:
+    """Give a run's scores at the built-in thresholds."""
+    engine, score = Engine(), RunScore()
+    for observation in steps:
+        score.update(observation, engine.update(observation).findings)
+    return score
+
+
+def calibrate(scores: Mapping[str, RunScore], *, warn: float, page: float) -> Report:
+    """Give the calibration that healthy runs allow, each batch class by itself.
+
+    Args:
+        scores: By run.
+        warn: Largest share of healthy runs that may be warned or paged.
+        page: Largest share that may be paged.
+    """
+    profiles: dict[str, Profile] = {}
+    lines: list[str] = []
+    for name in CLASSES:
+        kept = {run: score for run, score in scores.items() if score.batch_class == name}
+        lines.append(f"{name}: {len(kept)} healthy runs")
+        if not kept:
+            continue
+        lines += _loudest(kept)
+        warned = _factor([score.warn for score in kept.values()], warn, "warned", lines)
+        paged = _factor([score.page for score in kept.values()], page, "paged", lines)
+        if warned is not None or paged is not None:
+            profiles[name] = Profile(warn=warned or 0.0, page=paged or 0.0)
+    if not profiles:
+        return Report(calibration=None, lines=[*lines, "nothing was calibrated; the built-in thresholds stand"])
+    digest = hashlib.sha256(json.dumps({k: asdict(v) for k, v in profiles.items()}).encode()).hexdigest()[:8]
+    return Report(calibration=Calibration(id=f"own-{digest}", profiles=profiles), lines=lines)
+
+
+def _factor(scores: Sequence[float], share: float, what: str, lines: list[str]) -> float | None:
+    count, needed = len(scores), runs_needed(share)
+    factor = conformal_factor(scores, share)
+    rank = f"rank {math.ceil((count + 1) * (1.0 - share) - 1e-9)} of {count}"
+    if factor is None:
+        lines.append(
+            f"  {what}: not calibrated. At most {share:g} of healthy runs needs n >= 1/{share:g} - 1 = {needed} runs, "
+            f"got {count}: add {needed - count}, or ask for {1.0 / (count + 1):.3g} at least"
+        )
+    elif math.isinf(factor):
+        lines.append(f"  {what}: not calibrated. {rank} is an alarm that no threshold moves: are these runs healthy?")
+        return None
+    else:
+        alarmed = sum(score > 0.0 for score in scores)
+        held = f"strength beyond {factor:.3g}" if factor > 0.0 else "built-in thresholds"
+        lines.append(f"  {what}: {alarmed} at the built-in thresholds; {held} ({rank}, at most {share:g} of new ones)")
+    return factor
+
+
+def _loudest(kept: Mapping[str, RunScore]) -> list[str]:
+    """Name the runs that alarmed, for one that is not healthy spoils the rest."""
+    alarmed = sorted(((score.warn, run) for run, score in kept.items() if score.warn > 0.0), reverse=True)[:5]
+    return [
+        f"  {run}: " + ", ".join(f"{kind} {strength:.3g}" for kind, strength in kept[run].kinds.items())
+        for _, run in alarmed
+    ]
+
+
+def _content(calibration: Calibration) -> dict[str, Any]:
+    profiles = {name: asdict(profile) for name, profile in calibration.profiles.items()}
+    return {"id": calibration.id, "detectors": CALIBRATION, "profiles": profiles}

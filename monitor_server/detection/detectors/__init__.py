@@ -1,0 +1,1 @@
+"""The detectors, one a file. `monitor_server.detection.registry` lists them."""

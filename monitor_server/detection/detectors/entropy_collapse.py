@@ -1,0 +1,82 @@
+"""Entropy dies: the policy has become deterministic and can learn nothing more."""
+
+from collections.abc import Sequence
+
+from monitor_server.detection.parts.base import StreamDetector, finite
+from monitor_server.detection.parts.statistics import History
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["EntropyCollapse"]
+
+ENTROPY = "entropy/mean"
+
+
+class EntropyCollapse(StreamDetector):
+    """Warns when token entropy falls below 5 % of its baseline and 0.05 nat at once; pages when it is frozen.
+
+    What is below 0.001 nat counts as 0.001: a policy that had 0.02 nat left has nothing more to lose, and a ratio to a
+    rounded zero is no strength.
+
+    A fixed floor is wrong: successful runs start at 0.4 to 0.5 nat and end below 0.1 over hundreds of rows, and then
+    the lagged baseline follows. Frozen is below 0.001 nat for 3 rows: sampling returns the same tokens, advantages
+    are zero, and nothing in the run can bring the entropy back. A slow decline to a low level is not reported. It ends
+    after 3 rows above 10 % of the baseline.
+    """
+
+    kind = "entropy_collapse"
+    severity = Severity.WARNING
+    reads = (ENTROPY,)
+    SHARE, LOW, FROZEN, FROZEN_ROWS, QUIET_ROWS = 0.05, 0.05, 0.001, 3, 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History(length=40, lag=2, least=3)
+        self.from_level: float | None = None
+        self.opened: int | None = None
+        self.frozen = 0
+        self.quiet = 0
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        entropy = finite(observation.signals, ENTROPY)
+        if entropy is None or entropy < 0.0:  # some trainers log the loss term, which is minus the entropy
+            return ()
+        baseline = self.history.baseline() if self.from_level is None else self.from_level
+        self.history.append(entropy)
+        if baseline is None:
+            return ()
+        collapsed = entropy < self.LOW and max(entropy, self.FROZEN) < self.SHARE * baseline
+        is_frozen = self.frozen >= self.FROZEN_ROWS and self.from_level is not None
+        self.frozen = self.frozen + 1 if entropy < self.FROZEN or is_frozen else 0
+        self.quiet = self.quiet + 1 if entropy > 2 * self.SHARE * baseline else 0
+        if collapsed and self.from_level is None:
+            self.from_level, self.opened = baseline, observation.step
+        elif self.quiet >= self.QUIET_ROWS:
+            self._let_go()
+        return [self._dying(observation, entropy, baseline)] if self.from_level is not None else ()
+
+    def _dying(self, observation: Observation, entropy: float, baseline: float) -> Finding:
+        frozen = self.frozen >= self.FROZEN_ROWS
+        state = "is frozen" if frozen else "has collapsed"
+        return self._finding(
+            observation,
+            f"Entropy {state}: {entropy:.3g} nat per token, from {baseline:.3g} before step {self.opened}.",
+            severity=Severity.CRITICAL if frozen else self.severity,
+            signal=ENTROPY,
+            baseline=baseline,
+            window=len(self.history.values),
+            statistic=baseline / max(entropy, self.FROZEN),
+            threshold=1.0 / self.SHARE,
+            frozen_rows=self.frozen,
+            onset=[self.opened, self.opened],
+            arithmetic="b / max(H, 0.001) > 20 and H < 0.05 nat; frozen: H < 0.001 nat for 3 rows",
+        )
+
+    def _resume(self, step: int) -> None:
+        if self.opened is not None and step <= self.opened:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self.from_level, self.opened, self.frozen = None, None, 0
+
+    def _rebaseline(self) -> None:
+        self.history.clear()

@@ -1,0 +1,196 @@
+"""W2: slow drift in entropy and in the likelihood of correct responses, for runs without the paired channel."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from monitor_server.detection.parts.base import StreamDetector, finite
+from monitor_server.detection.parts.excess import ENTROPY, LIKELIHOOD, Excess
+from monitor_server.detection.parts.statistics import DrawUp, Ema, History
+from monitor_server.detection.parts.warm_up import WarmUp
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["LikelihoodDrift"]
+
+REWARD = "reward/mean"
+PAIRED = "entropy/paired_delta"
+LEAST_PAIRS, STALE_ROWS = 8, 5
+
+
+class LikelihoodDrift(StreamDetector):
+    """Warns when entropy has risen and the likelihood of correct responses has fallen, together, above the noise.
+
+    D = √(draw-up of EMA₀.₁(H) · draw-up of EMA₀.₁(−l⁺)), a draw-up being the rise above the lowest value so far. W · D
+    must pass 0.108 nat, 13.2 % of the run's entropy, and 3.24 standard errors of the averages, where W is the weight of
+    `Excess`, above 1 where the likelihood falls by more than entropy explains; it ends when W · D and D are both below
+    0.72 of that. From four fifths of the bound on it is information, which shows the phase and notifies nobody.
+    Likelihood of correct responses alone would not do: newly solved hard questions lower it in healthy runs. Rows of a
+    warm-up are left out.
+
+    Information of another kind is what says less. ``difficulty_shift``: the reward has fallen by 1.2 standard errors
+    when D or W · D passes four fifths of the bound, as harder questions would have it, and so it stays until D is back
+    at zero; or the paired channel is observed, the better witness, which `PairedDrift` reads. ``entropy_drift``:
+    entropy alone is observed and passes 1.11 times the bound, for exploration and displacement then look alike. With
+    likelihood alone there is none. docs/detection-results.md has its false alarms and leads.
+
+    Args:
+        least_rise: W · D that matters, in nats per token.
+        relative_rise: W · D that matters, as a share of the entropy at its lowest.
+        errors: W · D that matters, in standard errors of the average.
+
+    Reference:
+        arXiv 2512.04220, section 5.1 (phase II) and Figure 4.
+    """
+
+    kind = "likelihood_drift"
+    severity = Severity.WARNING
+    reads = (ENTROPY, LIKELIHOOD)
+    ALONE, FELL_ERRORS, DISPLAY, ENDS = 1.11, 1.2, 0.8, 0.72
+
+    def __init__(self, *, least_rise: float = 0.108, relative_rise: float = 0.132, errors: float = 3.24) -> None:
+        super().__init__()
+        self._least_rise = least_rise
+        self._relative_rise = relative_rise
+        self._errors = errors
+        self.warm_up = WarmUp()
+        self.entropy = _Channel(turn=1)
+        self.unlikelihood = _Channel(turn=2)
+        self.excess = Excess(turn=5)
+        self.reward = Ema(0.1)
+        self.reward_history = History(length=40, lag=0)
+        self.reward_at_onset: float | None = None
+        self.pairs = 0  # rows with the paired channel
+        self.unpaired = 0  # rows since
+        self.suspected = False
+        self.active = False
+        self.excused = False
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        signals = observation.signals
+        entropy, likelihood = finite(signals, ENTROPY), finite(signals, LIKELIHOOD)
+        reward = finite(signals, REWARD)
+        if reward is not None:
+            self.reward.update(reward)
+            self.reward_history.append(reward)
+        self.unpaired += 1
+        if finite(signals, PAIRED) is not None:
+            self.pairs, self.unpaired = self.pairs + 1, 0
+        if self.warm_up.update(observation):
+            return ()
+        if likelihood is not None:
+            self.unlikelihood.update(-likelihood, observation.step)
+        if entropy is None:
+            return ()
+        self.entropy.update(entropy, observation.step)
+        if self.entropy.value == 0.0:
+            self.excess.mark()
+        self.excess.update(observation)
+        drift, threshold = self.measure()
+        self._judge(drift, threshold)
+        lingers = self.excused and max(self._weighed(drift), drift) > self.ENDS * threshold
+        return [self._drift(observation, drift, threshold)] if self.active or self.suspected or lingers else ()
+
+    def _judge(self, drift: float, threshold: float) -> None:
+        if drift <= 0.0:
+            self.reward_at_onset, self.excused = self.reward.value, False
+        weighed, ends = self._weighed(drift), self.ENDS * threshold
+        display, most = self.DISPLAY * threshold, max(weighed, drift)
+        if most > display and not self.active and self._reward_fell():
+            self.excused, self.suspected = True, False
+        self.active = (weighed > threshold and not self.excused) or (self.active and most > ends)
+        self.suspected = (weighed > display and not self.excused) or (self.suspected and most > ends)
+
+    def _weighed(self, drift: float) -> float:
+        return self.excess.weight * drift
+
+    @property
+    def has_likelihood(self) -> bool:
+        """Whether the likelihood of correct responses has been observed for long enough to count."""
+        return self.unlikelihood.lowest is not None
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether the paired channel is observed, now and for long enough to count."""
+        return self.pairs >= LEAST_PAIRS and self.unpaired <= STALE_ROWS
+
+    def measure(self) -> tuple[float, float]:
+        """Give the joint draw-up D and its bound, both in nats per token."""
+        lowest = self.entropy.lowest or 0.0
+        bound = max(self._least_rise, self._relative_rise * abs(lowest))
+        if not self.has_likelihood:
+            return self.entropy.value, self.ALONE * max(bound, self._errors * self.entropy.error)
+        noise = self._errors * max(self.entropy.error, self.unlikelihood.error)
+        both = max(0.0, self.entropy.value) * max(0.0, self.unlikelihood.value)
+        return math.sqrt(both), max(bound, noise)
+
+    def _drift(self, observation: Observation, drift: float, threshold: float) -> Finding:
+        since = self.entropy.since
+        what = "Entropy and negative log-likelihood have risen" if self.has_likelihood else "Entropy has risen"
+        kind, tail = self._reading()
+        warns = self.active and kind == self.kind
+        finding = self._finding(
+            observation,
+            f"{what} by {drift:.3f} nat per token since step {since}{tail}.",
+            severity=self.severity if warns else Severity.INFO,
+            signal=ENTROPY,
+            baseline=self.entropy.lowest,
+            window=observation.step - (since or 0),
+            statistic=self._weighed(drift),
+            threshold=threshold if self.active else self.DISPLAY * threshold,
+            entropy_rise=self.entropy.value,
+            likelihood_fall=self.unlikelihood.value,
+            excess=self.excess.errors,
+            reward_fell=self.excused,
+            agreeing=[LIKELIHOOD] if self.unlikelihood.value > threshold else [],
+            onset=[since, observation.step],
+            arithmetic="W D > max(0.108, 0.132 H, 3.24 SE), D = sqrt(drawup(EMA(H)) drawup(EMA(-l))), W = exp(z / 4), "
+            "z the rise of -l - H meanwhile in standard errors, at most 3",
+        )
+        return replace(finding, kind=kind)
+
+    def _reading(self) -> tuple[str, str]:
+        """Give the kind of the finding, and what to add to it."""
+        if not self.has_likelihood:
+            return "entropy_drift", ""
+        if self.has_pairs:
+            return "difficulty_shift", "; the paired change of entropy decides whether the policy moved"
+        if self.excused:
+            return "difficulty_shift", "; the reward fell as well, so the questions may have become harder"
+        return self.kind, ""
+
+    def _reward_fell(self) -> bool:
+        if self.reward.value is None or self.reward_at_onset is None or self.reward_history.scale is None:
+            return False
+        error = self.reward_history.scale * _AVERAGED
+        return self.reward_at_onset - self.reward.value > self.FELL_ERRORS * error
+
+    def _rebaseline(self) -> None:
+        self.entropy.restart()
+        self.unlikelihood.restart()
+        self.excess.restart()
+        self.reward, self.reward_at_onset = Ema(0.1), None
+        self.active = self.suspected = self.excused = False
+
+    def _resume(self, step: int) -> None:
+        if self.entropy.since is not None and step <= self.entropy.since:
+            self._rebaseline()
+
+
+# Standard deviation of an EMA of white noise: σ √(α / (2 − α)), at α = 0.1.
+_AVERAGED = math.sqrt(0.1 / 1.9)
+
+
+class _Channel(DrawUp):
+    """A draw-up with the standard error of its average."""
+
+    def __init__(self, *, turn: int) -> None:
+        super().__init__(alpha=0.1, settle=8)
+        self.history = History(length=60, lag=0, floor=1e-4, turn=turn)
+
+    def update(self, x: float, step: int) -> float:
+        self.history.append(x)
+        return super().update(x, step)
+
+    @property
+    def error(self) -> float:
+        return (self.history.scale or 0.0) * _AVERAGED

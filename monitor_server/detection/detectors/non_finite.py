@@ -1,0 +1,73 @@
+"""NaN and Inf where a number must stand."""
+
+import math
+from collections.abc import Sequence
+
+from monitor_server.detection.parts.base import StreamDetector
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["NonFinite"]
+
+COUNTER = "finite/bad_values"
+# Where a non-finite number means that the update was, or the next one will be, destroyed. A NaN elsewhere can be an
+# empty mean: the likelihood of correct responses in a batch without one.
+VITAL = ("grad/norm", "loss/policy", "loss/llds", "reward/mean", "kl/ref", "kl/old", "entropy/mean")
+
+
+class NonFinite(StreamDetector):
+    """Pages as soon as the loss, the gradient norm or another vital number is NaN or infinite.
+
+    It cannot be foreseen in most runs and is not statistical: its false alarms are logging mistakes. It holds while the
+    numbers are bad and for 5 rows after, for what has passed through an optimiser does not go away at once.
+    """
+
+    kind = "non_finite"
+    severity = Severity.CRITICAL
+    reads = VITAL
+    HELD_ROWS = 5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: int | None = None
+        self.names: list[str] = []
+        self.left = 0
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        signals = observation.signals
+        bad = [name for name in VITAL if name in signals and not math.isfinite(signals[name])]
+        if not bad and signals.get(COUNTER, 0.0) > 0.0:
+            bad = [COUNTER]
+        if bad:
+            self.first = observation.step if self.first is None else self.first
+            self.names, self.left = bad, self.HELD_ROWS
+        elif self.left:
+            self.left -= 1
+        if not self.left:
+            self.first = None
+            return ()
+        return [self._bad(observation, now=bool(bad))]
+
+    def _bad(self, observation: Observation, *, now: bool) -> Finding:
+        return self._finding(
+            observation,
+            f"{self._what(now=now)} not finite, first at step {self.first}.",
+            signal=self.names[0],
+            baseline=None,
+            window=1,
+            statistic=float(len(self.names)),
+            threshold=0.0,
+            missing=[],
+            values={name: observation.signals[name] for name in self.names if name in observation.signals},
+            onset=[self.first, self.first],
+            arithmetic="any of the vital signals is NaN or infinite",
+        )
+
+    def _what(self, *, now: bool) -> str:
+        if self.names == [COUNTER]:
+            return f"Token values {'are' if now else 'were'}"
+        verb = ("are" if now else "were") if len(self.names) > 1 else ("is" if now else "was")
+        return f"{', '.join(self.names)} {verb}"
+
+    def _resume(self, step: int) -> None:
+        if self.first is not None and step <= self.first:
+            self.first, self.names, self.left = None, [], 0

@@ -1,0 +1,137 @@
+"""W1: slow drift in the paired entropy change, the quietest channel there is."""
+
+from collections.abc import Sequence
+
+from monitor_server.detection.parts.base import StreamDetector, finite
+from monitor_server.detection.parts.excess import ENTROPY, LIKELIHOOD, Excess
+from monitor_server.detection.parts.statistics import Cusum, History
+from monitor_server.detection.parts.warm_up import WarmUp
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["PairedDrift"]
+
+SIGNAL = "entropy/paired_delta"
+STALE_ROWS = 5
+
+
+class PairedDrift(StreamDetector):
+    """Warns when entropy on the same fresh contexts keeps rising from update to update.
+
+    S ← max(0, S + clip(dH / σ, ±4) − 0.25), where dH is the mean over held-out contexts of entropy after the update
+    minus before it, and σ its noise times the long-run factor √(1 + ρ) / (1 − ρ), for an optimiser's momentum makes
+    neighbouring updates alike. Both models see the same contexts, so prompts, curriculum and length cancel.
+
+    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and W · S · R > 0.72, so
+    that a small rise must be very regular and a large one need not be; W is the weight of `Excess`, above 1 where the
+    likelihood of correct responses falls by more than entropy explains. It ends after 15 quiet rows (S < 2). From
+    W · S · R > 0.4 on the finding is information, which shows the phase and notifies nobody. Rows of a warm-up are
+    left out. docs/detection-results.md has its false alarms, most of them where exploration truly rises and then
+    saturates, and its leads. Without the channel: `LikelihoodDrift`.
+
+    Args:
+        threshold: W · S · R at which to warn, σ · nat.
+        display: W · S · R at which to inform, σ · nat.
+        least_sum: S that is needed, in σ.
+        least_rise: R that matters, in nats per token.
+
+    Reference:
+        arXiv 2512.04220, section 5.1 (phase II); Page, "Continuous inspection schemes" (1954).
+    """
+
+    kind = "likelihood_drift"
+    severity = Severity.WARNING
+    reads = (SIGNAL, ENTROPY, LIKELIHOOD)
+    QUIET_ROWS, QUIET_DISPLAY_ROWS = 15, 5
+
+    def __init__(
+        self, *, threshold: float = 0.72, display: float = 0.4, least_sum: float = 6.0, least_rise: float = 0.03
+    ) -> None:
+        super().__init__()
+        self._threshold = threshold
+        self._display = display
+        self._least_sum = least_sum
+        self._least_rise = least_rise
+        self.history = History(length=80, lag=0, floor=1e-5)
+        self.cusum = Cusum(slack=0.25, cap=4.0)
+        self.excess = Excess(turn=4)
+        self.unpaired = 0  # rows since the channel was observed
+        self.warm_up = WarmUp()
+        self.rise = 0.0
+        self.half_way: int | None = None
+        self.quiet = 0
+        self.suspected = False
+        self.active = False
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        if self.warm_up.update(observation):
+            return ()
+        if self.cusum.since is None:
+            self.excess.mark()
+        self.excess.update(observation)
+        delta = finite(observation.signals, SIGNAL)
+        self.unpaired += 1
+        if delta is None:
+            return ()
+        self.unpaired = 0
+        self.history.append(delta)
+        if self.history.scale is None:
+            return ()
+        # The first scale comes with a handful of values waiting: they count too, for fast failures leave no spare rows.
+        waiting = list(self.history.values) if self.history.is_just_known else [delta]
+        for value in waiting:
+            self._accumulate(value, observation.step)
+        lasts = self.cusum.value > self._least_sum and self.rise >= self._least_rise
+        statistic = self.statistic if lasts else 0.0
+        self.quiet = self.quiet + 1 if self.cusum.value < self._least_sum / 3 else 0
+        self.active = statistic > self._threshold or (self.active and self.quiet < self.QUIET_ROWS)
+        self.suspected = statistic > self._display or (self.suspected and self.quiet < self.QUIET_DISPLAY_ROWS)
+        return [self._drift(observation)] if self.active or self.suspected else ()
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the channel is observed, now and for long enough to know its noise."""
+        return self.history.scale is not None and self.unpaired <= STALE_ROWS
+
+    @property
+    def statistic(self) -> float:
+        """How long times how much, weighed: W · S · R."""
+        return self.excess.weight * self.cusum.value * self.rise
+
+    def _accumulate(self, delta: float, step: int) -> None:
+        scale = self.history.scale or 1.0
+        if self.cusum.update(delta / scale, step) == 0.0:
+            self.rise, self.half_way = 0.0, None
+            return
+        self.rise += delta
+        if self.half_way is None and self.cusum.value > self._least_sum / 2:
+            self.half_way = step
+
+    def _drift(self, observation: Observation) -> Finding:
+        since = self.cusum.since if self.cusum.since is not None else observation.step
+        latest = self.half_way if self.half_way is not None else observation.step
+        return self._finding(
+            observation,
+            f"Entropy on the same held-out contexts has risen by {self.rise:.3f} nat per token since step {since}.",
+            severity=self.severity if self.active else Severity.INFO,
+            signal=SIGNAL,
+            baseline=0.0,
+            window=len(self.history.values),
+            statistic=self.statistic,
+            threshold=self._threshold if self.active else self._display,
+            sigma=self.history.scale,
+            sum=self.cusum.value,
+            rise=self.rise,
+            excess=self.excess.errors,
+            agreeing=[LIKELIHOOD] if self.excess.errors > 1.0 else [],
+            onset=[since, latest],
+            arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH, W = exp(z / 4): S > 6, R > 0.03 and "
+            "W S R > 0.72, z the rise of -l - H since then in standard errors, at most 3",
+        )
+
+    def _rebaseline(self) -> None:
+        self.excess.restart()
+
+    def _resume(self, step: int) -> None:
+        if self.cusum.since is not None and step <= self.cusum.since:
+            self.cusum.reset()
+            self.rise, self.half_way, self.active, self.suspected = 0.0, None, False, False

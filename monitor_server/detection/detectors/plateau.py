@@ -1,0 +1,76 @@
+"""The reward stands still. Information: some runs have learned what they can, others never learn."""
+
+import math
+from collections.abc import Sequence
+
+from monitor_server.detection.parts.base import StreamDetector, finite
+from monitor_server.detection.parts.statistics import History, line
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["Plateau"]
+
+REWARD = "reward/mean"
+ROWS = 100
+EVERY = 4  # rows between two looks: a line over a hundred rows moves slowly
+
+
+class Plateau(StreamDetector):
+    """Says when the line through the last 100 rewards is flat: its rise is under 0.02 and under two standard errors.
+
+    It ends when the rise passes four standard errors. A plateau foretells nothing and must not notify; beside
+    `SilentGroups` it says that there is nothing left to learn from, beside `LikelihoodDrift` that learning has ended
+    and movement has not.
+    """
+
+    kind = "plateau"
+    severity = Severity.INFO
+    reads = (REWARD,)
+    LEAST_RISE, FLAT, ENDED = 0.02, 2.0, 4.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History(length=ROWS, lag=0, least=ROWS, floor=1e-4, momentum=False)
+        self.rise = 0.0
+        self.errors = 0.0
+        self.since: int | None = None
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        reward = finite(observation.signals, REWARD)
+        if reward is None:
+            return ()
+        self.history.append(reward)
+        if self.history.scale is None:
+            return ()
+        if self.history.seen % EVERY == 0:
+            self._judge(self.history.scale, observation.step)
+        return [self._flat(observation)] if self.since is not None else ()
+
+    def _judge(self, scale: float, step: int) -> None:
+        _, slope = line(list(self.history.values))
+        self.rise = slope * ROWS
+        self.errors = self.rise / (scale * math.sqrt(12.0 / ROWS))  # SE of slope × n: σ √(12 / n)
+        if self.since is None and self.rise < self.LEAST_RISE and abs(self.errors) < self.FLAT:
+            self.since = step
+        elif abs(self.errors) > self.ENDED:
+            self.since = None
+
+    def _flat(self, observation: Observation) -> Finding:
+        return self._finding(
+            observation,
+            f"The reward has stood still for {ROWS} rows, seen at step {self.since}: it changed by {self.rise:.3g}.",
+            signal=REWARD,
+            baseline=self.history.baseline(),
+            window=ROWS,
+            statistic=abs(self.errors),
+            threshold=self.FLAT,
+            onset=[self.since, self.since],
+            arithmetic="slope x 100 rows < 0.02 and |slope| / SE < 2",
+        )
+
+    def _resume(self, step: int) -> None:
+        if self.step is not None and step <= self.step:
+            self._rebaseline()
+
+    def _rebaseline(self) -> None:
+        self.history.clear()
+        self.since = None

@@ -1,0 +1,99 @@
+"""The mechanisms of a run that can fail, as a trainer's own metrics show them, each by one or more signals.
+
+Two signals of one mechanism are one witness: truncation and length move together by construction. This module knows
+what size of change matters for which signal; it gives no findings.
+"""
+
+from collections.abc import Collection
+
+from monitor_server.detection.parts.base import finite
+from monitor_server.detection.parts.departure import Departure, Size
+from monitor_server.detection.parts.stateful import Stateful
+from monitor_server.detection.protocol import Observation
+
+__all__ = ["Mechanisms"]
+
+STALE_ROWS = 5
+HELD_ROWS = 2  # a mechanism speaks for this many rows, for they rarely move in the same row
+
+# Mechanism, signal, size. Sizes are physical: a tenth of a nat, a fifth of the responses, one token in a thousand.
+CHANNELS: dict[str, tuple[str, str, Size]] = {
+    "entropy rise": ("entropy", "entropy/mean", Size(factor=1.5, least=0.1, errors=3.0)),
+    "entropy fall": ("entropy", "entropy/mean", Size(factor=0.3, least=0.1)),
+    "truncation": ("length", "length/truncated_frac", Size(least=0.2, noise=0.02)),
+    "length rise": ("length", "length/mean", Size(factor=1.5)),
+    "length fall": ("length", "length/mean", Size(factor=0.5)),
+    "reward fall": ("reward", "reward/mean", Size(factor=0.7, least=0.02, errors=3.0)),
+    "clip share": ("off-policy", "ratio/clip_frac", Size(factor=4.0, least=0.001)),
+    "sampler gap": ("off-policy", "mismatch/logprob_abs", Size(factor=2.0, rows=1)),
+    "policy step": ("off-policy", "kl/old", Size(factor=3.0, least=0.01)),
+    "reference": ("reference", "kl/ref", Size(factor=3.0, least=0.1)),
+}
+
+
+PAIRED, ENTROPY_CHANNELS = "entropy/paired_delta", ("entropy rise", "entropy fall")
+
+
+class Mechanisms(Stateful):
+    """Tells which mechanisms departed from their baselines within the last two rows.
+
+    Where the paired channel is observed, a change of entropy counts only if at least half of it shows on the same
+    contexts: what shows on other prompts only is a change of prompts.
+
+    Args:
+        only: The mechanisms to follow; all without.
+    """
+
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        followed = [name for name, (mechanism, _, _) in CHANNELS.items() if only is None or mechanism in only]
+        self.policy = _Path()
+        self.channels = {name: Departure(CHANNELS[name][2]) for name in followed}
+        self.left = dict.fromkeys(followed, 0)
+
+    def update(self, observation: Observation) -> dict[str, list[str]]:
+        """Take one step and give the departed mechanisms, each with the channels that say so."""
+        moved: dict[str, list[str]] = {}
+        self.policy.update(finite(observation.signals, PAIRED))
+        for name, channel in self.channels.items():
+            mechanism, signal, _ = CHANNELS[name]
+            value = finite(observation.signals, signal)
+            departs = value is not None and channel.update(value)
+            if departs and name in ENTROPY_CHANNELS:
+                departs = self.policy.explains(channel.change)
+            self.left[name] = HELD_ROWS if departs else max(0, self.left[name] - 1)
+            if self.left[name]:
+                moved.setdefault(mechanism, []).append(name)
+        return moved
+
+    def describe(self, name: str) -> str:
+        """Give a channel's change in words: what, from where, to where."""
+        channel = self.channels[name]
+        return f"{name} ({channel.baseline:.3g} to {channel.level:.3g})"
+
+    def restart(self) -> None:
+        """Forget all baselines."""
+        for channel in self.channels.values():
+            channel.restart()
+
+
+class _Path(Stateful):
+    """The policy's own entropy, as the sum of its paired changes, seen through the windows of a `Departure`."""
+
+    def __init__(self) -> None:
+        self.entropy = 0.0
+        self.departure = Departure(Size())
+        self.unpaired = 0
+
+    def update(self, delta: float | None) -> None:
+        self.unpaired += 1
+        if delta is not None:
+            self.unpaired = 0
+            self.entropy += delta
+            self.departure.update(self.entropy)
+
+    def explains(self, change: float) -> bool:
+        """Tell whether at least half of a change of entropy is the policy's; yes where the channel is not observed."""
+        if self.unpaired > STALE_ROWS or self.departure.level is None:
+            return True
+        own = self.departure.change
+        return own >= change / 2 if change > 0.0 else own <= change / 2

@@ -1,0 +1,87 @@
+"""Surges: one channel leaving what its own past predicts, row after row. What `DeathSpiral` is made of."""
+
+import math
+from collections.abc import Mapping
+
+from monitor_server.detection.parts.base import finite, first_finite
+from monitor_server.detection.parts.stateful import Stateful
+from monitor_server.detection.parts.statistics import Cusum, History, median
+
+__all__ = ["Surge", "read_channels", "update_surge"]
+
+RATIOS = ("ratio/p999", "ratio/max")
+RECENT = 3  # rows whose median must stand above the baseline, so that spikes do not count
+
+
+class Surge(Stateful):
+    """A CUSUM of prediction errors, counted only while the recent median stands clear of the baseline.
+
+    Args:
+        slack: Of the CUSUM, in standard errors.
+        floor: Smallest noise assumed, in the channel's unit.
+        length: Rows of history.
+        lag: Newest rows left out of the baseline.
+        trend: Whether a trend is part of the prediction.
+        least_rise: How far the median of the newest rows must stand above the baseline, in the channel's unit.
+        turn: Which row of eight estimates the noise anew.
+        momentum: Whether the channel accumulates.
+    """
+
+    def __init__(
+        self,
+        *,
+        slack: float,
+        floor: float,
+        length: int = 45,
+        lag: int = 5,
+        trend: bool = True,
+        least_rise: float = -math.inf,
+        turn: int,
+        momentum: bool = True,
+    ) -> None:
+        self._trend = trend
+        self._least_rise = least_rise
+        self.history = History(length=length, lag=lag, floor=floor, turn=turn, momentum=momentum)
+        self.cusum = Cusum(slack=slack, cap=3.0)
+
+    def update(self, x: float, step: int) -> None:
+        """Take one value."""
+        innovation = self.history.innovation(x, trend=self._trend)
+        self.history.append(x)
+        if innovation is not None:
+            self.cusum.update(innovation, step)
+
+    @property
+    def value(self) -> float:
+        """The CUSUM, in standard errors; 0 while the level is not clear of the baseline."""
+        baseline = self.history.baseline()
+        if baseline is None or median(list(self.history.values)[-RECENT:]) - baseline < self._least_rise:
+            return 0.0
+        return self.cusum.value
+
+    def restart(self) -> None:
+        """Forget the past: the channel was cut."""
+        self.history.clear()
+        self.cusum.reset()
+
+
+def update_surge(*, turn: int, floor: float, factor: float) -> Surge:
+    """Give the surge of what an update shows of itself: white noise, far baseline, and a size that matters."""
+    least = math.log(factor)
+    return Surge(turn=turn, slack=0.8, floor=floor, momentum=False, length=60, lag=8, trend=False, least_rise=least)
+
+
+def read_channels(signals: Mapping[str, float]) -> dict[str, float]:
+    """Give the channels that this step holds, each so that up is bad."""
+    entropy, likelihood = finite(signals, "entropy/mean"), finite(signals, "likelihood/correct")
+    paired, gradient = finite(signals, "entropy/paired_delta"), finite(signals, "grad/norm")
+    ratio = first_finite(signals, RATIOS)
+    found = {
+        "entropy": entropy,
+        "unlikelihood": None if likelihood is None else -likelihood,
+        "paired": paired,
+        # A norm of exactly 0 is a batch of dead groups, not a small gradient.
+        "gradient": math.log(gradient) if gradient is not None and gradient > 0.0 else None,
+        "ratio": math.log(ratio[1]) if ratio is not None and ratio[1] > 0.0 else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,1 @@
+"""From a request body to validated records: decoding, validation and limits."""

@@ -1,0 +1,1 @@
+"""From stored records to complete steps, findings, alerts and phases."""

@@ -1,0 +1,51 @@
+"""All repositories on one connection, inside one transaction."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
+
+from monitor_server.errors import Unavailable
+from monitor_server.store.repositories.actions import Actions
+from monitor_server.store.repositories.alerts import Alerts
+from monitor_server.store.repositories.detection import DetectorStates, Phases
+from monitor_server.store.repositories.records import Records, Waiting
+from monitor_server.store.repositories.responses import Responses
+from monitor_server.store.repositories.runs import Runs
+from monitor_server.store.repositories.steps import Steps
+
+__all__ = ["Repositories"]
+
+
+class Repositories:
+    """The store's tables by subject. Nothing here commits."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.runs = Runs(connection)
+        self.records = Records(connection)
+        self.responses = Responses(connection)
+        self.waiting = Waiting(connection)
+        self.steps = Steps(connection)
+        self.phases = Phases(connection)
+        self.alerts = Alerts(connection)
+        self.actions = Actions(connection)
+        self.detector_states = DetectorStates(connection)
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what the block wrote, and only that, if it raises.
+
+        Raises:
+            Unavailable: If the database could not write, as when its disk is full.
+        """
+        try:
+            with self._connection.begin_nested():
+                yield
+        except OperationalError as error:
+            raise Unavailable(f"the store cannot write: {error.orig}; send again later") from error
+
+    def ping(self) -> None:
+        """Ask the database for an answer."""
+        self._connection.execute(text("SELECT 1"))

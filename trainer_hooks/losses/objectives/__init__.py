@@ -1,0 +1,1 @@
+"""The clipped policy objectives: GRPO, GSPO and PPO."""

@@ -1,0 +1,1 @@
+"""Paired re-scoring: the same contexts scored before and after an update."""

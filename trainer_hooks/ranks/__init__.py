@@ -1,0 +1,1 @@
+"""What the ranks of one training agree on, without adding a collective to it."""

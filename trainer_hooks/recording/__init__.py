@@ -1,0 +1,1 @@
+"""From the arrays of a step to a wire record."""

@@ -1,0 +1,1 @@
+"""The built-in world of facts: questions, search tool, episodes, demonstrations."""

@@ -1,0 +1,1 @@
+"""The built-in policy: model, warm start, sampling and scoring."""

@@ -1,0 +1,1 @@
+"""What surrounds the trainer during a run: loop, checkpoints, ranks, telemetry."""

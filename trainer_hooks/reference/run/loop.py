@@ -1,0 +1,165 @@
+"""The loop around the trainer: stream each step, keep checkpoints, and act on what the collector says.
+
+The verdict comes back through the SDK; a rewind shows in the run's history as a new attempt. With several ranks the
+first one's verdict counts, and it alone writes and reports.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import trainer_hooks
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.run.checkpoints import Checkpoints
+from trainer_hooks.reference.run.telemetry import append_log, line, numbers, remarks, rollouts
+from trainer_hooks.reference.train import StepResult, Trainer
+
+__all__ = ["Loop"]
+
+LINE_EVERY = 2
+SICK = ("decay", "acceleration", "collapsed")
+DYING = ("acceleration", "collapsed")
+
+
+class Loop:
+    """Trains to the last step, or to what `Config.on_acceleration` makes of the collector's verdict.
+
+    Args:
+        config: The run's settings.
+        trainer: The trainer, fresh or resumed.
+        monitor: Where steps go and verdicts come from.
+        report: Takes lines for the terminal.
+    """
+
+    def __init__(
+        self, config: Config, trainer: Trainer, monitor: trainer_hooks.Monitor, report: Callable[[str], None]
+    ) -> None:
+        self.config = config
+        self.trainer = trainer
+        self.ranks = trainer.ranks
+        self.monitor = monitor
+        self.report = report if self.ranks.rank == 0 else lambda _: None
+        self.checkpoints = Checkpoints(config.checkpoints or config.cache / "checkpoints" / config.run_name)
+        self._candidate: Path | None = None
+        self._is_armed = True
+        self._said: set[str] = set()
+
+    @property
+    def rollbacks(self) -> int:
+        """How often the run went back."""
+        return self.trainer.learner.treatment.rollbacks
+
+    def resume(self) -> None:
+        """Go on from the newest checkpoint, where the settings ask for it and there is one.
+
+        Raises:
+            ValueError: If the checkpoint comes from another configuration; or, where it is not to be gone on from,
+                if it would be taken for one of this run's.
+        """
+        newest = self.ranks.agree(self.checkpoints.newest())
+        if self.config.resume and newest is not None:
+            self.checkpoints.load(self.trainer, newest)
+            self.report(f"resumed from {newest}")
+        elif self.config.resume:
+            self.report(f"no checkpoint in {self.checkpoints.directory}: beginning at step 1")
+        elif newest is not None and self.config.checkpoint_every:
+            raise ValueError(
+                f"a new run must not write among the checkpoints of another, got {newest}; go on from it with "
+                "--resume, remove its folder, or name another with --checkpoints"
+            )
+
+    def run(self) -> int:
+        """Train; give how many times the run was rolled back.
+
+        Raises:
+            TrainingError: If training cannot go on.
+        """
+        while self.trainer.step_number < self.config.steps:
+            phase = self._step()
+            if self._is_dying(phase) and not self._act(phase):
+                break
+        return self.rollbacks
+
+    def _step(self) -> str:
+        """Take a step and tell of it; give the phase that the run is in."""
+        try:
+            sampled = self.trainer.sample()
+        except Exception:
+            # A tool that is down, say: the weights are those of the last step, and nothing of it need be lost.
+            if self.config.checkpoint_every and self.trainer.step_number and self.ranks.rank == 0:
+                self.report(f"kept {self.checkpoints.save(self.trainer)}, to go on from with --resume")
+            raise
+        result = self.trainer.learn(*sampled)
+        self.monitor.log_step(
+            result.step,
+            # They are those of all ranks already; rollouts are this rank's, and the collector merges them.
+            scalars=result.scalars if self.ranks.rank == 0 else None,
+            rollouts=rollouts(result, clip=self.config.clip, vocabulary=getattr(self.trainer.world, "texts", None)),
+            grad_norm=result.grad_norm if self.ranks.rank == 0 else None,
+        )
+        phase = self.ranks.agree(self.monitor.phase)
+        self._tell(result, phase)
+        if self.config.checkpoint_every and result.step % self.config.checkpoint_every == 0:
+            self._keep(phase)
+        return phase
+
+    def _tell(self, result: StepResult, phase: str) -> None:
+        config = self.config
+        if config.log is not None:
+            values = numbers(result, clip=config.clip, ranks=self.ranks)
+            if self.ranks.rank == 0:
+                append_log(config.log, result.step, values)
+        if result.step % LINE_EVERY == 0 or result.step == 1:
+            self.report(line(result, phase, self.ranks))
+        said = remarks(result, self.ranks)
+        for kind, text in said.items():
+            if kind not in self._said:
+                self.report(f"step {result.step:>4}  {text}")
+        self._said = set(said)
+
+    def _keep(self, phase: str) -> None:
+        """Save; the checkpoint before counts as healthy if the run is still well: verdicts come late."""
+        is_well = phase not in SICK
+        if self.ranks.rank == 0:
+            path = self.checkpoints.save(self.trainer)
+            if is_well and self._candidate is not None:
+                self.checkpoints.mark_healthy(self._candidate)
+            self._candidate = path if is_well else None
+        self.ranks.wait()
+
+    def _is_dying(self, phase: str) -> bool:
+        """Say whether to act; after a rollback not before the collector has taken its verdict back."""
+        is_dying = phase in DYING
+        self._is_armed = self._is_armed or not (is_dying or phase == "unknown")
+        return is_dying and self._is_armed and self.config.on_acceleration != "none"
+
+    def _act(self, phase: str) -> bool:
+        """Answer a verdict of death; give whether training goes on."""
+        action, learner = self.config.on_acceleration, self.trainer.learner
+        healthy = self.ranks.agree(self.checkpoints.healthy())
+        if action == "stop" or healthy is None or self.rollbacks >= self.config.max_rollbacks:
+            self.report(f"phase {phase} at step {self.trainer.step_number}: stopped{_why(action, healthy)}")
+            return False
+        treatment = learner.treatment.after_rollback(
+            lr=self.config.rollback_lr, llds=action == "rollback+llds", weight=learner.llds_weight
+        )
+        died_at = self.trainer.step_number
+        self._is_armed, self._candidate = False, None
+        self.checkpoints.load(self.trainer, healthy)
+        learner.treatment = treatment
+        self.trainer.reseed(treatment.rollbacks)
+        if self.ranks.rank == 0:
+            self.checkpoints.forget_after(healthy)
+            # What a resumed process reads must know of the rollback too.
+            self.checkpoints.save(self.trainer)
+        self.ranks.wait()
+        self.report(
+            f"phase {phase} at step {died_at}: rolled back to step {self.trainer.step_number}, "
+            f"λ = {learner.llds_weight:g}, learning rate × {treatment.lr_factor:g}"
+        )
+        return True
+
+
+def _why(action: str, healthy: Path | None) -> str:
+    if action == "stop":
+        return ""
+    return ", after as many rollbacks as are allowed" if healthy else ", because no checkpoint is known to be healthy"

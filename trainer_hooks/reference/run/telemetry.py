@@ -1,0 +1,118 @@
+"""What a step says to the outside: token arrays for the SDK, numbers for a log file, a line for the terminal."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainer_hooks import Rollouts
+from trainer_hooks.reference.run.ranks import ALONE, Ranks
+from trainer_hooks.reference.train import StepResult
+from trainer_hooks.signals import summarise
+from trainer_hooks.wire import Summary
+
+__all__ = ["append_log", "line", "numbers", "remarks", "rollouts"]
+
+
+def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | None = None) -> dict[str, Any]:
+    """Give a step's responses as the SDK takes them from any trainer: the arguments of `Rollouts`.
+
+    Given as such they are looked at in the background; each step computes them anew, and so they need no copy.
+    """
+    batch = result.batch
+    return {
+        "logprobs": batch.logprobs,
+        "mask": batch.mask,
+        "rewards": batch.rewards,
+        "old_logprobs": batch.old_logprobs,
+        "entropies": batch.entropies,
+        "advantages": batch.advantages,
+        "group_ids": batch.group_ids,
+        "token_ids": batch.tokens,
+        "answer_mask": batch.answer_mask,
+        "tool_calls": _counts(episode.tool_calls for episode in batch.episodes),
+        "tool_calls_valid": _counts(episode.tool_calls_valid for episode in batch.episodes),
+        "truncated": batch.truncated,
+        "trained": True,
+        "clip_range": clip,
+        "control_ids": result.control_ids or None,
+        "first_feedback": _counts(episode.first_feedback for episode in batch.episodes),
+        "vocabulary": vocabulary,
+        "copy": False,
+    }
+
+
+def numbers(result: StepResult, *, clip: float, ranks: Ranks = ALONE) -> dict[str, float]:
+    """Give every signal of a step by its canonical name, over all ranks, as the collector would show it."""
+    summaries: dict[str, Summary] = {}
+    for shard in ranks.gather(summarise(Rollouts(**rollouts(result, clip=clip)))):
+        for name, summary in shard.items():
+            held = summaries.get(name)
+            summaries[name] = summary if held is None else held.merged(summary)  # type: ignore[arg-type]
+    values = {name: summary.value() for name, summary in summaries.items()}
+    seen = {name: value for name, value in values.items() if value is not None}
+    return {"grad/norm": result.grad_norm} | result.scalars | seen
+
+
+def line(result: StepResult, phase: str, ranks: Ranks = ALONE) -> str:
+    """Give a step as one line of the terminal, over all ranks."""
+    batch = result.batch
+    correct = batch.mask & (batch.rewards > 0)[:, None]
+    every = torch.ones_like(batch.rewards, dtype=torch.bool)
+    reward, likelihood, entropy = (
+        _mean(values[chosen], ranks)
+        for values, chosen in ((batch.rewards, every), (batch.old_logprobs, correct), (batch.entropies, batch.mask))
+    )
+    paired = result.scalars.get("entropy/paired_delta", float("nan"))
+    return (
+        f"step {result.step:>4}  reward {reward:.3f}  ln p(correct) {likelihood:+.3f}  "
+        f"entropy {entropy:.3f} ({paired:+.4f})  grad {result.grad_norm:.2f}  phase {phase}"
+    )
+
+
+def remarks(result: StepResult, ranks: Ranks = ALONE) -> dict[str, str]:
+    """Say in words, by kind, what a step did not do: a zero or a gap in the curves must not be the only trace."""
+    batch = result.batch
+    counts = ranks.sum(
+        torch.stack(
+            (
+                (batch.advantages != 0).any(),
+                (batch.rewards > 0).sum(),
+                (~batch.mask.any(dim=1)).sum(),
+                torch.tensor(len(batch.rewards), device=batch.mask.device),
+            )
+        )
+    )
+    taught, correct, empty, responses = counts.tolist()
+    said = {}
+    if result.skipped[0]:
+        said["skipped"] = "{} of {} updates left out: the gradient is not finite".format(*result.skipped)
+    if not taught:
+        said["equal"] = (
+            "all rewards are equal within their groups: every advantage is 0, and the policy has no gradient but that "
+            "of a penalty"
+        )
+    if not correct:
+        said["wrong"] = f"none of {responses} responses is correct: their likelihood is not observed"
+    if empty:
+        said["empty"] = f"{empty} of {responses} responses have no action token: raise --context"
+    return said
+
+
+def append_log(path: Path, step: int, values: Mapping[str, float]) -> None:
+    """Append a step's numbers to a file, one JSON object a line."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"step": step} | dict(values)) + "\n")
+
+
+def _mean(values: Tensor, ranks: Ranks) -> float:
+    """Give the mean over all ranks; NaN of nothing."""
+    total, count = ranks.sum(torch.tensor((values.sum().item(), values.numel()), dtype=torch.float64)).tolist()
+    return total / count if count else float("nan")
+
+
+def _counts(values: Iterable[int]) -> torch.Tensor:
+    return torch.tensor(list(values))

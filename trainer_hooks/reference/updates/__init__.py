@@ -1,0 +1,1 @@
+"""One update: batch, objective, methods, learner, and what the update did."""

@@ -1,0 +1,175 @@
+"""From rollouts to what an update needs: advantages, old log-probabilities, and a partition into minibatches."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - torch's own idiom
+
+from trainer_hooks.losses import group_advantages, nthr_scales
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.protocols import Episode, Policy, Rollout
+from trainer_hooks.reference.run.ranks import ALONE, Ranks
+from trainer_hooks.reference.updates.critic import Critic, credit
+
+__all__ = ["Minibatch", "TrainingBatch", "Values", "answer_tokens", "prepare", "select"]
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """The responses of one update.
+
+    Attributes:
+        rows: Their rows in the batch, on this rank.
+        tokens: N of eq. 1, scalar: action tokens of the minibatch on all ranks, over the number of ranks, because
+            gradients are averaged over ranks.
+        preserved: N of eq. 4 to 6, likewise: action tokens of responses with A ≥ 0.
+    """
+
+    rows: Tensor
+    tokens: Tensor
+    preserved: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What PPO's critic made of a batch: V before each token, and the returns to learn, each ``(B, T)``."""
+
+    old: Tensor
+    returns: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """This rank's share of a rollout batch, ready to be trained on; B responses, T tokens.
+
+    ``logprobs`` is written by the training passes: the log-probabilities that the newest pass saw, each under the
+    weights just before its own minibatch's update. ``advantages`` are of responses, ``(B,)``, or with a critic of
+    tokens, ``(B, T)``. ``token_scales`` are NTHR's factors, where asked for; ``told`` are numbers for the telemetry.
+    """
+
+    tokens: Tensor
+    mask: Tensor
+    answer_mask: Tensor
+    rewards: Tensor
+    advantages: Tensor
+    group_ids: Tensor
+    old_logprobs: Tensor
+    entropies: Tensor
+    logprobs: Tensor
+    token_scales: Tensor | None
+    values: Values | None
+    episodes: Sequence[Episode]
+    truncated: Tensor
+    minibatches: list[Minibatch]
+    told: dict[str, float]
+
+    @property
+    def response_advantages(self) -> Tensor:
+        """One advantage a response, ``(B,)``: its own, or the sum of its tokens'."""
+        return self.advantages if self.advantages.ndim == 1 else self.advantages.sum(dim=1)
+
+    def shuffled(self, generator: torch.Generator) -> Iterator[Minibatch]:
+        """Give the minibatches in a fresh order; their composition stays, and so do their shapes."""
+        order = torch.randperm(len(self.minibatches), generator=generator, device=generator.device)
+        for index in order.tolist():
+            yield self.minibatches[index]
+
+    def minibatch(self, rows: Tensor, ranks: Ranks = ALONE) -> Minibatch:
+        """Make a minibatch of some of the batch's responses, with those of the other ranks where there are any."""
+        lengths = self.mask[rows].sum(dim=1)
+        kept = lengths[self.response_advantages[rows] >= 0]
+        tokens, preserved = ranks.sum(torch.stack((lengths.sum(), kept.sum()))).clamp(min=1)
+        return Minibatch(rows, tokens / ranks.size, preserved / ranks.size)
+
+
+@torch.no_grad()
+def prepare(
+    policy: Policy,
+    rollout: Rollout,
+    config: Config,
+    *,
+    generator: torch.Generator,
+    critic: Critic | None = None,
+    ranks: Ranks = ALONE,
+) -> TrainingBatch:
+    """Keep this rank's groups of a rollout, score them under the policy that sampled them, and cut them up.
+
+    Every minibatch is made of whole groups, as many on each rank. Old log-probabilities come from the training
+    forward on the very rows and shapes that training will use, not from the sampler: at θ = θ_old the ratio is then
+    1 to the last bit.
+    """
+    parts = _own_groups(len(rollout.episodes) // config.group_size, config.minibatches, generator, ranks)
+    groups = torch.cat(parts).sort().values
+    share = select(rollout, (groups[:, None] * config.group_size + torch.arange(config.group_size)).flatten())
+    group_ids = groups.repeat_interleave(config.group_size)
+    rows = [torch.cat([(group_ids == group).nonzero()[:, 0] for group in part.tolist()]) for part in parts]
+    device = next(policy.parameters()).device
+    tokens, mask, rewards = (tensor.to(device) for tensor in (share.tokens, share.mask, share.rewards))
+    scores = torch.zeros(2, *mask.shape, device=device)
+    for part in rows:
+        scores[:, part] = torch.stack(token_statistics(policy, tokens[part], mask[part]))
+    advantages, values, told = group_advantages(rewards, group_ids.to(device)), None, dict[str, float]()
+    if critic is not None:
+        expected = torch.zeros(mask.shape, device=device)
+        for part in rows:
+            expected[part] = critic(tokens[part], mask[part])
+        advantages, returns, told = credit(rewards, expected, mask, config=config, ranks=ranks)
+        values = Values(expected, returns)
+    batch = TrainingBatch(
+        tokens=tokens,
+        mask=mask,
+        answer_mask=answer_tokens(share).to(device),
+        rewards=rewards,
+        advantages=advantages,
+        group_ids=group_ids.to(device),
+        old_logprobs=scores[0],
+        entropies=scores[1],
+        logprobs=scores[0].clone(),
+        token_scales=_token_scales(policy, tokens, mask, rewards, group_ids) if config.optimises.softens else None,
+        values=values,
+        episodes=share.episodes,
+        truncated=share.truncated,
+        minibatches=[],
+        told=told,
+    )
+    batch.minibatches.extend(batch.minibatch(part, ranks) for part in rows)
+    return batch
+
+
+def _own_groups(groups: int, minibatches: int, generator: torch.Generator, ranks: Ranks) -> list[Tensor]:
+    """Deal the groups out to minibatches, and each minibatch's to the ranks; give this rank's."""
+    dealt = torch.randperm(groups, generator=generator, device=generator.device).cpu()
+    return [ranks.share(part) for part in dealt.chunk(minibatches)]
+
+
+def select(rollout: Rollout, rows: Tensor) -> Rollout:
+    """Give some responses of a rollout."""
+    return Rollout(
+        tokens=rollout.tokens[rows],
+        mask=rollout.mask[rows],
+        rewards=rollout.rewards[rows],
+        truncated=rollout.truncated[rows],
+        episodes=[rollout.episodes[row] for row in rows.tolist()],
+    )
+
+
+def _token_scales(policy: Policy, tokens: Tensor, mask: Tensor, rewards: Tensor, group_ids: Tensor) -> Tensor:
+    """Give NTHR's factors, group by group: a group's logits at a time is all the memory that it takes."""
+    scales = torch.ones(mask.shape, device=mask.device)
+    for group in torch.unique(group_ids):
+        rows = (group_ids == group).nonzero()[:, 0]
+        before = F.pad(policy.hidden(tokens[rows])[:, :-1], (0, 0, 1, 0))
+        logits = policy.logits(before)
+        scales[rows] = nthr_scales(before, logits, tokens[rows], mask[rows], rewards[rows] > 0)
+    return scales
+
+
+def answer_tokens(rollout: Rollout) -> Tensor:
+    """Mark the tokens from ``<answer>`` to the end of its action, shape ``(B, T)``, bool."""
+    inside = [is_answer for episode in rollout.episodes for is_answer in episode.answer_mask]
+    marked = torch.zeros_like(rollout.mask)
+    marked[rollout.mask] = torch.tensor(inside, dtype=torch.bool)
+    return marked

@@ -1,0 +1,134 @@
+"""The weights and how they move: policy, critic and reference, their optimisers, and one update on a minibatch."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainer_hooks.losses import value_loss
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.protocols import Policy
+from trainer_hooks.reference.run.ranks import Ranks
+from trainer_hooks.reference.run.treatment import UNTREATED, Treatment
+from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
+from trainer_hooks.reference.updates.critic import Critic
+from trainer_hooks.reference.updates.objective import k3_divergence, policy_losses
+
+__all__ = ["Learner"]
+
+
+class Learner:
+    """Moves a policy's weights, together with the other ranks.
+
+    Args:
+        config: Every setting.
+        policy: Trained in place; a copy stays as the reference where ``config.kl`` asks for one, and another becomes
+            the critic under PPO.
+        ranks: Who else trains it.
+
+    Attributes:
+        treatment: What rollbacks have changed.
+    """
+
+    def __init__(self, config: Config, policy: Policy, ranks: Ranks) -> None:
+        self.config = config
+        self.policy = policy
+        self.treatment: Treatment = UNTREATED
+        self.optimiser = _adamw(policy, config.lr)
+        self.reference = copy.deepcopy(policy).requires_grad_(requires_grad=False) if config.kl > 0 else None
+        self.critic = Critic(policy) if config.optimises.has_critic else None
+        if self.critic is not None:
+            self.critic_optimiser = _adamw(self.critic, config.critic_lr)
+            self._values = ranks.averaging(self.critic)
+        self._logprobs = ranks.averaging(_Scorer(policy))
+
+    @property
+    def llds_weight(self) -> float:
+        """λ in force."""
+        return self.config.llds_weight if self.treatment.lambda_ is None else self.treatment.lambda_
+
+    def set_rate(self, step: int) -> None:
+        """Set the learning rates of a step, from 0: a straight climb over ``lr_warmup`` steps, then constant."""
+        config = self.config
+        share = min(1.0, (step + 1) / config.lr_warmup) if config.lr_warmup else 1.0
+        for group in self.optimiser.param_groups:
+            group["lr"] = config.lr * share * self.treatment.lr_factor
+        if self.critic is not None:
+            for group in self.critic_optimiser.param_groups:
+                group["lr"] = config.critic_lr * share * self.treatment.lr_factor
+
+    def update(self, batch: TrainingBatch, part: Minibatch, *, alone: bool = False) -> dict[str, float]:
+        """Take one optimiser step on a minibatch; give its losses and the norm of its gradient before clipping.
+
+        Where the norm is NaN or Inf the weights stay as they are.
+
+        Args:
+            batch: The batch; its ``logprobs`` take what this forward pass saw.
+            part: The minibatch.
+            alone: Leave the other ranks and the critic out of it, for a probe.
+        """
+        config, rows = self.config, part.rows
+        tokens, mask = batch.tokens[rows], batch.mask[rows]
+        logprobs = token_statistics(self.policy, tokens, mask)[0] if alone else self._logprobs(tokens, mask)
+        batch.logprobs[rows] = logprobs.detach()
+        losses = policy_losses(batch, part, logprobs, method=config.optimises, clip=config.clip)
+        total = losses["loss/policy"] + self.llds_weight * losses["loss/llds"]
+        if "loss/placebo" in losses:
+            total = total + config.placebo_weight * losses["loss/placebo"]
+        if self.reference is not None:
+            with torch.no_grad():
+                held, _ = token_statistics(self.reference, tokens, mask)
+            losses["kl/ref"] = k3_divergence(logprobs, held, mask, normaliser=part.tokens)
+            total = total + config.kl * losses["kl/ref"]
+        norm = _descend(total, self.optimiser, config.max_grad_norm)
+        if batch.values is not None and self.critic is not None and not alone:
+            old, returns = batch.values.old[rows], batch.values.returns[rows]
+            losses["loss/value"] = value_loss(
+                self._values(tokens, mask), old, returns, mask, clip=config.clip, normaliser=part.tokens
+            )
+            _descend(losses["loss/value"], self.critic_optimiser, config.max_grad_norm)
+        return {name: loss.item() for name, loss in losses.items()} | {"grad/norm": norm}
+
+    def state(self) -> dict[str, Any]:
+        """Give weights and moments."""
+        state = {"model": self.policy.state_dict(), "optimiser": self.optimiser.state_dict()}
+        if self.critic is not None:
+            state |= {"critic": self.critic.state_dict(), "critic_optimiser": self.critic_optimiser.state_dict()}
+        return state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self.policy.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.critic is not None:
+            self.critic.load_state_dict(state["critic"])
+            self.critic_optimiser.load_state_dict(state["critic_optimiser"])
+
+
+class _Scorer(nn.Module):
+    """`token_statistics` as a forward pass, which is where ranks hook in to average gradients."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        return token_statistics(self.policy, tokens, mask)[0]
+
+
+def _adamw(model: nn.Module, lr: float) -> torch.optim.AdamW:
+    return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0, fused=True)
+
+
+def _descend(loss: Tensor, optimiser: torch.optim.Optimizer, limit: float) -> float:
+    """Take an optimiser step down a loss; give the norm of its gradient before clipping."""
+    optimiser.zero_grad()
+    torch.autograd.backward(loss)
+    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+    norm = torch.nn.utils.clip_grad_norm_(weights, limit or torch.inf)
+    # A gradient that is not finite would poison every weight; its norm is told as it is, so the failure is seen.
+    if norm.isfinite():
+        optimiser.step()
+    return norm.item()

@@ -1,0 +1,1 @@
+"""The signals, one family a file."""
