@@ -23,7 +23,6 @@ from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
 from trainer_hooks.callbacks.parts.step_capture import StepCapture
 from trainer_hooks.callbacks.parts.trainer_actions import TrainerActions, refuse_impossible
 from trainer_hooks.callbacks.parts.trainer_looks import TrainerLooks
-from trainer_hooks.callbacks.trl.capture import TokenCapture
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probes.paired import Paired
@@ -83,8 +82,11 @@ class VitalsCallback(TrainerCallback):
 
     def capture_of(self, trainer: Any, *, texts: bool) -> StepCapture:
         """Choose what to catch by what the trainer does; the texts of its tokens where they may leave."""
-        makes_rollouts = hasattr(trainer, "_generate_and_score_completions")
-        return TokenCapture(trainer, self._guard, texts=texts) if makes_rollouts else StepCapture(trainer, self._guard)
+        if not hasattr(trainer, "_generate_and_score_completions"):
+            return StepCapture(trainer, self._guard)
+        from trainer_hooks.callbacks.trl.capture import TokenCapture  # noqa: PLC0415 - its package imports this module
+
+        return TokenCapture(trainer, self._guard, texts=texts)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

@@ -1,0 +1,104 @@
+"""Every dotted name of ours that the documentation, the examples and the deployment mention can be imported."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    path
+    for pattern in ("*.md", "docs/**/*.md", "examples/*", "deploy/**/*", "docker-compose.yml", "Makefile")
+    for path in sorted(ROOT.glob(pattern))
+    # A changelog and a decision keep the names of their day.
+    if path.is_file() and path.name != "CHANGELOG.md" and "decisions" not in path.parts
+]
+PACKAGES = r"(?:trainer_hooks|monitor_server|dashboard)"
+NAME = re.compile(rf"(?<![\w/.-]){PACKAGES}(?:\.[A-Za-z_]\w*)+")
+IMPORT = re.compile(rf"from ({PACKAGES}[\w.]*) import ([\w, ]+)")
+HOOKS = re.compile(r"RLVITALS_HOOKS[=\": ]+([a-z_,]+)")
+FILE_ENDINGS = (".md", ".py", ".json", ".css", ".db")
+
+# Imports the frameworks once, and then every name in a child of its own: what one of our modules loads must not help
+# another. Imported alone is how a user's script imports it.
+RESOLVE_EACH_ALONE = """
+import importlib, json, os, pkgutil, sys, traceback
+for framework in ("transformers.trainer", "trl.trainer.grpo_trainer", "dash"):
+    importlib.import_module(framework)
+failed = {}
+for name in json.load(sys.stdin):
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        try:
+            pkgutil.resolve_name(name)
+        except BaseException:
+            os.write(writing, traceback.format_exc(limit=-2)[:4000].encode() or b"?")
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        error = pipe.read()
+    os.wait()
+    if error:
+        failed[name] = error
+print(json.dumps(failed))
+"""
+
+
+def names_in(text):
+    """List the dotted names of ours in a text; those that it imports with the module that they come from."""
+    found = {name for name in NAME.findall(text) if not name.endswith(FILE_ENDINGS)}
+    for module, imported in IMPORT.findall(text):
+        found |= {f"{module}.{name.split(' as ')[0].strip()}" for name in imported.split(",") if name.strip()}
+    for adapters in HOOKS.findall(text):
+        found |= {f"trainer_hooks.callbacks.{adapter}" for adapter in adapters.split(",") if adapter}
+    return found
+
+
+def names_by_page():
+    """Collect the names of every page, and of the entry points that pyproject.toml declares."""
+    pages = {str(page.relative_to(ROOT)): names_in(page.read_text(encoding="utf-8")) for page in PAGES}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    tables = [project["scripts"], *project["entry-points"].values()]
+    return pages | {"pyproject.toml": {target for table in tables for target in table.values()}}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs os.fork")
+def test_every_name_that_a_page_mentions_can_be_imported_alone():
+    """A user who copies a line from a page gets what the page promises, whatever was imported before."""
+    pages = names_by_page()
+    names = sorted(set().union(*pages.values()))
+    assert {"trainer_hooks.callbacks.trl.VitalsCallback", "trainer_hooks.callbacks.transformers"} <= {*names}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", RESOLVE_EACH_ALONE],
+        input=json.dumps(names),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=240,
+    )
+    failed = json.loads(done.stdout.splitlines()[-1])
+    assert not {
+        f"{page}: {name}": error for name, error in failed.items() for page, named in pages.items() if name in named
+    }
+
+
+def test_names_are_found_in_imports_commands_and_settings():
+    """The three ways in which a page names what is ours."""
+    text = """
+    from trainer_hooks.losses import lld_loss, llds_loss
+    python -m trainer_hooks.callbacks.prime_rl outputs
+    RLVITALS_HOOKS=openrlhf,verl and docs/dashboard.md and dashboard.md
+    """
+    assert names_in(text) == {
+        "trainer_hooks.losses",
+        "trainer_hooks.losses.lld_loss",
+        "trainer_hooks.losses.llds_loss",
+        "trainer_hooks.callbacks.prime_rl",
+        "trainer_hooks.callbacks.openrlhf",
+        "trainer_hooks.callbacks.verl",
+    }
