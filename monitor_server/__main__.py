@@ -1,4 +1,4 @@
-"""``python -m monitor_server``: the `rlvitals` command."""
+"""Run the `rlvitals` command as ``python -m monitor_server``."""
 
 import sys
 

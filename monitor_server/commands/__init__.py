@@ -1,1 +1,1 @@
-"""The command line: one subcommand a file."""
+"""The `rlvitals` command line: one subcommand a file, in ``collector/`` or in ``logs/``."""

@@ -1,27 +1,25 @@
-"""A collector asked over HTTP by a command: an answer, or one line that says what to do."""
+"""HTTP requests of the commands to a collector: an answer, or one line that says what to do."""
 
 import json
 from typing import Any
 
 import urllib3
 
-__all__ = ["DEFAULT_URL", "CommandError", "ask", "fetch"]
+from monitor_server.commands.errors import CommandError
+
+__all__ = ["DEFAULT_URL", "fetch", "fetch_json"]
 
 DEFAULT_URL = "http://127.0.0.1:8600"
 
 
-class CommandError(Exception):
-    """A command cannot be done; the message is all the user needs."""
-
-
-def ask(method: str, url: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - urllib3's own
-    """Give a collector's answer in JSON; the rest is as in `fetch`."""
-    told: dict[str, Any] = json.loads(fetch(method, url, path, **options))
-    return told
+def fetch_json(method: str, url: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - urllib3's own
+    """Return a collector's answer in JSON; arguments and errors are those of `fetch`."""
+    answer: dict[str, Any] = json.loads(fetch(method, url, path, **options))
+    return answer
 
 
 def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: ANN401 - urllib3's own
-    """Give the body of a collector's answer.
+    """Return the body of a collector's answer.
 
     Args:
         method: Of HTTP.
@@ -30,7 +28,7 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
         options: Of `urllib3.request`.
 
     Raises:
-        CommandError: If the address cannot be one, nobody answers, or the answer is no.
+        CommandError: If the address is not valid, no collector answers, or its answer is not a success.
     """
     if not url.startswith(("http://", "https://")):
         raise CommandError(f"--url must look like {DEFAULT_URL}, got {url!r}")

@@ -32,8 +32,8 @@ def _is_log(path: Path) -> bool:
 
 
 def run_name(path: Path) -> str:
-    """Give the name of a run: its folder's or its file's, without what tells the format."""
-    return path.name.removesuffix(".gz").removesuffix(".jsonl")
+    """Return the name of a run: its folder's name as it stands, or its file's name without the format's ending."""
+    return path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def run_paths(corpus: Path) -> list[Path]:

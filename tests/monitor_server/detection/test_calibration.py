@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.detection.intervals import clopper_pearson
-from monitor_server.commands.calibrate import calibrate, score_run
+from monitor_server.commands.logs.calibrate import calibrate, score_run
 from monitor_server.detection.calibration import (
     CLASSES,
     Calibration,

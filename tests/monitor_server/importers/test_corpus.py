@@ -72,6 +72,12 @@ def test_a_log_alone_and_a_folder_of_logs_are_corpora_too(tmp_path):
     assert run_paths(tmp_path) == [tmp_path / "run"]
 
 
+def test_a_run_folder_that_is_named_like_a_file_keeps_its_name(tmp_path):
+    """Only a file's name ends in a format."""
+    run = write_run(tmp_path / "x.jsonl", [{"step": 1}])
+    assert [run_name(path) for path in run_paths(tmp_path)] == ["x.jsonl"] == [run.name]
+
+
 def test_an_empty_folder_is_an_error_that_says_what_is_expected(tmp_path):
     """The message names the folder and the file looked for."""
     with pytest.raises(FileNotFoundError, match=r"data\.jsonl\.gz"):

@@ -1,11 +1,11 @@
 """`rlvitals backtest` prints the promised JSON and agrees with the engine."""
 
-import argparse
 import gzip
 import json
 import math
 
-from monitor_server.commands import backtest
+from monitor_server.commands.logs import backtest
+from monitor_server.commands.main import main
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 
@@ -25,8 +25,8 @@ def write(folder, name, lines):
 
 
 def run(capsys, folder, *, as_json=True):
-    """Run the command and give its exit code and what it printed."""
-    code = backtest.run(argparse.Namespace(folder=folder, json=as_json, calibration=None))
+    """Run the command and return its exit code and what it printed."""
+    code = main(["backtest", str(folder), *(["--json"] if as_json else [])])
     return code, capsys.readouterr()
 
 

@@ -1,19 +1,20 @@
-"""`rlvitals calibrate RUNS…`: thresholds from a user's own healthy runs, as a file that serve and backtest read.
+"""`rlvitals calibrate RUNS…`: compute thresholds from a user's own healthy runs, as a file for serve and backtest.
 
-Reads runs as `backtest` does, scores each with the engine at its built-in thresholds, and writes what the conformal
-rule gives. The rule itself is in `monitor_server.detection.calibration`.
+It reads runs as `backtest` does, scores each with the engine at its built-in thresholds, and writes the thresholds of
+the conformal rule in `monitor_server.detection.calibration`.
 """
 
-import argparse
 import hashlib
 import json
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.calibration import (
     CLASSES,
     Calibration,
@@ -27,49 +28,47 @@ from monitor_server.detection.parts.base import CALIBRATION
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.corpus import read_run, run_paths
 
-__all__ = ["add_arguments", "calibrate", "run", "score_run"]
+__all__ = ["calibrate", "run", "score_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A calibration and the lines that say how it came about."""
+    """A calibration, or None, and the lines that explain it."""
 
     calibration: Calibration | None
     lines: Sequence[str]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `rlvitals calibrate`."""
-    parser.add_argument("runs", type=Path, nargs="+", help="logs of healthy runs, or folders of them")
-    parser.add_argument("--warn", type=float, default=0.05, metavar="SHARE", help="healthy runs warned at most (0.05)")
-    parser.add_argument("--page", type=float, default=0.01, metavar="SHARE", help="healthy runs paged at most (0.01)")
-    parser.add_argument("--write", type=Path, default=Path("calibration.json"), help="file (calibration.json)")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Calibrate, print how, write the file; the exit code is 2 where nothing could be calibrated."""
-    for name in ("warn", "page"):
-        if not 0.0 < getattr(arguments, name) < 1.0:
-            print(f"rlvitals: --{name} must lie between 0 and 1, got {getattr(arguments, name)}", file=sys.stderr)  # noqa: T201 - a command prints
+def run(
+    *,
+    runs: Annotated[list[Path], typer.Argument(help="Logs of healthy runs, or folders of them.")],
+    warn: Annotated[float, typer.Option(metavar="SHARE", help="Largest share of healthy runs warned.")] = 0.05,
+    page: Annotated[float, typer.Option(metavar="SHARE", help="Largest share of healthy runs paged.")] = 0.01,
+    write: Annotated[Path, typer.Option(help="File to write.")] = Path("calibration.json"),
+) -> int:
+    """Calibrate, explain the result and write the file; the exit status is 2 where nothing could be calibrated."""
+    for name, share in (("warn", warn), ("page", page)):
+        if not 0.0 < share < 1.0:
+            error(f"--{name} must lie between 0 and 1, got {share}")
             return 2
     try:
-        paths = [path for given in arguments.runs for path in run_paths(given)]
+        paths = [path for given in runs for path in run_paths(given)]
         scores = {str(path): score_run(read_run(path)) for path in paths}
-    except OSError as error:
-        print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - likewise
+    except OSError as failure:
+        error(failure)
         return 2
-    report = calibrate(scores, warn=arguments.warn, page=arguments.page)
-    print("\n".join(report.lines))  # noqa: T201 - likewise
+    report = calibrate(scores, warn=warn, page=page)
+    say("\n".join(printable(line) for line in report.lines))
     if report.calibration is None:
         return 2
-    content = _content(report.calibration) | {"share_warned": arguments.warn, "share_paged": arguments.page}
-    arguments.write.write_text(json.dumps(content, indent=1) + "\n")
-    print(f"{report.calibration.id} written to {arguments.write}; RLVITALS_CALIBRATION={arguments.write} uses it")  # noqa: T201 - likewise
+    content = _content(report.calibration) | {"share_warned": warn, "share_paged": page}
+    write.write_text(json.dumps(content, indent=1) + "\n")
+    say(f"{report.calibration.id} written to {write}; RLVITALS_CALIBRATION={write} uses it")
     return 0
 
 
 def score_run(steps: Iterable[Observation]) -> RunScore:
-    """Give a run's scores at the built-in thresholds."""
+    """Compute a run's scores at the built-in thresholds."""
     engine, score = Engine(), RunScore()
     for observation in steps:
         score.update(observation, engine.update(observation).findings)
@@ -77,7 +76,7 @@ def score_run(steps: Iterable[Observation]) -> RunScore:
 
 
 def calibrate(scores: Mapping[str, RunScore], *, warn: float, page: float) -> Report:
-    """Give the calibration that healthy runs allow, each batch class by itself.
+    """Compute the calibration that healthy runs allow, for each batch class by itself.
 
     Args:
         scores: By run.
@@ -122,7 +121,7 @@ def _factor(scores: Sequence[float], share: float, what: str, lines: list[str]) 
 
 
 def _loudest(kept: Mapping[str, RunScore]) -> list[str]:
-    """Name the runs that alarmed, for one that is not healthy spoils the rest."""
+    """Name the runs that alarmed, because one run that is not healthy raises everybody's threshold."""
     alarmed = sorted(((score.warn, run) for run, score in kept.items() if score.warn > 0.0), reverse=True)[:5]
     return [
         f"  {run}: " + ", ".join(f"{kind} {strength:.3g}" for kind, strength in kept[run].kinds.items())

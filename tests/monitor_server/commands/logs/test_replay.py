@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from monitor_server.commands.backtest import backtest
+from monitor_server.commands.logs.backtest import backtest
 from monitor_server.commands.main import main
 from monitor_server.importers.corpus import read_run
 
-RECORDED = Path(__file__).parents[2] / "docs/experiments/runs/grpo-seed0.jsonl.gz"
+RECORDED = Path(__file__).parents[4] / "docs/experiments/runs/grpo-seed0.jsonl.gz"
 
 
 def replay(live, *logs, **options):

@@ -1,46 +1,45 @@
-"""`rlvitals backtest FOLDER`: what the detectors would have said about finished runs.
+"""`rlvitals backtest FOLDER`: report what the detectors would have found in finished runs.
 
-Reads logs, runs the live engine over them, and prints; it knows nothing of labels and gives no score.
+It reads logs, runs the live engine over them, and prints. It reads no labels and computes no score.
 """
 
-import argparse
 import dataclasses
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
 from monitor_server.importers.calibration import load_calibration
 from monitor_server.importers.corpus import read_run, run_name, run_paths
 
-__all__ = ["add_arguments", "backtest", "run", "summarise"]
+__all__ = ["backtest", "run", "summarise"]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `rlvitals backtest`."""
-    parser.add_argument("folder", type=Path, help="a log of JSON lines, or a folder of logs or of run folders")
-    parser.add_argument("--calibration", type=Path, help="file that `rlvitals calibrate` wrote; built-in without")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Print the backtest of a folder and give the exit code."""
+def run(
+    *,
+    folder: Annotated[Path, typer.Argument(help="A log, or a folder of logs or of run folders.")],
+    calibration: Annotated[Path | None, typer.Option(help="File of `rlvitals calibrate`; built-in without.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> int:
+    """Print what the detectors would have found; the exit status is 2 where a log cannot be read."""
     try:
-        engine = Engine.calibrated(load_calibration(arguments.calibration))
-        runs = [backtest(run_name(path), read_run(path), engine=engine) for path in run_paths(arguments.folder)]
-    except OSError as error:
-        print(f"rlvitals: {error}", file=sys.stderr)  # noqa: T201 - a command prints
+        engine = Engine.calibrated(load_calibration(calibration))
+        runs = [backtest(run_name(path), read_run(path), engine=engine) for path in run_paths(folder)]
+    except OSError as failure:
+        error(failure)
         return 2
     report = {"runs": runs, "summary": summarise(runs)}
-    print(json.dumps(_spelled(report), allow_nan=False) if arguments.json else _table(report))  # noqa: T201 - likewise
+    say(json.dumps(spell_non_finite(report), allow_nan=False) if as_json else _table(report))
     return 0
 
 
 def backtest(name: str, steps: Iterable[Observation], *, engine: type[Engine] = Engine) -> dict[str, Any]:
-    """Run the engine over one run.
+    """Run the engine over one run and collect its warnings, its critical alerts and its findings.
 
     Args:
         name: Of the run.
@@ -97,13 +96,15 @@ def summarise(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _table(report: dict[str, Any]) -> str:
-    width = max([len(entry["run"]) for entry in report["runs"]], default=3)
+    width = max([len(printable(entry["run"])) for entry in report["runs"]], default=3)
     lines = [f"{'run':{width}}  {'rows':>6}  {'warned':>7}  {'paged':>7}  first finding"]
     for entry in report["runs"]:
-        said = [finding for finding in entry["findings"] if finding["severity"] != Severity.INFO]
+        alarms = [finding for finding in entry["findings"] if finding["severity"] != Severity.INFO]
         marks = [_mark(entry[key]) for key in ("warn_step", "page_step")]
-        first = f"{said[0]['kind']}: {said[0]['summary']}" if said else ""
-        lines.append(f"{entry['run']:{width}}  {entry['rows']:6}  {marks[0]:>7}  {marks[1]:>7}  {first}")
+        first = f"{alarms[0]['kind']}: {alarms[0]['summary']}" if alarms else ""
+        lines.append(
+            f"{printable(entry['run']):{width}}  {entry['rows']:6}  {marks[0]:>7}  {marks[1]:>7}  {printable(first)}"
+        )
     summary = report["summary"]
     lines.append(
         f"{summary['runs']} runs, {summary['rows']} rows: {summary['warned']} warned, {summary['paged']} paged; "
@@ -116,12 +117,12 @@ def _mark(step: int | None) -> str:
     return "-" if step is None else str(step)
 
 
-def _spelled(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
-    """Spell non-finite numbers as everywhere else: "NaN", "Infinity", "-Infinity"."""
+def spell_non_finite(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
+    """Replace non-finite numbers in a JSON tree by "NaN", "Infinity" and "-Infinity"."""
     if isinstance(value, float) and value - value != 0.0:
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124 - NaN test
     if isinstance(value, dict):
-        return {key: _spelled(item) for key, item in value.items()}
+        return {key: spell_non_finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_spelled(item) for item in value]
+        return [spell_non_finite(item) for item in value]
     return value

@@ -1,0 +1,1 @@
+"""Subcommands that run a collector or ask one over HTTP."""

@@ -1,0 +1,149 @@
+"""`rlvitals demo`: run the collector and the reference trainer side by side until Ctrl-C.
+
+Both run as separate processes, as they do in practice; the command explains what to look for and ends both cleanly.
+What it reports comes from the HTTP API. It does no detection and no training.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import urllib3
+
+from monitor_server.commands.client import fetch_json
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.terminal import printable, say
+from trainer_hooks.wire import run_id
+
+__all__ = ["run"]
+
+PROJECT = "demo"
+RUN_NAME = "grpo"
+POLL_SECONDS = 0.5
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+
+WELCOME = """
+  rlvitals demo: a small language model learns to search and answer by GRPO, and its training dies.
+
+    dashboard   {url}
+    this run    {url}/runs/{run_id}
+
+  What to look for: the reward rises first. Then watch the entropy and the likelihood panels: they move while the
+  reward still looks well. A warning comes first, then a page; the reward curve is the last to know.
+  Ctrl-C ends everything.
+"""
+
+
+def run(
+    *,
+    port: Annotated[int, typer.Option(help="Port of the collector and its dashboard.")] = 8600,
+    directory: Annotated[Path, typer.Option(help="Where the database and the checkpoints go.")] = Path(".demo"),
+    preset: Annotated[str, typer.Option(help="Settings of the reference trainer.")] = "demo",
+    steps: Annotated[int | None, typer.Option(help="Stop the trainer after this many steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
+    leave: Annotated[bool, typer.Option("--exit", help="End when the trainer has ended.")] = False,
+) -> int:
+    """Run the demo; the exit status is the trainer's, and 0 when ended by Ctrl-C."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
+    directory.mkdir(parents=True, exist_ok=True)
+    url = f"http://127.0.0.1:{port}"
+    database = f"sqlite:///{(directory / 'rlvitals.db').resolve()}"
+    serve = ["-m", "monitor_server", "serve", "--port", str(port), "--database", database]
+    try:
+        with _process(serve) as collector:
+            if not _wait_until_ready(url, collector):
+                return collector.poll() or 1
+            name = time.strftime(f"{RUN_NAME}-%m%d-%H%M%S")
+            say(WELCOME.format(url=url, run_id=run_id(PROJECT, name)))
+            options = {"preset": preset, "steps": steps, "seed": seed, "cache": directory}
+            with _process(_trainer_command(url, name, options)) as trainer:
+                alerts = _print_alerts(url, run_id(PROJECT, name), while_running=(trainer, collector))
+            if collector.poll() is not None:
+                say(f"the collector ended with exit code {collector.returncode}; its last lines stand above")
+                return 1
+            say(_summary(alerts, exit_code=trainer.returncode))
+            if not leave:
+                say(f"The dashboard stays at {url} until Ctrl-C.")
+                collector.wait()
+            return trainer.returncode
+    except KeyboardInterrupt:
+        say(f"\nended; the recorded runs are kept in {directory}")
+        return 0
+
+
+def _trainer_command(url: str, name: str, options: Mapping[str, object]) -> list[str]:
+    # The built-in world's words are made up, so --texts sends nobody's data.
+    command = ["-m", "trainer_hooks.reference", "--url", url, "--project", PROJECT, "--run", name, "--texts"]
+    for option, value in options.items():
+        command += [] if value is None else [f"--{option}", str(value)]
+    return command
+
+
+@contextmanager
+def _process(arguments: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a Python process and end it with the block: SIGTERM first, SIGKILL after `STOP_SECONDS`.
+
+    A session of its own keeps the terminal's Ctrl-C from it, so that the processes end in our order.
+    """
+    process = subprocess.Popen([sys.executable, *arguments], start_new_session=True)  # noqa: S603 - our own modules
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_ready(url: str, collector: subprocess.Popen[bytes]) -> bool:
+    deadline = time.monotonic() + START_SECONDS
+    while collector.poll() is None and time.monotonic() < deadline:
+        try:
+            if urllib3.request("GET", f"{url}/readyz", timeout=2.0, retries=False).status == 200:  # noqa: PLR2004
+                return True
+        except urllib3.exceptions.HTTPError:
+            pass
+        time.sleep(0.2)
+    return False
+
+
+def _print_alerts(url: str, run: str, *, while_running: tuple[subprocess.Popen[bytes], ...]) -> list[dict[str, Any]]:
+    """Print each alert as it opens, while all processes live; return all alerts in the order they opened."""
+    printed: dict[str, dict[str, Any]] = {}
+    running = True
+    while running:
+        time.sleep(POLL_SECONDS)
+        running = all(process.poll() is None for process in while_running)
+        for alert in _alerts(url, run):
+            if printed.get(alert["id"], {}).get("severity") != alert["severity"]:
+                printed[alert["id"]] = alert
+                say(f"  >> {alert['severity'].upper()} at step {alert['severity_step']}: {printable(alert['summary'])}")
+    return sorted(printed.values(), key=lambda alert: int(alert["severity_step"]))
+
+
+def _alerts(url: str, run: str) -> list[dict[str, Any]]:
+    try:
+        return list(fetch_json("GET", url, f"/runs/{run}/alerts", timeout=5.0)["items"])
+    except CommandError:  # the run has sent nothing yet, or the collector is gone, which is reported elsewhere
+        return []
+
+
+def _summary(alerts: list[dict[str, Any]], *, exit_code: int) -> str:
+    if exit_code != 0:
+        return f"\nThe trainer ended with exit code {exit_code}; its last lines stand above."
+    if not alerts:
+        return "\nThe run ended without an alert."
+    lines = [
+        f"    step {alert['severity_step']:>5}  {alert['severity']:<9} {printable(alert['kind'])}" for alert in alerts
+    ]
+    return "\n".join(["", "The run has ended. Its alerts, by step:", *lines])

@@ -1,0 +1,44 @@
+"""`rlvitals serve`: run the collector and its dashboard."""
+
+import logging
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from monitor_server.app import create_app
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.server import Server, bind
+from monitor_server.commands.terminal import say
+from monitor_server.settings import Settings
+
+__all__ = ["run"]
+
+
+def run(
+    *,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (RLVITALS_HOST, 127.0.0.1).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port, 0 for a free one (RLVITALS_PORT, 8600).")] = None,
+    database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
+) -> int:
+    """Serve until Ctrl-C or SIGTERM."""
+    given = {"host": host, "port": port, "database_url": database}
+    settings = _settings({name: value for name, value in given.items() if value is not None})
+    logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    with bind(settings.host, settings.port) as listening:
+        host, port = listening.getsockname()[:2]
+        application = create_app(settings.model_copy(update={"port": port}))
+        address = f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
+        say(f"rlvitals is listening on {address} and writes to {settings.database_url}; Ctrl-C ends it")
+        Server(application, log_level="warning").run(sockets=[listening])
+    return 0
+
+
+def _settings(given: Mapping[str, object]) -> Settings:
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        problems = "; ".join(f"RLVITALS_{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors())
+        raise CommandError(f"a setting cannot be used: {problems}; see docs/configuration.md") from error

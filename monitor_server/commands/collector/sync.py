@@ -1,0 +1,21 @@
+"""`rlvitals sync`: send what trainers have left on disk."""
+
+import subprocess
+import sys
+from typing import Annotated
+
+import typer
+
+__all__ = ["run"]
+
+
+def run(
+    *,
+    folder: Annotated[
+        str | None, typer.Argument(help="Spool (RLVITALS_SPOOL_DIR, else the one in your cache).")
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="Address of the collector (RLVITALS_URL).")] = None,
+) -> int:
+    """Run `trainer_hooks.sync` in a process of its own: the collector's package imports only the SDK's wire schema."""
+    options = [*([folder] if folder else []), *(["--url", url] if url else [])]
+    return subprocess.call([sys.executable, "-m", "trainer_hooks.sync", *options])  # noqa: S603 - our own module

@@ -1,0 +1,1 @@
+"""Subcommands that read the logs of finished or running trainings."""

@@ -1,0 +1,94 @@
+"""`rlvitals replay LOG…`: send finished runs to a collector as if they happened now.
+
+The collector runs the detectors that it runs on a live run, so the alerts and their steps are those that it would
+have opened.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from monitor_server.commands.client import DEFAULT_URL, fetch, fetch_json
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.terminal import printable, say
+from monitor_server.detection.protocol import Observation
+from monitor_server.importers.corpus import read_run, run_name, run_paths
+from monitor_server.importers.keys import all_numbers
+from trainer_hooks import wire
+
+__all__ = ["batches", "run"]
+
+RECORDS_PER_BATCH = 500
+BEATS_PER_SECOND = 4
+# The collector runs the detectors over a whole batch before it answers.
+ANSWER_SECONDS = 60.0
+
+
+def run(
+    *,
+    logs: Annotated[list[Path], typer.Argument(help="Logs, or folders of logs or of run folders.")],
+    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    project: Annotated[str, typer.Option(help="Project under which the runs appear.")] = "replay",
+    pace: Annotated[float | None, typer.Option(help="Steps a second; as fast as possible without.")] = None,
+) -> int:
+    """Send every run and print the alerts that the collector opened."""
+    if pace is not None and not pace > 0:
+        raise CommandError(f"--pace must be above 0 steps a second, got {pace:g}")
+    try:
+        for log in [log for given in logs for log in run_paths(given)]:
+            _replay(log, url.rstrip("/"), project, pace)
+    except OSError as error:
+        raise CommandError(str(error)) from error
+    return 0
+
+
+def _replay(log: Path, url: str, project: str, pace: float | None) -> None:
+    name = run_name(log)
+    steps = read_run(log, all_numbers)
+    say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
+    size = RECORDS_PER_BATCH if pace is None else max(1, round(pace / BEATS_PER_SECOND))
+    known = 0
+    for batch in batches(steps, name, project, size):
+        begun = time.monotonic()
+        body, headers = wire.encode(batch), {"Content-Type": wire.MSGPACK}
+        answer = fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS)
+        receipt = wire.decode_receipt(answer)
+        known += receipt.duplicates
+        for rejection in receipt.rejected:
+            say(f"  a step was refused: {printable(rejection.detail)}")
+        if pace is not None:
+            time.sleep(max(0.0, len(batch.records) / pace - (time.monotonic() - begun)))
+    if known:
+        say(f"  {known} steps were there already; another --project replays them anew")
+    _print_alerts(url, wire.run_id(project, name))
+
+
+def batches(steps: Sequence[Observation], name: str, project: str, size: int) -> Iterator[wire.Batch]:
+    """Yield the batches that a trainer would have sent, at most ``size`` records each; the last one ends the run."""
+    for attempt, group in groupby(steps, key=lambda step: step.attempt):
+        records = [msgspec.Raw(wire.encode(wire.Record(step=step.step, scalars=dict(step.signals)))) for step in group]
+        for start in range(0, len(records), size):
+            is_last = attempt == steps[-1].attempt and start + size >= len(records)
+            yield wire.Batch(
+                schema_version=1,
+                run=name,
+                project=project,
+                attempt=attempt,
+                capability="L0",
+                source="replay",
+                end="finished" if is_last else None,
+                records=records[start : start + size],
+            )
+
+
+def _print_alerts(url: str, run_id: str) -> None:
+    alerts = fetch_json("GET", url, f"/runs/{run_id}/alerts")["items"]
+    for alert in sorted(alerts, key=lambda alert: alert["severity_step"]):
+        say(f"  step {alert['severity_step']:>5}  {alert['severity']:<8}  {printable(alert['summary'])}")
+    if not alerts:
+        say("  no alert")

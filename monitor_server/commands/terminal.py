@@ -1,0 +1,48 @@
+"""What the commands print: text from elsewhere is escaped, and only a terminal gets colours."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+__all__ = ["console", "error", "printable", "say", "table"]
+
+
+def printable(text: object) -> str:
+    r"""Return a text with every character that is not printable written as an escape.
+
+    Control characters would let a run's name or a note move the cursor, set the window's title or forge lines. Line
+    ends, the C1 controls, direction marks and lone surrogates are escaped as well: ``"a\x1b[2J"`` becomes
+    ``"a\\x1b[2J"``.
+    """
+    shown = str(text)
+    if shown.isprintable():
+        return shown
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in shown
+    )
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that interprets no markup, wraps nothing, and colours only where a terminal reads."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Print one text at once; its lines are ours, so values in it must have gone through `printable`."""
+    print(text, flush=True)  # noqa: T201 - a command prints
+
+
+def error(message: object) -> None:
+    """Print one line on standard error that begins with the program's name."""
+    console(stderr=True).print(Text(f"rlvitals: {printable(message)}"))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under a heading, in columns as wide as their widest cell; None is an empty cell."""
+    cells = [columns, *(["" if cell is None else printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
+    terminal = console()
+    for number, row in enumerate(cells):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        terminal.print(Text(line, style="bold" if number == 0 else ""))

@@ -1,0 +1,128 @@
+"""The command line: lists over HTTP, its help, its version, and what it lets through to a terminal."""
+
+import ast
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from monitor_server.commands.main import COMMANDS, main
+from monitor_server.commands.terminal import printable
+
+
+def test_runs_and_alerts_are_listed(start_collector, scripted, capsys):
+    """A table with a heading and a line for each."""
+    live = start_collector(engine=scripted)
+    live.send(run="r", project="p", records=[{"step": 3, "scalars": {"warn": 1.0}}])
+    assert main(["runs", "--url", live.url]) == 0
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split()[:4] == ["project", "name", "status", "phase"]
+    assert line.split()[:6] == ["p", "r", "running", "healthy", "3", "1"]
+    assert main(["alerts", "--url", live.url]) == 0
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split()[:6] == ["p", "r", "warning", "firing", "scripted", "3"]
+
+
+def test_an_alert_is_acknowledged(start_collector, scripted, capsys):
+    """By its id from the list; an id that nobody has is said in one line."""
+    live = start_collector(engine=scripted)
+    live.send(run="r", records=[{"step": 3, "scalars": {"warn": 1.0}}])
+    (alert,) = live.get("/alerts")["items"]
+    assert main(["alerts", "--url", live.url, "--ack", alert["id"], "--by", "ann", "--note", "seen"]) == 0
+    assert capsys.readouterr().out == "scripted of r: firing, acknowledged by ann\n"
+    (alert,) = live.get("/alerts")["items"]
+    assert (alert["acknowledged_by"], alert["note"]) == ("ann", "seen")
+    assert main(["alerts", "--url", live.url, "--ack", "nobody/../runs"]) == 1
+    assert "404" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["runs", "alerts"])
+def test_a_collector_that_does_not_answer_is_said_in_one_line(command, capsys, unused_port):
+    """Status 1, the address, and what to do."""
+    assert main([command, "--url", f"http://127.0.0.1:{unused_port}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(unused_port) in line
+    assert "rlvitals serve" in line
+
+
+def test_an_address_without_a_scheme_is_said_in_one_line(capsys):
+    """Status 1, what was given and what it must look like; nothing is asked of the network."""
+    assert main(["runs", "--url", "localhost:8600"]) == 1
+    assert capsys.readouterr().err == "rlvitals: --url must look like http://127.0.0.1:8600, got 'localhost:8600'\n"
+
+
+ESCAPES = "\x1b]0;mine\x07\x1b[2J\r\nforged line\u202e\u2028\x9b31m"
+
+
+def test_text_from_a_collector_is_escaped_in_the_terminal(start_collector, scripted, capsys):
+    """Names, acknowledgements and answers cannot move the cursor, set the title or forge a line."""
+    live = start_collector(engine=scripted)
+    live.send(run="r", project="p", records=[{"step": 3, "scalars": {"warn": 1.0}}])
+    (alert,) = live.get("/alerts")["items"]
+    assert main(["alerts", "--url", live.url, "--ack", alert["id"], "--by", "ann" + ESCAPES, "--note", ESCAPES]) == 0
+    assert main(["alerts", "--url", live.url]) == 0
+    assert main(["runs", "--url", live.url]) == 0
+    assert main(["alerts", "--url", live.url, "--ack", ESCAPES]) == 1
+    printed = capsys.readouterr()
+    assert [
+        character for character in printed.out + printed.err if not (character.isprintable() or character == "\n")
+    ] == []
+    assert r"ann\x1b]0;mine\x07\x1b[2J\r\nforged line\u202e\u2028\x9b31m" in printed.out
+    assert len(printed.out.splitlines()) == 1 + 2 + 2
+    assert len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["a\x1b[2J", "two\nlines", "\ud800", "\u202eevil", "\x85", "tab\t"])
+def test_a_character_that_is_not_printable_is_written_as_an_escape(text):
+    """Also line ends, C1 controls, direction marks and lone surrogates, which a terminal cannot encode."""
+    assert printable(text).isprintable()
+    assert printable(text).encode().decode("unicode_escape") == text
+
+
+def test_printable_text_is_left_alone():
+    """Accents, CJK and emoji are text."""
+    assert printable("réward 奖励 🙂 [bold]") == "réward 奖励 🙂 [bold]"
+
+
+def test_the_version_is_that_of_the_distribution(capsys):
+    """`rlvitals --version` prints one line."""
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rlvitals {version('rlvitals')}\n"
+
+
+def test_the_help_page_lists_every_command_without_importing_one(capsys):
+    """The page of the root waits for no numpy and no web framework; each command has a page of its own."""
+    code = "import sys; from monitor_server.commands.main import main; main(['--help']); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    page, modules = done.stdout.rstrip().rsplit("\n", 1)
+    assert all(f" {name} " in page for name in COMMANDS)
+    assert not {"numpy", "fastapi", "pydantic", "sqlalchemy", "urllib3"} & set(ast.literal_eval(modules))
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+        assert f"rlvitals {name}" in capsys.readouterr().out
+
+
+def test_a_pipe_gets_no_colours():
+    """Escape sequences are for terminals only."""
+    done = subprocess.run(
+        [sys.executable, "-m", "monitor_server", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "\x1b" not in done.stdout
+
+
+def test_an_unknown_command_or_option_is_status_2(capsys):
+    """As the shell's tools do; the line says what was given."""
+    assert main(["bakctest"]) == 2
+    assert main(["runs", "--urll", "x"]) == 2
+    assert "bakctest" in capsys.readouterr().err
+
+
+def test_a_shell_can_complete_the_commands():
+    """Typer's completion knows every subcommand."""
+    asked = {"_RLVITALS_COMPLETE": "complete_bash", "COMP_WORDS": "rlvitals ca", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "monitor_server"], env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["calibrate"]
