@@ -4,7 +4,6 @@ Runs inside a transaction that the writer opens and commits; knows neither HTTP 
 can be dropped at any time and comes back from the store.
 """
 
-import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import msgspec
 
 from monitor_server.alerts.liveness import LOST, is_clock_kind, silence
 from monitor_server.errors import RecordError, TooManySignals, UnknownAlert
-from monitor_server.ingest.intake import Entry, Intake
+from monitor_server.ingest.validate import ValidBatch, ValidRecord
 from monitor_server.projection.assembly import StepRecords
 from monitor_server.projection.completion import Completion
 from monitor_server.projection.events import Event
@@ -81,10 +80,10 @@ class Pipeline:
         else:
             self._positions.pop(run_id, None)
 
-    def ingest(self, repositories: Repositories, intake: Intake) -> Outcome[wire.Receipt]:
+    def ingest(self, repositories: Repositories, intake: ValidBatch) -> Outcome[wire.Receipt]:
         """Take one batch."""
         batch, now = intake.batch, self._clock()
-        run, is_new = self._enter(repositories, batch, run_id=intake.run_id, now=now)
+        run, is_new = self._enter(repositories, intake, now=now)
         work = Work.on(run, repositories, now=now)
         entries, rejected = self._keep(work, intake)
         accepted, refused_responses = len(entries), self._keep_responses(work, intake, entries)
@@ -145,8 +144,9 @@ class Pipeline:
             events += work.events
         return events
 
-    def _enter(self, repositories: Repositories, batch: wire.Batch, *, run_id: str, now: float) -> tuple[Run, bool]:
+    def _enter(self, repositories: Repositories, intake: ValidBatch, *, now: float) -> tuple[Run, bool]:
         """Make the run known, or newer; say whether it is new."""
+        batch, run_id = intake.batch, intake.run_id
         run = repositories.runs.find(run_id)
         is_new = run is None
         if run is None:
@@ -180,25 +180,25 @@ class Pipeline:
             run.world_size, run.capability = world_size, batch.capability
             run.source = batch.source or run.source
             if batch.config:
-                run.config = json.dumps(wire.spell_non_finite(batch.config)).encode()
+                run.config = intake.config
             # A hello of rank 0's process, which has started again; what a dead one has left may come late.
             is_hello = batch.config is not None and not batch.records and batch.end is None
             if is_hello and run.ended is not None:
                 run.ended, run.last_step_at = None, now
         return run, is_new
 
-    def _keep(self, work: Work, intake: Intake) -> tuple[list[Entry], list[wire.Rejection]]:
+    def _keep(self, work: Work, intake: ValidBatch) -> tuple[list[ValidRecord], list[wire.Rejection]]:
         """Store the records that are new and fit; give them, and which were refused."""
         batch, records = intake.batch, work.repositories.records
-        seen = records.seen(work.run.id, batch.attempt, batch.rank, [entry.seq for entry in intake.entries])
-        new: dict[int, Entry] = {}
-        for entry in intake.entries:
+        seen = records.seen(work.run.id, batch.attempt, batch.rank, [entry.seq for entry in intake.records])
+        new: dict[int, ValidRecord] = {}
+        for entry in intake.records:
             if entry.seq not in seen:
                 new.setdefault(entry.seq, entry)
         held = records.of_steps(work.run.id, batch.attempt, {entry.record.step for entry in new.values()})
         work.steps = {(batch.attempt, step): StepRecords.of(stored) for step, stored in held.items()}
         rejected = list(intake.rejected)
-        kept: list[Entry] = []
+        kept: list[ValidRecord] = []
         for entry in new.values():
             step = entry.record.step
             try:
@@ -220,7 +220,7 @@ class Pipeline:
         records.add(work.run.id, batch.attempt, stored)
         return kept, sorted(rejected, key=lambda rejection: rejection.index)
 
-    def _keep_responses(self, work: Work, intake: Intake, entries: Sequence[Entry]) -> int:
+    def _keep_responses(self, work: Work, intake: ValidBatch, entries: Sequence[ValidRecord]) -> int:
         """Store the sampled responses of records that were kept, thin old ones, and give how many were refused."""
         batch, settings, run = intake.batch, self._settings, work.run
         refused = sum(entry.refused_responses for entry in entries)

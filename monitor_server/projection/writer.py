@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from monitor_server.errors import Unavailable
-from monitor_server.ingest.intake import Intake
+from monitor_server.ingest.validate import ValidBatch
 from monitor_server.projection.events import Event
 from monitor_server.projection.pipeline import Outcome, PersonsWord, Pipeline
 from monitor_server.store.database import Store
@@ -72,7 +72,7 @@ class Writer:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def submit(self, intake: Intake) -> "Future[Receipt]":
+    def submit(self, intake: ValidBatch) -> "Future[Receipt]":
         """Queue a batch; the future is done when it is committed.
 
         Raises:

@@ -44,7 +44,8 @@ class Moments(Wire, tag="moments", tag_field="type", frozen=True):
         if self.statistic == "mean":
             return mean
         if self.statistic == "ess_frac":
-            return self.sum * self.sum / (self.count * self.sum_squares) if self.sum_squares > 0 else None
+            denominator = self.count * self.sum_squares
+            return self.sum * self.sum / denominator if denominator > 0 else None
         variance = max(0.0, self.sum_squares / self.count - mean * mean)
         return variance if self.statistic == "variance" else math.sqrt(variance)
 

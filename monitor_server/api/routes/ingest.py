@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from monitor_server.api.dependencies import Serving
 from monitor_server.errors import BodyTooLarge, ErrorAnswer, UnsupportedMediaType
-from monitor_server.ingest.intake import receive
+from monitor_server.ingest.validate import read_batch
 from trainer_hooks import wire
 
 __all__ = ["router"]
@@ -51,12 +51,12 @@ async def ingest(request: Request, collector: Serving) -> Response:
     encoding = request.headers.get("content-encoding", "").strip().lower()
     body = await _bounded_body(request, limit=collector.settings.max_body_bytes)
     if len(body) > MAX_BYTES_ON_LOOP or encoding:
-        intake = await asyncio.to_thread(
-            receive, body, media_type=media_type, encoding=encoding, settings=collector.settings
+        batch = await asyncio.to_thread(
+            read_batch, body, media_type=media_type, encoding=encoding, settings=collector.settings
         )
     else:
-        intake = receive(body, media_type=media_type, encoding=encoding, settings=collector.settings)
-    receipt = await asyncio.wrap_future(collector.writer.submit(intake))
+        batch = read_batch(body, media_type=media_type, encoding=encoding, settings=collector.settings)
+    receipt = await asyncio.wrap_future(collector.writer.submit(batch))
     collector.exposition.ingested(
         records=receipt.accepted,
         rejected=len(receipt.rejected),

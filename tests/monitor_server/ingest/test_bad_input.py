@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor_server.errors import CollectorError
-from monitor_server.ingest.intake import receive
+from monitor_server.ingest.validate import read_batch
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 
@@ -178,7 +178,7 @@ def test_no_bytes_make_anything_but_a_located_error(body, encoding):
     for media_type in (wire.JSON, wire.MSGPACK):
         status = 200
         try:
-            receive(body, media_type=media_type, encoding=encoding, settings=Settings())
+            read_batch(body, media_type=media_type, encoding=encoding, settings=Settings())
         except CollectorError as error:
             status = error.status
         assert 200 <= status < 500
@@ -237,7 +237,7 @@ SUMMARY = st.one_of(
 def test_no_record_costs_its_neighbour(record):
     """Whatever a record holds, the one beside it is accepted, and it is accepted or refused with a reason."""
     batch = {"schema_version": 1, "run": "r", "records": [record, {"step": 7, "scalars": {"a": 1.0}}]}
-    intake = receive(msgspec.msgpack.encode(batch), media_type=wire.MSGPACK, encoding="", settings=Settings())
-    assert [entry.index for entry in intake.entries][-1] == 1
-    assert len(intake.entries) + len(intake.rejected) == 2
-    assert all(rejection.detail for rejection in intake.rejected)
+    valid = read_batch(msgspec.msgpack.encode(batch), media_type=wire.MSGPACK, encoding="", settings=Settings())
+    assert [record.index for record in valid.records][-1] == 1
+    assert len(valid.records) + len(valid.rejected) == 2
+    assert all(rejection.detail for rejection in valid.rejected)

@@ -1,0 +1,187 @@
+"""What an attacker, or a bad day, can put into a batch: each is refused with words, and costs what its size allows."""
+
+import base64
+import json
+import tracemalloc
+
+import msgspec
+import numpy as np
+import pytest
+import zstandard
+
+from monitor_server.errors import BodyTooLarge, InvalidField
+from monitor_server.settings import Settings
+from trainer_hooks import wire
+
+MEBIBYTE = 1024 * 1024
+BATCH = {"schema_version": 1, "run": "limits"}
+
+
+def moments(count, **fields):
+    return {"step": 0, "summaries": {"x": {"type": "moments", "count": count, "sum": 1.0, "sum_squares": 1.0} | fields}}
+
+
+def histogram(values):
+    data = base64.b64encode(np.array(values, dtype="<f8").tobytes()).decode()
+    counts = {"dtype": "float64", "shape": [len(values)], "data": data}
+    return {
+        "step": 0,
+        "summaries": {"x": {"type": "histogram", "low": 0.0, "high": 1.0, "quantile": 0.5, "counts": counts}},
+    }
+
+
+@pytest.mark.parametrize("count", [-0.9999999999999999, -1, 0.5, 2**53 + 2, "NaN", "Infinity"])
+def test_a_count_that_counts_nothing_is_refused(collector, run_name, count):
+    """Two ranks whose counts add up to nothing would divide by zero in everybody's deadlines."""
+    two = {"run": run_name, "world_size": 2}
+    collector.send(**two, rank=0, records=[moments(1, statistic="ess_frac")])
+    receipt = collector.send(**two, rank=1, records=[moments(count, statistic="ess_frac")])
+    (rejection,) = receipt["rejected"]
+    assert rejection["error"] == "InvalidRecord"
+    assert "count of 'x' must be a whole number" in rejection["detail"]
+
+
+@pytest.mark.parametrize("values", [[1.0, -1.0], [0.5], [float("nan")], [float("inf")]])
+def test_bins_hold_whole_counts(collector, run_name, values):
+    """A histogram's counts are held against the same rule."""
+    receipt = collector.send(run=run_name, records=[histogram(values)])
+    assert "counts of 'x' must be whole numbers" in receipt["rejected"][0]["detail"]
+
+
+def test_a_sum_of_shares_never_divides_by_zero():
+    """Merging is total: counts that cancel have no effective sample size."""
+    one = wire.Moments(count=1, sum=1.0, sum_squares=1.0, statistic="ess_frac")
+    assert one.merged(wire.Moments(count=-1, sum=0.0, sum_squares=0.0, statistic="ess_frac")).value() is None
+    tiny = wire.Moments(count=1e-300, sum=1.0, sum_squares=1e-300, statistic="ess_frac")
+    assert tiny.value() is None
+
+
+DEEP = json.loads('{"a": ' + "[" * 200 + "]" * 200 + "}")
+
+
+@pytest.mark.parametrize("media_type", [wire.JSON, wire.MSGPACK])
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"a": "x" * 200_000}, "config must have at most 131072 bytes, got 2000"),
+        ({"a": [0] * 20_000}, "config must hold at most 10000 values, got 20002"),
+        (DEEP, "config must be nested at most 32 deep"),
+    ],
+    ids=["long", "wide", "deep"],
+)
+def test_a_config_is_bounded_in_bytes_values_and_depth(collector, run_name, media_type, config, says):
+    """Each bound has its words, and the run is not there."""
+    body = BATCH | {"run": run_name, "config": config}
+    encoded = json.dumps(body).encode() if media_type == wire.JSON else msgspec.msgpack.encode(body)
+    answer = collector.post(encoded, media_type=media_type)
+    assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
+    assert says in answer.json()["detail"]
+
+
+def test_a_config_at_the_bounds_is_read_back(collector, run_name):
+    """30 levels and 9,000 values come back as they were sent."""
+    config = {"deep": json.loads("[" * 30 + "]" * 30), "wide": list(range(9_000)), "text": "ü" * 1_000}
+    run_id = collector.run(run=run_name, config=config)
+    assert collector.get(f"/runs/{run_id}")["config"] == config
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [b'"source": "\\ud800"', b'"config": {"a": "\\ud800"}', b'"config": {"\\udfff": 1}', b'"source": "a\\nb"'],
+)
+def test_text_that_is_no_unicode_is_refused(collector, run_name, fields):
+    """A lone surrogate cannot be stored or answered; it is refused with its field, and the run's page answers."""
+    run_id = collector.run(run=run_name)
+    body = b'{"schema_version": 1, "run": "%b", %b}' % (run_name.encode(), fields)
+    answer = collector.post(body)
+    assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
+    assert fields.split(b'"')[1].decode() in answer.json()["detail"]
+    assert collector.get(f"/runs/{run_id}")["name"] == run_name
+
+
+@pytest.mark.parametrize("field", ["records", "config", "run", "colour"])
+def test_deep_msgpack_is_a_located_error(collector, field):
+    """5,000 nested arrays in any field are refused as malformed, not as our failure."""
+    nested = b"\x91" * 5_000 + b"\x90"
+    body = b"\x82\xaeschema_version\x01" + bytes([0xA0 + len(field)]) + field.encode() + nested
+    answer = collector.post(body, media_type=wire.MSGPACK)
+    assert answer.status in (400, 422), answer.data
+    assert answer.json()["error"] in ("MalformedBody", "InvalidField")
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"attempt": 2**53 - 1}, "attempt must lie in 0 to"),
+        ({"attempt": 4_000_000_000_000}, "RLVITALS_ATTEMPT"),
+        ({"world_size": 2**31 - 1}, "RLVITALS_MAX_WORLD_SIZE"),
+        ({"world_size": 65_537, "rank": 7}, "at most 65536, got 65537"),
+    ],
+)
+def test_an_implausible_attempt_or_world_size_is_refused(collector, run_name, fields, says):
+    """One stray message cannot end a run's detection; the words name the setting."""
+    answer = collector.post(json.dumps(BATCH | {"run": run_name} | fields).encode())
+    assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
+    assert says in answer.json()["detail"]
+
+
+def _peak_bytes(work):
+    """Return the most memory that Python held while working."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def _refuses(error, body, **options):
+    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415 - so that the other tests run without it
+
+    with pytest.raises(error):
+        read_batch(body, media_type=wire.MSGPACK, settings=Settings(), **options)
+
+
+def _packed(field, value):
+    return b"\x83\xaeschema_version\x01\xa3run\xa1r" + bytes([0xA0 + len(field)]) + field.encode() + value
+
+
+def test_a_small_body_does_not_become_a_large_one():
+    """2 KB of zstd that stand for 100 MiB are refused before they are decompressed."""
+    bomb = zstandard.compress(_packed("config", b"\x81\xa1a\xdd" + (100 * MEBIBYTE).to_bytes(4, "big")) + bytes(10**8))
+    assert len(bomb) < 20_000
+    assert _peak_bytes(lambda: _refuses(BodyTooLarge, bomb, encoding="zstd")) < 8 * MEBIBYTE
+
+
+@pytest.mark.parametrize(
+    ("field", "head"), [("records", b"\xdd"), ("config", b"\x81\xa1a\xdd")], ids=["records", "config"]
+)
+def test_values_are_counted_before_they_are_decoded(field, head):
+    """4 Mi empty lists cost their 4 MiB, not 56 bytes each."""
+    body = _packed(field, head + (4 * MEBIBYTE).to_bytes(4, "big") + b"\x90" * 4 * MEBIBYTE)
+    assert _peak_bytes(lambda: _refuses(InvalidField, body, encoding="")) < 8 * MEBIBYTE
+
+
+def test_a_json_body_is_bounded_in_values():
+    """Two million empty lists are refused by their commas."""
+    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415
+
+    body = b'{"schema_version": 1, "run": "r", "config": {"a": [' + b"[]," * 2_000_000 + b"0]}}"
+
+    def refuse():
+        with pytest.raises(InvalidField, match="a JSON body must hold at most 1000000 values"):
+            read_batch(body, media_type=wire.JSON, encoding="", settings=Settings())
+
+    assert _peak_bytes(refuse) < MEBIBYTE
+
+
+def test_a_record_of_a_million_signals_is_refused_alone(collector, run_name):
+    """It is refused by its count; its neighbour is stored."""
+    scalars = b"\xdf" + (1_000_000).to_bytes(4, "big") + b"".join(b"\xa4%04x\x01" % (n % 65_536) for n in range(10**6))
+    large = b"\x82\xa4step\x01\xa7scalars" + scalars
+    good = msgspec.msgpack.encode({"step": 0, "scalars": {"a": 1.0}})
+    name = run_name.encode()
+    body = b"\x83\xaeschema_version\x01\xa3run" + bytes([0xA0 + len(name)]) + name + b"\xa7records\x92" + large + good
+    receipt = wire.decode_receipt(collector.post(body, media_type=wire.MSGPACK).data)
+    assert (receipt.accepted, receipt.rejected[0].error) == (1, "TooManySignals")
+    assert "at most 500 signals, got 1000000" in receipt.rejected[0].detail
