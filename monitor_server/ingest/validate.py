@@ -266,7 +266,7 @@ def _check_counts(name: str, summary: wire.Summary) -> None:
 
 def _is_whole(counts: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which of the counts are whole numbers that a count can be, shape ``(bins,)``."""
-    if counts.dtype.kind in "bu":
+    if counts.dtype.kind in {"b", "u"}:
         return np.ones(counts.shape, dtype=np.bool_)
     counts = counts.astype(np.float64)
     is_whole: NDArray[np.bool_] = np.isfinite(counts) & (counts >= 0) & (counts <= LARGEST_INTEGER)
