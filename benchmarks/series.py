@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from monitor_server.api.schemas import Page, SeriesItem
+from monitor_server.api.lists import ItemList
+from monitor_server.api.schemas import SeriesItem
 from monitor_server.api.series import downsample
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
@@ -90,7 +91,7 @@ def _times(repositories: Repositories, names: list[str], repeats: int) -> tuple[
 
     def encode() -> str:
         items = [SeriesItem(signal=c.signal, steps=c.steps.tolist(), values=c.values.tolist()) for c in thin]
-        return Page(items=items).model_dump_json()
+        return ItemList(items=items).model_dump_json()
 
     return (
         _median(lambda: repositories.steps.columns("r", names), repeats),

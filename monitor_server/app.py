@@ -1,4 +1,7 @@
-"""The application: routes, error shape, dashboard and life cycle around one collector. Holds no global state."""
+"""The application: puts the parts of one collector together with routes, error handlers and dashboard.
+
+There is no global state: every application has its own collector.
+"""
 
 import asyncio
 import importlib
@@ -10,14 +13,19 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from starlette.routing import Match
 
-from monitor_server.api.collector import Collector
+from monitor_server.api.broadcast import Broadcast
+from monitor_server.api.dependencies import Collector
+from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.routes import alerts, ingest, operate, runs, stream
 from monitor_server.detection.engine import Engine as Detectors
-from monitor_server.errors import MethodNotAllowed, UnknownPath, install_handlers
+from monitor_server.errors import MethodNotAllowed, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
 from monitor_server.importers.calibration import load_calibration
-from monitor_server.projection.tracking import Engine
+from monitor_server.projection.pipeline import Pipeline
+from monitor_server.projection.tracking import Engine, Tracker
+from monitor_server.projection.writer import Writer
 from monitor_server.settings import Settings
+from monitor_server.store.database import Store
 
 __all__ = ["create_app"]
 
@@ -34,13 +42,13 @@ def create_app(
     clock: Callable[[], float] = time.time,
     engine: type[Engine] | None = None,
 ) -> FastAPI:
-    """Build the collector's application; its database is opened at once, its writer starts with the server.
+    """Build the application of one collector. The database is opened at once; the writer starts with the server.
 
     Args:
         settings: Read from the environment if left out.
-        registry: Where metrics are registered; an own one if left out.
-        clock: Seconds since the epoch.
-        engine: The detectors of one run; ours, calibrated as the settings say, if left out.
+        registry: The registry of the metrics; a new one if left out.
+        clock: Returns seconds since the epoch.
+        engine: The class of one run's detectors; ours with the calibration of the settings if left out.
 
     Raises:
         StartupError: If the database or the calibration cannot be used.
@@ -48,7 +56,7 @@ def create_app(
     settings = settings or Settings()
     engine = engine or Detectors.calibrated(load_calibration(settings.calibration))
     exposition = Exposition(registry or CollectorRegistry())
-    collector = Collector.build(settings, exposition=exposition, clock=clock, engine=engine)
+    collector = _build_collector(settings, exposition=exposition, clock=clock, engine=engine)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -68,20 +76,44 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.collector = collector
-    install_handlers(app)
+    install_error_handlers(app)
     for module in (ingest, runs, alerts, stream):
         app.include_router(module.router, prefix=API)
     app.include_router(operate.router)
-    app.add_api_route("/api/{path:path}", _nothing_here, methods=METHODS, include_in_schema=False)
+    app.add_api_route("/api/{path:path}", _refuse_unknown_path, methods=METHODS, include_in_schema=False)
     _attach_dashboard(app, settings)
     return app
 
 
-async def _nothing_here(request: Request) -> None:
-    """Refuse what no route serves, before the dashboard answers it with a page."""
+def _build_collector(
+    settings: Settings, *, exposition: Exposition, clock: Callable[[], float], engine: type[Engine]
+) -> Collector:
+    store = Store.open(settings.database_url)
+    broadcast = Broadcast(queue_size=settings.stream_queue)
+    pipeline = Pipeline(
+        Tracker(engine, on_seconds=exposition.detected),
+        settings=settings,
+        clock=clock,
+        is_watched=lambda: broadcast.has_subscribers,
+    )
+    writer = Writer(
+        store,
+        pipeline,
+        publish=broadcast.publish,
+        max_waiting=settings.max_waiting_batches,
+        tick_seconds=settings.tick_seconds,
+    )
+    exposition.watch(store, settings=settings, clock=clock)
+    return Collector(
+        settings=settings, clock=clock, store=store, writer=writer, broadcast=broadcast, exposition=exposition
+    )
+
+
+async def _refuse_unknown_path(request: Request) -> None:
+    """Refuse a path below /api that no route serves; otherwise the dashboard would answer it."""
     path = request.url.path
     for route in request.app.routes:
-        if getattr(route, "endpoint", None) is _nothing_here:
+        if getattr(route, "endpoint", None) is _refuse_unknown_path:
             break
         if route.matches(request.scope)[0] is Match.PARTIAL:
             raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs")
@@ -89,7 +121,7 @@ async def _nothing_here(request: Request) -> None:
 
 
 def _attach_dashboard(app: FastAPI, settings: Settings) -> None:
-    """Mount the dashboard that the setting names, if it is installed."""
+    """Mount the dashboard that the settings name, if it is installed."""
     if not settings.dashboard:
         return
     module, _, function = settings.dashboard.partition(":")
@@ -97,6 +129,9 @@ def _attach_dashboard(app: FastAPI, settings: Settings) -> None:
     try:
         attach = getattr(importlib.import_module(module), function)
     except ModuleNotFoundError as error:
-        log.warning("no dashboard: %s; install rlvitals[dashboard] or set RLVITALS_DASHBOARD= to be without", error)
+        log.warning(
+            "no dashboard: %s; install rlvitals[dashboard], or set RLVITALS_DASHBOARD= to run without it",
+            error,
+        )
         return
     attach(app, api_url=f"http://{host}:{settings.port}")

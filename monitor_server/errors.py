@@ -1,4 +1,4 @@
-"""Errors of the collector and the one shape in which HTTP tells them.
+"""The errors of the collector. `api.error_handlers` answers them over HTTP, in one shape.
 
 CollectorError                      500
 ├── MalformedBody                   400  neither msgpack nor JSON, truncated, or not what its encoding says
@@ -9,8 +9,8 @@ CollectorError                      500
 ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
 ├── InvalidField (ValueError)       422  a well-formed body or query with a wrong field
 │   └── SchemaVersionMismatch       422
-├── Unavailable                     503  try again
-└── StartupError                         told on the command line in one line, exit status 1
+├── Unavailable                     503  nothing was stored; send again later
+└── StartupError                         the command line prints its message as one line and exits with status 1
     ├── DatabaseNewer
     ├── DatabaseUnusable
     └── AddressUnusable
@@ -20,15 +20,8 @@ RecordError (ValueError)                 refuses one record; becomes a ``Rejecti
 └── SummaryConflict
 """
 
-import logging
 from collections.abc import Mapping
 from typing import ClassVar
-
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel
-from starlette.exceptions import HTTPException
 
 __all__ = [
     "AddressUnusable",
@@ -36,7 +29,6 @@ __all__ = [
     "CollectorError",
     "DatabaseNewer",
     "DatabaseUnusable",
-    "ErrorAnswer",
     "InvalidField",
     "InvalidRecord",
     "MalformedBody",
@@ -51,21 +43,18 @@ __all__ = [
     "UnknownPath",
     "UnknownRun",
     "UnsupportedMediaType",
-    "install_handlers",
 ]
-
-log = logging.getLogger(__name__)
 
 
 class CollectorError(Exception):
-    """Base of everything the collector refuses; ``status`` is its HTTP status."""
+    """Base of the collector's errors; ``status`` is the HTTP status, ``headers`` are sent with it."""
 
     status = 500
     headers: ClassVar[Mapping[str, str]] = {}
 
 
 class MalformedBody(CollectorError):
-    """The body is not what its media type or encoding says."""
+    """The body does not decode as its media type and content encoding state."""
 
     status = 400
 
@@ -83,13 +72,13 @@ class UnknownAlert(CollectorError):
 
 
 class UnknownPath(CollectorError):
-    """Nothing is served at this path."""
+    """No route serves this path."""
 
     status = 404
 
 
 class MethodNotAllowed(CollectorError):
-    """The path exists, but not with this method."""
+    """The path exists, but does not serve this method."""
 
     status = 405
 
@@ -101,7 +90,7 @@ class BodyTooLarge(CollectorError):
 
 
 class UnsupportedMediaType(CollectorError):
-    """The body's media type or encoding is not spoken here."""
+    """The collector does not read this media type or content encoding."""
 
     status = 415
 
@@ -113,7 +102,7 @@ class InvalidField(CollectorError, ValueError):
 
 
 class SchemaVersionMismatch(InvalidField):
-    """The batch speaks another version of the wire schema."""
+    """The batch is written in another version of the wire schema."""
 
 
 class Unavailable(CollectorError):
@@ -124,11 +113,11 @@ class Unavailable(CollectorError):
 
 
 class StartupError(CollectorError):
-    """The collector cannot start; the message is all the user needs."""
+    """The collector cannot start; the message states why and what to do."""
 
 
 class DatabaseNewer(StartupError):
-    """A newer rlvitals has migrated the database."""
+    """A newer version of rlvitals has migrated the database."""
 
 
 class DatabaseUnusable(StartupError):
@@ -136,11 +125,11 @@ class DatabaseUnusable(StartupError):
 
 
 class AddressUnusable(StartupError):
-    """The address cannot be listened on."""
+    """The server cannot listen on the address."""
 
 
 class RecordError(ValueError):
-    """Base of the reasons for which one record of a batch is refused."""
+    """Base of the errors that refuse one record of a batch."""
 
 
 class InvalidRecord(RecordError):
@@ -148,56 +137,8 @@ class InvalidRecord(RecordError):
 
 
 class TooManySignals(RecordError):
-    """The run would have more signals than are allowed."""
+    """The record would give the run more signals than are allowed."""
 
 
 class SummaryConflict(RecordError):
-    """A summary cannot be merged with the one another rank sent for the same step."""
-
-
-class ErrorAnswer(BaseModel):
-    """The body of every answer that is not a success."""
-
-    error: str
-    detail: str
-
-
-_NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
-
-
-def install_handlers(app: FastAPI) -> None:
-    """Give every error that leaves a route of ``app`` the one shape."""
-
-    async def collector_error(_: Request, error: Exception) -> JSONResponse:
-        if isinstance(error, CollectorError):
-            return _answer(error.status, type(error).__name__, str(error), error.headers)
-        raise error
-
-    async def http_error(request: Request, error: Exception) -> JSONResponse:
-        if not isinstance(error, HTTPException):
-            raise error
-        details = {
-            404: f"nothing is served at {request.url.path}; see /docs",
-            405: f"{request.method} is not served at {request.url.path}; see /docs",
-        }
-        name = _NAMES.get(error.status_code, type(error).__name__)
-        return _answer(error.status_code, name, details.get(error.status_code, str(error.detail)), error.headers)
-
-    async def invalid_query(_: Request, error: Exception) -> JSONResponse:
-        if not isinstance(error, RequestValidationError):
-            raise error
-        located = (f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
-        return _answer(422, "InvalidField", "; ".join(located))
-
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return _answer(500, "InternalError", "the collector failed; its log says where")
-
-    app.add_exception_handler(CollectorError, collector_error)
-    app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(RequestValidationError, invalid_query)
-    app.add_exception_handler(Exception, unexpected)
-
-
-def _answer(status: int, error: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse(ErrorAnswer(error=error, detail=detail).model_dump(), status_code=status, headers=headers)
+    """A summary cannot be merged with the one that another rank sent for the same step."""

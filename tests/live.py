@@ -11,7 +11,7 @@ from typing import Any
 import urllib3
 
 from monitor_server.app import create_app
-from monitor_server.commands.server import Server, bind
+from monitor_server.serving.server import Server, bind
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 

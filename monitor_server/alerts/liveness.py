@@ -3,9 +3,9 @@
 The rule itself stands in the store (`Runs.changed`), where readers and the writer's tick share it.
 """
 
-from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.detection.protocol import Finding, Phase, Severity
 
-__all__ = ["LOST", "STALE", "is_clock_kind", "silence"]
+__all__ = ["LOST", "STALE", "is_clock_kind", "shown_phase", "silence"]
 
 STALE = "telemetry_stale"
 LOST = "trainer_lost"
@@ -14,6 +14,12 @@ LOST = "trainer_lost"
 def is_clock_kind(kind: str) -> bool:
     """Whether the clock, not the detectors, speaks of this kind."""
     return kind in (STALE, LOST)
+
+
+def shown_phase(status: str, phase: str) -> Phase:
+    """Return the phase that readers see: that of a silent run is no longer known, unless the run had collapsed."""
+    is_silent = status in ("stalled", "lost") and phase != Phase.COLLAPSED
+    return Phase.UNKNOWN if is_silent else Phase(phase)
 
 
 def silence(

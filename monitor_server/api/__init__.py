@@ -1,1 +1,1 @@
-"""The HTTP API: its routes, the schemas of its answers, and what they are made from."""
+"""The HTTP API: routes, the shapes of answers, lists, events and errors. docs/api.md describes it."""

@@ -1,15 +1,37 @@
-"""What routes are given: the collector behind the application, and a read transaction."""
+"""What routes depend on: the collector behind the application and a read transaction."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Request
 
-from monitor_server.api.collector import Collector
-from monitor_server.errors import InvalidField
+from monitor_server.api.broadcast import Broadcast
+from monitor_server.errors import UnknownRun
+from monitor_server.exposition.prometheus import Exposition
+from monitor_server.projection.writer import Writer
+from monitor_server.settings import Settings
+from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 
-__all__ = ["Cursor", "Limit", "Reading", "Serving"]
+__all__ = ["Collector", "Reading", "Serving", "require_run", "unknown_run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collector:
+    """The parts of one collector that routes call; `monitor_server.app` puts them together."""
+
+    settings: Settings
+    clock: Callable[[], float]
+    store: Store
+    writer: Writer
+    broadcast: Broadcast
+    exposition: Exposition
+
+
+def unknown_run(run_id: str) -> UnknownRun:
+    """Return the error for an id that no run has."""
+    return UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
 
 
 def _collector(request: Request) -> Collector:
@@ -17,20 +39,18 @@ def _collector(request: Request) -> Collector:
     return collector
 
 
-def _reading(request: Request) -> Iterator[Repositories]:
-    with _collector(request).store.read() as repositories:
+Serving = Annotated[Collector, Depends(_collector)]
+
+
+def _reading(collector: Serving) -> Iterator[Repositories]:
+    with collector.store.read() as repositories:
         yield repositories
 
 
-def _cursor(cursor: Annotated[str | None, Query(description="`next` of the part before")] = None) -> int | None:
-    if cursor is None:
-        return None
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):  # noqa: PLR2004 - fits 63 bits
-        raise InvalidField(f"cursor must be the `next` of an earlier answer, got {cursor[:40]!r}")
-    return int(cursor)
-
-
-Serving = Annotated[Collector, Depends(_collector)]
 Reading = Annotated[Repositories, Depends(_reading)]
-Cursor = Annotated[int | None, Depends(_cursor)]
-Limit = Annotated[int, Query(ge=1, le=1000, description="Most items in one answer")]
+
+
+def require_run(reading: Repositories, run_id: str) -> None:
+    """Raise `UnknownRun` unless a run has this id."""
+    if not reading.runs.exists(run_id):
+        raise unknown_run(run_id)

@@ -1,6 +1,6 @@
-"""An alert's attribution over the API: reads the store, asks `monitor_server.attribution`, and shapes the answer."""
+"""The attribution of an alert: reads the store, calls `monitor_server.attribution`, and shapes the answer."""
 
-from monitor_server.api.schemas import Answer, ResponseItem, response_item
+from monitor_server.api.schemas import ResponseItem, Schema, response_item
 from monitor_server.attribution.actions import ActionChange
 from monitor_server.attribution.displaced import Measure, SampledAction, Token
 from monitor_server.attribution.explain import Explanation, NotObserved, explain
@@ -14,20 +14,20 @@ from monitor_server.store.repositories.responses import StoredResponse
 
 __all__ = ["Attribution", "attribution"]
 
-MOST_RESPONSES = 400  # the newest before the alert; eight steps of many ranks
+MAX_RESPONSES = 400  # the newest before the alert; eight steps of many ranks
 DENSE_STEPS = 2 * ROWS
 
 
-class RemedyItem(Answer):
-    """One change to make, and who found it to help."""
+class RemedyItem(Schema):
+    """One change to make, and the source that found it to help."""
 
     change: str
     how: str
     source: str
 
 
-class Attribution(Answer):
-    """Why an alert fires, as far as it was observed; ``responses`` holds those that the others name by id."""
+class Attribution(Schema):
+    """Why an alert fires, as far as observed; ``responses`` holds every response that another field names by id."""
 
     alert_id: str
     moved: list[Moved]
@@ -45,18 +45,18 @@ class Attribution(Answer):
 
 def attribution(reading: Repositories, alert: Alert) -> Attribution:
     """Explain an alert from what the store holds of the steps before it."""
-    stored = reading.responses.page(alert.run_id, limit=MOST_RESPONSES, to_step=alert.opened_step)
+    stored = reading.responses.page(alert.run_id, limit=MAX_RESPONSES, to_step=alert.opened_step)
     found = explain(
         kind=alert.kind,
         opened_step=alert.opened_step,
         signals=_signals(reading, alert),
         responses=[_sampled(one) for one in stored],
     )
-    return _answer(reading, alert, found, {str(one.number): one for one in stored})
+    return _shaped(reading, alert, found, {str(one.number): one for one in stored})
 
 
 def _signals(reading: Repositories, alert: Alert) -> dict[str, Signal]:
-    """Read the vital signals up to the alert: two steps a row back, and all where that gives too few rows."""
+    """Read the vital signals up to the alert: two steps for each row, or all steps if those give too few rows."""
     start = max(0, alert.opened_step - DENSE_STEPS)
     columns = reading.steps.columns(alert.run_id, list(VITALS), from_step=start, to_step=alert.opened_step)
     if start and max(len(column.steps) for column in columns) < ROWS:
@@ -73,7 +73,7 @@ def _sampled(stored: StoredResponse) -> Sampled:
     return Sampled(
         id=str(stored.number),
         step=stored.step,
-        # Ranks number their groups for themselves, or all alike: within a rank equal numbers are one group either way.
+        # Each rank may number its groups on its own. Within one rank, equal numbers always mean one group.
         group=None if response.group is None else (stored.step, stored.rank, response.group),
         correct=response.correct,
         length=response.length,
@@ -86,7 +86,7 @@ def _sampled(stored: StoredResponse) -> Sampled:
     )
 
 
-def _answer(reading: Repositories, alert: Alert, found: Explanation, stored: dict[str, StoredResponse]) -> Attribution:
+def _shaped(reading: Repositories, alert: Alert, found: Explanation, stored: dict[str, StoredResponse]) -> Attribution:
     ordinals = reading.runs.attempts(alert.run_id)
     displaced = [response.id for response in found.displaced]
     named = dict.fromkeys([*displaced, *(pair.response for pair in found.resembling)])

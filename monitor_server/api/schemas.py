@@ -1,31 +1,33 @@
-"""What the API answers: one model for each shape of docs/api.md, made from rows of the store.
+"""The shapes of the API's answers: one model for each shape of docs/api.md, made from rows of the store.
 
-Every number that a model declares is written as "NaN", "Infinity" or "-Infinity" where it is not finite.
+A number that is not finite is written as "NaN", "Infinity" or "-Infinity".
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.repositories.responses import StoredResponse
-from monitor_server.store.repositories.runs import Recent
+from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, Recent
 from trainer_hooks.wire import Action, ActionOutcome, Array, Capability, ResponseKind, spell_non_finite
 
 __all__ = [
-    "SPARKLINE_SIGNAL",
     "AcknowledgementItem",
+    "ActionEvent",
     "ActionItem",
     "AlertItem",
+    "AlertState",
     "Health",
-    "Page",
     "PhaseItem",
     "ResponseItem",
     "RunDetail",
     "RunItem",
+    "Schema",
     "SeriesItem",
     "Sparkline",
     "Status",
@@ -33,38 +35,29 @@ __all__ = [
     "StepItem",
     "alert_item",
     "response_item",
+    "run_detail",
     "run_item",
 ]
 
 Status = Literal["running", "finished", "stopped", "stalled", "lost"]
 AlertState = Literal["pending", "firing", "resolved"]
-Item = TypeVar("Item")
-
-SPARKLINE_SIGNAL = "reward/mean"
 
 
-class Answer(BaseModel):
-    """Base of all answers."""
+class Schema(BaseModel):
+    """Base of all shapes of answers."""
 
     model_config = ConfigDict(ser_json_inf_nan="strings", frozen=True)
 
 
-class Page(Answer, Generic[Item]):
-    """A part of a list; ``next`` is the cursor of the part that follows."""
-
-    items: list[Item]
-    next: str | None = None
-
-
-class Sparkline(Answer):
+class Sparkline(Schema):
     """The newest values of one signal."""
 
     signal: str
     values: list[float]
 
 
-class RunItem(Answer):
-    """A run as it is listed."""
+class RunItem(Schema):
+    """A run, as lists show it."""
 
     id: str
     project: str
@@ -83,21 +76,21 @@ class RunItem(Answer):
 
 
 class RunDetail(RunItem):
-    """A run with what its list leaves out."""
+    """A run with its configuration and the names of its signals."""
 
     config: dict[str, JsonValue] | None
     signals: list[str]
 
 
-class SeriesItem(Answer):
-    """A signal over the steps at which it was observed."""
+class SeriesItem(Schema):
+    """The values of one signal at the steps at which it was observed."""
 
     signal: str
     steps: list[int]
     values: list[float]
 
 
-class StepItem(Answer):
+class StepItem(Schema):
     """One step with all its signals."""
 
     step: int
@@ -107,7 +100,7 @@ class StepItem(Answer):
     signals: dict[str, float]
 
 
-class ResponseItem(Answer):
+class ResponseItem(Schema):
     """A sampled response: its T tokens, of which those inside ``actions`` have a likelihood."""
 
     id: str
@@ -134,7 +127,7 @@ class ResponseItem(Answer):
     text: str | None
 
 
-class PhaseItem(Answer):
+class PhaseItem(Schema):
     """An interval of steps, both ends included; ``to_step`` is null for the phase the run is in."""
 
     phase: Phase
@@ -142,7 +135,7 @@ class PhaseItem(Answer):
     to_step: int | None
 
 
-class AlertItem(Answer):
+class AlertItem(Schema):
     """One opening of an alert."""
 
     id: str
@@ -165,8 +158,8 @@ class AlertItem(Answer):
     evidence: dict[str, JsonValue]
 
 
-class ActionItem(Answer):
-    """What the trainer did about an alert, would have done, or could not do, and why."""
+class ActionItem(Schema):
+    """What the trainer did about an alert (or would have done, or could not do), and why."""
 
     action: Action
     outcome: ActionOutcome
@@ -180,13 +173,13 @@ class ActionItem(Answer):
 
 
 class ActionEvent(ActionItem):
-    """An action as it is pushed to subscribers."""
+    """An action, as the stream sends it."""
 
     run_id: str
 
 
-class AcknowledgementItem(Answer):
-    """A person's word on an alert; ``attempt`` counts from 1, ``step`` is the newest that detection had taken."""
+class AcknowledgementItem(Schema):
+    """A person acknowledged an alert; ``attempt`` counts from 1, ``step`` is the newest that detection had seen."""
 
     alert_id: str
     kind: str
@@ -197,8 +190,8 @@ class AcknowledgementItem(Answer):
     note: str
 
 
-class StepEvent(Answer):
-    """A step as it is pushed to subscribers."""
+class StepEvent(Schema):
+    """A step, as the stream sends it."""
 
     run_id: str
     attempt: int
@@ -207,8 +200,8 @@ class StepEvent(Answer):
     signals: dict[str, float]
 
 
-class Health(Answer):
-    """The process lives, or the store answers."""
+class Health(Schema):
+    """The answer of a health check that passes."""
 
     status: Literal["ok"] = "ok"
 
@@ -219,7 +212,7 @@ def run_item(row: Mapping[str, Any]) -> RunItem:
 
 
 def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
-    """Make a run's full answer from its row in ``Runs.view``."""
+    """Make a run's detailed item from its row in ``Runs.view``."""
     config = None if row["config"] is None else json.loads(row["config"])
     return RunDetail.model_validate(_run_fields(row) | {"config": config, "signals": sorted(signals)})
 
@@ -236,17 +229,15 @@ def response_item(run_id: str, stored: StoredResponse, *, attempt: int) -> Respo
 def alert_item(row: Mapping[str, Any]) -> AlertItem:
     """Make an alert's item from its row in ``Alerts.page``."""
     evidence = row["evidence"]
-    told = json.loads(evidence) if isinstance(evidence, bytes) else spell_non_finite(evidence)
-    return AlertItem.model_validate({**row, "evidence": told})
+    spelled = json.loads(evidence) if isinstance(evidence, bytes) else spell_non_finite(evidence)
+    return AlertItem.model_validate({**row, "evidence": spelled})
 
 
 def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     recent = msgspec.msgpack.decode(row["recent"], type=Recent)
-    # What was last known of a silent run is no longer known, except that it had collapsed.
-    silent = row["status"] in ("stalled", "lost") and row["phase"] != Phase.COLLAPSED
     return {
         **row,
-        "phase": Phase.UNKNOWN if silent else row["phase"],
+        "phase": shown_phase(row["status"], row["phase"]),
         "attempt": row["ordinal"],
         "alerts": row["firing"],
         "sparkline": {"signal": SPARKLINE_SIGNAL, "values": recent.rewards},

@@ -1,4 +1,4 @@
-"""Thins a signal to as many points as a plot has pixels, keeping its extremes and what is not finite."""
+"""Downsamples a signal to as many points as a plot has pixels, and keeps its extremes and non-finite values."""
 
 import numpy as np
 from tsdownsample import NaNMinMaxDownsampler
@@ -9,7 +9,7 @@ __all__ = ["downsample"]
 
 
 def downsample(column: Column, *, max_points: int) -> Column:
-    """Keep at most ``max_points`` points: the first, the last, and of each stretch the least, the largest or a NaN.
+    """Keep at most ``max_points`` points: the first, the last, and the least, the largest or a NaN of each stretch.
 
     Args:
         column: Steps int64 [n] and values float64 [n].

@@ -1,1 +1,1 @@
-"""What Prometheus scrapes."""
+"""The metrics that Prometheus scrapes."""

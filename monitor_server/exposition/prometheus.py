@@ -1,7 +1,7 @@
-"""What Prometheus scrapes: the live runs, read from the store at each scrape, and the collector's own counters.
+"""The metrics that Prometheus scrapes: the live runs, read from the store at each scrape, and the collector's counters.
 
-The only place that knows prometheus_client. Runs are read, never kept, so a finished run's series go away by
-themselves. No label carries a step, a token or a response; runs and signals are bounded by settings.
+This is the only module that imports prometheus_client. Runs are read at each scrape and not kept, so the series of a
+finished run go away by themselves. No label carries a step, a token or a response; settings bound runs and signals.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from monitor_server.api.schemas import run_item
+from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -38,7 +38,7 @@ class Exposition:
         )
 
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
-        """Show the runs of ``store`` at each scrape."""
+        """Read the runs of ``store`` at each scrape from now on."""
         self._registry.register(_Runs(store, settings=settings, clock=clock))
 
     def ingested(self, *, records: int, rejected: int, duplicates: int, body_bytes: int, seconds: float) -> None:
@@ -50,16 +50,16 @@ class Exposition:
         self._ingest.observe(seconds)
 
     def detected(self, seconds: float) -> None:
-        """Count one step through all detectors."""
+        """Count one step that went through all detectors."""
         self._detection.observe(seconds)
 
     def render(self) -> bytes:
-        """Give everything in the text format."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class _Runs(Collector):
-    """Reads live runs from the store when scraped."""
+    """Reads the live runs from the store at each scrape."""
 
     def __init__(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         self._store = store
@@ -67,11 +67,11 @@ class _Runs(Collector):
         self._clock = clock
 
     def describe(self) -> Iterable[Metric]:
-        """Say nothing on registration: asking would scrape."""
+        """Return nothing: the registry would scrape on registration to find the names."""
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """Give the families of all live runs."""
+        """Return the metric families of all live runs."""
         labels = ["run", "project"]
         phase = GaugeMetricFamily(
             "rlvitals_run_phase", "1 for the phase a run is in, else 0", labels=[*labels, "phase"]
@@ -89,17 +89,17 @@ class _Runs(Collector):
                 now=self._clock(), deadlines=self._settings.deadlines, limit=self._settings.exposed_runs
             )
             for row in rows:
-                run, own = run_item(row), [row["name"], row["project"]]
+                own, shown = [row["name"], row["project"]], shown_phase(row["status"], row["phase"])
                 for each in Phase:
-                    phase.add_metric([*own, str(each)], float(run.phase == each))
-                for alert in repositories.alerts.firing(run.id):
+                    phase.add_metric([*own, str(each)], float(shown == each))
+                for alert in repositories.alerts.firing(row["id"]):
                     firing.add_metric([*own, alert.kind, alert.severity], 1.0)
-                if run.last_step is None:
+                if row["last_step"] is None:
                     continue
                 last_step.add_metric(own, row["last_step_at"])
                 if row["step_seconds"] is not None:
                     step_seconds.add_metric(own, row["step_seconds"])
-                values = repositories.steps.at(run.id, run.last_step)
+                values = repositories.steps.at(row["id"], row["last_step"])
                 for name, value in sorted(values.items())[: self._settings.exposed_signals]:
                     signal.add_metric([*own, name], value)
         return [phase, signal, firing, last_step, step_seconds]

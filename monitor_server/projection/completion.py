@@ -8,11 +8,11 @@ is complete already mends the stored step; detection does not see it again.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
-from monitor_server.api.schemas import SPARKLINE_SIGNAL
 from monitor_server.projection.assembly import StepRecords
 from monitor_server.projection.tracking import Tracker
 from monitor_server.projection.work import Key, Work
 from monitor_server.settings import Settings
+from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL
 from monitor_server.store.repositories.steps import Step
 
 __all__ = ["Completion"]

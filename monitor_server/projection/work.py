@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from monitor_server.alerts.lifecycle import Lifecycle
-from monitor_server.api.schemas import ActionEvent, StepEvent, alert_item, run_item
-from monitor_server.detection.protocol import Phase
 from monitor_server.projection.assembly import StepRecords
-from monitor_server.projection.events import Event
+from monitor_server.projection.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
@@ -50,45 +48,30 @@ class Work:
     def tell_steps(self, steps: Sequence[Step]) -> None:
         """Note an event for each step."""
         for step in steps:
-            event = StepEvent(
-                run_id=self.run.id,
-                attempt=self._attempt(step.attempt)[0],
-                step=step.step,
-                phase=Phase(self.run.phase),
-                signals=dict(step.signals),
-            )
-            self.events.append(Event(kind="step", run_id=self.run.id, data=event.model_dump_json()))
+            ordinal = self._attempt(step.attempt)[0]
+            self.events.append(StepCompleted(run_id=self.run.id, attempt=ordinal, phase=self.run.phase, step=step))
 
     def tell_alerts(self, changed: Sequence[Alert]) -> None:
         """Note an event for each alert that opened, became more severe or resolved."""
-        for alert in changed:
-            row = {name: getattr(alert, name) for name in alert.__slots__}
-            item = alert_item(row | {"run": self.run.name, "project": self.run.project})
-            self.events.append(Event(kind="alert", run_id=self.run.id, data=item.model_dump_json()))
+        run = self.run
+        self.events += [
+            AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for alert in changed
+        ]
 
     def note_actions(self, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float) -> None:
         """Keep what a record tells of actions, and note an event for each."""
         self.repositories.actions.add(self.run.id, reports, attempt=attempt, step=step, rank=rank, time=time)
-        for report in reports:
-            item = ActionEvent(
-                run_id=self.run.id,
-                action=report.action,
-                outcome=report.outcome,
-                alert_id=report.alert_id,
-                reason=report.reason,
-                detail=report.detail,
-                attempt=self._attempt(attempt)[0],
-                step=step,
-                rank=rank,
-                time=time,
-            )
-            self.events.append(Event(kind="action", run_id=self.run.id, data=item.model_dump_json()))
+        ordinal = self._attempt(attempt)[0]
+        self.events += [
+            ActionReported(run_id=self.run.id, attempt=ordinal, step=step, rank=rank, time=time, report=report)
+            for report in reports
+        ]
 
     def tell_run(self, deadlines: Deadlines) -> None:
         """Note an event for the run as it is written."""
         row = self.repositories.runs.view(self.run.id, now=self.now, deadlines=deadlines)
         if row is not None:
-            self.events.append(Event(kind="run", run_id=self.run.id, data=run_item(row).model_dump_json()))
+            self.events.append(RunChanged(run_id=self.run.id, view=row))
 
     def _attempt(self, attempt: int) -> tuple[int, int]:
         if not self._attempts:

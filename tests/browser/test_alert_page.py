@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.monitor_server.test_responses import array, response
+from tests.monitor_server.api.test_responses import array, response
 
 FELL = {"group": 1, "displacement": -0.6, "displacements": array([-0.5, -0.1, 0.2], "float16")}
 WORDS = {"pieces": ["<think>", "so", " tool", "!"]}

@@ -1,1 +1,1 @@
-"""The HTTP routes: parse, call, return. Paths and shapes are those of docs/api.md."""
+"""The HTTP routes: each parses the request, calls the store or the writer, and shapes the answer."""

@@ -1,4 +1,4 @@
-"""Alerts of all runs, and of one."""
+"""Alerts of all runs and of one run: lists, attribution, acknowledgement."""
 
 import asyncio
 from dataclasses import asdict
@@ -7,11 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor_server.api.dependencies import Cursor, Limit, Reading, Serving
+from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
 from monitor_server.api.explanation import Attribution, attribution
-from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, Page, alert_item
+from monitor_server.api.lists import Cursor, ItemList, Limit, item_list
+from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
 from monitor_server.detection.protocol import Severity
-from monitor_server.errors import UnknownAlert, UnknownRun
+from monitor_server.errors import UnknownAlert
 from monitor_server.projection.pipeline import PersonsWord
 from monitor_server.store.repositories.alerts import alert_of
 
@@ -31,25 +32,25 @@ def alerts(
     severity: Severity | None = None,
     run_id: str | None = None,
     limit: Limit = 100,
-) -> Page[AlertItem]:
-    """Give alerts of all runs, the newest first."""
-    return _page(reading, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
+) -> ItemList[AlertItem]:
+    """List alerts of all runs, the newest first."""
+    return _alerts(reading, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
 
 
 @router.get("/alerts/{alert_id}")
 def alert(alert_id: str, reading: Reading) -> AlertItem:
-    """Give one alert."""
+    """Return one alert."""
     return alert_item(_row(reading, alert_id))
 
 
 @router.get("/alerts/{alert_id}/attribution")
 def alert_attribution(alert_id: str, reading: Reading) -> Attribution:
-    """Say what moved first, which actions, responses and tokens lead, and what helps; what is missing is named."""
+    """Return what moved first, which actions, responses and tokens lead, known remedies, and what is missing."""
     return attribution(reading, alert_of(_row(reading, alert_id)))
 
 
 class AcknowledgeBody(BaseModel):
-    """Who knows of the alert, and what they say."""
+    """Who acknowledges the alert, with a note."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,26 +60,25 @@ class AcknowledgeBody(BaseModel):
 
 @router.post("/alerts/{alert_id}/ack")
 async def acknowledge(alert_id: str, collector: Serving, body: AcknowledgeBody | None = None) -> AlertItem:
-    """Note that a person knows of an alert.
+    """Acknowledge an alert: a person knows of it.
 
-    A death spiral that is only held ends with the next step; a run whose trainer is lost is given up until it is heard
-    again; every other alert stays until its cause is gone.
+    A death spiral whose conditions no longer hold resolves at the next step. A run whose trainer is lost is stopped
+    until its trainer sends again. Every other alert stays open until its cause is gone.
     """
-    said = body or AcknowledgeBody()
+    given = body or AcknowledgeBody()
     row = await asyncio.to_thread(_alert_row, collector, alert_id)
-    word = PersonsWord(run_id=row["run_id"], alert_id=alert_id, by=said.by, note=said.note)
+    word = PersonsWord(run_id=row["run_id"], alert_id=alert_id, by=given.by, note=given.note)
     await asyncio.wrap_future(collector.writer.acknowledge(word))
     return alert_item(await asyncio.to_thread(_alert_row, collector, alert_id))
 
 
 @router.get("/runs/{run_id}/acknowledgements")
-def acknowledgements(run_id: str, reading: Reading) -> Page[AcknowledgementItem]:
-    """Give what people told detection, in order; a replay that gives it after the same steps is the run."""
-    if not reading.runs.exists(run_id):
-        raise UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
+def acknowledgements(run_id: str, reading: Reading) -> ItemList[AcknowledgementItem]:
+    """List acknowledgements in order, each with the step that detection had seen: a replay needs both."""
+    require_run(reading, run_id)
     ordinals = reading.runs.attempts(run_id)
     words = [asdict(word) | {"attempt": ordinals[word.attempt][0]} for word in reading.alerts.words(run_id)]
-    return Page(items=[AcknowledgementItem.model_validate(word) for word in words])
+    return ItemList(items=[AcknowledgementItem.model_validate(word) for word in words])
 
 
 @router.get("/runs/{run_id}/alerts")
@@ -90,14 +90,13 @@ def run_alerts(
     state: State = None,
     severity: Severity | None = None,
     limit: Limit = 100,
-) -> Page[AlertItem]:
-    """Give a run's alerts, the newest first."""
-    if not reading.runs.exists(run_id):
-        raise UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
-    return _page(reading, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
+) -> ItemList[AlertItem]:
+    """List the alerts of one run, the newest first."""
+    require_run(reading, run_id)
+    return _alerts(reading, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
 
 
-def _alert_row(collector: Serving, alert_id: str) -> dict[str, Any]:
+def _alert_row(collector: Collector, alert_id: str) -> dict[str, Any]:
     with collector.store.read() as reading:
         return _row(reading, alert_id)
 
@@ -109,7 +108,7 @@ def _row(reading: Reading, alert_id: str) -> dict[str, Any]:
     return row
 
 
-def _page(
+def _alerts(
     reading: Reading,
     cursor: int | None,
     *,
@@ -117,7 +116,10 @@ def _page(
     state: str | None,
     severity: str | None,
     run_id: str | None,
-) -> Page[AlertItem]:
-    rows = reading.alerts.page(limit=limit + 1, before=cursor, run_id=run_id, state=state, severity=severity)
-    following = str(rows[limit - 1]["number"]) if len(rows) > limit else None
-    return Page(items=[alert_item(row) for row in rows[:limit]], next=following)
+) -> ItemList[AlertItem]:
+    return item_list(
+        lambda most: reading.alerts.page(limit=most, before=cursor, run_id=run_id, state=state, severity=severity),
+        limit=limit,
+        item=alert_item,
+        cursor=lambda row: row["number"],
+    )

@@ -1,4 +1,4 @@
-"""`POST /api/v1/ingest`: one batch in, one receipt out, after the commit."""
+"""`POST /api/v1/ingest`: takes one batch and returns its receipt after the commit."""
 
 import asyncio
 from time import perf_counter
@@ -7,7 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from monitor_server.api.dependencies import Serving
-from monitor_server.errors import BodyTooLarge, ErrorAnswer, UnsupportedMediaType
+from monitor_server.api.error_handlers import ErrorBody
+from monitor_server.errors import BodyTooLarge, UnsupportedMediaType
 from monitor_server.ingest.validate import read_batch
 from trainer_hooks import wire
 
@@ -15,7 +16,7 @@ __all__ = ["router"]
 
 router = APIRouter()
 
-# Decoding more than this would hold up the event loop noticeably; less is dearer to hand to a thread.
+# Decoding more than this on the event loop would delay other requests; for less, a thread costs more than it saves.
 MAX_BYTES_ON_LOOP = 64 * 1024
 
 _BODY: dict[str, Any] = {
@@ -39,11 +40,11 @@ _RECEIPT = {
     openapi_extra=_BODY,
     responses={
         200: {"content": _RECEIPT},
-        **{status: {"model": ErrorAnswer} for status in (400, 413, 415, 422, 503)},
+        **{status: {"model": ErrorBody} for status in (400, 413, 415, 422, 503)},
     },
 )
 async def ingest(request: Request, collector: Serving) -> Response:
-    """Store a batch of records and answer what became of each."""
+    """Store a batch of records and return a receipt that counts what was accepted, refused and seen before."""
     begin = perf_counter()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in (wire.MSGPACK, wire.JSON):
@@ -69,8 +70,8 @@ async def ingest(request: Request, collector: Serving) -> Response:
 
 
 async def _bounded_body(request: Request, *, limit: int) -> bytes:
-    """Read the body, but no more than ``limit`` bytes of it."""
-    # FastAPI's own limit answers in plain text where a route fails before reading; ours keeps the one error shape.
+    """Read the body, but at most ``limit`` bytes of it."""
+    # FastAPI's own limit answers in plain text if a route fails before it reads; ours keeps the one error shape.
     declared = request.headers.get("content-length", "0")
     chunks: list[bytes] = []
     held = int(declared) if declared.isdigit() else 0

@@ -14,13 +14,13 @@ router = APIRouter()
 
 @router.get("/healthz")
 async def healthz() -> Health:
-    """Say that the process lives."""
+    """Report that the process is alive."""
     return Health()
 
 
 @router.get("/readyz")
 def readyz(collector: Serving, reading: Reading) -> Health:
-    """Say that batches can be stored."""
+    """Report that batches can be stored."""
     reading.ping()
     if not collector.writer.is_alive:
         raise Unavailable("the writer has ended; restart the collector")
@@ -29,5 +29,5 @@ def readyz(collector: Serving, reading: Reading) -> Health:
 
 @router.get("/metrics", response_class=Response)
 def metrics(collector: Serving) -> Response:
-    """Give the metrics in Prometheus' text format."""
+    """Return the metrics in the text format of Prometheus."""
     return Response(collector.exposition.render(), media_type=CONTENT_TYPE)

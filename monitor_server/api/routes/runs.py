@@ -1,13 +1,13 @@
-"""Runs, and what is drawn of one: series, steps, phases."""
+"""Runs, and what belongs to one run: series, steps, responses, phases, actions."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from monitor_server.api.dependencies import Cursor, Limit, Reading, Serving
+from monitor_server.api.dependencies import Reading, Serving, require_run, unknown_run
+from monitor_server.api.lists import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import (
     ActionItem,
-    Page,
     PhaseItem,
     ResponseItem,
     RunDetail,
@@ -20,7 +20,8 @@ from monitor_server.api.schemas import (
     run_item,
 )
 from monitor_server.api.series import downsample
-from monitor_server.errors import UnknownRun
+from monitor_server.store.repositories.responses import StoredResponse
+from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import ResponseKind
 
 __all__ = ["router"]
@@ -37,26 +38,29 @@ def runs(
     project: str | None = None,
     status: Status | None = None,
     limit: Limit = 100,
-) -> Page[RunItem]:
-    """Give runs, the newest first."""
-    rows = reading.runs.page(
-        now=collector.clock(),
-        deadlines=collector.settings.deadlines,
-        limit=limit + 1,
-        before=cursor,
-        project=project,
-        status=status,
+) -> ItemList[RunItem]:
+    """List runs, the newest first."""
+    return item_list(
+        lambda most: reading.runs.page(
+            now=collector.clock(),
+            deadlines=collector.settings.deadlines,
+            limit=most,
+            before=cursor,
+            project=project,
+            status=status,
+        ),
+        limit=limit,
+        item=run_item,
+        cursor=lambda row: row["number"],
     )
-    following = str(rows[limit - 1]["number"]) if len(rows) > limit else None
-    return Page(items=[run_item(row) for row in rows[:limit]], next=following)
 
 
 @router.get("/{run_id}")
 def run(run_id: str, collector: Serving, reading: Reading) -> RunDetail:
-    """Give one run with its config and the signals it has sent."""
+    """Return one run with its configuration and the names of its signals."""
     row = reading.runs.view(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
     if row is None:
-        raise UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
+        raise unknown_run(run_id)
     return run_detail(row, reading.steps.signals(run_id))
 
 
@@ -69,13 +73,15 @@ def series(
     from_step: Annotated[int | None, Query(ge=0)] = None,
     to_step: Annotated[int | None, Query(ge=0)] = None,
     max_points: Annotated[int, Query(ge=10, le=1_000_000, description="Most points of a signal")] = 1500,
-) -> Page[SeriesItem]:
-    """Give signals over steps, of too many points the extremes."""
-    _require_run(reading, run_id)
+) -> ItemList[SeriesItem]:
+    """Return signals over steps; of a signal with too many points the extremes are kept."""
+    require_run(reading, run_id)
     names = reading.steps.signals(run_id) if signals is None else list(dict.fromkeys(signals))
     columns = reading.steps.columns(run_id, names, from_step=from_step, to_step=to_step)
     thinned = [downsample(column, max_points=max_points) for column in columns]
-    return Page(items=[SeriesItem(signal=c.signal, steps=c.steps.tolist(), values=c.values.tolist()) for c in thinned])
+    return ItemList(
+        items=[SeriesItem(signal=c.signal, steps=c.steps.tolist(), values=c.values.tolist()) for c in thinned]
+    )
 
 
 @router.get("/{run_id}/steps")
@@ -85,22 +91,27 @@ def steps(
     cursor: Cursor,
     from_step: Annotated[int, Query(ge=0)] = 0,
     limit: Limit = 100,
-) -> Page[StepItem]:
-    """Give steps with all their signals, in ascending order."""
-    _require_run(reading, run_id)
-    found = reading.steps.page(run_id, from_step=max(from_step, cursor or 0), limit=limit + 1)
+) -> ItemList[StepItem]:
+    """List steps with all their signals, in ascending order."""
+    require_run(reading, run_id)
     ordinals = reading.runs.attempts(run_id)
-    items = [
-        StepItem(
+
+    def item(step: Step) -> StepItem:
+        return StepItem(
             step=step.step,
             attempt=ordinals[step.attempt][0],
             time=step.time,
             policy_version=step.policy_version,
             signals=dict(step.signals),
         )
-        for step in found[:limit]
-    ]
-    return Page(items=items, next=str(found[limit].step) if len(found) > limit else None)
+
+    first = max(from_step, cursor or 0)
+    return item_list(
+        lambda most: reading.steps.page(run_id, from_step=first, limit=most),
+        limit=limit,
+        item=item,
+        cursor=lambda step: step.step + 1,
+    )
 
 
 @router.get("/{run_id}/responses")
@@ -114,28 +125,29 @@ def responses(
     kind: ResponseKind | None = None,
     correct: bool | None = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Most items in one answer")] = 20,
-) -> Page[ResponseItem]:
-    """Give sampled responses with their tokens, the newest first."""
-    _require_run(reading, run_id)
-    found = reading.responses.page(
-        run_id,
-        limit=limit + 1,
-        before=cursor,
-        from_step=from_step,
-        to_step=to_step,
-        kind=kind,
-        correct=correct,
-    )
+) -> ItemList[ResponseItem]:
+    """List sampled responses with their tokens, the newest first."""
+    require_run(reading, run_id)
     ordinals = reading.runs.attempts(run_id)
-    items = [response_item(run_id, stored, attempt=ordinals[stored.attempt][0]) for stored in found[:limit]]
-    return Page(items=items, next=str(found[limit - 1].number) if len(found) > limit else None)
+
+    def item(stored: StoredResponse) -> ResponseItem:
+        return response_item(run_id, stored, attempt=ordinals[stored.attempt][0])
+
+    return item_list(
+        lambda most: reading.responses.page(
+            run_id, limit=most, before=cursor, from_step=from_step, to_step=to_step, kind=kind, correct=correct
+        ),
+        limit=limit,
+        item=item,
+        cursor=lambda stored: stored.number,
+    )
 
 
 @router.get("/{run_id}/phases")
-def phases(run_id: str, reading: Reading) -> Page[PhaseItem]:
-    """Give the phases that the run went through."""
-    _require_run(reading, run_id)
-    return Page(
+def phases(run_id: str, reading: Reading) -> ItemList[PhaseItem]:
+    """List the phases that the run went through, the oldest first."""
+    require_run(reading, run_id)
+    return ItemList(
         items=[
             PhaseItem.model_validate({"phase": phase, "from_step": first, "to_step": last})
             for phase, first, last in reading.phases.all(run_id)
@@ -144,15 +156,17 @@ def phases(run_id: str, reading: Reading) -> Page[PhaseItem]:
 
 
 @router.get("/{run_id}/actions")
-def actions(run_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> Page[ActionItem]:
-    """Give what the trainer did about alerts, would have done, or could not do; the newest first."""
-    _require_run(reading, run_id)
-    rows = reading.actions.page(run_id, limit=limit + 1, before=cursor)
+def actions(run_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[ActionItem]:
+    """List what the trainer did about alerts, would have done, or could not do, the newest first."""
+    require_run(reading, run_id)
     ordinals = reading.runs.attempts(run_id)
-    items = [ActionItem.model_validate(row | {"attempt": ordinals[row["attempt"]][0]}) for row in rows[:limit]]
-    return Page(items=items, next=str(rows[limit - 1]["number"]) if len(rows) > limit else None)
 
+    def item(row: dict[str, Any]) -> ActionItem:
+        return ActionItem.model_validate(row | {"attempt": ordinals[row["attempt"]][0]})
 
-def _require_run(reading: Reading, run_id: str) -> None:
-    if not reading.runs.exists(run_id):
-        raise UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
+    return item_list(
+        lambda most: reading.actions.page(run_id, limit=most, before=cursor),
+        limit=limit,
+        item=item,
+        cursor=lambda row: row["number"],
+    )

@@ -1,4 +1,4 @@
-"""`GET /api/v1/stream`: what happens, as server-sent events, from the moment of asking."""
+"""`GET /api/v1/stream`: events as server-sent events, from the moment of the request."""
 
 from collections.abc import AsyncIterator
 
@@ -14,9 +14,9 @@ router = APIRouter()
 
 @router.get("/stream", response_class=EventSourceResponse)
 async def stream(collector: Serving, run_id: str | None = None) -> AsyncIterator[ServerSentEvent]:
-    """Give events of one run, or of all; idle streams carry a comment every few seconds."""
+    """Stream the events of one run, or of all runs; an idle stream carries a comment every few seconds."""
     with collector.broadcast.subscribe(run_id) as subscription:
-        # The first bytes tell the client, and any proxy, that the stream is open: nothing is missed from here on.
+        # The first bytes show the client, and any proxy, that the stream is open: no event is missed from here on.
         yield ServerSentEvent(comment="listening")
         async for event in subscription:
             yield ServerSentEvent(event=event.kind, raw_data=event.data)

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from monitor_server.app import create_app
 from monitor_server.commands.errors import CommandError
-from monitor_server.commands.server import Server, bind
 from monitor_server.commands.terminal import say
+from monitor_server.serving.server import Server, bind
 from monitor_server.settings import Settings
 
 __all__ = ["run"]

@@ -22,9 +22,10 @@ from sqlalchemy import (
 from monitor_server.settings import Deadlines
 from monitor_server.store.tables import alerts, attempts, runs
 
-__all__ = ["Recent", "Run", "Runs"]
+__all__ = ["SPARKLINE_SIGNAL", "Recent", "Run", "Runs"]
 
 RECENT_STEPS = 64
+SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.live import eventually
-from tests.monitor_server.test_responses import array, response
+from tests.monitor_server.api.test_responses import array, response
 
 
 @pytest.fixture

@@ -1,9 +1,12 @@
 """The stream: steps, alerts and runs are pushed after their commit, and a slow reader is told what it missed."""
 
 import asyncio
+import json
 import socket
 
-from monitor_server.projection.events import Broadcast, Event
+from monitor_server.api.broadcast import Broadcast
+from monitor_server.projection.events import StepCompleted
+from monitor_server.store.repositories.steps import Step
 from tests.live import eventually, listening
 
 
@@ -53,23 +56,25 @@ def test_a_reader_that_goes_away_is_forgotten(start_collector):
     host, port = live.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: x\r\n\r\n")
-        eventually(lambda: broadcast.wanted)
-    eventually(lambda: not broadcast.wanted)
+        eventually(lambda: broadcast.has_subscribers)
+    eventually(lambda: not broadcast.has_subscribers)
 
 
 def test_a_slow_subscriber_loses_the_oldest_and_is_told_how_many():
-    """Of five events a queue of two keeps the last two, after the word that three were dropped."""
+    """Of five events a queue of two keeps the last two, after an event that three were dropped."""
+    steps = [Step(step=number, attempt=7, time=0.0, signals={}) for number in range(5)]
 
     async def listen():
         broadcast = Broadcast(queue_size=2)
         broadcast.open(asyncio.get_running_loop())
         with broadcast.subscribe() as subscription:
-            broadcast.publish([Event(kind="step", run_id="r", data=str(number)) for number in range(5)])
+            broadcast.publish([StepCompleted(run_id="r", attempt=1, phase="healthy", step=step) for step in steps])
             heard = []
             async for event in subscription:
-                heard.append((event.kind, event.data))
+                data = json.loads(event.data)
+                heard.append((event.kind, data.get("count", data.get("step"))))
                 if len(heard) == 3:
                     broadcast.close()
             return heard
 
-    assert asyncio.run(listen()) == [("dropped", '{"count": 3}'), ("step", "3"), ("step", "4")]
+    assert asyncio.run(listen()) == [("dropped", 3), ("step", 3), ("step", 4)]

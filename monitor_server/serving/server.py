@@ -1,4 +1,4 @@
-"""Runs the application on a socket: binds first, so that a taken port is one clear line, and ends cleanly."""
+"""Runs the application on a socket that is bound first, so that a port in use is reported in one line."""
 
 import socket
 
@@ -24,16 +24,16 @@ class Server(uvicorn.Server):
         self._app = app
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End event streams, then as uvicorn does."""
+        """End event streams, then shut down as uvicorn does."""
         self._app.state.collector.broadcast.close()
         await super().shutdown(sockets)
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Give a socket that is bound to an address.
+    """Return a socket that is bound to an address.
 
     Raises:
-        AddressUnusable: If the port is taken or the address is not this machine's.
+        AddressUnusable: If the port is in use, or the address does not belong to this machine.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

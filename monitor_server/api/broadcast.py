@@ -1,0 +1,111 @@
+"""Hands events to the subscribers of the stream, on the event loop.
+
+The queue of each subscriber is bounded, so a slow reader loses events and slows down nobody else.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+
+from monitor_server.api.events import RenderedEvent, render
+from monitor_server.projection.events import Event
+
+__all__ = ["Broadcast", "Subscription"]
+
+
+class _QueuedEvent:
+    """An event that is rendered when the first subscriber takes it, and once for all subscribers."""
+
+    def __init__(self, event: Event) -> None:
+        self.run_id = event.run_id
+        self._event = event
+        self._rendered: RenderedEvent | None = None
+
+    def render(self) -> RenderedEvent:
+        if self._rendered is None:
+            self._rendered = render(self._event)
+        return self._rendered
+
+
+class Subscription:
+    """The events of one subscriber, as an asynchronous iterator that ends when the broadcast is closed."""
+
+    def __init__(self, run_id: str | None, size: int) -> None:
+        self._run_id = run_id
+        self._events: deque[_QueuedEvent] = deque(maxlen=size)
+        self._dropped = 0
+        self._has_news = asyncio.Event()
+        self._closed = False
+
+    def offer(self, event: _QueuedEvent) -> None:
+        """Queue an event; the oldest is dropped if the queue is full."""
+        if self._run_id in (None, event.run_id):
+            self._dropped += len(self._events) == self._events.maxlen
+            self._events.append(event)
+            self._has_news.set()
+
+    def close(self) -> None:
+        """End the iterator."""
+        self._closed = True
+        self._has_news.set()
+
+    async def __aiter__(self) -> AsyncIterator[RenderedEvent]:
+        while not self._closed:
+            await self._has_news.wait()
+            self._has_news.clear()
+            while self._events:
+                if self._dropped:
+                    dropped, self._dropped = self._dropped, 0
+                    yield RenderedEvent(kind="dropped", data=f'{{"count": {dropped}}}')
+                yield self._events.popleft().render()
+
+
+class Broadcast:
+    """Hands every event to every subscriber, in order, until `close`."""
+
+    def __init__(self, *, queue_size: int) -> None:
+        self._queue_size = queue_size
+        self._subscriptions: set[Subscription] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Deliver on ``loop`` from now on."""
+        self._loop = loop
+
+    @property
+    def has_subscribers(self) -> bool:
+        """Whether anyone listens."""
+        return bool(self._subscriptions)
+
+    def publish(self, events: Iterable[Event]) -> None:
+        """Queue events for all subscribers; may be called from any thread, and never waits."""
+        if self._loop is not None and not self._closed and self._subscriptions:
+            self._loop.call_soon_threadsafe(self._deliver, [_QueuedEvent(event) for event in events])
+
+    @contextmanager
+    def subscribe(self, run_id: str | None = None) -> Iterator[Subscription]:
+        """Subscribe to the events of one run, or of all runs, from now on.
+
+        If the subscriber is too slow, an event ``dropped`` states how many events it has missed.
+        """
+        subscription = Subscription(run_id, self._queue_size)
+        self._subscriptions.add(subscription)
+        if self._closed:
+            subscription.close()
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.discard(subscription)
+
+    def close(self) -> None:
+        """End every subscription; called on the event loop."""
+        self._closed = True
+        for subscription in self._subscriptions:
+            subscription.close()
+
+    def _deliver(self, events: list[_QueuedEvent]) -> None:
+        for subscription in self._subscriptions:
+            for event in events:
+                subscription.offer(event)

@@ -1,0 +1,64 @@
+"""Answers every error of a route in one shape: ``{"error": class name, "detail": message}``."""
+
+import logging
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from monitor_server.errors import CollectorError
+
+__all__ = ["ErrorBody", "install_error_handlers"]
+
+log = logging.getLogger(__name__)
+
+_NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
+
+
+class ErrorBody(BaseModel):
+    """The body of every response that is not a success."""
+
+    error: str
+    detail: str
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Install handlers that answer every error of a route of ``app`` with an `ErrorBody`."""
+
+    async def collector_error(_: Request, error: Exception) -> JSONResponse:
+        if isinstance(error, CollectorError):
+            return _response(error.status, type(error).__name__, str(error), error.headers)
+        raise error
+
+    async def http_error(request: Request, error: Exception) -> JSONResponse:
+        if not isinstance(error, HTTPException):
+            raise error
+        details = {
+            404: f"nothing is served at {request.url.path}; see /docs",
+            405: f"{request.method} is not served at {request.url.path}; see /docs",
+        }
+        name = _NAMES.get(error.status_code, type(error).__name__)
+        detail = details.get(error.status_code, str(error.detail))
+        return _response(error.status_code, name, detail, error.headers)
+
+    async def invalid_request(_: Request, error: Exception) -> JSONResponse:
+        if not isinstance(error, RequestValidationError):
+            raise error
+        located = (f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
+        return _response(422, "InvalidField", "; ".join(located))
+
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return _response(500, "InternalError", "the collector failed; its log has the traceback")
+
+    app.add_exception_handler(CollectorError, collector_error)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(RequestValidationError, invalid_request)
+    app.add_exception_handler(Exception, unexpected)
+
+
+def _response(status: int, error: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(ErrorBody(error=error, detail=detail).model_dump(), status_code=status, headers=headers)

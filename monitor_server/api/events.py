@@ -1,0 +1,60 @@
+"""Renders domain events in the shapes of the stream, after their commit."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from monitor_server.api.schemas import ActionEvent, StepEvent, alert_item, run_item
+from monitor_server.detection.protocol import Phase
+from monitor_server.projection.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
+
+__all__ = ["RenderedEvent", "render"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedEvent:
+    """One server-sent event: ``kind`` is its ``event:`` field, ``data`` is JSON."""
+
+    kind: str
+    data: str
+
+
+def render(event: Event) -> RenderedEvent:
+    """Render a domain event as the stream sends it."""
+    match event:
+        case StepCompleted():
+            return RenderedEvent(kind="step", data=_step(event).model_dump_json())
+        case AlertChanged(alert=alert):
+            row = {name: getattr(alert, name) for name in alert.__slots__}
+            item = alert_item(row | {"run": event.run, "project": event.project})
+            return RenderedEvent(kind="alert", data=item.model_dump_json())
+        case ActionReported():
+            return RenderedEvent(kind="action", data=_action(event).model_dump_json())
+        case RunChanged(view=view):
+            return RenderedEvent(kind="run", data=run_item(view).model_dump_json())
+    assert_never(event)
+
+
+def _step(event: StepCompleted) -> StepEvent:
+    return StepEvent(
+        run_id=event.run_id,
+        attempt=event.attempt,
+        step=event.step.step,
+        phase=Phase(event.phase),
+        signals=dict(event.step.signals),
+    )
+
+
+def _action(event: ActionReported) -> ActionEvent:
+    report = event.report
+    return ActionEvent(
+        run_id=event.run_id,
+        action=report.action,
+        outcome=report.outcome,
+        alert_id=report.alert_id,
+        reason=report.reason,
+        detail=report.detail,
+        attempt=event.attempt,
+        step=event.step,
+        rank=event.rank,
+        time=event.time,
+    )
