@@ -17,12 +17,12 @@ from monitor_server.api.broadcast import Broadcast
 from monitor_server.api.dependencies import Collector
 from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.routes import alerts, ingest, operate, runs, stream
-from monitor_server.detection.engine import Engine as Detectors
+from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
 from monitor_server.importers.calibration import load_calibration
 from monitor_server.projection.pipeline import Pipeline
-from monitor_server.projection.tracking import Engine, Tracker
+from monitor_server.projection.tracking import EngineFactory, Tracker
 from monitor_server.projection.writer import Writer
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -40,7 +40,7 @@ def create_app(
     *,
     registry: CollectorRegistry | None = None,
     clock: Callable[[], float] = time.time,
-    engine: type[Engine] | None = None,
+    engine: EngineFactory | None = None,
 ) -> FastAPI:
     """Build the application of one collector. The database is opened at once; the writer starts with the server.
 
@@ -48,13 +48,13 @@ def create_app(
         settings: Read from the environment if left out.
         registry: The registry of the metrics; a new one if left out.
         clock: Returns seconds since the epoch.
-        engine: The class of one run's detectors; ours with the calibration of the settings if left out.
+        engine: Builds the detectors of each run; ours with the calibration of the settings if left out.
 
     Raises:
         StartupError: If the database or the calibration cannot be used.
     """
     settings = settings or Settings()
-    engine = engine or Detectors.calibrated(load_calibration(settings.calibration))
+    engine = engine or detection.EngineFactory(load_calibration(settings.calibration))
     exposition = Exposition(registry or CollectorRegistry())
     collector = _build_collector(settings, exposition=exposition, clock=clock, engine=engine)
 
@@ -86,7 +86,7 @@ def create_app(
 
 
 def _build_collector(
-    settings: Settings, *, exposition: Exposition, clock: Callable[[], float], engine: type[Engine]
+    settings: Settings, *, exposition: Exposition, clock: Callable[[], float], engine: EngineFactory
 ) -> Collector:
     store = Store.open(settings.database_url)
     broadcast = Broadcast(queue_size=settings.stream_queue)

@@ -17,13 +17,13 @@ from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.tables import Section, Table, as_text, interval, percent
+from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.channels import mechanisms
 from monitor_server.detection.detectors import run_collapsed
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.parts import mechanisms
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.registry import DETECTORS
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["Outcome", "Variant", "best", "main", "scaled"]
 

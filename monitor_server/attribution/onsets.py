@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor_server.attribution.vitals import VITALS, Vital
-from monitor_server.detection.parts.statistics import long_run_factor, noise_scale
+from monitor_server.detection.statistics.robust import long_run_factor, noise_scale
 
 __all__ = ["Moved", "Signal", "moved_signals"]
 

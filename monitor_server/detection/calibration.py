@@ -1,9 +1,9 @@
-"""Thresholds set by runs that were healthy: run-level conformal factors over the union of all detectors.
+"""Thresholds from healthy runs: run-level conformal factors over the union of all detectors.
 
-The score of a run is the largest strength of any of its alarms, 0 where there was none, strength being score over
-threshold. Of n healthy runs, take the score of rank ⌈(n + 1)(1 − α)⌉ and let an alarm open only beyond it. For a new
+The score of a run is the largest strength of any of its alarms, or 0 without an alarm. Strength is score over
+threshold. Of n healthy runs, take the score of rank ⌈(n + 1)(1 − α)⌉, and let an alarm open only beyond it. For a new
 run that is exchangeable with those n, P(alarmed) = P(its score > that one) ≤ α, whatever the detectors are and however
-they depend on each other. A rank above n has no score: n ≥ 1/α − 1 runs are needed.
+they depend on each other. A rank above n has no score, so n ≥ 1/α − 1 runs are needed.
 
 Reference:
     Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World" (2005); Mondrian classes, section 4.5.
@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from monitor_server.detection.parts.base import CALIBRATION, finite
-from monitor_server.detection.parts.stateful import Stateful
-from monitor_server.detection.parts.statistics import noise_scale
+from monitor_server.detection.base.detector import CALIBRATION
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.robust import noise_scale
+from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["BUILTIN", "CLASSES", "Calibration", "Gate", "Profile", "RunScore", "conformal_factor", "runs_needed"]
 
@@ -29,7 +30,7 @@ CLASSES = ("large batch", "small batch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Factors for one class of runs: an alarm opens only at a strength beyond the factor. 0 asks for nothing."""
+    """Factors for one class of runs: an alarm opens only at a strength beyond the factor. 0 demands nothing."""
 
     warn: float = 0.0
     page: float = 0.0
@@ -37,13 +38,13 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A named set of profiles by batch class. A class without a profile has the built-in thresholds."""
+    """A named set of profiles by batch class. A class without a profile keeps the built-in thresholds."""
 
     id: str = CALIBRATION
     profiles: Mapping[str, Profile] = field(default_factory=dict)
 
     def profile(self, batch_class: str | None) -> Profile:
-        """Give the profile of a class; while the class is not known, what every profile would let pass."""
+        """Return the profile of a class; while the class is unknown, the strictest factors of all profiles."""
         if batch_class is not None:
             return self.profiles.get(batch_class, Profile())
         kept = list(self.profiles.values())
@@ -54,30 +55,37 @@ BUILTIN = Calibration()
 
 
 def runs_needed(alpha: float) -> int:
-    """Give the fewest healthy runs that can bound the share of alarmed runs by α: the least n with n ≥ 1/α − 1."""
+    """Return the number of healthy runs that a bound α on the share of alarmed runs needs: the least n ≥ 1/α − 1.
+
+    >>> runs_needed(0.05), runs_needed(0.01)
+    (19, 99)
+    """
     return math.ceil(1.0 / alpha - 1.0 - 1e-9)
 
 
 def conformal_factor(scores: Sequence[float], alpha: float) -> float | None:
-    """Give the score of rank ⌈(n + 1)(1 − α)⌉, or None where n is too small to have it.
+    """Return the score of rank ⌈(n + 1)(1 − α)⌉, or None where n is too small to have it.
 
     Args:
-        scores: One a healthy run, at least 0.
+        scores: One for each healthy run, at least 0.
         alpha: Largest share of exchangeable healthy runs that may be alarmed, in (0, 1).
+
+    >>> conformal_factor([0.0] * 18 + [1.5], alpha=0.05)
+    1.5
     """
     rank = math.ceil((len(scores) + 1) * (1.0 - alpha) - 1e-9)
     return sorted(scores)[rank - 1] if rank <= len(scores) else None
 
 
 class BatchClass(Stateful):
-    """The class of a run by the noise of its first 20 rewards, which is what the size of a batch does to detection."""
+    """The class of a run by the noise of its first 20 rewards, through which the batch size affects detection."""
 
     def __init__(self) -> None:
         self.rewards: deque[float] = deque(maxlen=CLASS_ROWS)
         self.name: str | None = None
 
     def update(self, observation: Observation) -> str | None:
-        """Take one step and give the class, None while it is not known."""
+        """Process one step and return the class, or None while it is unknown."""
         reward = finite(observation.signals, REWARD)
         if self.name is None and reward is not None:
             self.rewards.append(reward)
@@ -87,10 +95,10 @@ class BatchClass(Stateful):
 
 
 class Gate(Stateful):
-    """Lets an alarm open only beyond the calibrated strength, and stay until its detector lets go.
+    """Opens an alarm only beyond the calibrated strength, and keeps it open until its detector ends it.
 
-    What is held back is not hidden: it becomes a warning, or information. Every finding leaves with the calibration's
-    id. With the built-in calibration nothing is held back.
+    A finding that may not open is not hidden: it becomes a warning, or information. Every finding carries the id of the
+    calibration. The built-in calibration changes no finding.
     """
 
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
@@ -99,19 +107,19 @@ class Gate(Stateful):
         self.opened: dict[str, list[str]] = {Severity.WARNING: [], Severity.CRITICAL: []}
 
     def update(self, observation: Observation, findings: Iterable[Finding]) -> list[Finding]:
-        """Take one step's findings and give them as they may be said."""
+        """Process one step's findings and return them with the severities that the calibration allows."""
         batch_class = self.batch_class.update(observation)
         profile = self._calibration.profile(batch_class)
-        # A page is an alarm too: it may not open where a warning must not.
+        # A critical finding is an alarm too: it may not open where a warning may not.
         factors = {Severity.CRITICAL: max(profile.page, profile.warn), Severity.WARNING: profile.warn}
         found = list(findings)
-        said = [self._judged(finding, factors) for finding in found]
+        allowed = [self._limit(finding, factors) for finding in found]
         for severity, kinds in self.opened.items():
             held = {finding.kind for finding in found}
             self.opened[severity] = [kind for kind in kinds if kind in held]
-        return said
+        return allowed
 
-    def _judged(self, finding: Finding, factors: Mapping[Severity, float]) -> Finding:
+    def _limit(self, finding: Finding, factors: Mapping[Severity, float]) -> Finding:
         severity = finding.severity
         for level, below in ((Severity.CRITICAL, Severity.WARNING), (Severity.WARNING, Severity.INFO)):
             if severity is not level:
@@ -129,7 +137,7 @@ class Gate(Stateful):
 
 
 class RunScore:
-    """The scores of one healthy run: the largest strength of its warnings or pages, and of its pages."""
+    """The scores of one healthy run: the largest strength of its alarms, and of its critical alarms."""
 
     def __init__(self) -> None:
         self._batch_class = BatchClass()
@@ -139,11 +147,11 @@ class RunScore:
 
     @property
     def batch_class(self) -> str:
-        """The class of the run; short runs are counted with the small batches."""
+        """The class of the run; short runs count as small batches."""
         return self._batch_class.name or CLASSES[-1]
 
     def update(self, observation: Observation, findings: Iterable[Finding]) -> None:
-        """Take one step and the findings that the built-in thresholds give."""
+        """Process one step and the findings of the built-in thresholds."""
         self._batch_class.update(observation)
         for finding in findings:
             if finding.severity is Severity.INFO:

@@ -1,54 +1,56 @@
-"""The engine: one run's detectors and its phase machine, fed one complete step at a time.
+"""The engine: all detectors and the phase machine of one run. It processes one complete step at a time.
 
-Live collector, replay, backtest and tests run this and nothing else, so that they agree by construction. It reads no
-clock and keeps no history beyond its detectors' state.
+The live collector, replay, backtest and tests run this engine and nothing else, so that they agree by construction. It
+reads no clock and keeps no history beyond the state of its detectors.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
 from monitor_server.detection.phases import PhaseMachine
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
-from monitor_server.detection.registry import detectors
+from monitor_server.detection.registry import build_detectors
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "EngineFactory"]
+
+SEVERITIES = list(Severity)
 
 
 class Engine:
-    """Gives the verdict for each step of one run.
+    """Computes the verdict for each step of one run.
 
-    Deterministic, constant in memory, and resumable: ``Engine.from_state(engine.state())`` goes on bit for bit. A step
-    seen before, or one of an attempt that has been replaced, changes nothing and gets the standing verdict again; a
-    new attempt may start at any step. Never raises on any number.
+    It is deterministic, constant in memory and resumable: ``Engine.from_state(engine.state())`` continues bit for bit.
+    A step that was seen before, or one of an attempt that has been replaced, changes nothing and returns the previous
+    verdict again. A new attempt may start at any step. No number raises an exception.
+
+    Args:
+        calibration: The strengths at which alarms open. A state that was saved under another calibration continues
+            under this one.
+
+    >>> engine = Engine()
+    >>> verdict = engine.update(Observation(step=1, signals={"reward/mean": 0.3, "loss/policy": float("nan")}))
+    >>> str(verdict.phase), [finding.kind for finding in verdict.findings]
+    ('collapsed', ['non_finite'])
     """
 
-    calibration: ClassVar[Calibration] = BUILTIN
-
-    def __init__(self) -> None:
-        self._gate = Gate(self.calibration)
-        self._detectors = detectors()
+    def __init__(self, calibration: Calibration = BUILTIN) -> None:
+        self._gate = Gate(calibration)
+        self._detectors = build_detectors()
         self._phases = PhaseMachine()
         self._phase = Phase.WARMUP
         self._findings: Sequence[Finding] = ()
         self._newest: tuple[int, int] | None = None  # attempt, step
 
-    @classmethod
-    def calibrated(cls, calibration: Calibration) -> type[Self]:
-        """Give the engine whose alarms open at a calibration's strengths.
-
-        A state saved under another calibration goes on under this one.
-        """
-        return type(cls.__name__, (cls,), {"calibration": calibration})
-
     def update(self, observation: Observation) -> Verdict:
-        """Take one complete step and give the phase and every finding that holds."""
+        """Process one complete step and return the phase and every finding that holds."""
         position = (observation.attempt, observation.step)
         if self._newest is None or position > self._newest:
             self._newest = position
             found = [f for detector in self._detectors.values() for f in detector.update(observation)]
-            self._findings = self._gate.update(observation, _strongest(found))
+            self._findings = self._gate.update(observation, _keep_most_severe(found))
             self._phase = self._phases.update(observation.signals, self._findings)
         return Verdict(
             step=observation.step,
@@ -58,16 +60,17 @@ class Engine:
         )
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """Take a person's word on an alert; its effect shows from the next step on.
+        """Process a person's acknowledgement of an alert; its effect shows from the next step on.
 
-        A death spiral that is only held, its rule no longer met, ends; one whose rule is met ends when it is not. An
-        alarm that opened after the step acknowledged stands. Giving the same word twice changes nothing.
+        A death spiral that is only held, because its rule is no longer met, ends. One whose rule is met ends when the
+        rule is no longer met. An alarm that opened after the acknowledged step stays. Repeating an acknowledgement
+        changes nothing.
         """
         for detector in self._detectors.values():
             detector.acknowledge(acknowledgement)
 
     def state(self) -> dict[str, Any]:
-        """Give everything needed to go on after a restart, as JSON values (non-finite floats allowed)."""
+        """Return everything that is needed to continue after a restart, as JSON values (non-finite floats allowed)."""
         return {
             "detectors": {name: detector.state() for name, detector in self._detectors.items()},
             "gate": self._gate.state(),
@@ -80,9 +83,9 @@ class Engine:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from a saved state; a detector that the state does not know starts fresh."""
-        engine = cls()
+    def from_state(cls, state: Mapping[str, Any], *, calibration: Calibration = BUILTIN) -> Self:
+        """Build an engine from a saved state; a detector that the state does not contain starts fresh."""
+        engine = cls(calibration)
         for name, saved in state["detectors"].items():
             if name in engine._detectors:
                 engine._detectors[name].load(saved)
@@ -96,12 +99,26 @@ class Engine:
         return engine
 
 
-def _strongest(findings: Sequence[Finding]) -> Sequence[Finding]:
-    """Keep one finding a kind, the most severe: the same failure seen by two channels is one failure."""
-    order = list(Severity)
+@dataclass(frozen=True, slots=True)
+class EngineFactory:
+    """Builds the engines of many runs with one calibration."""
+
+    calibration: Calibration = BUILTIN
+
+    def __call__(self) -> Engine:
+        """Build the engine of a new run."""
+        return Engine(self.calibration)
+
+    def from_state(self, state: Mapping[str, Any]) -> Engine:
+        """Build the engine of a run that continues."""
+        return Engine.from_state(state, calibration=self.calibration)
+
+
+def _keep_most_severe(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Keep one finding of each kind, the most severe: a failure that two channels detect is one failure."""
     kept: dict[str, Finding] = {}
     for finding in findings:
         held = kept.get(finding.kind)
-        if held is None or order.index(finding.severity) > order.index(held.severity):
+        if held is None or SEVERITIES.index(finding.severity) > SEVERITIES.index(held.severity):
             kept[finding.kind] = finding
     return list(kept.values())

@@ -1,14 +1,14 @@
-"""The phase of a run, from the findings that hold. It knows no signal's arithmetic, only what is being observed."""
+"""The phase of a run, derived from the findings that hold and from which signals are being observed."""
 
 from collections.abc import Mapping, Sequence
 
-from monitor_server.detection.parts.base import finite
-from monitor_server.detection.parts.stateful import Stateful
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Capability, Finding, Phase, Severity
+from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["PhaseMachine"]
 
-# What must be observed for which capability, the best first.
+# The signals that each capability needs, the best capability first.
 CAPABILITIES = {
     Capability.PAIRED: ("entropy/paired_delta",),
     Capability.LIKELIHOOD: ("likelihood/correct", "entropy/mean"),
@@ -17,8 +17,8 @@ CAPABILITIES = {
 LIKELIHOOD_SIDE = tuple(dict.fromkeys(name for names in CAPABILITIES.values() for name in names))
 WARMUP_ROWS = 12
 STALE_ROWS = 5
-# What a finding says about the phase, the worst first.
-SIGNS = (
+# The phase that a finding implies, the worst first.
+IMPLIED_PHASES = (
     (("non_finite", Severity.CRITICAL), Phase.COLLAPSED),
     (("run_collapsed", Severity.CRITICAL), Phase.COLLAPSED),
     (("death_spiral", Severity.CRITICAL), Phase.ACCELERATION),
@@ -29,10 +29,10 @@ SIGNS = (
 
 
 class PhaseMachine(Stateful):
-    """Turns findings into one phase; hysteresis and latching live in the detectors that give them.
+    """Turns findings into one phase; the detectors implement hysteresis and latching.
 
-    Collapsed before acceleration before decay before stagnation; a run is healthy only while something on the
-    likelihood side has been observed within the last 5 rows, and unknown otherwise.
+    Collapsed has precedence over acceleration, decay and stagnation, in this order. A run is healthy only while a
+    signal of the likelihood side has been observed within the last 5 rows, and unknown otherwise.
     """
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class PhaseMachine(Stateful):
         self.unheard = dict.fromkeys(LIKELIHOOD_SIDE, STALE_ROWS + 1)  # rows since each was observed
 
     def update(self, signals: Mapping[str, float], findings: Sequence[Finding]) -> Phase:
-        """Take one step's signals and findings and give the phase."""
+        """Process one step's signals and findings and return the phase."""
         self.rows += 1
         for name, rows in self.unheard.items():
             self.unheard[name] = 0 if finite(signals, name) is not None else rows + 1
         is_stale = min(self.unheard.values()) > STALE_ROWS
-        held = {(finding.kind, finding.severity) for finding in findings}
-        for sign, phase in SIGNS:
-            if sign in held and not (phase is Phase.STAGNATION and is_stale):
+        held = {(f.kind, f.severity) for f in findings}
+        for finding, phase in IMPLIED_PHASES:
+            if finding in held and not (phase is Phase.STAGNATION and is_stale):
                 return phase
         if self.rows <= WARMUP_ROWS:
             return Phase.WARMUP
@@ -55,7 +55,7 @@ class PhaseMachine(Stateful):
 
     @property
     def capability(self) -> Capability:
-        """The best that was observed within the last 5 rows."""
+        """The best capability whose signals were all observed within the last 5 rows."""
         for capability, names in CAPABILITIES.items():
             if all(self.unheard[name] <= STALE_ROWS for name in names):
                 return capability

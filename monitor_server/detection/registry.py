@@ -1,5 +1,6 @@
-"""Which detectors run, by name. One detector a file; to add one, add it here and give it a page in docs/detectors."""
+"""The detectors that run, by name, one a file. To add one, add it here and write its page in docs/detectors."""
 
+from monitor_server.detection.base.detector import StreamDetector
 from monitor_server.detection.detectors.attention_collapse import AttentionCollapse
 from monitor_server.detection.detectors.clip_surge import ClipSurge
 from monitor_server.detection.detectors.control_spike import ControlSpike
@@ -31,9 +32,8 @@ from monitor_server.detection.detectors.silent_groups import SilentGroups
 from monitor_server.detection.detectors.stagnation import Stagnation
 from monitor_server.detection.detectors.tool_use_collapse import ToolUseCollapse
 from monitor_server.detection.detectors.truncation import Truncation
-from monitor_server.detection.parts.base import StreamDetector
 
-__all__ = ["DETECTORS", "detectors"]
+__all__ = ["DETECTORS", "build_detectors"]
 
 DETECTORS: dict[str, type[StreamDetector]] = {
     "non_finite": NonFinite,
@@ -70,12 +70,16 @@ DETECTORS: dict[str, type[StreamDetector]] = {
 }
 
 
-def detectors() -> dict[str, StreamDetector]:
-    """Give a fresh detector of each name; the page reads the drifts that warn instead of following its own."""
-    paired, levels = PairedDrift(), LikelihoodDrift()
+def build_detectors() -> dict[str, StreamDetector]:
+    """Build one fresh detector of each name, in the order in which they must be updated.
+
+    The death spiral reads the two drift detectors, which stand before it, so that each drift is computed and saved
+    once.
+    """
+    paired_drift, likelihood_drift = PairedDrift(), LikelihoodDrift()
     shared: dict[str, StreamDetector] = {
-        "paired_drift": paired,
-        "likelihood_drift": levels,
-        "death_spiral": DeathSpiral(paired=paired, levels_drift=levels),
+        "paired_drift": paired_drift,
+        "likelihood_drift": likelihood_drift,
+        "death_spiral": DeathSpiral(paired_drift, likelihood_drift),
     }
     return {name: shared.get(name) or detector() for name, detector in DETECTORS.items()}

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from monitor_server.detection.base.detector import CALIBRATION
 from monitor_server.detection.calibration import BUILTIN, Calibration, Profile
-from monitor_server.detection.parts.base import CALIBRATION
 from monitor_server.errors import StartupError
 
 __all__ = ["load_calibration"]

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import msgspec
 
@@ -21,7 +21,7 @@ from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.steps import Step
 
-__all__ = ["Engine", "Tracker"]
+__all__ = ["Engine", "EngineFactory", "Tracker"]
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +38,15 @@ class Engine(Protocol):
     def state(self) -> dict[str, Any]:
         """Give everything needed to go on."""
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Go on from a saved state."""
+
+class EngineFactory(Protocol):
+    """Builds engines: `monitor_server.detection.engine.EngineFactory`."""
+
+    def __call__(self) -> Engine:
+        """Build the engine of a new run."""
+
+    def from_state(self, state: Mapping[str, Any]) -> Engine:
+        """Build the engine of a run that continues."""
 
 
 @dataclass(slots=True)
@@ -54,7 +60,7 @@ class Tracker:
     """Detection of many runs, their engines kept in memory between steps."""
 
     def __init__(
-        self, engine: type[Engine], *, max_runs: int = 512, on_seconds: Callable[[float], None] = lambda _: None
+        self, engine: EngineFactory, *, max_runs: int = 512, on_seconds: Callable[[float], None] = lambda _: None
     ) -> None:
         self._engine = engine
         self._max_runs = max_runs

@@ -28,8 +28,8 @@ def run(
 ) -> int:
     """Print what the detectors would have found; the exit status is 2 where a log cannot be read."""
     try:
-        engine = Engine.calibrated(load_calibration(calibration))
-        runs = [backtest(run_name(path), read_run(path), engine=engine) for path in run_paths(folder)]
+        loaded = load_calibration(calibration)
+        runs = [backtest(run_name(path), read_run(path), engine=Engine(loaded)) for path in run_paths(folder)]
     except OSError as failure:
         error(failure)
         return 2
@@ -38,20 +38,20 @@ def run(
     return 0
 
 
-def backtest(name: str, steps: Iterable[Observation], *, engine: type[Engine] = Engine) -> dict[str, Any]:
+def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None = None) -> dict[str, Any]:
     """Run the engine over one run and collect its warnings, its critical alerts and its findings.
 
     Args:
         name: Of the run.
         steps: In the order logged.
-        engine: The engine, calibrated or not.
+        engine: A fresh engine; one with the built-in calibration if left out.
 
     Returns:
         ``run``; ``warn_step`` and ``page_step``, the first step with a finding at warning or above, at critical, or
         None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; ``capability``, the best that was
         observed at any step; and ``findings``, the first of each episode of each kind and severity.
     """
-    judge = engine()
+    engine = engine or Engine()
     warns: list[int] = []
     pages: list[int] = []
     opened: list[Finding] = []
@@ -59,7 +59,7 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: type[Engine] = 
     was_warned, was_paged, rows, capability = False, False, 0, Capability.METRICS
     for observation in steps:
         rows += 1
-        verdict = judge.update(observation)
+        verdict = engine.update(observation)
         found = verdict.findings
         capability = min(capability, verdict.capability, key=list(Capability).index)
         severities = {finding.severity for finding in found}

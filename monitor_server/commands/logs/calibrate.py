@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor_server.commands.terminal import error, printable, say
+from monitor_server.detection.base.detector import CALIBRATION
 from monitor_server.detection.calibration import (
     CLASSES,
     Calibration,
@@ -24,7 +25,6 @@ from monitor_server.detection.calibration import (
     runs_needed,
 )
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.parts.base import CALIBRATION
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.corpus import read_run, run_paths
 

@@ -1,8 +1,8 @@
-"""Attention degenerates: query-key products lose their rank."""
+"""Attention collapse: query-key products lose their rank."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["AttentionCollapse"]
 
@@ -10,10 +10,16 @@ __all__ = ["AttentionCollapse"]
 class AttentionCollapse(ShiftDetector):
     """Warns when the spectral entropy of query-key products falls to 80 % of its baseline within 40 rows.
 
-    Opt-in: needs module hooks. Moves thousands of steps before the loss in pre-training; not measured here.
+    The signal is opt-in, because it needs module hooks. In pre-training it moves thousands of steps before the loss. It
+    has not been measured here.
 
     Reference:
         Mechanism-driven monitors, arXiv 2606.28116.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> entropy = [3.0, 3.1, 2.9, 3.0, 3.1, 2.9, 3.0, 3.0, 1.0, 1.0, 1.0]
+    >>> episodes(AttentionCollapse(), {"qk/spectral_entropy": entropy})
+    [(9, 'attention_collapse', 'warning')]
     """
 
     kind = "attention_collapse"

@@ -1,21 +1,26 @@
-"""The share of clipped tokens surges: updates reach further than the trust region lets them."""
+"""Clip surge: the share of clipped tokens rises because updates reach beyond the trust region."""
 
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import finite
-from monitor_server.detection.parts.departure import Departure, Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.departure import Departure, Size
 
 __all__ = ["ClipSurge"]
 
 
 class ClipSurge(ShiftDetector):
-    """Warns when the clip share is five times its baseline and has risen by at least 1 token in 200.
+    """Warns when the clip share is five times its baseline and at least 1 token in 200 higher.
 
-    A trainer that makes one update per rollout has a clip share of 0 by construction, and this is silent there. While
-    the learning rate is more than a tenth above its own baseline, as in a warm-up, larger steps are meant and the
-    finding is held back.
+    A trainer that makes one update per rollout has a clip share of 0 by construction, and the detector is silent there.
+    While the learning rate is more than a tenth above its own baseline, as in a warm-up, larger steps are intended and
+    the finding is suppressed.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> share = [0.001, 0.0012, 0.0008, 0.001, 0.0011, 0.0009, 0.001, 0.02, 0.02, 0.02]
+    >>> episodes(ClipSurge(), {"ratio/clip_frac": share})
+    [(8, 'clip_surge', 'warning')]
     """
 
     kind = "clip_surge"
@@ -34,6 +39,6 @@ class ClipSurge(ShiftDetector):
             self.learning_rate.update(rate)
         return super()._observe(observation)
 
-    def _confirmed(self, observation: Observation) -> bool:
-        """Tell whether the clip share rose without the learning rate."""
+    def _is_confirmed(self, observation: Observation) -> bool:
+        """Return whether the clip share rose without the learning rate."""
         return "lr" not in observation.signals or not self.learning_rate.departs

@@ -1,20 +1,25 @@
-"""Protocol tokens spread: the model writes structure where content belongs."""
+"""Control-token spike: the model writes protocol tokens where content belongs."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["ControlSpike"]
 
 
 class ControlSpike(ShiftDetector):
-    """Warns when protocol tokens take twice their usual share of the actions, and a tenth more, in two rows of three.
+    """Warns when the share of protocol tokens in the actions doubles and rises by a tenth, in two rows of three.
 
-    Calls are opened and closed without content while the skill is still intact; `ControlTokens` sees the other way in
-    which structure breaks. Needs the ids of the protocol tokens, which only the user can name.
+    The model opens and closes calls without content while its skill is still intact. `ControlTokens` detects the other
+    way in which the structure breaks. The ids of the protocol tokens are needed, which only the user can name.
 
     Reference:
         arXiv 2606.26027, control-token spikes in tool RL.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> share = [0.10, 0.11, 0.09, 0.10, 0.11, 0.10, 0.09, 0.10, 0.50, 0.50]
+    >>> episodes(ControlSpike(), {"control/share": share})
+    [(9, 'control_token_spike', 'warning')]
     """
 
     kind = "control_token_spike"

@@ -1,8 +1,8 @@
-"""Protocol tokens lose their place: structure breaks while the skill is intact."""
+"""Control-token anomaly: protocol tokens become improbable, so that the structure of calls breaks."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["ControlTokens"]
 
@@ -10,11 +10,16 @@ __all__ = ["ControlTokens"]
 class ControlTokens(ShiftDetector):
     """Warns when the mean probability of the protocol tokens falls below 90 % of its baseline, in two rows.
 
-    Needs the ids of the protocol tokens, which only the user can name. Blow-ups of this kind take a few steps, so the
-    lead is 0 to 3 whatever the method.
+    The ids of the protocol tokens are needed, which only the user can name. Failures of this kind take a few steps, so
+    the lead is 0 to 3 steps with any method.
 
     Reference:
         arXiv 2606.26027, control-token spikes in tool RL.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> probability = [0.95, 0.96, 0.94, 0.95, 0.95, 0.96, 0.94, 0.50, 0.50]
+    >>> episodes(ControlTokens(), {"control/prob": probability})
+    [(8, 'control_token_anomaly', 'warning')]
     """
 
     kind = "control_token_anomaly"

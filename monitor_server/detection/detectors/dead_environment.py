@@ -1,13 +1,13 @@
-"""The environment has died under a healthy policy: tools answer errors, or whatever gives the reward is gone."""
+"""Dead environment: tools return errors, or the source of the reward has failed, under a healthy policy."""
 
 from collections.abc import Sequence
 
+from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.channels.mechanisms import Mechanisms
 from monitor_server.detection.detectors.reward_fall import RewardFall
-from monitor_server.detection.parts.base import finite
-from monitor_server.detection.parts.departure import Departure, Size
-from monitor_server.detection.parts.mechanisms import Mechanisms
-from monitor_server.detection.parts.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.departure import Departure, Size
 
 __all__ = ["DeadEnvironment"]
 
@@ -17,11 +17,17 @@ MOVES = ("entropy", "off-policy")
 
 
 class DeadEnvironment(ShiftDetector):
-    """Warns when the reward falls as `RewardFall` has it, and the policy is observed and did not move.
+    """Warns when the reward falls as in `RewardFall`, and the policy is observed and did not move.
 
-    A policy that breaks moves: entropy, the distance to the old policy or the sampler gap depart with the reward. Where
-    none of them does, look outside. Valid tool calls that fell as well are named among what agrees. With no signal of
-    the policy there is no such finding. It cannot be foreseen; an environment that hangs is a stall, told by the clock.
+    A policy that breaks moves: its entropy, the distance to the old policy or the sampler gap departs together with the
+    reward. Where none of them does, the cause lies outside the policy. Valid tool calls that fell as well are listed as
+    agreeing. Without any signal of the policy the detector is silent. The failure cannot be predicted. An environment
+    that hangs is a stall, which the collector's clock detects.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> series = {"reward/mean": [0.60, 0.62, 0.58, 0.60, 0.61, 0.59, 0.02, 0.02], "entropy/mean": [0.3] * 8}
+    >>> episodes(DeadEnvironment(), series)
+    [(7, 'dead_environment', 'warning')]
     """
 
     kind = "dead_environment"
@@ -45,11 +51,11 @@ class DeadEnvironment(ShiftDetector):
             self.tools.update(valid)
         return super()._observe(observation)
 
-    def _confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - taken in above
-        """Tell whether the policy is seen to stand."""
+    def _is_confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - processed in _observe
+        """Return whether the policy is observed and does not move."""
         return self.observed and not self.moved
 
-    def _agreeing(self) -> list[str]:
+    def _list_agreeing(self) -> list[str]:
         return [TOOLS] if self.tools.departs else []
 
     def _rebaseline(self) -> None:

@@ -1,27 +1,26 @@
-"""The page: likelihood accelerates away and the gradient or the ratios surge, in a run that was already drifting."""
+"""Death spiral: likelihood accelerates away while gradients or ratios surge, in a run that was drifting."""
 
 import math
 from collections.abc import Sequence
 
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.channels.surge import Surge, read_channels, update_surge
+from monitor_server.detection.channels.warm_up import WarmUp
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
-from monitor_server.detection.parts.base import StreamDetector
-from monitor_server.detection.parts.statistics import DrawUp
-from monitor_server.detection.parts.surge import Surge, read_channels, update_surge
-from monitor_server.detection.parts.warm_up import WarmUp
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
+from monitor_server.detection.statistics.streaming import DrawUp
 
 __all__ = ["DeathSpiral"]
 
 LEAST_FACTORS = {"gradient": 1.25, "ratio": 1.12}
-LEAST_EACH, MOST_EACH = 0.25, 5.0  # σ: either of acceleration and surge must be there, and neither decides alone
+LEAST_EACH, MOST_EACH = 0.25, 5.0  # σ: both acceleration and surge are needed, and neither decides alone
 LEAST_DRIFT, LEAST_SURGE = 0.08, 2.0  # nat per token, σ: without the paired channel
-LEVEL_ACCELERATION = 0.5  # weight: levels accelerate with their prompts, too
-EXCUSED = 1.6  # times the threshold where the questions may have become harder
+LEVEL_ACCELERATION = 0.5  # weight: levels also accelerate when the prompts change
+EXCUSED = 1.6  # factor on the threshold where the questions may have become harder
 SUDDEN_ACCELERATION, SUDDEN_SURGE, SUDDEN_RISE = 12.0, 10.0, 0.05
-MUTED_ROWS = 8  # an optimiser that has just been restored jumps
+MUTED_ROWS = 8  # an optimiser whose state has just been restored makes irregular updates
 RELEASE_ROWS = 50
-# Rule, and what its statistic is held against.
 PAIRED_RULE, LEVEL_RULE, SUDDEN_RULE = "drift, acceleration and surge", "large drift and surge", "sudden"
 ARITHMETIC = {
     PAIRED_RULE: "W D (min(A, 5) + min(B, 5)) > 0.45 with A = c_d > 0.25, B = c_g + c_r > 0.25, D the paired drift, "
@@ -33,35 +32,47 @@ ARITHMETIC = {
 
 
 class DeathSpiral(StreamDetector):
-    """Pages when two mechanisms agree in a run that drifts: the likelihood side accelerates, and the updates surge.
+    """Reports a critical finding when two mechanisms agree: the likelihood side accelerates, and the updates surge.
 
-    c is a CUSUM of one-step prediction errors, in standard errors, at most 3 a row, against a lagged trend and median:
-    c_l for −likelihood of correct responses, c_H for entropy, c_d for the paired entropy change (slack 0.6 each); c_g
-    for the log gradient norm before clipping and c_r for the log ratio tail (slack 0.8), each only while the median of
-    3 rows is 1.25 and 1.12 times the baseline. Norms and ratios do not accumulate, so their noise is taken as white.
-    A is c_d; min(c_l, c_H), or the one there is, without the paired channel. B = c_g + c_r. W is the weight of `Excess`
-    in `PairedDrift` or `LikelihoodDrift`. It pages if
+    Let c be a CUSUM of one-step prediction errors, in standard errors, at most 3 a row, against a lagged trend and
+    median: c_l for −likelihood of correct responses, c_H for entropy, c_d for the paired entropy change (slack 0.6
+    each); c_g for the log gradient norm before clipping and c_r for the log ratio tail (slack 0.8), each only while the
+    median of 3 rows is 1.25 and 1.12 times the baseline. Norms and ratios do not accumulate, so their noise is treated
+    as white. Acceleration A is c_d, or, without the paired channel, min(c_l, c_H) or the one that is observed. Surge B
+    = c_g + c_r. W is the weight of `Excess` in the drift detector that applies. The finding opens if
 
     - the paired channel is observed, `PairedDrift` warns, A and B > 0.25, and W · D · (min(A, 5) + min(B, 5)) > 0.45,
-      D its rise; or
-    - it is not, B > 2, D > 0.08 nat and W · D · (A / 2 + B) > 1.4, D = √(draw-up of EMA₀.₂(H) · draw-up of
-      EMA₀.₂(−l⁺)), 1.6 times as much where `LikelihoodDrift` reads harder questions; or
-    - A > 12, B > 10 and entropy has risen by 0.05 nat, a sudden blow-up, drift or not.
+      with D the rise of the paired drift; or
+    - it is not observed, B > 2, D > 0.08 nat and W · D · (A / 2 + B) > 1.4, with D = √(draw-up of EMA₀.₂(H) · draw-up
+      of
+      EMA₀.₂(−l⁺)). The bound is 1.6 times as large where `LikelihoodDrift` suspects harder questions; or
+    - A > 12, B > 10 and entropy has risen by 0.05 nat: a sudden failure, with or without a drift before.
 
-    So a small drift needs a violent surge, and a large one a clear surge; the bound of 5 on either keeps the lone
-    acceleration of an exploration that is about to saturate from paging. Entropy without likelihood may page the sudden
-    kind only. Holds until 50 rows with B = 0 and D halved, or a rewind to before it opened; once a person has
-    acknowledged it, until no rule is met. docs/detection-results.md has its false pages and leads. Blow-ups that take
-    3 to 8 steps leave 0 to 6, whatever the method.
+    A small drift therefore needs a violent surge, and a large drift a clear surge. The bound of 5 on either term
+    prevents a false alarm on the acceleration of an exploration that is about to saturate. Entropy without likelihood
+    can open the sudden kind only. The finding holds until 50 rows with B = 0 and D halved, or a rewind to before it
+    opened; after an acknowledgement it holds until no rule is met. docs/detection-results.md lists its false alarms and
+    leads. Failures that take 3 to 8 steps leave a lead of 0 to 6 steps with any method.
 
     Args:
-        paired_threshold: W · D · (min(A, 5) + min(B, 5)) at which to page, σ · nat.
-        level_threshold: W · D · (A / 2 + B) at which to page without the paired channel, σ · nat.
-        paired: A drift that is updated before this, to be read; one of its own where None.
-        levels_drift: Likewise.
+        paired_drift: The drift on the paired channel. Its owner updates it before this detector, and saves it.
+        likelihood_drift: The drift of the levels; likewise.
+        paired_threshold: W · D · (min(A, 5) + min(B, 5)) at which the finding opens, σ · nat.
+        level_threshold: W · D · (A / 2 + B) at which the finding opens without the paired channel, σ · nat.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase III) and Definition 5.1.
+
+    >>> from monitor_server.detection.engine import Engine
+    >>> from monitor_server.detection.protocol import Observation
+    >>> engine, opened = Engine(), []
+    >>> for row in range(60):
+    ...     drift, surge = 0.02 * max(0, row - 30), 3.0 if row >= 50 else 1.0
+    ...     signals = {"entropy/mean": 0.4 + drift, "likelihood/correct": -0.4 - drift, "grad/norm": surge}
+    ...     verdict = engine.update(Observation(step=row, signals=signals))
+    ...     opened += [finding.step for finding in verdict.findings if finding.kind == "death_spiral"]
+    >>> opened[0]
+    51
     """
 
     kind = "death_spiral"
@@ -70,16 +81,16 @@ class DeathSpiral(StreamDetector):
 
     def __init__(
         self,
+        paired_drift: PairedDrift,
+        likelihood_drift: LikelihoodDrift,
         *,
         paired_threshold: float = 0.45,
         level_threshold: float = 1.4,
-        paired: PairedDrift | None = None,
-        levels_drift: LikelihoodDrift | None = None,
     ) -> None:
         super().__init__()
         self._thresholds = {PAIRED_RULE: paired_threshold, LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
-        self.paired = PairedDrift() if paired is None else paired
-        self.levels_drift = LikelihoodDrift() if levels_drift is None else levels_drift
+        self._paired_drift = paired_drift
+        self._likelihood_drift = likelihood_drift
         self.warm_up = WarmUp()
         self.levels = {"entropy": DrawUp(0.2), "unlikelihood": DrawUp(0.2)}
         self.channels = {
@@ -100,8 +111,6 @@ class DeathSpiral(StreamDetector):
         self.active = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        self.paired.update(observation)
-        self.levels_drift.update(observation)
         self.muted = max(0, self.muted - 1)
         begins = self.warm_up.update(observation)
         for name, value in read_channels(observation.signals).items():
@@ -109,49 +118,49 @@ class DeathSpiral(StreamDetector):
                 self.channels[name].update(value, observation.step)
             if name in self.levels and not begins:
                 self.levels[name].update(value, observation.step)
-        a, b, drift = self._a(), self._b(), self._drift()
+        a, b, drift = self._acceleration(), self._surge(), self._drift()
         rule = self._rule(a, b, drift)
         if rule:
             self._open(observation.step, drift, rule)
         elif self.active:
             self._release(b, drift)
-        return [self._page(observation, a, b, drift)] if self.active else ()
+        return [self._build_finding(observation, a, b, drift)] if self.active else ()
 
-    def _a(self) -> float:
+    def _acceleration(self) -> float:
         value = {name: channel.value for name, channel in self.channels.items()}
-        if self.paired.is_observed:
+        if self._paired_drift.is_observed:
             return value["paired"]
         if not self.channels["unlikelihood"].history.seen:
             return value["entropy"]
         return min(value["unlikelihood"], value["entropy"])
 
-    def _b(self) -> float:
+    def _surge(self) -> float:
         return self.channels["gradient"].value + self.channels["ratio"].value
 
     def _drift(self) -> float:
-        if self.paired.is_observed:
-            return max(0.0, self.paired.rise)
+        if self._paired_drift.is_observed:
+            return max(0.0, self._paired_drift.rise)
         entropy, unlikelihood = (max(0.0, level.value) for level in self.levels.values())
         return math.sqrt(entropy * unlikelihood)
 
     def _rule(self, a: float, b: float, drift: float) -> str:
         statistics = self._statistics(a, b, drift)
-        if self.paired.is_observed:
-            holds = {PAIRED_RULE: self.paired.active and min(a, b) > LEAST_EACH}
+        if self._paired_drift.is_observed:
+            holds = {PAIRED_RULE: self._paired_drift.active and min(a, b) > LEAST_EACH}
         else:
             holds = {LEVEL_RULE: drift > LEAST_DRIFT and b > LEAST_SURGE}
-        rise = self.paired.rise if self.paired.is_observed else self.levels["entropy"].value
+        rise = self._paired_drift.rise if self._paired_drift.is_observed else self.levels["entropy"].value
         holds[SUDDEN_RULE] = a > SUDDEN_ACCELERATION and rise > SUDDEN_RISE
         met = [rule for rule, held in holds.items() if held and statistics[rule] > self._threshold(rule)]
         return met[0] if met else ""
 
     def _statistics(self, a: float, b: float, drift: float) -> dict[str, float]:
         agreed = min(a, MOST_EACH) + min(b, MOST_EACH)
-        paired, levels = self.paired.excess.weight * drift, self.levels_drift.excess.weight * drift
+        paired, levels = self._paired_drift.excess.weight * drift, self._likelihood_drift.excess.weight * drift
         return {PAIRED_RULE: paired * agreed, LEVEL_RULE: levels * (LEVEL_ACCELERATION * a + b), SUDDEN_RULE: b}
 
     def _threshold(self, rule: str) -> float:
-        excused = rule == LEVEL_RULE and self.levels_drift.excused
+        excused = rule == LEVEL_RULE and self._likelihood_drift.excused
         return self._thresholds[rule] * (EXCUSED if excused else 1.0)
 
     def _open(self, step: int, drift: float, rule: str) -> None:
@@ -161,7 +170,7 @@ class DeathSpiral(StreamDetector):
         self.active, self.calm, self.peak = True, 0, max(self.peak, drift)
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """Hold the page no longer than its rule is met, if it had opened by the step acknowledged."""
+        """Hold the finding only while its rule is met, if it had opened by the acknowledged step."""
         if acknowledgement.kind == self.kind and self.active and self.opened is not None:
             seen = (acknowledgement.attempt, acknowledgement.step)
             self.acknowledged = self.acknowledged or (self.opened_attempt, self.opened) <= seen
@@ -169,13 +178,13 @@ class DeathSpiral(StreamDetector):
     def _release(self, b: float, drift: float) -> None:
         self.calm = self.calm + 1 if b == 0.0 and drift <= self.peak / 2 else 0
         if self.acknowledged or self.calm >= RELEASE_ROWS:
-            self._stand_down()
+            self._close()
 
-    def _stand_down(self) -> None:
+    def _close(self) -> None:
         self.active, self.peak, self.calm = False, 0.0, 0
         self.acknowledged, self.onset, self.opened = False, None, None
 
-    def _page(self, observation: Observation, a: float, b: float, drift: float) -> Finding:
+    def _build_finding(self, observation: Observation, a: float, b: float, drift: float) -> Finding:
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}
         strongest = max(("gradient", "ratio"), key=lambda name: parts[name])
         begin = f"The policy has drifted by {drift:.2f} nat a token" if drift > 0.0 else "Likelihood leaps away"
@@ -201,8 +210,10 @@ class DeathSpiral(StreamDetector):
 
     def _resume(self, step: int) -> None:
         self.muted = MUTED_ROWS
-        if self.opened is not None and step <= self.opened:  # weights from before the page are judged afresh
-            self._stand_down()
+        if (
+            self.opened is not None and step <= self.opened
+        ):  # weights from before the finding opened are assessed afresh
+            self._close()
         for channel in self.channels.values():
             channel.restart()
         for level in self.levels.values():

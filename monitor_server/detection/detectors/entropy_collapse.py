@@ -1,10 +1,11 @@
-"""Entropy dies: the policy has become deterministic and can learn nothing more."""
+"""Entropy collapse: the policy has become deterministic and cannot learn any more."""
 
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import StreamDetector, finite
-from monitor_server.detection.parts.statistics import History
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.history import History
 
 __all__ = ["EntropyCollapse"]
 
@@ -12,15 +13,17 @@ ENTROPY = "entropy/mean"
 
 
 class EntropyCollapse(StreamDetector):
-    """Warns when token entropy falls below 5 % of its baseline and 0.05 nat at once; pages when it is frozen.
+    """Warns when token entropy falls below 5 % of its baseline and 0.05 nat at once; critical when it is frozen.
 
-    What is below 0.001 nat counts as 0.001: a policy that had 0.02 nat left has nothing more to lose, and a ratio to a
-    rounded zero is no strength.
+    Entropy below 0.001 nat counts as 0.001: a policy that had 0.02 nat left has nothing more to lose, and the ratio to
+    a rounded zero is not a meaningful strength. A fixed floor would be wrong: successful runs start at 0.4 to 0.5 nat
+    and end below 0.1 over hundreds of rows, and there the lagged baseline follows. Frozen means below 0.001 nat for 3
+    rows: sampling returns the same tokens, advantages are zero, and nothing in the run can restore the entropy. A slow
+    decline to a low level is not reported. The finding ends after 3 rows above 10 % of the baseline.
 
-    A fixed floor is wrong: successful runs start at 0.4 to 0.5 nat and end below 0.1 over hundreds of rows, and then
-    the lagged baseline follows. Frozen is below 0.001 nat for 3 rows: sampling returns the same tokens, advantages
-    are zero, and nothing in the run can bring the entropy back. A slow decline to a low level is not reported. It ends
-    after 3 rows above 10 % of the baseline.
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(EntropyCollapse(), {"entropy/mean": [0.5] * 6 + [0.0001] * 4})
+    [(6, 'entropy_collapse', 'warning'), (8, 'entropy_collapse', 'critical')]
     """
 
     kind = "entropy_collapse"
@@ -51,10 +54,10 @@ class EntropyCollapse(StreamDetector):
         if collapsed and self.from_level is None:
             self.from_level, self.opened = baseline, observation.step
         elif self.quiet >= self.QUIET_ROWS:
-            self._let_go()
-        return [self._dying(observation, entropy, baseline)] if self.from_level is not None else ()
+            self._close()
+        return [self._build_finding(observation, entropy, baseline)] if self.from_level is not None else ()
 
-    def _dying(self, observation: Observation, entropy: float, baseline: float) -> Finding:
+    def _build_finding(self, observation: Observation, entropy: float, baseline: float) -> Finding:
         frozen = self.frozen >= self.FROZEN_ROWS
         state = "is frozen" if frozen else "has collapsed"
         return self._finding(
@@ -73,9 +76,9 @@ class EntropyCollapse(StreamDetector):
 
     def _resume(self, step: int) -> None:
         if self.opened is not None and step <= self.opened:
-            self._let_go()
+            self._close()
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         self.from_level, self.opened, self.frozen = None, None, 0
 
     def _rebaseline(self) -> None:

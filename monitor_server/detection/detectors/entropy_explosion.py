@@ -1,8 +1,8 @@
-"""Entropy bursts: the policy dissolves into noise."""
+"""Entropy explosion: the policy dissolves into noise."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["EntropyExplosion"]
 
@@ -10,11 +10,16 @@ __all__ = ["EntropyExplosion"]
 class EntropyExplosion(ShiftDetector):
     """Warns when token entropy has doubled and risen by half a nat within its own recent history.
 
-    Relative to the run, because healthy runs of instruct models live anywhere between 0.05 and 1.5 nat. In 195 real
-    healthy logs it fires in one. It does not see slow rises: those are `LikelihoodDrift`.
+    The rule is relative to the run, because healthy runs of instruct models have an entropy anywhere between 0.05 and
+    1.5 nat. It fires in one of 195 real healthy logs. It does not detect slow rises, which are the subject of
+    `LikelihoodDrift`.
 
     Reference:
         "Entropy eruption" in agent RL; arXiv 2512.04220, Figure 4.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(EntropyExplosion(), {"entropy/mean": [0.30, 0.31, 0.29, 0.30, 0.31, 0.29, 1.5, 1.6]})
+    [(6, 'entropy_explosion', 'warning')]
     """
 
     kind = "entropy_explosion"

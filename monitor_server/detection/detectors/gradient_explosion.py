@@ -1,19 +1,23 @@
-"""Gradients explode."""
+"""Gradient explosion: the gradient norm stays at a multiple of anything seen before."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Observation, Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["GradientExplosion"]
 
 
 class GradientExplosion(ShiftDetector):
-    """Warns when the gradient norm stands five times above everything in 40 rows: five of nine, and the last four.
+    """Warns when the gradient norm stands five times above everything in 40 rows: five rows of nine, and the last four.
 
-    Spikes are normal: a rule of three deviations warns in 60 % of healthy runs, and ten times the median in a fifth,
-    because batches of dead groups pull the median towards zero. A lasting level above the largest spike is another
-    matter, and spikes of up to three rows do not make one, unless they touch. Needs the norm before clipping; after
-    it, the norm is a constant.
+    Spikes are normal. A rule of three deviations warns in 60 % of healthy runs, and a rule of ten times the median in a
+    fifth of them, because batches of groups without variance pull the median towards zero. A lasting level above the
+    largest spike is different, and spikes of up to three rows do not reach it, unless they touch. The norm before
+    clipping is needed; after clipping it is a constant.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(GradientExplosion(), {"grad/norm": [0.5, 0.6, 0.4, 0.5] * 5 + [9.0] * 6})
+    [(24, 'gradient_explosion', 'warning')]
     """
 
     kind = "gradient_explosion"
@@ -22,8 +26,8 @@ class GradientExplosion(ShiftDetector):
     size = Size(factor=5.0, errors=6.0, rows=9)
     what = "The gradient norm"
 
-    def _confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - the values are enough
-        """Tell whether the level and every newest row are above five times the largest of the baseline's rows."""
+    def _is_confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - the values are enough
+        """Return whether the level and every newest row are above five times the largest row of the baseline."""
         values = list(self.departure.values)
         before, newest = values[: -(self.size.rows + 1)], values[-LASTING:]
         level = self.departure.level
@@ -32,5 +36,5 @@ class GradientExplosion(ShiftDetector):
         return min(level, *newest) > self.size.factor * max(before)
 
 
-LEAST = 8  # a largest of fewer is no bound
-LASTING = 4  # rows on end; spikes take up to three
+LEAST = 8  # rows; the largest of fewer is not a bound
+LASTING = 4  # successive rows; spikes take up to three

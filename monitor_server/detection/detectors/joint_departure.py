@@ -1,11 +1,11 @@
-"""Two mechanisms leave their baselines together: the most general warning that metrics alone can give."""
+"""Joint departure: two mechanisms leave their baselines together. The most general rule on metrics alone."""
 
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import StreamDetector
-from monitor_server.detection.parts.departure import second_largest
-from monitor_server.detection.parts.mechanisms import CHANNELS, Mechanisms
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.channels.mechanisms import CHANNELS, Mechanisms
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.departure import second_largest
 
 __all__ = ["JointDeparture"]
 
@@ -16,9 +16,16 @@ class JointDeparture(StreamDetector):
     """Warns when two different mechanisms depart from their baselines within two rows of each other.
 
     Entropy, length, reward, off-policyness and the distance to the reference each wander, jump and trend in healthy
-    runs; that two do so at once, each by a size that matters and beyond its noise, is rare there: in 195 real healthy
-    logs (70,026 rows) it happens in one run of forty. The gradient norm is left out on purpose: with it the rule fires
-    in five times as many healthy runs, for its spikes follow every other mechanism. Holds for 5 rows after.
+    runs. It is rare there that two of them do so at once, each by a size that matters and beyond its noise: in 195 real
+    healthy logs (70,026 rows) it happens in one run of forty. The gradient norm is left out on purpose: its spikes
+    follow every other mechanism, and with it the rule fires in five times as many healthy runs. The finding holds for 5
+    rows after.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> series = {"entropy/mean": [0.30, 0.31, 0.29, 0.30, 0.31, 0.29, 0.30, 0.30, 0.9, 0.9],
+    ...           "length/mean": [200.0, 210.0, 190.0, 200.0, 205.0, 195.0, 200.0, 200.0, 600.0, 600.0]}
+    >>> episodes(JointDeparture(), series)
+    [(8, 'joint_departure', 'warning')]
     """
 
     kind = "joint_departure"
@@ -63,7 +70,7 @@ class JointDeparture(StreamDetector):
         ]
 
     def _strengths(self) -> dict[str, float]:
-        """Give how far beyond its bounds each mechanism that moved is, by its strongest channel."""
+        """Return how far beyond its bounds each departed mechanism is, by its strongest channel."""
         strengths: dict[str, float] = {}
         for name in self.moved:
             mechanism, strength = CHANNELS[name][0], self.mechanisms.channels[name].strength

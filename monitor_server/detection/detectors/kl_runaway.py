@@ -1,8 +1,8 @@
-"""The policy runs away from its reference."""
+"""KL runaway: the policy leaves the neighbourhood of its reference."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["KlRunaway"]
 
@@ -10,9 +10,13 @@ __all__ = ["KlRunaway"]
 class KlRunaway(ShiftDetector):
     """Warns when the KL divergence to the reference is ten times its baseline and a nat per token higher.
 
-    KL grows in every healthy run, tenfold and more from its start near zero, so size decides: a nat per token is
-    another language. In 137 real logs that hold a KL no healthy one fires. With the k3 estimator one outlying token
-    can do the same; the estimator is named in the evidence if the trainer sends it.
+    KL grows in every healthy run, tenfold and more from its start near zero, so the absolute size decides: one nat per
+    token is another language. In 137 real logs that hold a KL no healthy one fires. With the k3 estimator one outlying
+    token can have the same effect.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(KlRunaway(), {"kl/ref": [0.05, 0.06, 0.05, 0.06, 0.05, 0.06, 0.05, 4.0, 4.0]})
+    [(8, 'kl_runaway', 'warning')]
     """
 
     kind = "kl_runaway"

@@ -1,16 +1,21 @@
-"""Responses shrink to almost nothing."""
+"""Length collapse: responses shrink to almost nothing."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["LengthFall"]
 
 
 class LengthFall(ShiftDetector):
-    """Says when response length has fallen to 30 % of its baseline within 40 rows. Information: it may be a skill.
+    """Informs when response length has fallen to 30 % of its baseline within 40 rows.
 
-    Together with less tool use or more repetition while the reward holds it is `RewardHacking`.
+    It is information, because shorter responses may be a skill. Together with less tool use or more repetition while
+    the reward holds it is `RewardHacking`.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(LengthFall(), {"length/mean": [200.0, 210.0, 190.0, 200.0, 205.0, 195.0, 9.0, 9.0]})
+    [(7, 'length_collapse', 'info')]
     """
 
     kind = "length_collapse"

@@ -1,16 +1,21 @@
-"""Responses grow out of their range, or hit the length limit."""
+"""Length explosion: responses grow out of their range, or reach the length limit."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["LengthRise"]
 
 
 class LengthRise(ShiftDetector):
-    """Says when response length has doubled within 40 rows. Information: four real runs did so while their reward held.
+    """Informs when response length has doubled within 40 rows.
 
-    Together with another mechanism it is a warning (`JointDeparture`).
+    It is information, because four real runs did so while their reward held. Together with another mechanism it is a
+    warning (`JointDeparture`).
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(LengthRise(), {"length/mean": [200.0, 210.0, 190.0, 200.0, 205.0, 195.0, 900.0, 900.0]})
+    [(6, 'length_explosion', 'info')]
     """
 
     kind = "length_explosion"

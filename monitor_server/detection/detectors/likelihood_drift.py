@@ -1,14 +1,16 @@
-"""W2: slow drift in entropy and in the likelihood of correct responses, for runs without the paired channel."""
+"""Likelihood drift: entropy rises and correct responses lose likelihood, for runs without the paired channel."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from monitor_server.detection.parts.base import StreamDetector, finite
-from monitor_server.detection.parts.excess import ENTROPY, LIKELIHOOD, Excess
-from monitor_server.detection.parts.statistics import DrawUp, Ema, History
-from monitor_server.detection.parts.warm_up import WarmUp
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
+from monitor_server.detection.channels.excess import ENTROPY, LIKELIHOOD, Excess
+from monitor_server.detection.channels.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.streaming import DrawUp, Ema
 
 __all__ = ["LikelihoodDrift"]
 
@@ -20,18 +22,18 @@ LEAST_PAIRS, STALE_ROWS = 8, 5
 class LikelihoodDrift(StreamDetector):
     """Warns when entropy has risen and the likelihood of correct responses has fallen, together, above the noise.
 
-    D = √(draw-up of EMA₀.₁(H) · draw-up of EMA₀.₁(−l⁺)), a draw-up being the rise above the lowest value so far. W · D
-    must pass 0.108 nat, 13.2 % of the run's entropy, and 3.24 standard errors of the averages, where W is the weight of
-    `Excess`, above 1 where the likelihood falls by more than entropy explains; it ends when W · D and D are both below
-    0.72 of that. From four fifths of the bound on it is information, which shows the phase and notifies nobody.
-    Likelihood of correct responses alone would not do: newly solved hard questions lower it in healthy runs. Rows of a
-    warm-up are left out.
+    D = √(draw-up of EMA₀.₁(H) · draw-up of EMA₀.₁(−l⁺)). A draw-up is the rise above the lowest value so far. W · D
+    must pass 0.108 nat, 13.2 % of the run's entropy, and 3.24 standard errors of the averages. W is the weight of
+    `Excess`, above 1 where the likelihood falls by more than entropy explains. The finding ends when W · D and D are
+    both below 0.72 of that bound. From four fifths of the bound on it is information, which sets the phase and notifies
+    nobody. The likelihood of correct responses alone would not be enough: newly solved hard questions lower it in
+    healthy runs. Rows of a warm-up are left out.
 
-    Information of another kind is what says less. ``difficulty_shift``: the reward has fallen by 1.2 standard errors
-    when D or W · D passes four fifths of the bound, as harder questions would have it, and so it stays until D is back
-    at zero; or the paired channel is observed, the better witness, which `PairedDrift` reads. ``entropy_drift``:
-    entropy alone is observed and passes 1.11 times the bound, for exploration and displacement then look alike. With
-    likelihood alone there is none. docs/detection-results.md has its false alarms and leads.
+    Three cases are information of another kind. ``difficulty_shift``: the reward has fallen by 1.2 standard errors when
+    D or W · D passes four fifths of the bound, as it does with harder questions, and this holds until D is back at
+    zero; or the paired channel is observed, which is the better measurement and which `PairedDrift` reads.
+    ``entropy_drift``: only entropy is observed and passes 1.11 times the bound; exploration and displacement then look
+    alike. With likelihood alone there is no finding. docs/detection-results.md lists false alarms and leads.
 
     Args:
         least_rise: W · D that matters, in nats per token.
@@ -40,6 +42,12 @@ class LikelihoodDrift(StreamDetector):
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase II) and Figure 4.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> drift = [0.01 * max(0, row - 20) for row in range(50)]
+    >>> series = {"entropy/mean": [0.4 + rise for rise in drift], "likelihood/correct": [-0.4 - rise for rise in drift]}
+    >>> episodes(LikelihoodDrift(), series)
+    [(36, 'likelihood_drift', 'info'), (39, 'likelihood_drift', 'warning')]
     """
 
     kind = "likelihood_drift"
@@ -86,11 +94,11 @@ class LikelihoodDrift(StreamDetector):
             self.excess.mark()
         self.excess.update(observation)
         drift, threshold = self.measure()
-        self._judge(drift, threshold)
+        self._update_alarm(drift, threshold)
         lingers = self.excused and max(self._weighed(drift), drift) > self.ENDS * threshold
-        return [self._drift(observation, drift, threshold)] if self.active or self.suspected or lingers else ()
+        return [self._build_finding(observation, drift, threshold)] if self.active or self.suspected or lingers else ()
 
-    def _judge(self, drift: float, threshold: float) -> None:
+    def _update_alarm(self, drift: float, threshold: float) -> None:
         if drift <= 0.0:
             self.reward_at_onset, self.excused = self.reward.value, False
         weighed, ends = self._weighed(drift), self.ENDS * threshold
@@ -110,11 +118,11 @@ class LikelihoodDrift(StreamDetector):
 
     @property
     def has_pairs(self) -> bool:
-        """Whether the paired channel is observed, now and for long enough to count."""
+        """Whether the paired channel is observed now, and has been for long enough to count."""
         return self.pairs >= LEAST_PAIRS and self.unpaired <= STALE_ROWS
 
     def measure(self) -> tuple[float, float]:
-        """Give the joint draw-up D and its bound, both in nats per token."""
+        """Return the joint draw-up D and its bound, both in nats per token."""
         lowest = self.entropy.lowest or 0.0
         bound = max(self._least_rise, self._relative_rise * abs(lowest))
         if not self.has_likelihood:
@@ -123,7 +131,7 @@ class LikelihoodDrift(StreamDetector):
         both = max(0.0, self.entropy.value) * max(0.0, self.unlikelihood.value)
         return math.sqrt(both), max(bound, noise)
 
-    def _drift(self, observation: Observation, drift: float, threshold: float) -> Finding:
+    def _build_finding(self, observation: Observation, drift: float, threshold: float) -> Finding:
         since = self.entropy.since
         what = "Entropy and negative log-likelihood have risen" if self.has_likelihood else "Entropy has risen"
         kind, tail = self._reading()
@@ -149,7 +157,7 @@ class LikelihoodDrift(StreamDetector):
         return replace(finding, kind=kind)
 
     def _reading(self) -> tuple[str, str]:
-        """Give the kind of the finding, and what to add to it."""
+        """Return the kind of the finding, and what to add to its summary."""
         if not self.has_likelihood:
             return "entropy_drift", ""
         if self.has_pairs:

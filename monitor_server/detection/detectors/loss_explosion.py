@@ -1,10 +1,11 @@
-"""The loss leaves every plausible range while the reward still looks well."""
+"""Loss explosion: the loss leaves every plausible range while the reward still looks normal."""
 
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import StreamDetector, finite
-from monitor_server.detection.parts.statistics import History
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.history import History
 
 __all__ = ["LossExplosion"]
 
@@ -12,11 +13,15 @@ LOSS = "loss/policy"
 
 
 class LossExplosion(StreamDetector):
-    """Warns when the loss is above 100 in size and a hundred times its usual size.
+    """Warns when the loss is above 100 in size and a hundred times its usual size; critical above 100,000.
 
-    A policy-gradient loss is a mean of advantages, so of order one; what exceeds 100 is an exponentiated log ratio
-    or a k3 KL estimate in its tail, and each such row is an update in a direction that means nothing. Holds for
-    20 rows. Above 100,000 it pages: whatever the optimiser keeps of such a gradient is noise.
+    A policy-gradient loss is a mean of advantages, so it is of order one. A value above 100 is an exponentiated log
+    ratio or the tail of a k3 KL estimate, and each such row is an update in a meaningless direction. The finding holds
+    for 20 rows. Above 100,000 it is critical: whatever the optimiser keeps of such a gradient is noise.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(LossExplosion(), {"loss/policy": [0.1] * 6 + [500.0]})
+    [(6, 'loss_explosion', 'warning')]
     """
 
     kind = "loss_explosion"

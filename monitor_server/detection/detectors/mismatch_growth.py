@@ -1,8 +1,8 @@
-"""Sampler and trainer drift apart, before the ratios show it."""
+"""Mismatch growth: sampler and trainer drift apart before the ratios show it."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["MismatchGrowth"]
 
@@ -10,11 +10,15 @@ __all__ = ["MismatchGrowth"]
 class MismatchGrowth(ShiftDetector):
     """Warns when the divergence between sampler and trainer has tripled and risen by 0.02 nat per token.
 
-    Grows before gradients explode where inference and training engines differ in precision, most of all in mixtures
-    of experts. `SamplerMismatch` needs no baseline and speaks when the damage is done.
+    It grows before gradients explode where inference and training engines differ in precision, most of all in mixtures
+    of experts. `SamplerMismatch` needs no baseline and reports when the damage is done.
 
     Reference:
         Liu and Li, "When Speed Kills Stability" (2025); arXiv 2602.01103.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(MismatchGrowth(), {"mismatch/kl": [0.002, 0.003, 0.002, 0.003, 0.002, 0.003, 0.002, 0.1, 0.1]})
+    [(8, 'mismatch_growth', 'warning')]
     """
 
     kind = "mismatch_growth"

@@ -1,24 +1,29 @@
-"""NaN and Inf where a number must stand."""
+"""Non-finite values: NaN or Inf where a number must be."""
 
 import math
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import StreamDetector
+from monitor_server.detection.base.detector import StreamDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["NonFinite"]
 
 COUNTER = "finite/bad_values"
-# Where a non-finite number means that the update was, or the next one will be, destroyed. A NaN elsewhere can be an
-# empty mean: the likelihood of correct responses in a batch without one.
+# A non-finite number in these means that this update or the next one is destroyed. A NaN elsewhere can be an empty
+# mean, such as the likelihood of correct responses in a batch without one.
 VITAL = ("grad/norm", "loss/policy", "loss/llds", "reward/mean", "kl/ref", "kl/old", "entropy/mean")
 
 
 class NonFinite(StreamDetector):
-    """Pages as soon as the loss, the gradient norm or another vital number is NaN or infinite.
+    """Reports a critical finding as soon as the loss, the gradient norm or another vital number is NaN or infinite.
 
-    It cannot be foreseen in most runs and is not statistical: its false alarms are logging mistakes. It holds while the
-    numbers are bad and for 5 rows after, for what has passed through an optimiser does not go away at once.
+    In most runs it cannot be predicted. The rule is not statistical: its only false alarms are logging mistakes. The
+    finding holds while the numbers are bad and for 5 rows after, because what has passed through an optimiser does not
+    disappear at once.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(NonFinite(), {"grad/norm": [0.5, 0.6, float("nan"), 0.5]})
+    [(2, 'non_finite', 'critical')]
     """
 
     kind = "non_finite"
@@ -45,9 +50,9 @@ class NonFinite(StreamDetector):
         if not self.left:
             self.first = None
             return ()
-        return [self._bad(observation, now=bool(bad))]
+        return [self._build_finding(observation, now=bool(bad))]
 
-    def _bad(self, observation: Observation, *, now: bool) -> Finding:
+    def _build_finding(self, observation: Observation, *, now: bool) -> Finding:
         return self._finding(
             observation,
             f"{self._what(now=now)} not finite, first at step {self.first}.",

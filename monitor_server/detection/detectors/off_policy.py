@@ -1,8 +1,9 @@
-"""Updates are made on samples that the policy would no longer give."""
+"""Off-policy updates: the samples come from a policy that differs too much from the present one."""
 
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import StreamDetector, finite
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["OffPolicy"]
@@ -13,11 +14,16 @@ SHARE = "ratio/ess_frac"
 class OffPolicy(StreamDetector):
     """Warns when the effective sample size of the importance weights is under half of the sample, in two rows.
 
-    ESS / n = (Σ w)² / (n Σ w²), 1 when all ratios are equal. Under one half the gradient is carried by a minority of
-    tokens. No baseline is needed. It clears after 5 rows above 0.7. One update per rollout gives 1 by construction.
+    ESS / n = (Σ w)² / (n Σ w²), which is 1 when all ratios are equal. Under one half, a minority of tokens carries the
+    gradient. No baseline is needed. The finding ends after 5 rows above 0.7. One update per rollout gives 1 by
+    construction.
 
     Reference:
-        VCPO, arXiv 2602.17616: collapse is predicted by the effective sample size and unstable gradient norms.
+        VCPO, arXiv 2602.17616: the effective sample size and unstable gradient norms predict collapse.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(OffPolicy(), {"ratio/ess_frac": [0.95, 0.94, 0.3, 0.3]})
+    [(3, 'off_policy_blowup', 'warning')]
     """
 
     kind = "off_policy_blowup"

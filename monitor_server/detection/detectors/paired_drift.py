@@ -1,12 +1,14 @@
-"""W1: slow drift in the paired entropy change, the quietest channel there is."""
+"""Paired drift: slow drift in the paired entropy change, the channel with the least noise."""
 
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import StreamDetector, finite
-from monitor_server.detection.parts.excess import ENTROPY, LIKELIHOOD, Excess
-from monitor_server.detection.parts.statistics import Cusum, History
-from monitor_server.detection.parts.warm_up import WarmUp
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
+from monitor_server.detection.channels.excess import ENTROPY, LIKELIHOOD, Excess
+from monitor_server.detection.channels.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.streaming import Cusum
 
 __all__ = ["PairedDrift"]
 
@@ -17,16 +19,16 @@ STALE_ROWS = 5
 class PairedDrift(StreamDetector):
     """Warns when entropy on the same fresh contexts keeps rising from update to update.
 
-    S ← max(0, S + clip(dH / σ, ±4) − 0.25), where dH is the mean over held-out contexts of entropy after the update
-    minus before it, and σ its noise times the long-run factor √(1 + ρ) / (1 − ρ), for an optimiser's momentum makes
-    neighbouring updates alike. Both models see the same contexts, so prompts, curriculum and length cancel.
+    S ← max(0, S + clip(dH / σ, ±4) − 0.25). Here dH is the mean over held-out contexts of entropy after the update
+    minus before it, and σ is its noise times the long-run factor √(1 + ρ) / (1 − ρ), because an optimiser's momentum
+    makes neighbouring updates alike. Both models see the same contexts, so prompts, curriculum and length cancel.
 
-    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and W · S · R > 0.72, so
-    that a small rise must be very regular and a large one need not be; W is the weight of `Excess`, above 1 where the
-    likelihood of correct responses falls by more than entropy explains. It ends after 15 quiet rows (S < 2). From
-    W · S · R > 0.4 on the finding is information, which shows the phase and notifies nobody. Rows of a warm-up are
-    left out. docs/detection-results.md has its false alarms, most of them where exploration truly rises and then
-    saturates, and its leads. Without the channel: `LikelihoodDrift`.
+    A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and W · S · R > 0.72. A
+    small rise must therefore be very regular, and a large one need not be. W is the weight of `Excess`, above 1 where
+    the likelihood of correct responses falls by more than entropy explains. The finding ends after 15 quiet rows (S <
+    2). From W · S · R > 0.4 on it is information, which sets the phase and notifies nobody. Rows of a warm-up are left
+    out. docs/detection-results.md lists its leads and its false alarms, most of them where exploration truly rises and
+    then saturates. `LikelihoodDrift` serves runs without the channel.
 
     Args:
         threshold: W · S · R at which to warn, σ · nat.
@@ -36,6 +38,11 @@ class PairedDrift(StreamDetector):
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase II); Page, "Continuous inspection schemes" (1954).
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> change = [0.001 * (-1) ** row + (0.004 if row >= 20 else 0.0) for row in range(60)]
+    >>> episodes(PairedDrift(), {"entropy/paired_delta": change})
+    [(28, 'likelihood_drift', 'info'), (31, 'likelihood_drift', 'warning')]
     """
 
     kind = "likelihood_drift"
@@ -76,7 +83,7 @@ class PairedDrift(StreamDetector):
         self.history.append(delta)
         if self.history.scale is None:
             return ()
-        # The first scale comes with a handful of values waiting: they count too, for fast failures leave no spare rows.
+        # The first scale comes after a few values. They count too, because fast failures leave no rows to spare.
         waiting = list(self.history.values) if self.history.is_just_known else [delta]
         for value in waiting:
             self._accumulate(value, observation.step)
@@ -85,16 +92,16 @@ class PairedDrift(StreamDetector):
         self.quiet = self.quiet + 1 if self.cusum.value < self._least_sum / 3 else 0
         self.active = statistic > self._threshold or (self.active and self.quiet < self.QUIET_ROWS)
         self.suspected = statistic > self._display or (self.suspected and self.quiet < self.QUIET_DISPLAY_ROWS)
-        return [self._drift(observation)] if self.active or self.suspected else ()
+        return [self._build_finding(observation)] if self.active or self.suspected else ()
 
     @property
     def is_observed(self) -> bool:
-        """Whether the channel is observed, now and for long enough to know its noise."""
+        """Whether the channel is observed now, and has been for long enough to estimate its noise."""
         return self.history.scale is not None and self.unpaired <= STALE_ROWS
 
     @property
     def statistic(self) -> float:
-        """How long times how much, weighed: W · S · R."""
+        """Duration times size, weighted: W · S · R."""
         return self.excess.weight * self.cusum.value * self.rise
 
     def _accumulate(self, delta: float, step: int) -> None:
@@ -106,7 +113,7 @@ class PairedDrift(StreamDetector):
         if self.half_way is None and self.cusum.value > self._least_sum / 2:
             self.half_way = step
 
-    def _drift(self, observation: Observation) -> Finding:
+    def _build_finding(self, observation: Observation) -> Finding:
         since = self.cusum.since if self.cusum.since is not None else observation.step
         latest = self.half_way if self.half_way is not None else observation.step
         return self._finding(

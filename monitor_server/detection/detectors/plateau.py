@@ -1,25 +1,31 @@
-"""The reward stands still. Information: some runs have learned what they can, others never learn."""
+"""Plateau: the reward stands still. Some runs have learned what they can, others never learn."""
 
 import math
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import StreamDetector, finite
-from monitor_server.detection.parts.statistics import History, line
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.robust import line
 
 __all__ = ["Plateau"]
 
 REWARD = "reward/mean"
 ROWS = 100
-EVERY = 4  # rows between two looks: a line over a hundred rows moves slowly
+EVERY = 4  # rows between two estimates: a line over a hundred rows moves slowly
 
 
 class Plateau(StreamDetector):
-    """Says when the line through the last 100 rewards is flat: its rise is under 0.02 and under two standard errors.
+    """Informs when the line through the last 100 rewards is flat: its rise is under 0.02 and under two standard errors.
 
-    It ends when the rise passes four standard errors. A plateau foretells nothing and must not notify; beside
-    `SilentGroups` it says that there is nothing left to learn from, beside `LikelihoodDrift` that learning has ended
+    It ends when the rise passes four standard errors. A plateau predicts nothing and must not notify. Beside
+    `SilentGroups` it means that there is nothing left to learn from; beside `LikelihoodDrift`, that learning has ended
     and movement has not.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(Plateau(), {"reward/mean": [0.5 + 0.01 * (-1) ** row for row in range(110)]})
+    [(103, 'plateau', 'info')]
     """
 
     kind = "plateau"
@@ -42,10 +48,10 @@ class Plateau(StreamDetector):
         if self.history.scale is None:
             return ()
         if self.history.seen % EVERY == 0:
-            self._judge(self.history.scale, observation.step)
-        return [self._flat(observation)] if self.since is not None else ()
+            self._update_alarm(self.history.scale, observation.step)
+        return [self._build_finding(observation)] if self.since is not None else ()
 
-    def _judge(self, scale: float, step: int) -> None:
+    def _update_alarm(self, scale: float, step: int) -> None:
         _, slope = line(list(self.history.values))
         self.rise = slope * ROWS
         self.errors = self.rise / (scale * math.sqrt(12.0 / ROWS))  # SE of slope × n: σ √(12 / n)
@@ -54,7 +60,7 @@ class Plateau(StreamDetector):
         elif abs(self.errors) > self.ENDED:
             self.since = None
 
-    def _flat(self, observation: Observation) -> Finding:
+    def _build_finding(self, observation: Observation) -> Finding:
         return self._finding(
             observation,
             f"The reward has stood still for {ROWS} rows, seen at step {self.since}: it changed by {self.rise:.3g}.",

@@ -1,8 +1,8 @@
-"""The tail of the importance ratios lifts off: some tokens are worth many times what they were."""
+"""Ratio tail: some tokens have many times the probability that they had when they were sampled."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["RatioTail"]
 
@@ -10,11 +10,15 @@ __all__ = ["RatioTail"]
 class RatioTail(ShiftDetector):
     """Warns when the tail of the likelihood ratios is three times its baseline, and 1 higher, in four rows of seven.
 
-    Spikes of up to three rows follow every unlucky batch and are left alone. One update per rollout gives 1 by
-    construction, and this is silent there.
+    Spikes of up to three rows follow every unlucky batch and are ignored. One update per rollout gives a ratio of 1 by
+    construction, and the detector is silent there.
 
     Reference:
         arXiv 2512.04220, section 7: spikes in likelihood ratios are to be watched; ACPO.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(RatioTail(), {"ratio/p999": [1.3, 1.2, 1.4, 1.3] * 4 + [9.0] * 5})
+    [(19, 'ratio_tail', 'warning')]
     """
 
     kind = "ratio_tail"

@@ -1,8 +1,8 @@
-"""Responses repeat themselves: language degenerates."""
+"""Repetition: responses repeat themselves."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["Repetition"]
 
@@ -10,10 +10,14 @@ __all__ = ["Repetition"]
 class Repetition(ShiftDetector):
     """Warns when n-gram repetition has doubled and risen by a tenth within 40 rows.
 
-    Template collapse and reward hacking look like this while entropy and reward look well.
+    Template collapse and reward hacking look like this while entropy and reward look normal.
 
     Reference:
         RAGEN-2, arXiv 2604.06268.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(Repetition(), {"text/repetition": [0.10, 0.11, 0.09, 0.10, 0.11, 0.09, 0.10, 0.6, 0.6]})
+    [(8, 'repetition', 'warning')]
     """
 
     kind = "repetition"

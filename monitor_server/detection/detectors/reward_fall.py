@@ -1,8 +1,8 @@
-"""The reward itself falls hard: the last to know, and still better than silence."""
+"""Reward fall: the reward itself drops. The last signal to move, and still better than no alarm."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["RewardFall"]
 
@@ -10,8 +10,12 @@ __all__ = ["RewardFall"]
 class RewardFall(ShiftDetector):
     """Warns when two rows of reward each lie below 30 % of the baseline, counted from the run's floor, beyond noise.
 
-    The plain rule that people use, a fall of 20 %, warns in half of all healthy runs; the noise gate of four
-    deviations and the depth bring that to one in sixty. It has no lead by its nature.
+    The plain rule that people use, a fall of 20 %, warns in half of all healthy runs. The depth and the noise gate of
+    four deviations reduce that to one in sixty. By its nature the rule has no lead.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(RewardFall(), {"reward/mean": [0.60, 0.62, 0.58, 0.60, 0.61, 0.59, 0.02, 0.02]})
+    [(7, 'reward_fall', 'warning')]
     """
 
     kind = "reward_fall"

@@ -1,15 +1,16 @@
-"""The reward goes up by a shortcut: shorter answers, no search, repeated text."""
+"""Reward hacking: the reward rises by a shortcut, such as shorter answers, no search, repeated text."""
 
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import StreamDetector, finite
-from monitor_server.detection.parts.departure import Departure, Size, second_largest
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.departure import Departure, Size, second_largest
 
 __all__ = ["RewardHacking"]
 
 REWARD = "reward/mean"
-# A shortcut takes tens of steps, so a sign counts for as long as the window of its baseline.
+# A shortcut takes tens of steps, so a sign counts for about as long as the window of its baseline.
 HELD_ROWS = 30
 SIGNS = {
     "length/mean": Size(factor=0.6, errors=4.0, rows=3),
@@ -21,8 +22,15 @@ SIGNS = {
 class RewardHacking(StreamDetector):
     """Warns when two signs of a shortcut appear within 30 rows while the reward does not fall.
 
-    Signs: length below 60 % of its baseline, tool calls below 60 %, repetition up by half and 0.05. Each is harmless
-    alone: better policies are often shorter. The reward is what cannot show this failure, so its fall rules it out.
+    The signs are length below 60 % of its baseline, tool calls below 60 %, and repetition up by half and 0.05. Each is
+    harmless alone, because better policies are often shorter. The reward cannot show this failure, so a fall of the
+    reward rules it out.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> series = {"reward/mean": [0.5] * 12, "length/mean": [200.0, 210.0, 190.0] * 3 + [20.0] * 3,
+    ...           "tools/calls": [1.5, 1.6, 1.4] * 3 + [0.1] * 3}
+    >>> episodes(RewardHacking(), series)
+    [(10, 'reward_hacking', 'warning')]
     """
 
     kind = "reward_hacking"
@@ -48,9 +56,9 @@ class RewardHacking(StreamDetector):
             self.since = None
             return ()
         self.since = observation.step if self.since is None else self.since
-        return [self._shortcut(observation, reward, seen)]
+        return [self._build_finding(observation, reward, seen)]
 
-    def _shortcut(self, observation: Observation, reward: float, seen: list[str]) -> Finding:
+    def _build_finding(self, observation: Observation, reward: float, seen: list[str]) -> Finding:
         changes = ", ".join(f"{name} {self.signs[name].baseline:.3g} to {self.signs[name].level:.3g}" for name in seen)
         return self._finding(
             observation,

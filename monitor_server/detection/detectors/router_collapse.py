@@ -1,8 +1,8 @@
-"""A mixture of experts routes everything to a few of them."""
+"""Router collapse: a mixture of experts sends everything to a few of them."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["RouterCollapse"]
 
@@ -10,10 +10,15 @@ __all__ = ["RouterCollapse"]
 class RouterCollapse(ShiftDetector):
     """Warns when the entropy of the router's load falls to 80 % of its baseline within 40 rows.
 
-    Opt-in: needs module hooks. Moves thousands of steps before the loss in pre-training; not measured here.
+    The signal is opt-in, because it needs module hooks. In pre-training it moves thousands of steps before the loss. It
+    has not been measured here.
 
     Reference:
         Mechanism-driven monitors, arXiv 2606.28116.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(RouterCollapse(), {"moe/load_entropy": [2.0, 2.1, 1.9, 2.0, 2.1, 1.9, 2.0, 0.5, 0.5, 0.5]})
+    [(9, 'router_collapse', 'warning')]
     """
 
     kind = "router_collapse"

@@ -1,16 +1,18 @@
-"""The end: the reward has fallen below half of its best and stays there."""
+"""Run collapsed: the reward has fallen below half of its best and stays there."""
 
 import math
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
+from monitor_server.detection.channels.mechanisms import Mechanisms
 from monitor_server.detection.detectors.joint_departure import JointDeparture
-from monitor_server.detection.parts.base import StreamDetector, finite
-from monitor_server.detection.parts.departure import Departure, Size
-from monitor_server.detection.parts.mechanisms import Mechanisms
-from monitor_server.detection.parts.statistics import Ema, median
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.departure import Departure, Size
+from monitor_server.detection.statistics.robust import median
+from monitor_server.detection.statistics.streaming import Ema
 
 __all__ = ["RunCollapsed"]
 
@@ -22,18 +24,27 @@ FAST = Size(factor=0.5, least=0.02, errors=3.0, rows=2)
 
 
 class RunCollapsed(StreamDetector):
-    """Says that a run is dead: its reward has lost half, beyond noise, and another mechanism failed with it.
+    """Reports a critical finding when a run is dead: its reward lost half, beyond noise, and another mechanism failed.
 
-    Slow: for 4 rows the median of the newest 5, 10 or 20 rewards, two of its standard errors (1.25 σ / √n) added, lies
-    under half of the best median of 20 (from 6 on), and five of them below that best, and another mechanism departed
-    meanwhile; a gradient of exactly zero, groups without variance, and entropy, length or clip share at 1.5 times what
-    it was at the best reward count. The two errors are the doubt of a small batch: its reward may show half where the
-    policy has kept three fifths. Fast: two rows of reward under half of the baseline by three deviations, while two
-    other mechanisms depart. Half is counted from the run's floor (0, or the lowest reward where rewards are negative).
-    Medians, because rewards that are mostly zero have averages that peak by luck: with an average and no second
-    mechanism, one healthy run in five is paged. It ends when the median is above three quarters.
+    Slow form: for 4 rows the median of the newest 5, 10 or 20 rewards plus two of its standard errors (1.25 σ / √n)
+    lies under half of the best median of 20 (from 6 rows on) and at least five standard errors below that best, and
+    another mechanism departed meanwhile. A gradient of exactly zero, groups without variance, and entropy, length or
+    clip share at 1.5 times its value at the best reward count as mechanisms. The two standard errors allow for a small
+    batch, whose reward may show half where the policy has kept three fifths.
 
-    This is a statement, not a forecast: it has no lead time.
+    Fast form: two rows of reward under half of the baseline by three deviations, while two other mechanisms depart.
+
+    Half is counted from the run's floor, which is 0, or the lowest reward where rewards are negative. Medians are used
+    because rewards that are mostly zero have averages that peak by luck: with an average and without a second
+    mechanism, one healthy run in five gets a critical finding. The finding ends when the median is above three
+    quarters.
+
+    This states what has happened. It is not a forecast and has no lead.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> reward, entropy = [0.60, 0.62, 0.58, 0.60] * 5 + [0.02] * 8, [0.3, 0.31] * 10 + [1.0] * 8
+    >>> episodes(RunCollapsed(), {"reward/mean": reward, "entropy/mean": entropy})
+    [(25, 'run_collapsed', 'critical')]
     """
 
     kind = "run_collapsed"
@@ -60,9 +71,9 @@ class RunCollapsed(StreamDetector):
         self.active = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        # The distance to the reference grows in healthy runs too.
+        # The distance to the reference grows in healthy runs too, so it is not evidence of a collapse.
         departed = set(self.mechanisms.update(observation)) - {"reward", "reference"}
-        moved = departed | self._silenced(observation) | self._changed_since_best(observation)
+        moved = departed | self._find_silent(observation) | self._find_changes_since_best(observation)
         reward = finite(observation.signals, REWARD)
         if reward is None:
             return ()
@@ -76,17 +87,17 @@ class RunCollapsed(StreamDetector):
             if self.best is None or plateau > self.best:
                 self.best, self.best_step = plateau, observation.step
                 self.at_best = {name: e.value for name, e in self.averages.items() if e.value is not None}
-        self._judge(moved, observation.step, suddenly=fell and len(departed) > 1, fell=fell)
-        return [self._dead(observation)] if self.active else ()
+        self._update_alarm(moved, observation.step, suddenly=fell and len(departed) > 1, fell=fell)
+        return [self._build_finding(observation)] if self.active else ()
 
-    def _silenced(self, observation: Observation) -> set[str]:
-        """Give the signs that nothing is learned any more: a gradient of exactly zero, groups without variance."""
+    def _find_silent(self, observation: Observation) -> set[str]:
+        """Return the signs that learning has stopped: a gradient of exactly zero, groups without variance."""
         signs = {"gradient"} if finite(observation.signals, "grad/norm") == 0.0 else set()
         silent = finite(observation.signals, GROUPS)
         return signs | {"groups"} if silent is not None and self.groups.update(silent) else signs
 
-    def _changed_since_best(self, observation: Observation) -> set[str]:
-        """Give the mechanisms far above what they were at the best reward: slow changes are their own baseline soon."""
+    def _find_changes_since_best(self, observation: Observation) -> set[str]:
+        """Return the mechanisms far above their level at the best reward; a window would follow slow changes."""
         changed = set()
         for name, signal in SINCE_BEST.items():
             value = finite(observation.signals, signal)
@@ -96,7 +107,7 @@ class RunCollapsed(StreamDetector):
                 changed.add(name)
         return changed
 
-    def _judge(self, moved: set[str], step: int, *, suddenly: bool, fell: bool) -> None:
+    def _update_alarm(self, moved: set[str], step: int, *, suddenly: bool, fell: bool) -> None:
         low = self._is_low()
         self.below = self.below + 1 if low else 0
         if not (low or fell or self.active):
@@ -120,20 +131,20 @@ class RunCollapsed(StreamDetector):
         return self._share(level + self.DOUBT * error) < self.SHARE and best - level > self.ERRORS * error
 
     def _share(self, level: float | None = None) -> float:
-        """Give what is left of the best reward, both counted from the floor."""
+        """Return the share that is left of the best reward, both counted from the floor."""
         if self.best is None or self.best - self.floor <= FAST.least:
             return 1.0
         return ((self.level if level is None else level) - self.floor) / (self.best - self.floor)
 
     def _error(self, rows: int) -> float:
-        """Give the standard error of a median: 1.25 σ / √n, σ² half the mean squared difference.
+        """Return the standard error of a median: 1.25 σ / √n, with σ² half the mean squared difference.
 
-        Not a robust scale: rewards that are 0 but for a few rows have a median difference of 0.
+        A robust scale would not do: rewards that are 0 except for a few rows have a median difference of 0.
         """
         squares = [(b - a) ** 2 for a, b in pairwise(self.rewards)]
         return 1.25 * math.sqrt(sum(squares) / (2 * max(1, len(squares)) * rows))
 
-    def _dead(self, observation: Observation) -> Finding:
+    def _build_finding(self, observation: Observation) -> Finding:
         best = self.best or 0.0
         return self._finding(
             observation,

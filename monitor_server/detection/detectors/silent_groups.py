@@ -1,24 +1,28 @@
-"""Groups without reward variance: there is nothing left to learn from."""
+"""Silent groups: groups without reward variance carry no gradient, so that nothing is left to learn from."""
 
 from dataclasses import replace
 
-from monitor_server.detection.parts.base import finite
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["SilentGroups"]
 
 
 class SilentGroups(ShiftDetector):
-    """Says when the share of groups whose rewards are all equal has risen by half of all groups, over 10 rows.
+    """Informs when the share of groups whose rewards are all equal has risen by half of all groups, over 10 rows.
 
-    All right or all wrong, which is said where it is observed, their advantages are zero. Information, because easy
-    data does it too: of 109 real healthy logs that hold the share it happens in one of seven. `RunCollapsed` takes it
-    as a witness.
+    The advantages of such a group are zero. The finding states, where it is observed, whether the groups are all
+    correct or all wrong. It is information, because easy data has the same effect: it happens in one of seven of 109
+    real healthy logs that hold the share. `RunCollapsed` counts it as a mechanism.
 
     Reference:
         arXiv 2605.21125, advantage collapse rate.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(SilentGroups(), {"reward/zero_std_frac": [0.20, 0.22, 0.18, 0.20] * 4 + [1.0] * 8})
+    [(21, 'reward_signal_dead', 'info')]
     """
 
     kind = "reward_signal_dead"
@@ -27,9 +31,9 @@ class SilentGroups(ShiftDetector):
     size = Size(least=0.5, errors=4.0, rows=10)
     what = "The share of groups without reward variance"
 
-    def _shifted(self, observation: Observation) -> Finding:
-        """Say which way the groups agree."""
-        finding = super()._shifted(observation)
+    def _build_finding(self, observation: Observation) -> Finding:
+        """Add whether the groups are all correct or all wrong."""
+        finding = super()._build_finding(observation)
         right, wrong = (finite(observation.signals, f"reward/all_{side}_frac") for side in ("correct", "wrong"))
         if right is None or wrong is None:
             return finding

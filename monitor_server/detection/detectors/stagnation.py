@@ -1,11 +1,13 @@
-"""Phase I: the reward rises while entropy and likelihood stand still. Information, never an alarm."""
+"""Stagnation (phase I): the reward rises while entropy and likelihood stand still. Never an alarm."""
 
 import math
 from collections.abc import Sequence
 
-from monitor_server.detection.parts.base import StreamDetector, finite
-from monitor_server.detection.parts.statistics import History, line
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.robust import line
 
 __all__ = ["Stagnation"]
 
@@ -14,13 +16,20 @@ REWARD = "reward/mean"
 
 
 class Stagnation(StreamDetector):
-    """Says when the reward has risen for 20 rows and the likelihood has not followed.
+    """Informs when the reward has risen for 20 rows and the likelihood has not followed.
 
-    Reward slope over 40 rows above 1.645 standard errors, every likelihood-side slope within one, for 20 rows in a
-    row. Stagnation alone foretells nothing: healthy runs show it too, so it must not notify.
+    The slope of the reward over 40 rows is above 1.645 standard errors and every slope of the likelihood side is within
+    one, for 20 rows in succession. Stagnation alone predicts nothing: healthy runs show it too, so it must not notify.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase I).
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> wiggle = [0.001 * (1, -1, -1, 1)[row % 4] for row in range(60)]
+    >>> series = {"reward/mean": [0.2 + 0.005 * row + w for row, w in enumerate(wiggle)],
+    ...           "entropy/mean": [0.4 + w for w in wiggle]}
+    >>> episodes(Stagnation(), series)
+    [(38, 'likelihood_stagnation', 'info')]
     """
 
     kind = "likelihood_stagnation"
@@ -77,7 +86,7 @@ class Stagnation(StreamDetector):
 
 
 def _slope(history: History) -> float | None:
-    """Give the slope of the kept values in its standard errors."""
+    """Return the slope of the kept values in its standard errors."""
     values = history.lagged()
     if not values or history.scale is None:
         return None

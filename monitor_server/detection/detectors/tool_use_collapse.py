@@ -1,8 +1,8 @@
-"""Tool use peaks and is given up: the model stops to search, or its calls stop being valid."""
+"""Tool-use collapse: the model stops searching, or its calls stop being valid."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["ToolUseCollapse"]
 
@@ -10,11 +10,15 @@ __all__ = ["ToolUseCollapse"]
 class ToolUseCollapse(ShiftDetector):
     """Warns when tool calls per response fall to half of their baseline within 40 rows.
 
-    The reward may still hold for a while: what needed no tool is answered as before. In 35 real healthy agent logs
-    it does not fire. A fall that takes longer than the window is not seen.
+    The reward may hold for a while, because questions that need no tool are answered as before. In 35 real healthy
+    agent logs the rule does not fire. A fall that takes longer than the window is not detected.
 
     Reference:
         arXiv 2605.26037: tool-grounded answers rise, then reach zero within 50 steps, on 4 seeds of 4.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(ToolUseCollapse(), {"tools/calls": [1.8, 1.9, 1.7, 1.8, 1.9, 1.7, 1.8, 0.1, 0.1]})
+    [(8, 'tool_use_collapse', 'warning')]
     """
 
     kind = "tool_use_collapse"

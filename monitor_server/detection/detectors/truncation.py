@@ -1,17 +1,21 @@
-"""Responses are cut at the length limit: their ends, answers included, are never seen."""
+"""Truncation: responses are cut at the length limit, so that their ends, answers included, are never seen."""
 
-from monitor_server.detection.parts.departure import Size
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
+from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["Truncation"]
 
 
 class Truncation(ShiftDetector):
-    """Says when the share of truncated responses has risen by three in ten within 40 rows, in two rows of three.
+    """Informs when the share of truncated responses has risen by three in ten within 40 rows, in two rows of three.
 
-    Information: models that learn to think do so and recover. Together with another mechanism it is a warning
-    (`JointDeparture`).
+    It is information, because models that learn to think do this and recover. Together with another mechanism it is a
+    warning (`JointDeparture`).
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(Truncation(), {"length/truncated_frac": [0.05, 0.06, 0.04, 0.05, 0.06, 0.04, 0.05, 0.7, 0.7]})
+    [(8, 'truncation', 'info')]
     """
 
     kind = "truncation"

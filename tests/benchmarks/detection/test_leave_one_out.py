@@ -1,9 +1,9 @@
 """Leaving one repository out: the choice never sees it, and varying the bounds leaves no trace."""
 
 from benchmarks.detection.leave_one_out import Outcome, Variant, best, scaled
+from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.channels import mechanisms
 from monitor_server.detection.detectors import run_collapsed
-from monitor_server.detection.parts import mechanisms
-from monitor_server.detection.parts.shift import ShiftDetector
 from monitor_server.detection.registry import DETECTORS
 
 SHIPPED = Variant(noise=1.0, size=1.0, without="")

@@ -4,7 +4,6 @@ import copy
 import json
 import math
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,13 +12,13 @@ from hypothesis import strategies as st
 
 from monitor_server.detection.calibration import CLASSES, Calibration, Profile
 from monitor_server.detection.detectors.paired_drift import PairedDrift
-from monitor_server.detection.engine import Engine
-from monitor_server.detection.parts.base import StreamDetector
+from monitor_server.detection.engine import EngineFactory
 from monitor_server.detection.protocol import Finding, Observation, Verdict
 from monitor_server.detection.registry import DETECTORS
+from tests.monitor_server.detection.subjects import BUILDERS
 
-CALIBRATED = Engine.calibrated(Calibration(id="own", profiles=dict.fromkeys(CLASSES, Profile(warn=1.5, page=2.0))))
-SUBJECTS: dict[str, Callable[[], Any]] = {**DETECTORS, "engine": Engine, "calibrated engine": CALIBRATED}
+CALIBRATED = EngineFactory(Calibration(id="own", profiles=dict.fromkeys(CLASSES, Profile(warn=1.5, page=2.0))))
+SUBJECTS: dict[str, Any] = {**BUILDERS, "engine": EngineFactory(), "calibrated engine": CALIBRATED}
 SIGNALS = sorted({name for detector in DETECTORS.values() for name in detector.reads})
 # Signals whose value in a run where nothing happens is known beforehand.
 AT_REST = {"entropy/paired_delta": 0.0, "displacement/self": 0.0, "displacement/cross": 0.0, "mismatch/ratio": 1.0}
@@ -90,7 +89,7 @@ def test_it_resumes_at_every_step_from_json(subject):
     judge = subject()
     resumed = subject()
     for observation in failing_run():
-        resumed = type(resumed).from_state(json.loads(json.dumps(resumed.state())))
+        resumed = subject.from_state(json.loads(json.dumps(resumed.state())))
         assert wire(resumed.update(observation)) == wire(judge.update(observation))
         assert wire(resumed.state()) == wire(json.loads(json.dumps(judge.state())))
 
@@ -145,7 +144,7 @@ def test_duplicates_and_late_steps_change_nothing(subject, data):
 @pytest.mark.parametrize("name", DETECTORS)
 def test_evidence_carries_its_arithmetic(name):
     """Every finding names signal, baseline, window, statistic, threshold, calibration, agreement and onset."""
-    judge: StreamDetector = DETECTORS[name]()
+    judge = BUILDERS[name]()
     for observation in failing_run():
         for finding in judge.update(observation):
             needed = {"signal", "baseline", "window", "statistic", "threshold", "calibration", "agreeing", "missing"}

@@ -17,7 +17,7 @@ from monitor_server.detection.calibration import (
     conformal_factor,
     runs_needed,
 )
-from monitor_server.detection.engine import Engine
+from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.protocol import Observation, Severity
 
 scores = st.lists(st.one_of(st.just(0.0), st.floats(1.0, 50.0), st.just(math.inf)), min_size=2, max_size=40)
@@ -73,7 +73,7 @@ def test_new_runs_are_alarmed_as_seldom_as_promised():
     assert calibration is not None
     fresh = [restless_run(seed) for seed in range(1000, 1080)]
     before = sum(alarmed(run, Engine) for run in fresh)
-    after = sum(alarmed(run, Engine.calibrated(calibration)) for run in fresh)
+    after = sum(alarmed(run, EngineFactory(calibration)) for run in fresh)
     assert before / len(fresh) > 2 * alpha
     assert clopper_pearson(after, len(fresh))[0] <= alpha
     assert after > 0  # the bound is not met by silence
@@ -82,7 +82,7 @@ def test_new_runs_are_alarmed_as_seldom_as_promised():
 def test_the_calibration_is_on_every_finding_and_hides_none():
     """What is held back stays as information, with the strength it had and the one it needed."""
     run = restless_run(3)
-    plain, held = Engine(), Engine.calibrated(CLOSED)()
+    plain, held = Engine(), Engine(CLOSED)
     for observation in run:
         expected, given_back = plain.update(observation).findings, held.update(observation).findings
         assert [f.kind for f in given_back] == [f.kind for f in expected]
@@ -94,7 +94,7 @@ def test_the_calibration_is_on_every_finding_and_hides_none():
 
 def test_what_is_no_matter_of_degree_is_never_calibrated_away():
     """NaN in the gradient pages under any calibration."""
-    engine = Engine.calibrated(CLOSED)()
+    engine = Engine(CLOSED)
     verdict = engine.update(Observation(step=1, signals={"grad/norm": math.nan}))
     assert [(f.kind, f.severity) for f in verdict.findings] == [("non_finite", Severity.CRITICAL)]
 
@@ -102,7 +102,7 @@ def test_what_is_no_matter_of_degree_is_never_calibrated_away():
 def test_an_alarm_that_opened_stays_until_its_detector_lets_go():
     """Only the opening asks for strength; a held alarm whose statistic falls is the same alarm."""
     calibration = Calibration(id="own-test", profiles=dict.fromkeys(CLASSES, Profile(warn=3.0)))
-    engine, severities = Engine.calibrated(calibration)(), []
+    engine, severities = Engine(calibration), []
     for step, ess in enumerate([0.9] * 30 + [0.4, 0.4, 0.1, 0.4, 0.4]):  # strengths 1.25, 1.25, 5, 1.25, 1.25
         found = engine.update(Observation(step=step, signals={"ratio/ess_frac": ess, "reward/mean": 0.5})).findings
         severities += [str(f.severity) for f in found if f.kind == "off_policy_blowup"]
@@ -113,7 +113,7 @@ def test_an_alarm_that_opened_stays_until_its_detector_lets_go():
 @given(seed=st.integers(0, 10**6), at=st.integers(1, 59))
 def test_a_calibrated_engine_resumes_bit_for_bit(seed, at):
     """The state through JSON after any row, class and opened alarms included, goes on as the original does."""
-    kind = Engine.calibrated(Calibration(id="own-test", profiles=dict.fromkeys(CLASSES, Profile(warn=1.3, page=2.0))))
+    kind = EngineFactory(Calibration(id="own-test", profiles=dict.fromkeys(CLASSES, Profile(warn=1.3, page=2.0))))
     judge, resumed = kind(), kind()
     for observation in restless_run(seed):
         if observation.step == at:

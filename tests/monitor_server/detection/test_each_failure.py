@@ -5,61 +5,69 @@ import random
 
 import pytest
 
-from monitor_server.detection.parts.shift import ShiftDetector
+from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.registry import DETECTORS
+from tests.monitor_server.detection.subjects import SpiralWithDrifts
 
-# Detector, what a healthy row holds, what changes in a bad one, the kind expected.
+# Detector, signals of a healthy row, what changes in a bad one, the kind expected, the row (from 0) of the alarm where
+# rows are bad from 40 on.
 SHIFTS = [
-    ("entropy_explosion", {"entropy/mean": 0.3}, {"entropy/mean": 1.5}, "entropy_explosion"),
-    ("clip_surge", {"ratio/clip_frac": 0.001}, {"ratio/clip_frac": 0.02}, "clip_surge"),
-    ("reward_fall", {"reward/mean": 0.6}, {"reward/mean": 0.02}, "reward_fall"),
-    ("gradient_explosion", {"grad/norm": 0.5}, {"grad/norm": 40.0}, "gradient_explosion"),
-    ("kl_runaway", {"kl/ref": 0.05}, {"kl/ref": 4.0}, "kl_runaway"),
-    ("mismatch_growth", {"mismatch/kl": 0.002}, {"mismatch/kl": 0.1}, "mismatch_growth"),
-    ("length_rise", {"length/mean": 200.0}, {"length/mean": 900.0}, "length_explosion"),
-    ("length_fall", {"length/mean": 200.0}, {"length/mean": 9.0}, "length_collapse"),
-    ("tool_use_collapse", {"tools/calls": 1.8}, {"tools/calls": 0.1}, "tool_use_collapse"),
-    ("control_tokens", {"control/prob": 0.95}, {"control/prob": 0.5}, "control_token_anomaly"),
-    ("repetition", {"text/repetition": 0.1}, {"text/repetition": 0.6}, "repetition"),
-    ("silent_groups", {"reward/zero_std_frac": 0.2}, {"reward/zero_std_frac": 1.0}, "reward_signal_dead"),
-    ("router_collapse", {"moe/load_entropy": 2.0}, {"moe/load_entropy": 0.5}, "router_collapse"),
-    ("attention_collapse", {"qk/spectral_entropy": 3.0}, {"qk/spectral_entropy": 1.0}, "attention_collapse"),
-    ("ratio_tail", {"ratio/p999": 1.3}, {"ratio/p999": 9.0}, "ratio_tail"),
-    ("truncation", {"length/truncated_frac": 0.05}, {"length/truncated_frac": 0.7}, "truncation"),
-    ("control_spike", {"control/share": 0.1}, {"control/share": 0.5}, "control_token_spike"),
+    ("entropy_explosion", {"entropy/mean": 0.3}, {"entropy/mean": 1.5}, "entropy_explosion", 40),
+    ("clip_surge", {"ratio/clip_frac": 0.001}, {"ratio/clip_frac": 0.02}, "clip_surge", 41),
+    ("reward_fall", {"reward/mean": 0.6}, {"reward/mean": 0.02}, "reward_fall", 41),
+    ("gradient_explosion", {"grad/norm": 0.5}, {"grad/norm": 40.0}, "gradient_explosion", 44),
+    ("kl_runaway", {"kl/ref": 0.05}, {"kl/ref": 4.0}, "kl_runaway", 41),
+    ("mismatch_growth", {"mismatch/kl": 0.002}, {"mismatch/kl": 0.1}, "mismatch_growth", 41),
+    ("length_rise", {"length/mean": 200.0}, {"length/mean": 900.0}, "length_explosion", 40),
+    ("length_fall", {"length/mean": 200.0}, {"length/mean": 9.0}, "length_collapse", 41),
+    ("tool_use_collapse", {"tools/calls": 1.8}, {"tools/calls": 0.1}, "tool_use_collapse", 41),
+    ("control_tokens", {"control/prob": 0.95}, {"control/prob": 0.5}, "control_token_anomaly", 41),
+    ("repetition", {"text/repetition": 0.1}, {"text/repetition": 0.6}, "repetition", 41),
+    ("silent_groups", {"reward/zero_std_frac": 0.2}, {"reward/zero_std_frac": 1.0}, "reward_signal_dead", 45),
+    ("router_collapse", {"moe/load_entropy": 2.0}, {"moe/load_entropy": 0.5}, "router_collapse", 41),
+    ("attention_collapse", {"qk/spectral_entropy": 3.0}, {"qk/spectral_entropy": 1.0}, "attention_collapse", 41),
+    ("ratio_tail", {"ratio/p999": 1.3}, {"ratio/p999": 9.0}, "ratio_tail", 43),
+    ("truncation", {"length/truncated_frac": 0.05}, {"length/truncated_frac": 0.7}, "truncation", 41),
+    ("control_spike", {"control/share": 0.1}, {"control/share": 0.5}, "control_token_spike", 41),
     (
         "dead_environment",
         {"reward/mean": 0.6, "entropy/mean": 0.3, "kl/old": 0.001},
         {"reward/mean": 0.02},
         "dead_environment",
+        41,
     ),
-    ("off_policy", {"ratio/ess_frac": 0.95}, {"ratio/ess_frac": 0.2}, "off_policy_blowup"),
+    ("off_policy", {"ratio/ess_frac": 0.95}, {"ratio/ess_frac": 0.2}, "off_policy_blowup", 41),
     (
         "joint_departure",
         {"entropy/mean": 0.3, "length/truncated_frac": 0.05, "reward/mean": 0.6},
         {"entropy/mean": 0.7, "length/truncated_frac": 0.8},
         "joint_departure",
+        40,
     ),
     (
         "run_collapsed",
         {"reward/mean": 0.6, "entropy/mean": 0.3, "length/mean": 100.0},
         {"reward/mean": 0.02, "entropy/mean": 2.0, "length/mean": 400.0},
         "run_collapsed",
+        41,
     ),
     (
         "reward_hacking",
         {"reward/mean": 0.5, "length/mean": 200.0, "tools/calls": 1.5},
         {"length/mean": 20.0, "tools/calls": 0.1},
         "reward_hacking",
+        41,
     ),
 ]
-# Speaks at the first bad row: no noise to wait out.
+# These report at the first bad row, because they have no noise to wait out.
 AT_ONCE = [
-    ("sampler_mismatch", {"mismatch/ratio": 1.0}, {"mismatch/ratio": 0.2}, "sampler_mismatch"),
-    ("loss_explosion", {"loss/policy": 0.1}, {"loss/policy": 5e4}, "loss_explosion"),
-    ("entropy_collapse", {"entropy/mean": 0.5}, {"entropy/mean": 1e-5}, "entropy_collapse"),
+    ("sampler_mismatch", {"mismatch/ratio": 1.0}, {"mismatch/ratio": 0.2}, "sampler_mismatch", 40),
+    ("loss_explosion", {"loss/policy": 0.1}, {"loss/policy": 5e4}, "loss_explosion", 40),
+    ("entropy_collapse", {"entropy/mean": 0.5}, {"entropy/mean": 1e-5}, "entropy_collapse", 40),
 ]
+CASES = [*SHIFTS, *AT_ONCE]
+NAMES = [case[0] for case in CASES]
 
 
 def _rows(name):
@@ -78,16 +86,16 @@ def kinds(name, healthy, bad, *, bad_rows, after=0):
     return said
 
 
-@pytest.mark.parametrize(("name", "healthy", "bad", "kind"), [*SHIFTS, *AT_ONCE], ids=lambda value: str(value)[:18])
-def test_it_finds_its_failure_and_nothing_before(name, healthy, bad, kind):
-    """Forty healthy rows are silent; within twelve bad ones the failure is said, by its name."""
-    said = kinds(name, healthy, bad, bad_rows=12)
-    assert not any(said[:40])
-    assert any(kind in row for row in said[40:])
+@pytest.mark.parametrize(("name", "healthy", "bad", "kind", "row"), CASES, ids=NAMES)
+def test_it_finds_its_failure_at_its_row_and_nothing_before(name, healthy, bad, kind, row):
+    """Forty healthy rows are silent, and the failure is reported by its name at exactly the row that is stated."""
+    found = kinds(name, healthy, bad, bad_rows=12)
+    assert not any(found[:40])
+    assert next(index for index, held in enumerate(found) if kind in held) == row
 
 
 # The level of two rows is their mean, which one very large row can move: those detectors trade that for a row of lead.
-PATIENT = [case for case in SHIFTS if case[0] in {"off_policy", "reward_hacking"} or _rows(case[0]) > 2]
+PATIENT = [case[:4] for case in SHIFTS if case[0] in {"off_policy", "reward_hacking"} or _rows(case[0]) > 2]
 
 
 @pytest.mark.parametrize(("name", "healthy", "bad", "kind"), PATIENT, ids=lambda value: str(value)[:18])
@@ -96,7 +104,7 @@ def test_one_bad_row_is_not_a_failure(name, healthy, bad, kind):
     assert not any(kind in row for row in kinds(name, healthy, bad, bad_rows=1, after=12))
 
 
-SPIKY = [case for case in SHIFTS if case[0] in {"gradient_explosion", "ratio_tail"}]
+SPIKY = [case[:4] for case in SHIFTS if case[0] in {"gradient_explosion", "ratio_tail"}]
 
 
 @pytest.mark.parametrize(("name", "healthy", "bad", "kind"), SPIKY, ids=lambda value: str(value)[:18])
@@ -110,8 +118,8 @@ def test_updates_may_spike_for_three_rows(name, healthy, bad, kind, apart):
         assert kind not in {finding.kind for finding in judge.update(Observation(step=step, signals=signals))}
 
 
-@pytest.mark.parametrize(("name", "healthy", "bad", "kind"), [*SHIFTS, *AT_ONCE], ids=lambda value: str(value)[:18])
-def test_it_lets_go_when_the_run_is_well_again(name, healthy, bad, kind):
+@pytest.mark.parametrize(("name", "healthy", "bad", "kind"), [case[:4] for case in CASES], ids=NAMES)
+def test_it_ends_when_the_run_has_recovered(name, healthy, bad, kind):
     """Sixty healthy rows after twelve bad ones, nothing is held any more."""
     assert kind not in kinds(name, healthy, bad, bad_rows=12, after=60)[-1]
 
@@ -261,7 +269,7 @@ def test_a_reward_that_fell_before_the_drift_asks_more_of_a_page():
     """Without pairs, a drift after a fall of the reward may be harder questions: the same surge pages only without."""
     paged = []
     for falls in (False, True):
-        noise, judge, said = random.Random(3), DETECTORS["death_spiral"](), []  # noqa: S311 - synthetic telemetry
+        noise, judge, said = random.Random(3), SpiralWithDrifts(), []  # noqa: S311 - synthetic telemetry
         for step in range(120):
             drift = 0.003 * min(max(0, step - 50), 40)
             signals = {
@@ -281,7 +289,7 @@ def test_a_reward_that_fell_before_the_drift_asks_more_of_a_page():
 def test_a_small_drift_that_leaps_waits_for_a_surge_as_clear_as_the_leap(rows, pages):
     """An exploration leaps before it saturates: how far entropy leaps is no second witness, the updates are."""
     for seed in range(8):
-        noise, judge, said = random.Random(seed), DETECTORS["death_spiral"](), []  # noqa: S311 - synthetic telemetry
+        noise, judge, said = random.Random(seed), SpiralWithDrifts(), []  # noqa: S311 - synthetic telemetry
         for step in range(88 + rows):
             change = 0.0008 * noise.gauss(0, 1) + (0.0006 if step >= 50 else 0.0) + (0.002 if step >= 82 else 0.0)
             quiet = math.exp((0.25, -0.25, 0.12, -0.12)[step % 4])

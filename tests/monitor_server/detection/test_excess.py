@@ -5,11 +5,11 @@ import random
 
 import pytest
 
+from monitor_server.detection.channels.excess import Excess
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.parts.excess import Excess
 from monitor_server.detection.protocol import Observation
-from monitor_server.detection.registry import DETECTORS
+from tests.monitor_server.detection.subjects import SpiralWithDrifts
 
 
 def drifting(*, lost, rows=200, drift_at=100, seed=4):
@@ -64,9 +64,9 @@ def test_a_change_of_prompts_is_not_measured_as_loss():
     assert judge.excess.weight == 1.0
 
 
-def test_the_engine_pages_as_the_page_s_own_drifts_would():
-    """In an engine the page reads the drifts that warn; alone it follows drifts of its own, to the same findings."""
-    engine, alone = Engine(), DETECTORS["death_spiral"]()
+def test_the_engine_updates_the_drifts_before_the_death_spiral_reads_them():
+    """In an engine of 31 detectors the death spiral has the findings that it has beside its two drifts alone."""
+    engine, alone = Engine(), SpiralWithDrifts()
     for step, observation in enumerate(drifting(lost=2.0)):
         surge = {"grad/norm": math.exp(0.1 * max(0, step - 150) + 0.1 * (-1) ** step)}
         row = Observation(step=step, signals={**observation.signals, **surge})

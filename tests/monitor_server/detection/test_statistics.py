@@ -7,16 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.detection.parts.statistics import (
-    Cusum,
-    DrawUp,
-    Ema,
-    History,
-    line,
-    long_run_factor,
-    median,
-    noise_scale,
-)
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.robust import line, long_run_factor, median, noise_scale
+from monitor_server.detection.statistics.streaming import Cusum, DrawUp, Ema
 
 values = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=40)
 

@@ -1,11 +1,12 @@
-"""What the likelihood of correct responses lost beyond entropy: what tells displacement from exploration."""
+"""Excess loss: how much likelihood correct responses lost beyond entropy, which exploration does not explain."""
 
 import math
 
-from monitor_server.detection.parts.base import finite
-from monitor_server.detection.parts.stateful import Stateful
-from monitor_server.detection.parts.statistics import Ema, History
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Observation
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.streaming import Ema
 
 __all__ = ["ENTROPY", "LIKELIHOOD", "Excess"]
 
@@ -13,19 +14,21 @@ ENTROPY, LIKELIHOOD = "entropy/mean", "likelihood/correct"
 ALPHA = 0.05
 ERROR = math.sqrt(2.0 * ALPHA / (2.0 - ALPHA))  # of the difference of two such averages of white noise, in its σ
 LEAST_ROWS, STALE_ROWS = 8, 5
-MOST, PER_DOUBT = 3.0, 4.0  # standard errors: what counts at most, and what a drift's statistic grows e-fold for
+MOST = 3.0  # standard errors that count at most
+ERRORS_PER_E_FOLD = 4.0  # standard errors for which a drift's statistic grows e-fold
 
 
 class Excess(Stateful):
     """Weighs a drift of entropy by what the likelihood of correct responses lost beyond it.
 
-    x = −l⁺ − H, nats per token, and z its rise EMA₀.₀₅(x) − EMA₀.₀₅(x)₀ since the drift began, in standard errors
-    σ √(2α / (2 − α)), at most ±3. Over all of a policy's own responses E[−ln π] is H, so where a policy merely
-    flattens, as exploration and harder prompts do, correct responses lose no more than H gains, and x stands still or
-    falls. In displacement they lose more. The weight is e^{z/4}: 0.47 to 2.1, and 1 while either signal is missing.
+    Let x = −l⁺ − H, in nats per token, and z its rise EMA₀.₀₅(x) − EMA₀.₀₅(x)₀ since the drift began, in standard
+    errors σ √(2α / (2 − α)), at most ±3. Over all of a policy's own responses E[−ln π] = H. Where a policy only
+    flattens, as in exploration and on harder prompts, correct responses lose no more than H gains, and x stays or
+    falls. In displacement they lose more. The weight is e^{z/4}, from 0.47 to 2.1, and 1 while either signal is
+    missing.
 
     Args:
-        turn: Which row of eight estimates the noise anew.
+        turn: Which row of eight estimates the noise again.
 
     Reference:
         arXiv 2512.04220, Definition 4.1 (lazy likelihood displacement) and section 5.1.
@@ -38,7 +41,7 @@ class Excess(Stateful):
         self.unheard = 0
 
     def update(self, observation: Observation) -> None:
-        """Take one step."""
+        """Process one step."""
         entropy = finite(observation.signals, ENTROPY)
         likelihood = finite(observation.signals, LIKELIHOOD)
         self.unheard += 1
@@ -48,11 +51,11 @@ class Excess(Stateful):
             self.history.append(-likelihood - entropy)
 
     def mark(self) -> None:
-        """Learn that no drift is under way: a later one is measured from here."""
+        """Record the present level as the reference, because no drift is under way."""
         self.before = self.average.value if self.average.count >= LEAST_ROWS else None
 
     def restart(self) -> None:
-        """Forget the levels: they changed their meaning."""
+        """Discard the levels, because they changed their meaning."""
         self.average, self.before = Ema(ALPHA), None
         self.history.clear()
 
@@ -66,5 +69,5 @@ class Excess(Stateful):
 
     @property
     def weight(self) -> float:
-        """What a drift's statistic is multiplied by."""
-        return math.exp(self.errors / PER_DOUBT)
+        """The factor by which a drift's statistic is multiplied."""
+        return math.exp(self.errors / ERRORS_PER_E_FOLD)

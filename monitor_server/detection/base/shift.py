@@ -1,23 +1,28 @@
-"""Base of the detectors that watch one signal for one departure: each of them is a name, a size and a reason."""
+"""Base class of the detectors that watch one signal for one departure. Each consists of a name, a size and a reason."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from monitor_server.detection.parts.base import StreamDetector, finite, first_finite
-from monitor_server.detection.parts.departure import Departure, Size
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite, first_finite
 from monitor_server.detection.protocol import Finding, Observation
+from monitor_server.detection.statistics.departure import Departure, Size
 
 __all__ = ["ShiftDetector"]
 
 QUIET_ROWS = 3
-HELD_ROWS = 40  # then the new level is the baseline
+HELD_ROWS = 40  # after so many rows the new level is the baseline
 
 
 class ShiftDetector(StreamDetector):
-    """Gives a finding while one signal is away from the baseline it had when it departed.
+    """Reports a finding while one signal is away from the baseline that it had when it departed.
 
-    It ends after 3 rows in which the level has come back by half, or after 40 rows, when the level is a baseline of
-    its own. Subclasses set the signals, of which the first that a step holds is read, and the size.
+    The finding ends after 3 rows in which the level has come back by half, or after 40 rows, when the new level is a
+    baseline of its own. Subclasses set ``reads``, of which the first signal that a step holds is used, and ``size``.
+
+    Attributes:
+        size: What counts as a departure.
+        what: The subject of the summary sentence.
     """
 
     size: ClassVar[Size]
@@ -40,21 +45,21 @@ class ShiftDetector(StreamDetector):
         if found[0] != self.signal:
             self.signal = found[0]
             self._rebaseline()
-        departs = self.departure.update(found[1]) and self._confirmed(observation)
+        departs = self.departure.update(found[1]) and self._is_confirmed(observation)
         if departs and self.from_level is None:
             self.from_level, self.opened = self.departure.baseline, observation.step
             self.to_level, self.rows, self.quiet = found[1], 0, 0
         if self.from_level is None:
             return ()
         self._hold(departs=departs)
-        return [self._shifted(observation)] if self.from_level is not None else ()
+        return [self._build_finding(observation)] if self.from_level is not None else ()
 
-    def _confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - for subclasses
-        """Tell whether a departure counts at this step."""
+    def _is_confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - for subclasses
+        """Return whether a departure counts at this step."""
         return True
 
-    def _agreeing(self) -> list[str]:
-        """Give the other signals that say the same."""
+    def _list_agreeing(self) -> list[str]:
+        """Return the other signals that support the finding."""
         return []
 
     def _hold(self, *, departs: bool) -> None:
@@ -72,26 +77,25 @@ class ShiftDetector(StreamDetector):
     def _close(self) -> None:
         self.from_level, self.opened = None, None
 
-    def _shifted(self, observation: Observation) -> Finding:
+    def _build_finding(self, observation: Observation) -> Finding:
         departure = self.departure
-        score = departure.score
         return self._finding(
             observation,
             f"{self.what} went from {self.from_level:.3g} to {departure.level:.3g} since step {self.opened}.",
             signal=self.signal,
             baseline=self.from_level,
             window=len(departure.values),
-            statistic=score,
+            statistic=departure.score,
             threshold=self.size.errors,
             level=departure.level,
             deviation=departure.deviation,
-            agreeing=self._agreeing(),
+            agreeing=self._list_agreeing(),
             missing=[name for name in self.reads[:1] if finite(observation.signals, name) is None],
             onset=[self.opened, self.opened],
-            arithmetic=self._arithmetic(),
+            arithmetic=self._describe_rule(),
         )
 
-    def _arithmetic(self) -> str:
+    def _describe_rule(self) -> str:
         size = self.size
         change = "b - y" if size.is_fall else "y - b"
         return (

@@ -1,7 +1,7 @@
-"""Departures: one signal leaving its own recent baseline, by a size that matters and beyond its noise.
+"""Departures: one signal leaves its own recent baseline by a size that matters and beyond its noise.
 
-The building block of the detectors that need nothing but a trainer's own metrics. Knows no signal; a detector says what
-size matters. Needs 4 rows of baseline, not a warm-up: half of the failures in real logs come before row 20.
+This is the building block of the detectors that need only a trainer's own metrics. A detector states what size
+matters. Four rows of baseline are enough, because half of the failures in real logs come before row 20.
 """
 
 from bisect import bisect_left, insort
@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from monitor_server.detection.parts.stateful import Stateful
-from monitor_server.detection.parts.statistics import MAD_TO_SIGMA, median
+from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median, sorted_median
+from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["Departure", "Size", "second_largest"]
 
 WINDOW = 40  # rows of baseline
-LEAST = 4  # rows of baseline before anything is said
+LEAST = 4  # rows of baseline that a departure needs
+SMALLEST_DEVIATION = 1e-12  # keeps the score of a constant signal finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +29,10 @@ class Size:
             a rise, below 1 for a fall, 1 where only the other conditions count.
         least: Smallest change that matters, in the signal's unit.
         errors: Smallest change in robust deviations of the baseline.
-        rows: Newest rows whose median is the level. From 3 on a single row can never fire; with 2, the mean of the
-            two, a very large one can.
+        rows: Number of newest rows whose median is the level. From 3 on a single row can never count as a departure;
+            with 2, the mean of the two, a very large one can.
         noise: Smallest deviation assumed, in the signal's unit.
-        each: Whether every one of the newest rows must pass the factor, not their median alone.
+        each: Whether every one of the newest rows must pass the factor, and not their median alone.
     """
 
     factor: float = 1.0
@@ -43,24 +44,28 @@ class Size:
 
     @property
     def is_fall(self) -> bool:
-        """Whether the departure looked for is downwards."""
+        """Whether the departure is downwards."""
         return self.factor < 1.0
 
 
 class Departure(Stateful):
     """Compares the median of the newest rows with the median of a lagged window.
 
-    departs ⇔ s (y − b) > least, s (y − b) > errors · σ (1 + 4 / n), and y beyond factor · b, with y the level, b and σ
-    the median and 1.4826 · MAD of up to 40 rows that end one row before the level's, s = ±1.
+    The signal departs if s (y − b) > least, s (y − b) > errors · σ (1 + 4 / n), and y lies beyond factor · b. Here y is
+    the level, b and σ are the median and 1.4826 · MAD of up to 40 rows that end one row before the level's, and s = ±1.
 
     Args:
-        size: What counts.
+        size: What counts as a departure.
 
     Attributes:
         level: Median of the newest rows.
         baseline: Median of the window before.
-        deviation: Noise of the baseline when the change was last large enough to ask for it.
+        deviation: Noise of the baseline when the change was last large enough to be compared with it.
         score: The change in those deviations, then.
+
+    >>> clip_share = Departure(Size(factor=2.0, rows=2))
+    >>> [clip_share.update(x) for x in (1.0, 1.1, 0.9, 1.0, 1.0, 1.0, 9.0, 9.0)]
+    [False, False, False, False, False, False, True, True]
     """
 
     def __init__(self, size: Size) -> None:
@@ -75,16 +80,16 @@ class Departure(Stateful):
         self.departs = False
 
     def update(self, x: float) -> bool:
-        """Take one finite value and tell whether the signal has departed."""
-        self._append(x + 0.0)  # -0.0 becomes 0.0: the two sort alike and would make the order a matter of history
+        """Add one finite value and return whether the signal has departed."""
+        self._append(x + 0.0)  # -0.0 becomes 0.0: the two sort alike and would make the order depend on history
         self.departs = False
         if len(self._before) >= LEAST:
-            self.level, self.baseline = self._level(), _middle(self._before)
+            self.level, self.baseline = self._level(), sorted_median(self._before)
             self.departs = self._is_large() and self._is_beyond_noise()
         return self.departs
 
     def _append(self, x: float) -> None:
-        """Move the window on by one row, keeping the baseline's values sorted: sorting anew would double a step."""
+        """Move the window on by one row and keep the baseline sorted; sorting it again would double a step's cost."""
         self.floor = min(self.floor, x)
         if len(self.values) == self.values.maxlen:
             del self._before[bisect_left(self._before, self.values[0])]
@@ -96,10 +101,10 @@ class Departure(Stateful):
     def _level(self) -> float:
         newest = [self.values[-row] for row in range(1, self._size.rows + 1)]
         newest.sort()
-        return _middle(newest)
+        return sorted_median(newest)
 
     def restart(self) -> None:
-        """Forget the baseline: the signal changed its meaning."""
+        """Discard the baseline, because the signal changed its meaning."""
         self.values.clear()
         self._before.clear()
         self.floor, self.level, self.baseline, self.departs = 0.0, None, None, False
@@ -114,7 +119,7 @@ class Departure(Stateful):
 
     @property
     def strength(self) -> float:
-        """The newest score over the deviations that were asked for."""
+        """The newest score over the number of deviations required."""
         return self.score / self._size.errors
 
     def _is_large(self) -> bool:
@@ -132,20 +137,19 @@ class Departure(Stateful):
     def _is_beyond_noise(self) -> bool:
         spread = MAD_TO_SIGMA * median([abs(value - (self.baseline or 0.0)) for value in self._before])
         self.deviation = spread * (1.0 + 4.0 / len(self._before)) + self._size.noise
-        self.score = self._change() / max(self.deviation, 1e-12)
+        self.score = self._change() / max(self.deviation, SMALLEST_DEVIATION)
         return self._change() > self._size.errors * self.deviation
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take over a saved state."""
+        """Restore a saved state; the sorted baseline is built again from the values."""
         super().load(state)
         self._before = sorted(list(self.values)[: -(self._size.rows + 1)])
 
 
 def second_largest(strengths: Iterable[float]) -> float:
-    """Give the second largest of at least two strengths, which is that of a rule that needs two to agree."""
+    """Return the second largest of at least two strengths: the strength of a rule that needs two to agree.
+
+    >>> second_largest([1.2, 7.0, 3.0])
+    3.0
+    """
     return sorted(strengths)[-2]
-
-
-def _middle(ordered: list[float]) -> float:
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

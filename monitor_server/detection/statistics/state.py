@@ -1,8 +1,8 @@
-"""Saving and restoring: any object whose attributes are numbers, windows and other such objects.
+"""Saving and restoring objects whose attributes are numbers, windows and other such objects.
 
-Not responsible for meaning: a detector's state is simply its attributes. Restoring fills a freshly constructed object,
-so what a constructor fixes (window lengths, which parts there are, and every attribute with a leading underscore:
-thresholds, rates, bounds) is never read from a saved state, and a newer version's rules hold for runs under way.
+A detector's state is its public attributes. Restoring fills a freshly constructed object. Attributes with a leading
+underscore (thresholds, rates, bounds, window lengths, shared parts) are set by the constructor and never read from a
+saved state, so that a newer version's rules apply to runs that are under way.
 """
 
 from collections import deque
@@ -13,21 +13,30 @@ __all__ = ["Stateful"]
 
 
 class Stateful:
-    """Gives its attributes as JSON values and takes them back, bit for bit."""
+    """Base of objects that save their public attributes as JSON values and restore them bit for bit.
+
+    >>> class Counter(Stateful):
+    ...     def __init__(self) -> None:
+    ...         self.count = 0
+    >>> counter = Counter()
+    >>> counter.count = 3
+    >>> counter.state(), Counter.from_state(counter.state()).count
+    ({'count': 3}, 3)
+    """
 
     def state(self) -> dict[str, Any]:
-        """Give everything needed to go on after a restart; non-finite floats stay floats."""
+        """Return everything that is needed to continue after a restart; non-finite floats stay floats."""
         return {name: _dump(value) for name, value in vars(self).items() if not name.startswith("_")}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take over a saved state; attributes that it does not name keep their values."""
+        """Restore a saved state; attributes that it does not name keep their values."""
         for name, value in vars(self).items():
             if name in state and not name.startswith("_"):
                 setattr(self, name, _restore(value, state[name]))
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from a saved state."""
+        """Construct an object and restore a saved state into it."""
         instance = cls()
         instance.load(state)
         return instance

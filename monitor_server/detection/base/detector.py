@@ -1,24 +1,32 @@
-"""What every detector shares: the order of steps, resumes and rewinds, curriculum changes, and evidence.
+"""The base class of the detectors: order of steps, resumes and rewinds, curriculum changes, and evidence.
 
 A detector overrides `_observe`, and `_resume` or `_rebaseline` where its memory needs it. Steps that were already seen,
-or come from an attempt that has been replaced, are ignored here, once for all.
+or that come from an attempt that has been replaced, are ignored here, once for all detectors.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from monitor_server.detection.parts.stateful import Stateful
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
+from monitor_server.detection.statistics.state import Stateful
 
-__all__ = ["CALIBRATION", "StreamDetector", "finite", "first_finite"]
+__all__ = ["CALIBRATION", "StreamDetector"]
 
 CALIBRATION = "builtin-7"  # names the set of thresholds that this version ships
-LARGEST = 1e100  # beyond it sums of squares overflow; such a number is no measurement
 
 
 class StreamDetector(Stateful):
-    """Base of the detectors: takes observations in any order and gives `_observe` each new step once, in order."""
+    """Base of the detectors: accepts observations in any order and passes each new step to `_observe` once, in order.
+
+    A detector is deterministic, constant in memory, and resumable: a detector that is restored from ``state()`` gives
+    the same findings as the original. A finding is returned at every step at which it holds, not only at its first.
+
+    Attributes:
+        kind: Kind of the findings.
+        severity: Severity of the findings, unless evidence names another.
+        reads: Canonical names of the signals that the detector reads.
+    """
 
     kind: ClassVar[str]
     severity: ClassVar[Severity]
@@ -30,7 +38,7 @@ class StreamDetector(Stateful):
         self.data_version: str | None = None
 
     def update(self, observation: Observation) -> Sequence[Finding]:
-        """Take one step and give the findings that hold; nothing for a step already seen."""
+        """Process one step and return the findings that hold; a step that was already seen returns none."""
         if self.step is not None and self.attempt is not None:
             if (observation.attempt, observation.step) <= (self.attempt, self.step):
                 return ()
@@ -44,19 +52,20 @@ class StreamDetector(Stateful):
         return self._observe(observation)
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """Learn that a person knows; of no consequence to detectors whose findings end by themselves."""
+        """Process a person's acknowledgement; detectors whose findings end by themselves ignore it."""
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
+        """Process one new step and return the findings that hold."""
         raise NotImplementedError
 
     def _resume(self, step: int) -> None:
-        """Learn that a new process goes on from ``step``, which may lie in the past."""
+        """Prepare for a new process that continues from ``step``, which may lie in the past."""
 
     def _rebaseline(self) -> None:
-        """Learn that the data changed, so that levels from before no longer compare."""
+        """Discard levels from before a change of the data, because they no longer compare."""
 
     def _finding(self, observation: Observation, summary: str, **evidence: Any) -> Finding:  # noqa: ANN401 - JSON values
-        """Give a finding; ``statistic`` and ``threshold`` are required in ``evidence``."""
+        """Build a finding; ``statistic`` and ``threshold`` are required in ``evidence``."""
         severity = evidence.pop("severity", self.severity)
         evidence.setdefault("calibration", CALIBRATION)
         evidence.setdefault("agreeing", [])
@@ -70,18 +79,3 @@ class StreamDetector(Stateful):
             summary=summary,
             evidence=evidence,
         )
-
-
-def finite(signals: Mapping[str, float], name: str) -> float | None:
-    """Give a signal's value if it was observed and is finite, and small enough for its square to be."""
-    value = signals.get(name)
-    return value if value is not None and math.isfinite(value) and abs(value) < LARGEST else None
-
-
-def first_finite(signals: Mapping[str, float], names: Sequence[str]) -> tuple[str, float] | None:
-    """Give the first of several signals that was observed with a finite value."""
-    for name in names:
-        value = finite(signals, name)
-        if value is not None:
-            return name, value
-    return None

@@ -1,20 +1,20 @@
 """The mechanisms of a run that can fail, as a trainer's own metrics show them, each by one or more signals.
 
-Two signals of one mechanism are one witness: truncation and length move together by construction. This module knows
-what size of change matters for which signal; it gives no findings.
+Two signals of one mechanism count once: truncation and length move together by construction. This module knows what
+size of change matters for which signal. It reports no findings.
 """
 
 from collections.abc import Collection
 
-from monitor_server.detection.parts.base import finite
-from monitor_server.detection.parts.departure import Departure, Size
-from monitor_server.detection.parts.stateful import Stateful
+from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Observation
+from monitor_server.detection.statistics.departure import Departure, Size
+from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["Mechanisms"]
 
 STALE_ROWS = 5
-HELD_ROWS = 2  # a mechanism speaks for this many rows, for they rarely move in the same row
+HELD_ROWS = 2  # a departure counts for so many rows, because mechanisms rarely move on the same row
 
 # Mechanism, signal, size. Sizes are physical: a tenth of a nat, a fifth of the responses, one token in a thousand.
 CHANNELS: dict[str, tuple[str, str, Size]] = {
@@ -29,29 +29,27 @@ CHANNELS: dict[str, tuple[str, str, Size]] = {
     "policy step": ("off-policy", "kl/old", Size(factor=3.0, least=0.01)),
     "reference": ("reference", "kl/ref", Size(factor=3.0, least=0.1)),
 }
-
-
 PAIRED, ENTROPY_CHANNELS = "entropy/paired_delta", ("entropy rise", "entropy fall")
 
 
 class Mechanisms(Stateful):
-    """Tells which mechanisms departed from their baselines within the last two rows.
+    """Finds the mechanisms that departed from their baselines within the last two rows.
 
-    Where the paired channel is observed, a change of entropy counts only if at least half of it shows on the same
-    contexts: what shows on other prompts only is a change of prompts.
+    Where the paired channel is observed, a change of entropy counts only if at least half of it also shows on the same
+    contexts. A change that shows on other prompts only is a change of prompts.
 
     Args:
-        only: The mechanisms to follow; all without.
+        only: The mechanisms to follow; None follows all.
     """
 
     def __init__(self, only: Collection[str] | None = None) -> None:
         followed = [name for name, (mechanism, _, _) in CHANNELS.items() if only is None or mechanism in only]
-        self.policy = _Path()
+        self.policy = _PolicyEntropy()
         self.channels = {name: Departure(CHANNELS[name][2]) for name in followed}
         self.left = dict.fromkeys(followed, 0)
 
     def update(self, observation: Observation) -> dict[str, list[str]]:
-        """Take one step and give the departed mechanisms, each with the channels that say so."""
+        """Process one step and return the departed mechanisms, each with the channels that departed."""
         moved: dict[str, list[str]] = {}
         self.policy.update(finite(observation.signals, PAIRED))
         for name, channel in self.channels.items():
@@ -66,17 +64,17 @@ class Mechanisms(Stateful):
         return moved
 
     def describe(self, name: str) -> str:
-        """Give a channel's change in words: what, from where, to where."""
+        """Describe a channel's change in words: its name, its baseline and its level."""
         channel = self.channels[name]
         return f"{name} ({channel.baseline:.3g} to {channel.level:.3g})"
 
     def restart(self) -> None:
-        """Forget all baselines."""
+        """Discard all baselines."""
         for channel in self.channels.values():
             channel.restart()
 
 
-class _Path(Stateful):
+class _PolicyEntropy(Stateful):
     """The policy's own entropy, as the sum of its paired changes, seen through the windows of a `Departure`."""
 
     def __init__(self) -> None:
@@ -92,7 +90,7 @@ class _Path(Stateful):
             self.departure.update(self.entropy)
 
     def explains(self, change: float) -> bool:
-        """Tell whether at least half of a change of entropy is the policy's; yes where the channel is not observed."""
+        """Return whether at least half of a change of entropy is the policy's; True where this is not observed."""
         if self.unpaired > STALE_ROWS or self.departure.level is None:
             return True
         own = self.departure.change

@@ -1,29 +1,31 @@
-"""Surges: one channel leaving what its own past predicts, row after row. What `DeathSpiral` is made of."""
+"""Surges: one channel exceeds what its own past predicts, row after row. `DeathSpiral` combines several of them."""
 
 import math
 from collections.abc import Mapping
 
-from monitor_server.detection.parts.base import finite, first_finite
-from monitor_server.detection.parts.stateful import Stateful
-from monitor_server.detection.parts.statistics import Cusum, History, median
+from monitor_server.detection.base.readings import finite, first_finite
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.robust import median
+from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.streaming import Cusum
 
 __all__ = ["Surge", "read_channels", "update_surge"]
 
 RATIOS = ("ratio/p999", "ratio/max")
-RECENT = 3  # rows whose median must stand above the baseline, so that spikes do not count
+RECENT = 3  # the median of so many rows must stand above the baseline, so that spikes do not count
 
 
 class Surge(Stateful):
-    """A CUSUM of prediction errors, counted only while the recent median stands clear of the baseline.
+    """A CUSUM of prediction errors that counts only while the recent median stands clear of the baseline.
 
     Args:
-        slack: Of the CUSUM, in standard errors.
+        slack: Slack of the CUSUM, in standard errors.
         floor: Smallest noise assumed, in the channel's unit.
         length: Rows of history.
-        lag: Newest rows left out of the baseline.
+        lag: Number of newest rows left out of the baseline.
         trend: Whether a trend is part of the prediction.
         least_rise: How far the median of the newest rows must stand above the baseline, in the channel's unit.
-        turn: Which row of eight estimates the noise anew.
+        turn: Which row of eight estimates the noise again.
         momentum: Whether the channel accumulates.
     """
 
@@ -45,7 +47,7 @@ class Surge(Stateful):
         self.cusum = Cusum(slack=slack, cap=3.0)
 
     def update(self, x: float, step: int) -> None:
-        """Take one value."""
+        """Add one value."""
         innovation = self.history.innovation(x, trend=self._trend)
         self.history.append(x)
         if innovation is not None:
@@ -60,19 +62,19 @@ class Surge(Stateful):
         return self.cusum.value
 
     def restart(self) -> None:
-        """Forget the past: the channel was cut."""
+        """Discard the past, because the channel was interrupted."""
         self.history.clear()
         self.cusum.reset()
 
 
 def update_surge(*, turn: int, floor: float, factor: float) -> Surge:
-    """Give the surge of what an update shows of itself: white noise, far baseline, and a size that matters."""
+    """Build the surge of a size of the update: white noise, a distant baseline, and a rise by ``factor``."""
     least = math.log(factor)
     return Surge(turn=turn, slack=0.8, floor=floor, momentum=False, length=60, lag=8, trend=False, least_rise=least)
 
 
 def read_channels(signals: Mapping[str, float]) -> dict[str, float]:
-    """Give the channels that this step holds, each so that up is bad."""
+    """Return the channels that this step holds, each with the sign that makes a rise bad."""
     entropy, likelihood = finite(signals, "entropy/mean"), finite(signals, "likelihood/correct")
     paired, gradient = finite(signals, "entropy/paired_delta"), finite(signals, "grad/norm")
     ratio = first_finite(signals, RATIOS)
@@ -80,7 +82,7 @@ def read_channels(signals: Mapping[str, float]) -> dict[str, float]:
         "entropy": entropy,
         "unlikelihood": None if likelihood is None else -likelihood,
         "paired": paired,
-        # A norm of exactly 0 is a batch of dead groups, not a small gradient.
+        # A norm of exactly 0 comes from a batch of groups without variance and is not a small gradient.
         "gradient": math.log(gradient) if gradient is not None and gradient > 0.0 else None,
         "ratio": math.log(ratio[1]) if ratio is not None and ratio[1] > 0.0 else None,
     }

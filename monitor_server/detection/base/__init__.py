@@ -1,0 +1,1 @@
+"""Base classes of the detectors, and how they read a signal."""

@@ -1,0 +1,27 @@
+"""Reading one signal out of a step: only values that were observed, are finite and are small enough to square."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+__all__ = ["LARGEST", "finite", "first_finite"]
+
+LARGEST = 1e100  # sums of squares overflow beyond it; such a number is not a measurement
+
+
+def finite(signals: Mapping[str, float], name: str) -> float | None:
+    """Return a signal's value, or None if it was not observed or is not finite.
+
+    >>> finite({"reward/mean": 0.5}, "reward/mean"), finite({"reward/mean": float("nan")}, "reward/mean")
+    (0.5, None)
+    """
+    value = signals.get(name)
+    return value if value is not None and math.isfinite(value) and abs(value) < LARGEST else None
+
+
+def first_finite(signals: Mapping[str, float], names: Sequence[str]) -> tuple[str, float] | None:
+    """Return the name and value of the first of several signals that was observed with a finite value."""
+    for name in names:
+        value = finite(signals, name)
+        if value is not None:
+            return name, value
+    return None

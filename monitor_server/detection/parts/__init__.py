@@ -1,1 +1,0 @@
-"""What detectors are made of: base classes and streaming statistics."""

@@ -1,0 +1,1 @@
+"""Streaming statistics and saved state. Nothing here knows a signal by name."""
