@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(steps: int) -> tuple[list[float], int, int]:
-    """Give microseconds of each step once settled, and the length of the state then and at the end, in bytes."""
+    """Return microseconds of each step once settled, and the length of the state then and at the end, in bytes."""
     noise, engine = random.Random(0), Engine()  # noqa: S311 - synthetic telemetry
     durations, early = [], 0
     for step in range(max(steps, SETTLED + 10)):

@@ -15,7 +15,7 @@ Rule = Callable[[Observation], Mark]
 
 
 def baselines() -> list[Candidate]:
-    """Give all baselines but the random one, which needs a rate (`random_trace`)."""
+    """Return all baselines but the random one, which needs a rate (`random_trace`)."""
     rules: dict[str, Callable[[], Rule]] = {
         "never": lambda: lambda _: Mark(),
         "always": lambda: lambda _: Mark(warn=1.0, page=1.0),
@@ -31,7 +31,7 @@ def baselines() -> list[Candidate]:
 
 
 def random_trace(trace: Trace, *, warn_rate: float, page_rate: float) -> Trace:
-    """Give the trace of a coin that alarms on single rows at given rates per row; the coin is the run's name."""
+    """Return the trace of a coin that alarms on single rows at given rates per row; the coin is the run's name."""
     coin = random.Random(trace.run)  # noqa: S311 - a benchmark's coin, not a secret
     marks = [Mark(warn=float(coin.random() < warn_rate), page=float(coin.random() < page_rate)) for _ in trace.steps]
     return Trace.of(trace.run, trace.truth, trace.steps.tolist(), marks)
@@ -128,6 +128,6 @@ class _ZScore:
 
 
 def _mean_and_spread(values: Collection[float]) -> tuple[float, float]:
-    """Give mean and standard deviation; the library's exact ones take longer than all detectors together."""
+    """Return mean and standard deviation; the library's exact ones take longer than all detectors together."""
     mean = sum(values) / len(values)
     return mean, sqrt(sum((value - mean) ** 2 for value in values) / len(values))

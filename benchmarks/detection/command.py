@@ -99,7 +99,7 @@ def _write(page: Path, command: str, sections: Mapping[str, Sequence[Section]], 
 
 
 def _block(text: str, suite: str) -> str:
-    """Give what a page holds of a suite, markers included."""
+    """Return what a page holds of a suite, markers included."""
     _, begin, rest = text.partition(_BEGIN.format(suite))
     return begin + rest.partition(_END)[0] + _END + "\n" if begin else ""
 

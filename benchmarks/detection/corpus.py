@@ -21,7 +21,7 @@ POSITIVE = (
 
 
 def labelled_corpus(folder: Path) -> list[LabelledRun]:
-    """Give the runs of a folder in the form of ``shared/runs``; runs labelled unclear, or not at all, are left out.
+    """Return the runs of a folder in the form of ``shared/runs``; runs labelled unclear, or not at all, are left out.
 
     Raises:
         FileNotFoundError: If no run lies in the folder.

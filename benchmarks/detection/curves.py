@@ -27,7 +27,7 @@ COLOURS = (
 
 
 def curve(traces: Sequence[Trace], level: str) -> Curve:
-    """Give (false alarms per 1,000 benign rows, mean lead in steps) for thresholds worth choosing; a miss is 0.
+    """Return (false alarms per 1,000 benign rows, mean lead in steps) for thresholds worth choosing; a miss is 0.
 
     A threshold is worth choosing if none with as few false alarms has more lead. A candidate that only says yes or
     no has one point.
@@ -46,7 +46,7 @@ def curve(traces: Sequence[Trace], level: str) -> Curve:
 
 
 def _has_strength(traces: Sequence[Trace], level: str) -> bool:
-    """Tell whether any alarm is stronger or weaker than just an alarm."""
+    """Return whether any alarm is stronger or weaker than just an alarm."""
     return any(bool(np.any((strength != 0.0) & (strength != 1.0))) for strength in _strengths(traces, level))
 
 

@@ -26,7 +26,7 @@ ENGINE_STANDARD = "rlvitals, standard metrics"
 
 
 def engines() -> list[Candidate]:
-    """Give the engine with the paired channel and without."""
+    """Return the engine with the paired channel and without."""
     return [
         Candidate(name=ENGINE, replay=_replay),
         Candidate(name=ENGINE_STANDARD, replay=lambda observations: _replay(without_pairs(observations))),
@@ -34,7 +34,7 @@ def engines() -> list[Candidate]:
 
 
 def without_pairs(observations: Sequence[Observation]) -> list[Observation]:
-    """Give the observations as a trainer without paired re-scoring would send them."""
+    """Return the observations as a trainer without paired re-scoring would send them."""
     return [
         replace(observation, signals={name: value for name, value in observation.signals.items() if name != PAIRED})
         for observation in observations
@@ -42,7 +42,7 @@ def without_pairs(observations: Sequence[Observation]) -> list[Observation]:
 
 
 def restart_mismatches(runs: Sequence[LabelledRun], *, every: int = 17) -> int:
-    """Count the runs on which an engine restarted from its state every few rows says anything else than one that ran.
+    """Count the runs on which an engine that is restarted from its state every few rows gives other verdicts.
 
     The state goes through JSON each time, as it does in the store.
     """
@@ -50,12 +50,12 @@ def restart_mismatches(runs: Sequence[LabelledRun], *, every: int = 17) -> int:
 
 
 def duplicate_mismatches(runs: Sequence[LabelledRun]) -> int:
-    """Count the runs on which an engine that is given every row twice says anything else than one that is not."""
+    """Count the runs on which an engine that receives every row twice gives other verdicts."""
     return sum(_duplicated(run.observations) != _verdicts(run.observations) for run in runs)
 
 
 def update_microseconds(runs: Sequence[LabelledRun]) -> list[float]:
-    """Give the processor time of every single update, microseconds, all detectors together."""
+    """Return the processor time of every single update, microseconds, all detectors together."""
     durations = []
     for run in runs:
         engine = Engine()

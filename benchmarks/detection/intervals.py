@@ -8,7 +8,7 @@ TAIL = 0.025
 
 
 def clopper_pearson(count: int, total: int) -> tuple[float, float]:
-    """Give the exact 95 % interval of a share: quantiles of Beta(k, n−k+1) and Beta(k+1, n−k).
+    """Return the exact 95 % interval of a share: quantiles of Beta(k, n−k+1) and Beta(k+1, n−k).
 
     Raises:
         ValueError: If not 0 ≤ count ≤ total.
@@ -23,7 +23,7 @@ def clopper_pearson(count: int, total: int) -> tuple[float, float]:
 
 
 def garwood(count: int, exposure: float) -> tuple[float, float]:
-    """Give the exact 95 % interval of a Poisson rate: χ²₂ₖ/2 and χ²₂ₖ₊₂/2 quantiles over the exposure.
+    """Return the exact 95 % interval of a Poisson rate: χ²₂ₖ/2 and χ²₂ₖ₊₂/2 quantiles over the exposure.
 
     Zero events in N steps have the upper limit 3.69/N (two-sided, 95 %).
 

@@ -1,7 +1,7 @@
 """``python -m benchmarks.detection.leave_one_out``: suite C with the bounds chosen on all repositories but one.
 
 Noise bounds and sizes of every departure are varied, and single detectors switched off. For each repository the variant
-that does best on the others is applied to it: what comes out is what choosing costs, not what the fit reaches.
+that does best on the others is applied to it: the result shows what the choice costs, not what the fit reaches.
 """
 
 import argparse
@@ -41,13 +41,13 @@ class Variant:
     without: str
 
     def __str__(self) -> str:
-        """Give it in words."""
+        """Describe it in words."""
         return f"noise x {self.noise:g}, sizes x {self.size:g}" + (f", no {self.without}" if self.without else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one variant says of one run: the kinds that warn in it, and those that had by the event."""
+    """The result of one variant on one run: the kinds that warn in it, and those that warned by the event."""
 
     repository: str
     is_event: bool
@@ -76,7 +76,7 @@ def scaled(noise: float, size: float) -> Iterator[None]:
 
 
 def _varied(bounds: Size, noise: float, size: float) -> Size:
-    """Give the bounds with their noise multiplied, and their smallest change, absolute and as a factor, likewise."""
+    """Return the bounds with their noise multiplied, and their smallest change, absolute and as a factor, likewise."""
     factor = bounds.factor**size
     return replace(bounds, errors=bounds.errors * noise, least=bounds.least * size, factor=factor)
 
@@ -96,7 +96,7 @@ def best(outcomes: Mapping[Variant, Sequence[Outcome]], *, left_out: str) -> Var
 
 
 def _counts(outcomes: Sequence[Outcome], variant: Variant) -> tuple[int, int, int, int]:
-    """Give negatives warned, negatives, events warned at or before their row, events."""
+    """Return negatives warned, negatives, events warned at or before their row, events."""
     negatives = [outcome for outcome in outcomes if not outcome.is_event]
     events = [outcome for outcome in outcomes if outcome.is_event]
     false = sum(bool(outcome.kinds - {variant.without}) for outcome in negatives)

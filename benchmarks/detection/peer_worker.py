@@ -58,7 +58,7 @@ FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def renamed(tool: str, row: Row) -> dict[str, float]:
-    """Give a row's signals under the tool's own names."""
+    """Return a row's signals under the tool's own names."""
     values = {}
     for field, names in FIELDS[tool].items():
         for name in names:
@@ -69,7 +69,7 @@ def renamed(tool: str, row: Row) -> dict[str, float]:
 
 
 def rlwatch_marks(rows: Sequence[Row]) -> Marks:
-    """Let rlwatch check every row; alerts that its cooldown suppresses are not counted, as its user sees none."""
+    """Run rlwatch on every row; alerts that its cooldown suppresses do not count, because users do not see them."""
     from rlwatch.alerts import AlertManager  # noqa: PLC0415 - only this tool's environment has it
     from rlwatch.config import RLWatchConfig  # noqa: PLC0415
     from rlwatch.detectors import DetectorSuite  # noqa: PLC0415
@@ -87,7 +87,7 @@ def rlwatch_marks(rows: Sequence[Row]) -> Marks:
 
 
 def rldoctor_marks(rows: Sequence[Row]) -> Marks:
-    """Let rl-doctor's live monitor log every row; it checks every 25 and speaks when something is new or worse."""
+    """Run rl-doctor's live monitor on every row; it checks every 25 rows and reports what is new or worse."""
     from rl_doctor.detectors.base import Severity  # noqa: PLC0415
     from rl_doctor.live import LiveMonitor  # noqa: PLC0415
 
@@ -100,7 +100,7 @@ def rldoctor_marks(rows: Sequence[Row]) -> Marks:
 
 
 def rlprobe_marks(rows: Sequence[Row], *, first: int = 30, every: int = 5) -> Marks:
-    """Let rlprobe diagnose all rows so far, from 30 on and every 5, as its watcher does; count what it newly finds."""
+    """Run rlprobe on all rows so far, from row 30 on and every 5 rows, as its watcher does; count new findings."""
     from rlprobe.doctor.engine import diagnose_view  # noqa: PLC0415
     from rlprobe.doctor.runview import RunView  # noqa: PLC0415
     from rlprobe.schemas import RunManifest, StepRecord  # noqa: PLC0415

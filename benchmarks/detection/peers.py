@@ -27,7 +27,7 @@ Answers = dict[str, Answer]  # by the digest of what was asked
 
 
 def peer_traces(python: Path, runs: Sequence[LabelledRun]) -> dict[str, list[Trace]]:
-    """Give what each peer says about each run, at its defaults.
+    """Return the traces of each peer on each run, at its defaults.
 
     Args:
         python: Interpreter of an environment with ``requirements/peers.txt`` installed.

@@ -53,7 +53,7 @@ def score_phases(traces: Iterable[Trace]) -> PhaseScore | None:
 
 
 def macro_f1(truth: NDArray[np.int64], seen: NDArray[np.int64]) -> float:
-    """Give the mean F1 of the three classes; a class that neither side holds is left out."""
+    """Return the mean F1 of the three classes; a class that neither side holds is left out."""
     scores = []
     for label in (QUIET, DECAY, ACCELERATION):
         hits = float(np.sum((truth == label) & (seen == label)))

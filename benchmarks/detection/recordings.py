@@ -16,7 +16,7 @@ __all__ = ["recordings"]
 
 
 def recordings(folder: Path) -> list[LabelledRun]:
-    """Give the reference trainer's recordings below a folder: ``*.jsonl`` or ``*.jsonl.gz``, canonical names.
+    """Return the reference trainer's recordings below a folder: ``*.jsonl`` or ``*.jsonl.gz``, canonical names.
 
     Runs that were taken back on a verdict (their rows have an ``attempt``) are left out: they are what the engine of
     their day made of them, and no test of today's.

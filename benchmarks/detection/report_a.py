@@ -31,7 +31,7 @@ SLACK_STEPS = 5
 
 
 def sections(suite: AuthoredSuite) -> list[Section]:
-    """Give the report on suite A."""
+    """Return the report on suite A."""
     scores = {name: {level: score_level(traces, level) for level in LEVELS} for name, traces in suite.runs.items()}
     return [
         Section(

@@ -110,7 +110,7 @@ def caught_by(traces: Sequence[Trace], level: str, *, slack: int) -> int:
 
 
 def twin_auroc(pairs: Sequence[Trace], *, until: str = "collapse") -> float:
-    """Give the AUROC of dying against living twins, from the strongest alarm from t₁ on.
+    """Return the AUROC of dying against living twins, from the strongest alarm from t₁ on.
 
     Args:
         pairs: Traces of one candidate in the order dying, living, dying, living, ….

@@ -76,7 +76,7 @@ class Leads:
 
 
 def lead(openings: Iterable[int], truth: Truth) -> int:
-    """Give the steps from the first alarm that opens in [onset, collapse) to the collapse; 0 where none does."""
+    """Return the steps from the first alarm that opens in [onset, collapse) to the collapse; 0 where none does."""
     if truth.onset is None or truth.collapse is None:
         return 0
     inside = [step for step in openings if truth.onset <= step < truth.collapse]
@@ -84,7 +84,7 @@ def lead(openings: Iterable[int], truth: Truth) -> int:
 
 
 def delay(openings: Iterable[int], begin: int, end: int) -> int | None:
-    """Give the steps from ``begin`` to the first alarm that opens in [begin, end); None where none does."""
+    """Return the steps from ``begin`` to the first alarm that opens in [begin, end); None where none does."""
     inside = [step for step in openings if begin <= step < end]
     return min(inside) - begin if inside else None
 
@@ -119,7 +119,7 @@ def leads(traces: Iterable[Trace], level: str, *, threshold: float = 1.0) -> Lea
 
 
 def utility(leads_steps: Sequence[int], false_rate: float, *, weight: float) -> float:
-    """Give the early-warning utility: mean clip((lead − 5)/35, 0, 1) − w · false alarms per 1,000 rows.
+    """Return the early-warning utility: mean clip((lead − 5)/35, 0, 1) − w · false alarms per 1,000 rows.
 
     Never alarming is worth 0. w is 0.5 for warnings, 5 for pages.
     """
@@ -128,7 +128,7 @@ def utility(leads_steps: Sequence[int], false_rate: float, *, weight: float) -> 
 
 
 def nab(traces: Iterable[Trace], level: str, *, false_weight: float = 0.11) -> float:
-    """Give a score as the Numenta Anomaly Benchmark has it, 0 for never alarming, 100 for an alarm at every onset.
+    """Return a score as the Numenta Anomaly Benchmark has it, 0 for never alarming, 100 for an alarm at every onset.
 
     A failing run's window goes from its onset to its collapse. The first alarm that opens there is worth
     2 / (1 + e^5y) − 1, y from −1 at the onset to 0 at the collapse; a window without one costs 1, and an alarm on a
@@ -156,18 +156,18 @@ def nab(traces: Iterable[Trace], level: str, *, false_weight: float = 0.11) -> f
 
 
 def _nab_reward(share: float) -> float:
-    """Give the worth of an alarm after a share of the window has gone."""
+    """Return the worth of an alarm after a share of the window has gone."""
     return 2.0 / (1.0 + math.exp(5.0 * (share - 1.0))) - 1.0
 
 
 def flaps(traces: Iterable[Trace], level: str) -> float:
-    """Give the mean number of times an alarm of a run opened again."""
+    """Return the mean number of times an alarm of a run opened again."""
     again = [max(0, len(trace.openings(level)) - 1) for trace in traces]
     return float(np.mean(again)) if again else 0.0
 
 
 def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """Give P(positive > negative) + ½ P(equal): the area under the ROC curve.
+    """Return P(positive > negative) + ½ P(equal): the area under the ROC curve.
 
     Raises:
         ValueError: If either side is empty.

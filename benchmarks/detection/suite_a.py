@@ -43,7 +43,7 @@ TIMED_RUNS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthoredSuite:
-    """What all candidates said about suite A."""
+    """The traces of all candidates on suite A."""
 
     seeds: range
     runs: Traces
@@ -87,7 +87,7 @@ def collect(*, runs: int, first: int = 0, development: bool, workers: int, peers
 
 
 def numbers(suite: AuthoredSuite) -> dict[str, object]:
-    """Give the scores of suite A as JSON values."""
+    """Return the scores of suite A as JSON values."""
     return {
         "generator": generator_hash(),
         "seeds": [suite.seeds.start, suite.seeds.stop],
@@ -117,7 +117,7 @@ def numbers(suite: AuthoredSuite) -> dict[str, object]:
 
 
 def _random(traces: Sequence[Trace]) -> list[Trace]:
-    """Give a coin that alarms as often as our engine does on benign rows."""
+    """Return a coin that alarms as often as our engine does on benign rows."""
     warn, page = (false_alarms(traces, level).rate / 1000.0 for level in LEVELS)
     return [random_trace(trace, warn_rate=warn, page_rate=page) for trace in traces]
 

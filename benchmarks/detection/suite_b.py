@@ -35,7 +35,7 @@ def collect(folder: Path, peers: Path | None) -> Traces:
 
 
 def section(traces: Traces) -> Section:
-    """Give the report on suite B."""
+    """Return the report on suite B."""
     if not traces:
         return Section(title="Suite B: recorded runs of the reference trainer", notes=["No recordings were found."])
     ours = traces[ENGINE]
@@ -52,7 +52,7 @@ def section(traces: Traces) -> Section:
 
 
 def numbers(traces: Traces) -> dict[str, object]:
-    """Give the scores of suite B as JSON values."""
+    """Return the scores of suite B as JSON values."""
     return {name: {level: asdict(score_level(found, level)) for level in LEVELS} for name, found in traces.items()}
 
 

@@ -58,7 +58,7 @@ def collect(folder: Path, peers: Path | None) -> Traces:
 
 
 def section(traces: Traces) -> Section:
-    """Give the report on suite C."""
+    """Return the report on suite C."""
     scores = {name: _count(found) for name, found in traces.items()}
     ours = scores[ENGINE_STANDARD]
     return Section(
@@ -81,7 +81,7 @@ def section(traces: Traces) -> Section:
 
 
 def numbers(traces: Traces) -> dict[str, object]:
-    """Give the scores of suite C as JSON values."""
+    """Return the scores of suite C as JSON values."""
     scores = {name: _count(found) for name, found in traces.items()}
     return {
         name: {
@@ -105,7 +105,7 @@ def numbers(traces: Traces) -> dict[str, object]:
 
 
 def alarmed_by(trace: Trace, level: str, *, slack: int) -> bool:
-    """Tell whether an alarm opened at or before the event, or within ``slack`` rows after it."""
+    """Return whether an alarm opened at or before the event, or within ``slack`` rows after it."""
     event = trace.truth.collapse
     if event is None:
         return False
@@ -115,7 +115,7 @@ def alarmed_by(trace: Trace, level: str, *, slack: int) -> bool:
 
 
 def _timely(trace: Trace) -> bool:
-    """Tell whether a warning opened within the last rows up to the event."""
+    """Return whether a warning opened within the last rows up to the event."""
     event = trace.truth.collapse
     if event is None:
         return False
@@ -158,7 +158,7 @@ _HEADER = (
 
 
 def _earlier(trace: Trace) -> bool:
-    """Tell whether a warning opened on a row before the event's."""
+    """Return whether a warning opened on a row before the event's."""
     event = trace.truth.collapse
     return event is not None and any(step < event for step in trace.openings("warn"))
 

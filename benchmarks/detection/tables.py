@@ -35,7 +35,7 @@ def interval(bounds: tuple[float, float], *, digits: int = 3) -> str:
 
 
 def as_text(sections: Iterable[Section]) -> str:
-    """Give the sections as aligned plain text."""
+    """Return the sections as aligned plain text."""
     blocks = []
     for section in sections:
         blocks += [f"{section.title}\n{'=' * len(section.title)}", *section.notes]
@@ -44,7 +44,7 @@ def as_text(sections: Iterable[Section]) -> str:
 
 
 def as_markdown(sections: Iterable[Section]) -> str:
-    """Give the sections as Markdown."""
+    """Return the sections as Markdown."""
     blocks = []
     for section in sections:
         blocks += [f"## {section.title}", *section.notes]

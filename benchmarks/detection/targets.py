@@ -14,7 +14,7 @@ from benchmarks.detection.workers import Traces
 
 __all__ = ["targets_table"]
 
-# what, target with the paired channel, target with standard metrics; a sign says which side is good
+# measure, target with the paired channel, target with standard metrics; the sign gives the good side
 _TARGETS = (
     ("warned benign runs", "≤ 0.05", "≤ 0.08"),
     ("warnings / 1,000 rows", "≤ 0.20", "≤ 0.35"),
@@ -40,11 +40,11 @@ _TARGETS = (
 )
 
 
-PAUSE_STRENGTH = 3.5  # of a page, from which on a run may be paused with nobody asked; chosen on development seeds
+PAUSE_STRENGTH = 3.5  # of a critical finding, at which a run may be paused automatically; chosen on development seeds
 
 
 def targets_table(runs: Traces, microseconds: Sequence[float]) -> Table:
-    """Give the targets with what was reached, with the paired channel and without."""
+    """Return the targets with what was reached, with the paired channel and without."""
     p99 = float(np.quantile(microseconds, 0.99))
     paired, standard = (_reached(runs[name], p99) for name in (ENGINE, ENGINE_STANDARD))
     rows = []

@@ -1,4 +1,4 @@
-"""What a candidate says about a run: one mark a row, and where its alarms open."""
+"""The output of a candidate on a run: one mark a row, and the steps at which its alarms open."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ PHASES = tuple(Phase)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A candidate's word on one row: how strongly it warns and pages (1 = its threshold), and the phase it sees."""
+    """A candidate's output on one row: the strength of its warning and its page (1 = its threshold), and its phase."""
 
     warn: float = 0.0
     page: float = 0.0
@@ -65,7 +65,7 @@ class Trace:
         )
 
     def openings(self, level: str, *, threshold: float = 1.0) -> NDArray[np.int32]:
-        """Give the steps at which an episode opens: the alarm holds on this row and did not on the row before.
+        """Return the steps at which an episode opens: the alarm holds on this row and did not on the row before.
 
         Args:
             level: ``"warn"`` or ``"page"``.

@@ -14,12 +14,12 @@ BUFFERS = (0, 10, 20, 30, 40)  # steps
 
 
 def vus_pr(traces: Iterable[Trace], level: str, *, buffers: Sequence[int] = BUFFERS) -> float:
-    """Give the volume under the precision-recall surface over thresholds and buffers ℓ, in [0, 1].
+    """Return the volume under the precision-recall surface over thresholds and buffers ℓ, in [0, 1].
 
     A failing run's anomaly goes from its onset to its collapse; later rows are left out. A row d ≤ ℓ/2 steps before an
     onset is half an anomaly, √(1 − d/ℓ). With labels y ≤ 1, a threshold that flags n rows has precision Σ y / n, and
     recall Σ y over the mean of hard and buffered positives, times the share of anomalies of which any row is flagged.
-    A candidate says nothing of a row below its own threshold: all such rows are tied at 0, so that never alarming is
+    A candidate gives no score to a row below its own threshold: all such rows are tied at 0, so that never alarming is
     worth the share of anomalous rows, and an alarm is credited for what lies above its threshold only.
 
     Args:
@@ -50,7 +50,7 @@ def vus_pr(traces: Iterable[Trace], level: str, *, buffers: Sequence[int] = BUFF
 
 
 def _rows(trace: Trace, level: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the strength of each row before the collapse, and its steps before the onset: 0 after it, ∞ where none."""
+    """Return the strength of each row before the collapse, and its steps before the onset: 0 after it, ∞ where none."""
     truth = trace.truth
     before = trace.steps < (np.inf if truth.collapse is None else truth.collapse)
     onset = np.inf if truth.onset is None else truth.onset

@@ -20,7 +20,7 @@ PROGRESS_SECONDS = 20.0
 
 
 def trace_run(run: LabelledRun, candidates: Sequence[Candidate]) -> Traces:
-    """Give what each candidate says about a run."""
+    """Return the trace of each candidate on a run."""
     steps = [observation.step for observation in run.observations]
     return {
         candidate.name: [Trace.of(run.name, run.truth, steps, candidate.replay(run.observations))]
@@ -29,12 +29,12 @@ def trace_run(run: LabelledRun, candidates: Sequence[Candidate]) -> Traces:
 
 
 def authored_traces(kinds: Sequence[str], seeds: Sequence[int], *, workers: int) -> Traces:
-    """Make every kind with every seed, and give what our engine and the baselines say."""
+    """Make every kind with every seed, and return the traces of our engine and the baselines."""
     return _collect(_authored_job, [(kind, seed) for seed in seeds for kind in kinds], workers)
 
 
 def twin_traces(twin: str, seeds: Sequence[int], *, workers: int) -> Traces:
-    """Make matched pairs, and give what our engine and the baselines say: dying, living, dying, living, …."""
+    """Make matched pairs, and return the traces of our engine and the baselines: dying, living, dying, living, …."""
     return _collect(_twin_job, [(twin, seed) for seed in seeds], workers)
 
 

@@ -26,7 +26,7 @@ class ActionChange:
 
 
 def action_changes(signals: Mapping[str, Signal], *, onset_step: int, opened_step: int) -> list[ActionChange]:
-    """Give each observed action's change from before ``onset_step`` (20 rows) to the alert (3 rows)."""
+    """Return each observed action's change from before ``onset_step`` (20 rows) to the alert (3 rows)."""
     found = []
     for action in range(ACTIONS):
         steps, values = _finite(signals.get(f"likelihood/action{action}"), opened_step)
@@ -38,7 +38,7 @@ def action_changes(signals: Mapping[str, Signal], *, onset_step: int, opened_ste
 
 
 def crossing(signals: Mapping[str, Signal], *, opened_step: int) -> int | None:
-    """Give the first step from which the first action stays less likely than the second; None if it does not."""
+    """Return the first step from which the first action stays less likely than the second; None if it does not."""
     first_steps, first = _finite(signals.get("likelihood/action0"), opened_step)
     second_steps, second = _finite(signals.get("likelihood/action1"), opened_step)
     steps, own, other = np.intersect1d(first_steps, second_steps, return_indices=True)

@@ -1,4 +1,4 @@
-"""Which sampled responses, tokens and actions carry the displacement."""
+"""The sampled responses, tokens and actions that carry the displacement."""
 
 import math
 from collections import defaultdict
@@ -12,7 +12,7 @@ from monitor_server.attribution.sampled import Sampled
 
 __all__ = ["Measure", "SampledAction", "Token", "displaced", "sampled_actions", "tokens"]
 
-LARGEST = 1e100  # beyond it sums overflow; such a number is no measurement
+LARGEST = 1e100  # sums overflow beyond it; such a number is not a measurement
 
 Measure = Literal["displacement", "likelihood"]
 
@@ -46,7 +46,7 @@ class SampledAction:
 
 
 def displaced(responses: Sequence[Sampled], *, most: int) -> tuple[Measure | None, list[Sampled]]:
-    """Give the responses that fell most, and by which measure.
+    """Return the responses that fell most, and by which measure.
 
     Correct ones by their mean displacement; where none of them fell, incorrect ones. Where displacement was not
     observed, the correct ones of the lowest mean likelihood; None where nothing was sampled.
@@ -63,7 +63,7 @@ def displaced(responses: Sequence[Sampled], *, most: int) -> tuple[Measure | Non
 
 
 def tokens(responses: Sequence[Sampled], *, most: int) -> list[Token]:
-    """Give the token ids that fell furthest, summed over these responses."""
+    """Return the token ids that fell furthest, summed over these responses."""
     falls: defaultdict[int, list[float]] = defaultdict(list)
     texts: dict[int, str] = {}
     for response in responses:
@@ -84,7 +84,7 @@ def tokens(responses: Sequence[Sampled], *, most: int) -> list[Token]:
 
 
 def sampled_actions(responses: Sequence[Sampled]) -> list[SampledAction]:
-    """Give the mean displacement of each action over the correct responses in which it was kept."""
+    """Return the mean displacement of each action over the correct responses in which it was kept."""
     sums: defaultdict[int, list[float]] = defaultdict(list)
     for response in responses:
         if not response.correct or response.displacements is None:

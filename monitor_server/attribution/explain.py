@@ -1,4 +1,4 @@
-"""Puts the explanation of one alert together."""
+"""The explanation of one alert, assembled from the parts of this package."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ __all__ = ["Explanation", "NotObserved", "explain"]
 
 MOST_RESPONSES = 5
 MOST_TOKENS = 12
-# The responses that carry an alert are sampled while it happens; short steps are not all sampled.
+# The responses that carry an alert are sampled while it develops; where steps are short, not all are sampled.
 SAMPLED_STEPS, STEPS_BEFORE = 8, 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotObserved:
-    """Something that could not be told, and what it would take."""
+    """Something that could not be determined, and the data that it needs."""
 
     what: str
     needs: str
@@ -42,19 +42,19 @@ LIKELIHOOD, PAIRED, BY_ACTION, RESPONSES, DISPLACEMENT, TOKENS, GROUPS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why an alert fires, as far as it was observed.
+    """Why an alert fires, as far as the data show.
 
     Attributes:
-        moved: The signals that had departed, the first to move first.
+        moved: The signals that had departed, ordered by onset.
         actions: Change of each action's likelihood over correct responses, from signals.
-        crossed_step: From where on the first action is less likely than the second; None if it is not.
+        crossed_step: First step from which the first action stays less likely than the second, or None.
         sampled_actions: Displacement of each action over sampled correct responses.
-        measure: By what the responses lead: their displacement, or only their likelihood.
-        displaced: The responses that lead, the worst first.
+        measure: The measure that ranks the responses: their displacement, or only their likelihood.
+        displaced: The responses that rank first, the worst first.
         tokens: The token ids that carry the fall of ``displaced``.
         resembling: Incorrect responses that resemble them.
-        remedies: What helps, each with its source.
-        not_observed: What is missing here.
+        remedies: Changes that help, each with its source.
+        not_observed: The data that are missing.
     """
 
     moved: list[Moved]
@@ -74,7 +74,7 @@ def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], respo
 
     Args:
         kind: The alert's kind.
-        opened_step: The step at which it opened; what came later is not read.
+        opened_step: The step at which it opened; later data are not read.
         signals: Each signal's steps, ascending, and values.
         responses: Sampled responses; those of the newest 8 steps that have any are read, of 24 steps before the alert,
             or else of the newest step before.
@@ -108,7 +108,7 @@ def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], respo
 def _not_observed(
     signals: Mapping[str, Signal], near: Sequence[Sampled], measure: Measure | None, leading: Sequence[Sampled]
 ) -> list[NotObserved]:
-    """Say what is missing, the most telling first; a part that was observed and found nothing is not missing."""
+    """List the missing data, the most informative first; a part that was observed without a result is not missing."""
     seen = {name for name, (steps, _) in signals.items() if len(steps)}
     gaps = (
         ("likelihood/correct" not in seen, LIKELIHOOD),

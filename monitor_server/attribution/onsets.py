@@ -1,4 +1,4 @@
-"""When each signal left its best level for good, and so which moved first."""
+"""The step at which each signal left its best level for good, and hence which signal moved first."""
 
 import math
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from monitor_server.detection.statistics.robust import long_run_factor, noise_sc
 
 __all__ = ["Moved", "Signal", "moved_signals"]
 
-ROWS = 200  # before the alert; what began earlier is said to have begun there or before
+ROWS = 200  # before the alert; an earlier onset is dated to the first of them
 LEAST_ROWS = 6
-LEVEL_ROWS = 9  # the best level is the best median of so many rows on end
+LEVEL_ROWS = 9  # the best level is the best median of so many successive rows
 END_ROWS = 3
-LARGEST = 1e100  # beyond it sums overflow; such a number is no measurement
+LARGEST = 1e100  # sums overflow beyond it; such a number is not a measurement
 SLACK = 0.5  # of the CUSUM, in deviations
 BEYOND = 3.0  # deviations
 
@@ -34,7 +34,7 @@ class Moved:
         direction: rise, fall, or not finite.
         onset: Earliest and latest step at which it may have begun.
         baseline: Its best level before, in its own unit (a sum's since the window began).
-        level: Where it stood when the alert opened: the median of 3 rows.
+        level: Its level when the alert opened: the median of 3 rows.
         deviations: The change in long-run deviations of its noise; infinite for what was constant.
         is_surely_later: Whether it can only have begun after the first one had: the intervals do not overlap.
     """
@@ -56,16 +56,17 @@ class _Departure(NamedTuple):
 
 
 def moved_signals(signals: Mapping[str, Signal], *, opened_step: int) -> list[Moved]:
-    """Give the signals that had departed when an alert opened, the first to move first.
+    """Return the signals that had departed when an alert opened, the first to move first.
 
-    Of each signal the 200 rows up to ``opened_step`` are read, in its bad direction. b = the best median of 9 rows on
-    end (the lowest where a rise is bad), σ = the robust deviation of successive differences times the long-run factor,
-    as in detection. S = max(0, S + (x − b)/σ − 0.5). It has departed if the median of the last 3 rows lies beyond b by
-    3 σ and by as much as matters. It began between the last row with S = 0 and the first row from which the median of
-    3 rows stays beyond both. A signal whose newest value is NaN or infinite moved when it became so.
+    Of each signal the 200 rows up to ``opened_step`` are read, in its bad direction. b = the best median of 9
+    successive rows (the lowest where a rise is bad), σ = the robust deviation of successive differences times the
+    long-run factor, as in detection. S = max(0, S + (x − b)/σ − 0.5). It has departed if the median of the last 3 rows
+    lies beyond b by 3 σ and by as much as matters. It began between the last row with S = 0 and the first row from
+    which the median of 3 rows stays beyond both. A signal whose newest value is NaN or infinite moved when it became
+    so.
 
-    The order is that of the latest possible beginnings: where a best level ends is blurred, standing clear of it is
-    not.
+    The order is that of the latest possible onsets, because the end of a best level is blurred, and the first row
+    clear of it is not.
     """
     with np.errstate(all="ignore"):  # logarithms of 0, and sums beyond the largest float, are ordinary here
         found = [

@@ -1,6 +1,7 @@
-"""What the literature, or an experiment of ours, gives against each kind of alert, with its source. Declarations only.
+"""The remedies against each kind of alert that the literature or our experiments support, with sources.
 
-A source is a paper, a thread of the field, or a page of this repository; what nobody has measured says so.
+This module contains declarations only. A source is a paper, a public thread, or a page of this repository. A remedy
+that has not been measured states this.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ class Remedy:
     Attributes:
         change: What to change.
         how: How, and what it needs.
-        source: Who found it to help, or where we measured it.
-        kinds: The alerts that it answers.
+        source: Who reported that it helps, or where we measured it.
+        kinds: The kinds of alert that it helps against.
         needs: What must have been observed for it to be named: "resembling", "first action", or nothing.
     """
 
@@ -133,8 +134,8 @@ REMEDIES: Final = (
     ),
 )
 
-# Kinds against which neither the literature we know nor an experiment of ours has shown a remedy; each one's page under
-# docs/detectors says where to look.
+# Kinds for which neither the literature that we know nor our experiments have shown a remedy. The page of each under
+# docs/detectors states where to look.
 NONE_KNOWN: Final = _kinds(
     "attention_collapse",
     "control_token_anomaly",
@@ -155,5 +156,5 @@ NONE_KNOWN: Final = _kinds(
 
 
 def remedies(kind: str, *, observed: frozenset[str] = frozenset()) -> list[Remedy]:
-    """Give the remedies for a kind of alert; those that need an observation only where it was made."""
+    """Return the remedies for a kind of alert; those that need an observation only where it was made."""
     return [r for r in REMEDIES if kind in r.kinds and (r.needs is None or r.needs in observed)]

@@ -1,8 +1,8 @@
-"""Which incorrect responses resemble the displaced correct ones.
+"""The incorrect responses that resemble the displaced correct ones.
 
-By arXiv 2512.04220 (Theorem A.1, eq. 8 and 9) what pushes a correct response down is incorrect responses of its group
-whose prefixes look alike to the model: the inner product of hidden states. Hidden states do not travel; this measures
-what they come from, equal tokens, and says so.
+By arXiv 2512.04220 (Theorem A.1, eq. 8 and 9) a correct response is pushed down by incorrect responses of its group
+whose prefixes have similar hidden states (inner product). Hidden states are not sent to the collector. This module
+measures equal tokens instead, from which similar hidden states arise.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Resembling:
 
 
 def resembling(displaced: Sequence[Sampled], others: Sequence[Sampled], *, most: int) -> list[Resembling]:
-    """Give the incorrect ``others`` of the same group as a displaced correct response, the most alike first."""
+    """Return the incorrect ``others`` of the same group as a displaced correct response, the most alike first."""
     pairs = [
         _compared(wrong, right)
         for right in displaced
@@ -70,7 +70,7 @@ def _compared(wrong: Sampled, right: Sampled) -> Resembling | None:
 
 
 def _grams(response: Sampled) -> set[tuple[int, ...]]:
-    """Give the distinct 4-grams of a response; none spans feedback."""
+    """Return the distinct 4-grams of a response; none spans feedback."""
     ids = [] if response.token_ids is None else response.token_ids.tolist()
     return {
         tuple(ids[start : start + GRAM])

@@ -17,7 +17,7 @@ class Sampled:
     Attributes:
         id: Its id in the store.
         step: Optimiser step.
-        group: Equal for responses of one step to the same prompt; None where the trainer does not say.
+        group: Equal for responses of one step to the same prompt; None where the trainer does not state it.
         correct: Whether it counts as correct.
         length: Action tokens of the whole response, of which N were kept.
         logprob: Σ ln π_θ over the whole, nats.
@@ -64,7 +64,7 @@ class Sampled:
 
 
 def distinct(responses: Sequence[Sampled]) -> list[Sampled]:
-    """Give one for all responses to a prompt of a step that are the same to the token: a sure policy repeats itself."""
+    """Drop repetitions: responses to one prompt at one step whose tokens are identical."""
     found: dict[object, Sampled] = {}
     for response in responses:
         ids, group = response.token_ids, response.group

@@ -1,4 +1,4 @@
-"""Which signals may move before an alert, in which direction that is bad, and what change of them matters.
+"""The signals that may move before an alert, the bad direction of each, and the change that matters.
 
 Declarations only. Names are those of docs/signals.md.
 """

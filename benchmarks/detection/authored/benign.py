@@ -54,7 +54,7 @@ def epochs(rng: np.random.Generator) -> Latent:
 
 
 def curriculum_step(rng: np.random.Generator) -> Latent:
-    """Switch to harder prompts at once; every other run says so in its data version."""
+    """Switch to harder prompts at once; every other run declares it in its data version."""
     latent = learning(rng)
     at = int(rng.integers(60, 240))
     _harden(latent, rng, (at <= STEPS).astype(np.float64))
@@ -153,7 +153,7 @@ def late_learning(rng: np.random.Generator) -> Latent:
 
 
 def saturating_rise(rng: np.random.Generator, *, start: int) -> Floats:
-    """Give an entropy rise of 0.0008 to 0.002 nat/step at first that levels off within 40 to 100 steps."""
+    """Return an entropy rise of 0.0008 to 0.002 nat/step at first that levels off within 40 to 100 steps."""
     duration = rng.uniform(40.0, 100.0)
     rate = rng.uniform(0.0008, 0.002)
     return rate * duration * 0.5 * (1.0 - np.exp(-np.maximum(STEPS - start, 0.0) / (0.5 * duration)))
@@ -164,7 +164,7 @@ def _ramp(rng: np.random.Generator, *, start: tuple[int, int], duration: tuple[i
 
 
 def _harden(latent: Latent, rng: np.random.Generator, share: Floats) -> None:
-    """Give a growing ``share`` of harder prompts: less reward, more entropy, longer responses, same policy."""
+    """Return a growing ``share`` of harder prompts: less reward, more entropy, longer responses, same policy."""
     latent.quality = latent.quality * (1.0 - rng.uniform(0.1, 0.45) * share)
     latent.mix = latent.mix + rng.uniform(0.03, 0.2) * share
     latent.length = latent.length * (1.0 + rng.uniform(0.0, 0.5) * share)

@@ -33,7 +33,7 @@ class Spiral:
     surge_delay: int
 
     def displacement(self) -> Floats:
-        """Give D(t), nats per token, zero until the onset."""
+        """Return D(t), nats per token, zero until the onset."""
         exponent = np.clip(self.growth * (STEPS - self.acceleration), 0.0, 30.0)
         velocity = np.where(self.onset <= STEPS, np.minimum(self.slope * np.exp(exponent), LARGEST_STEP), 0.0)
         gone: Floats = np.minimum(np.cumsum(velocity) - velocity, 4.0)
@@ -83,7 +83,7 @@ def take_down(latent: Latent, spiral: Spiral) -> Latent:
 
 
 def _stagnating(rng: np.random.Generator, *, prompts: int | None = None) -> Latent:
-    """Give phase I: reward rises, likelihood and entropy stay."""
+    """Return phase I: reward rises, likelihood and entropy stay."""
     return learning(rng, prompts=prompts, gain=(0.1, 0.35), entropy_drop=(0.0, 0.15))
 
 

@@ -113,7 +113,7 @@ def _since(onset: int) -> Floats:
 
 
 def _loss(at: int, width: float) -> Floats:
-    """Give the share of success left when nearly all of it goes around step ``at``."""
+    """Return the share of success left when nearly all of it goes around step ``at``."""
     return 0.05 + 0.95 / (1.0 + np.exp((STEPS - at) / width))
 
 

@@ -70,7 +70,7 @@ def learning(
     wander_strength: float = 1.0,
     momentum: tuple[float, float] = (0.5, 0.75),
 ) -> Latent:
-    """Give a run that learns: reward rises and settles, entropy falls by a share ``entropy_drop`` of its start.
+    """Return a run that learns: reward rises and settles, entropy falls by a share ``entropy_drop`` of its start.
 
     Args:
         rng: Draws everything that distinguishes one run of a kind from another.
@@ -114,7 +114,7 @@ def learning(
 
 
 def collapse_step(quality: Floats, *, bad_from: int | None = None) -> int | None:
-    """Give T_c: the first step where EMA₀.₂(success) < half of its running maximum for at least 10 steps.
+    """Return T_c: the first step where EMA₀.₂(success) < half of its running maximum for at least 10 steps.
 
     A non-finite loss is a collapse at once (detection.md, section 1).
     """

@@ -12,7 +12,7 @@ HORIZON = 480  # steps drawn for every run, so that two runs of one seed share t
 
 
 def unit_noise(rng: np.random.Generator, *, tail: float = np.inf) -> Floats:
-    """Give white noise of unit variance; Student's t with ``tail`` > 2 degrees of freedom where finite."""
+    """Return white noise of unit variance; Student's t with ``tail`` > 2 degrees of freedom where finite."""
     if np.isinf(tail):
         return rng.standard_normal(HORIZON)
     scaled: Floats = rng.standard_t(tail, HORIZON) / np.sqrt(tail / (tail - 2.0))
@@ -20,7 +20,7 @@ def unit_noise(rng: np.random.Generator, *, tail: float = np.inf) -> Floats:
 
 
 def ar1(innovations: Floats, *, rho: float) -> Floats:
-    """Give x_t = ρ x_{t−1} + √(1−ρ²) ε_t, with the variance of ε, started in its stationary law."""
+    """Return x_t = ρ x_{t−1} + √(1−ρ²) ε_t, with the variance of ε, started in its stationary law."""
     scaled = innovations * np.sqrt(1.0 - rho**2)
     scaled[0] = innovations[0]
     filtered: Floats = lfilter([1.0], [1.0, -rho], scaled)
@@ -28,7 +28,7 @@ def ar1(innovations: Floats, *, rho: float) -> Floats:
 
 
 def wander(rng: np.random.Generator, *, strength: float = 1.0, momentum: tuple[float, float] = (0.5, 0.75)) -> Floats:
-    """Give a policy's aimless entropy path in nats, from 0: momentum in its velocity, weak reversion to its mean.
+    """Return a policy's aimless entropy path in nats, from 0: momentum in its velocity, weak reversion to its mean.
 
     v_t is AR(1) with ρ in ``momentum`` and standard deviation 0.0006 to 0.0018 nat/step, times ``strength``;
     W_t = (1−θ) W_{t−1} + v_t, θ in 0.005 to 0.02 (the toy GRPO of detection.md, 3.1).

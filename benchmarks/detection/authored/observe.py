@@ -38,7 +38,7 @@ def observe(latent: Latent, rng: np.random.Generator) -> list[Observation]:
 
 
 def _rows(latent: Latent) -> Iterator[tuple[int, int]]:
-    """Give (step, attempt) in the order in which the rows were logged."""
+    """Return (step, attempt) in the order in which the rows were logged."""
     start = 0
     for number, (last, lost) in enumerate([*latent.resumes, (latent.steps - 1, 0)]):
         for step in range(start, last + 1):
@@ -48,7 +48,7 @@ def _rows(latent: Latent) -> Iterator[tuple[int, int]]:
 
 
 def _signals(latent: Latent, rng: np.random.Generator) -> dict[str, Floats]:
-    """Give every signal as an array over steps, each with the sampling noise its count of responses implies."""
+    """Return every signal as an array over steps, each with the sampling noise its count of responses implies."""
 
     def noise(sd: float | Floats) -> Floats:
         white = unit_noise(rng, tail=latent.tail)
@@ -108,7 +108,7 @@ def _signals(latent: Latent, rng: np.random.Generator) -> dict[str, Floats]:
 
 
 def _equal_groups(success: Floats, group: int) -> Floats:
-    """Give E[p^G] over prompts, p ~ Beta(c·s, c·(1−s)): the share of groups that are all correct."""
+    """Return E[p^G] over prompts, p ~ Beta(c·s, c·(1−s)): the share of groups that are all correct."""
     share = np.ones_like(success)
     for i in range(group):
         share *= (success * DIFFICULTY_SPREAD + i) / (DIFFICULTY_SPREAD + i)
@@ -116,7 +116,7 @@ def _equal_groups(success: Floats, group: int) -> Floats:
 
 
 def _distance(policy: Floats) -> Floats:
-    """Give a reference divergence that grows with the path the policy has gone, nats per token."""
+    """Return a reference divergence that grows with the path the policy has gone, nats per token."""
     steps = np.arange(HORIZON)
     distance: Floats = 2e-4 * steps + 0.05 * (policy - policy[0]) ** 2
     return distance

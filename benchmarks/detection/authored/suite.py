@@ -32,17 +32,17 @@ _KINDS: dict[str, tuple[Group, Kind]] = {
 
 
 def benign_kinds() -> list[str]:
-    """Give the names of all kinds that need no alarm."""
+    """Return the names of all kinds that need no alarm."""
     return [name for name, (group, _) in _KINDS.items() if group is Group.BENIGN]
 
 
 def displacement_kinds() -> list[str]:
-    """Give the names of all kinds that die of likelihood displacement."""
+    """Return the names of all kinds that die of likelihood displacement."""
     return [name for name, (group, _) in _KINDS.items() if group is Group.DISPLACEMENT]
 
 
 def failure_kinds() -> list[str]:
-    """Give the names of all kinds that die of something else."""
+    """Return the names of all kinds that die of something else."""
     return [name for name, (group, _) in _KINDS.items() if group is Group.FAILURE]
 
 
@@ -71,7 +71,7 @@ def make_twins(twin: str, seed: int) -> tuple[LabelledRun, LabelledRun]:
 
 
 def generator_hash() -> str:
-    """Give a digest of the generator's source: equal hashes and seeds mean equal runs."""
+    """Return a digest of the generator's source: equal hashes and seeds mean equal runs."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]
 

@@ -21,7 +21,7 @@ ALL_KINDS = [*benign_kinds(), *displacement_kinds(), *failure_kinds()]
 
 
 def series(run, signal):
-    """Give a signal as an array over rows, NaN where absent."""
+    """Return a signal as an array over rows, NaN where absent."""
     return np.array([observation.signals.get(signal, np.nan) for observation in run.observations])
 
 

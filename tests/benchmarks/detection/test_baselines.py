@@ -13,12 +13,12 @@ RULES = {candidate.name: candidate.replay for candidate in baselines()}
 
 
 def stream(signal, values):
-    """Give one observation a value."""
+    """Return one observation a value."""
     return [Observation(step=step, signals={signal: value}) for step, value in enumerate(values)]
 
 
 def warned(name, observations):
-    """Give the steps on which a rule warns."""
+    """Return the steps on which a rule warns."""
     marks = RULES[name](observations)
     return [o.step for o, mark in zip(observations, marks, strict=True) if mark.warn >= 1.0]
 

@@ -12,7 +12,7 @@ DYING = Truth(group=Group.DISPLACEMENT, kind="none", onset=10, acceleration=30, 
 
 
 def strengths(truth, by_step):
-    """Give a trace of 50 rows with the given warn strengths."""
+    """Return a trace of 50 rows with the given warn strengths."""
     return Trace.of("run", truth, range(50), [Mark(warn=by_step.get(step, 0.0)) for step in range(50)])
 
 

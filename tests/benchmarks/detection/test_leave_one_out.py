@@ -11,13 +11,13 @@ LOOSE = Variant(noise=0.7, size=0.6, without="")
 
 
 def outcome(repository, *, event, warned):
-    """Give a run of a repository that was warned, or not."""
+    """Return a run of a repository that was warned, or not."""
     kinds = frozenset({"reward_fall"}) if warned else frozenset()
     return Outcome(repository=repository, is_event=event, kinds=kinds, kinds_in_time=kinds)
 
 
 def bounds():
-    """Give every bound there is."""
+    """Return every bound there is."""
     sizes = {name: d.size for name, d in DETECTORS.items() if issubclass(d, ShiftDetector)}
     return sizes, dict(mechanisms.CHANNELS), run_collapsed.FAST
 

@@ -13,7 +13,7 @@ DYING = Truth(group=Group.DISPLACEMENT, kind="displacement/none", onset=4, accel
 
 
 def phases(truth, *named):
-    """Give a trace that names one phase a step."""
+    """Return a trace that names one phase a step."""
     return Trace.of("run", truth, range(len(named)), [Mark(phase=phase) for phase in named])
 
 

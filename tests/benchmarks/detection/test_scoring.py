@@ -14,7 +14,7 @@ DYING = Truth(group=Group.DISPLACEMENT, kind="displacement/none", onset=10, acce
 
 
 def trace(truth, warned, *, paged=(), rows=50, name="run"):
-    """Give a trace that warns and pages on given steps."""
+    """Return a trace that warns and pages on given steps."""
     marks = [Mark(warn=float(step in warned), page=float(step in paged)) for step in range(rows)]
     return Trace.of(name, truth, range(rows), marks)
 

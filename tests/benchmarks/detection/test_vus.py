@@ -13,7 +13,7 @@ DYING = Truth(group=Group.DISPLACEMENT, kind="displacement/none", onset=10, acce
 
 
 def trace(truth, warned, *, rows=20):
-    """Give a trace that warns on given steps."""
+    """Return a trace that warns on given steps."""
     return Trace.of("run", truth, range(rows), [Mark(warn=float(step in warned)) for step in range(rows)])
 
 

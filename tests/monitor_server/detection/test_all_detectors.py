@@ -40,7 +40,7 @@ streams = st.lists(observations, max_size=50)
 
 
 def failing_run(rows: int = 120, seed: int = 7) -> list[Observation]:
-    """Give a run in which every signal drifts, then accelerates, then ends in NaN."""
+    """Return a run in which every signal drifts, then accelerates, then ends in NaN."""
     noise = random.Random(seed)  # noqa: S311 - synthetic telemetry
     run = []
     for step in range(rows):
@@ -155,8 +155,8 @@ def test_a_state_never_brings_its_own_thresholds():
     """A run under way when the collector is upgraded goes on by the new rules: no state holds a threshold."""
     old = PairedDrift(threshold=7.0, display=7.0, least_sum=99.0)
     new = PairedDrift.from_state(json.loads(json.dumps(old.state())))
-    said = []
+    found = []
     for step in range(60):
-        said += new.update(Observation(step=step, signals={"entropy/paired_delta": 0.004 + 0.001 * (step % 3)}))
-    assert said
-    assert {finding.threshold for finding in said} <= {0.4, 0.72}
+        found += new.update(Observation(step=step, signals={"entropy/paired_delta": 0.004 + 0.001 * (step % 3)}))
+    assert found
+    assert {finding.threshold for finding in found} <= {0.4, 0.72}

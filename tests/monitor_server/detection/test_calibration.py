@@ -25,7 +25,7 @@ CLOSED = Calibration(id="own-test", profiles=dict.fromkeys(CLASSES, Profile(warn
 
 
 def restless_run(seed, rows=60):
-    """Give a run in which nothing happens but heavy tails, which the built-in thresholds were not made for."""
+    """Return a run in which nothing happens but heavy tails, which the built-in thresholds were not made for."""
     rng = random.Random(seed)  # noqa: S311 - synthetic telemetry
     noise = [rng.gauss(0, 1) / math.sqrt(rng.gammavariate(1.0, 1.0)) for _ in range(3 * rows)]
     return [
@@ -42,7 +42,7 @@ def restless_run(seed, rows=60):
 
 
 def alarmed(run, engine):
-    """Tell whether an engine warns in a run."""
+    """Return whether an engine warns in a run."""
     judge = engine()
     return any(f.severity is not Severity.INFO for o in run for f in judge.update(o).findings)
 

@@ -1,4 +1,4 @@
-"""Each detector finds the failure it is named after, keeps silent on one bad row, and lets go when it is over."""
+"""Each detector finds the failure it is named after, ignores one bad row, and ends its finding on recovery."""
 
 import math
 import random
@@ -71,13 +71,13 @@ NAMES = [case[0] for case in CASES]
 
 
 def _rows(name):
-    """Give how many rows a detector's level is the median of, 0 if it has no such level."""
+    """Return how many rows a detector's level is the median of, 0 if it has no such level."""
     detector = DETECTORS[name]
     return detector.size.rows if issubclass(detector, ShiftDetector) else 0
 
 
 def kinds(name, healthy, bad, *, bad_rows, after=0):
-    """Run a detector over 40 healthy rows, some bad ones and healthy ones again; give the kinds said at each row."""
+    """Run a detector over 40 healthy rows, some bad ones and healthy ones again; return the kinds at each row."""
     noise, judge, said = random.Random(5), DETECTORS[name](), []  # noqa: S311 - synthetic telemetry
     rows = [healthy] * 40 + [healthy | bad] * bad_rows + [healthy] * after
     for step, row in enumerate(rows):
@@ -100,7 +100,7 @@ PATIENT = [case[:4] for case in SHIFTS if case[0] in {"off_policy", "reward_hack
 
 @pytest.mark.parametrize(("name", "healthy", "bad", "kind"), PATIENT, ids=lambda value: str(value)[:18])
 def test_one_bad_row_is_not_a_failure(name, healthy, bad, kind):
-    """Where the level is a median of three rows or more, a single outlier says nothing, however large."""
+    """Where the level is a median of three rows or more, a single outlier gives no finding, however large."""
     assert not any(kind in row for row in kinds(name, healthy, bad, bad_rows=1, after=12))
 
 
@@ -146,7 +146,7 @@ def test_a_dead_tool_is_named_beside_the_fallen_reward():
 
 
 def test_a_flat_reward_is_a_plateau_and_a_rising_one_is_not():
-    """After a hundred rows without a rise it is said, as information; a slow rise is never called so."""
+    """After a hundred rows without a rise it is reported as information; a slow rise is not."""
     for slope in (0.0, 0.002):
         noise, judge, said = random.Random(2), DETECTORS["plateau"](), []  # noqa: S311 - synthetic telemetry
         for step in range(160):

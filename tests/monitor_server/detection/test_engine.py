@@ -22,7 +22,7 @@ GOLDEN = {
 
 
 def spiral(*, rows=160, drift_at=60, surge_at=110, seed=3, paired=True):
-    """Give a run that drifts from one step on and accelerates from another, wandering with momentum."""
+    """Return a run that drifts from one step on and accelerates from another, wandering with momentum."""
     rng = random.Random(seed)  # noqa: S311 - synthetic telemetry
     drifted, wandered, pace, run = 0.4, 0.0, 0.0, []
     for step in range(rows):
@@ -47,7 +47,7 @@ def spiral(*, rows=160, drift_at=60, surge_at=110, seed=3, paired=True):
 
 
 def first_steps(run, engine=None):
-    """Give the step at which each kind at each severity is first said."""
+    """Return the step at which each kind at each severity is first found."""
     engine, first = engine or Engine(), {}
     for observation in run:
         for finding in engine.update(observation).findings:
@@ -56,7 +56,7 @@ def first_steps(run, engine=None):
 
 
 def phases_of(run):
-    """Give the phases a run goes through, in order."""
+    """Return the phases a run goes through, in order."""
     engine, seen = Engine(), []
     for observation in run:
         phase = engine.update(observation).phase
@@ -66,7 +66,7 @@ def phases_of(run):
 
 
 def test_a_spiral_goes_through_the_phases_in_order():
-    """Drift warns, acceleration pages, collapse is said, each before the next."""
+    """Drift warns, acceleration pages, collapse is found, each before the next."""
     first = first_steps(spiral())
     drift = first["likelihood_drift", "warning"]
     page = first["death_spiral", "critical"]
@@ -141,7 +141,7 @@ def test_a_resume_after_the_page_keeps_it():
 
 
 def held_page():
-    """Give an engine whose page is only held: the run was paged, then went back to what it was before."""
+    """Return an engine whose page is only held: the run was paged, then went back to what it was before."""
     engine, run = Engine(), spiral()
     paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
     calm = [Observation(step=paged + 1 + n, signals=o.signals) for n, o in enumerate(run[20:40])]
@@ -184,8 +184,8 @@ def test_a_replay_with_its_acknowledgements_is_the_run_bit_for_bit():
     live, replayed = Engine(), Engine()
     run = spiral(rows=200)
     for observation in run:
-        said = [repr(engine.update(observation)) for engine in (live, replayed)]
-        assert said[0] == said[1]
+        found = [repr(engine.update(observation)) for engine in (live, replayed)]
+        assert found[0] == found[1]
         if observation.step % 25 == 0:
             replayed = Engine.from_state(json.loads(json.dumps(replayed.state())))
             for engine in (live, replayed):

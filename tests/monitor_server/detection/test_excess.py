@@ -1,4 +1,4 @@
-"""What correct responses lose beyond entropy decides how soon a drift is told, and nothing where it is not observed."""
+"""Excess loss of correct responses decides how early a drift is reported; unobserved, it has no effect."""
 
 import math
 import random
@@ -13,7 +13,7 @@ from tests.monitor_server.detection.subjects import SpiralWithDrifts
 
 
 def drifting(*, lost, rows=200, drift_at=100, seed=4):
-    """Give a run whose entropy rises from a step on, correct responses losing ``lost`` times as much; None: unseen."""
+    """Return a run whose entropy rises from a step on, correct responses losing ``lost`` times as much; None: none."""
     rng, entropy, run = random.Random(seed), 0.4, []  # noqa: S311 - synthetic telemetry
     for step in range(rows):
         change = (0.0014 if step >= drift_at else 0.0) + 0.001 * rng.gauss(0, 1)
@@ -27,12 +27,12 @@ def drifting(*, lost, rows=200, drift_at=100, seed=4):
 
 
 def first_warning(detector, run):
-    """Give the first step at which a detector warns."""
+    """Return the first step at which a detector warns."""
     return next(o.step for o in run if any(f.severity == "warning" for f in detector.update(o)))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_displacement_is_told_sooner_than_exploration_of_the_same_entropy(seed):
+def test_displacement_is_reported_sooner_than_exploration_of_the_same_entropy(seed):
     """Entropy rises alike; where correct responses lose more than it gains, the warning comes first."""
     steps = [first_warning(PairedDrift(), drifting(lost=lost, seed=seed)) for lost in (2.0, None, 0.5)]
     assert steps == sorted(steps)
@@ -70,6 +70,6 @@ def test_the_engine_updates_the_drifts_before_the_death_spiral_reads_them():
     for step, observation in enumerate(drifting(lost=2.0)):
         surge = {"grad/norm": math.exp(0.1 * max(0, step - 150) + 0.1 * (-1) ** step)}
         row = Observation(step=step, signals={**observation.signals, **surge})
-        said = [finding for finding in engine.update(row).findings if finding.kind == "death_spiral"]
-        assert said == list(alone.update(row))
-    assert said
+        found = [finding for finding in engine.update(row).findings if finding.kind == "death_spiral"]
+        assert found == list(alone.update(row))
+    assert found

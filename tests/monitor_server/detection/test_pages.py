@@ -20,8 +20,8 @@ def test_every_detector_has_a_page_that_names_what_it_reads(name):
 
 
 @pytest.mark.parametrize("kind", [STALE, LOST])
-def test_what_the_clock_tells_has_its_page(kind):
-    """A stall and a lost trainer are failures like any other, told elsewhere."""
+def test_what_the_clock_detects_has_its_page(kind):
+    """A stall and a lost trainer are failures like any other; the clock of the collector detects them."""
     page = (DOCS / f"{kind}.md").read_text()
     assert f"(`{kind}`)" in page
     assert "**What to do.**" in page
