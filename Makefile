@@ -3,7 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: bench-detection bench-overhead help demo test test-fast test-trainers check fmt bench e2e compose-test
+.PHONY: architecture bench bench-detection bench-overhead check compose-test demo e2e fmt help hooks test test-durations \
+	test-fast test-trainers
 
 help: ## Show what there is to run
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,23 +23,34 @@ $(VENV)/.dev: $(VENV)/.run
 	@$(PIP) -e '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and die on http://127.0.0.1:8600
+demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and collapse on http://127.0.0.1:8600
 	@$(BIN)/rlvitals demo
 
-test: $(VENV)/.dev ## Run every test that needs no Docker engine
-	$(BIN)/pytest -m 'not docker' -n 2 --dist loadfile
+test: $(VENV)/.dev ## Run every test that needs no Docker engine (8 minutes on two cores)
+	$(BIN)/pytest -m 'not docker' -n 2 --dist worksteal
+
+test-durations: $(VENV)/.dev ## The same, and list what takes longest, file by file and test by test
+	$(BIN)/pytest -m 'not docker' -n 2 --dist worksteal --durations 100 --durations-min 1 | $(BIN)/python -m tools.durations
 
 test-fast: $(VENV)/.dev ## Run the tests that take seconds
 	$(BIN)/pytest -m 'not docker and not slow and not browser' -n 2
 
-check: $(VENV)/.dev ## Lint, types, borders, spelling
+check: $(VENV)/.dev ## Lint, types, borders, spelling, the drawing of the architecture
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(BIN)/python -m tools.architecture --check
 
-fmt: $(VENV)/.dev ## Format and mend what ruff can mend
+architecture: $(VENV)/.dev ## Draw the imports of the packages into docs/architecture.md
+	$(BIN)/python -m tools.architecture
+
+hooks: $(VENV)/.dev ## Run `make check` before each commit of this clone (pre-commit)
+	@$(PIP) pre-commit
+	$(BIN)/pre-commit install
+
+fmt: $(VENV)/.dev ## Format, and correct what ruff can correct
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -63,11 +75,11 @@ $(VENV)/overhead/.installed: requirements/overhead.txt
 	@$(VENV)/overhead/bin/pip install --quiet --disable-pip-version-check -r requirements/overhead.txt
 	@touch $@
 
-bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Race wandb, trackio, mlflow, tensorboard, swanlab; share of a step
+bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Compare with wandb, trackio, mlflow, tensorboard, swanlab; share of a step
 	$(BIN)/python -m benchmarks.overhead --peers $(VENV)/overhead/bin/python --write docs/overhead.md
 
 e2e: $(VENV)/.dev ## Real trainer, real server, real browser
 	$(BIN)/pytest -m 'not docker' tests/e2e tests/browser
 
-compose-test: $(VENV)/.dev ## Bring docker compose up and see page, scrape and firing alert
+compose-test: $(VENV)/.dev ## Start docker compose; check page, scrape and firing alert
 	$(BIN)/pytest -m docker tests/e2e

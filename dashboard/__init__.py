@@ -1,1 +1,1 @@
-"""The dashboard: reads the collector's HTTP API and nothing else."""
+"""The dashboard: it reads the collector's HTTP API and nothing else."""

@@ -1,6 +1,6 @@
-"""Reads the collector's HTTP API: one method a call, answers as `dashboard.api_types` shapes them, floats as floats.
+"""Reads the collector's HTTP API: one method per route, which returns the types of `dashboard.api_types`.
 
-The only module that speaks HTTP to the collector. It neither caches nor draws.
+This is the only module that sends HTTP requests to the collector. It neither caches nor draws.
 """
 
 import math
@@ -10,32 +10,32 @@ from typing import Any, Final, Self, cast
 
 import httpx2
 
-from dashboard.api_types import Action, Alert, Attribution, PhaseSpan, Run, Series
+from dashboard.api_types import ActionItem, AlertItem, Attribution, PhaseItem, RunDetail, RunItem, SeriesItem
 
 __all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats"]
 
 PAGE_ITEMS: Final = 200
-ALL_POINTS: Final = 1_000_000  # the most that the collector gives of one signal
-MAX_ITEMS: Final = 1000  # a fleet page beyond a thousand rows helps nobody; filters come first
+ALL_POINTS: Final = 1_000_000  # the most that the collector returns of one signal
+MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 Query = dict[str, str | int | list[str]]
 
 
 class ApiError(Exception):
-    """The collector's answer cannot be used; the message is fit for readers of the page."""
+    """The collector's answer cannot be used; the message can be shown on the page."""
 
 
 class UnreachableError(ApiError):
-    """No answer came."""
+    """The collector did not answer."""
 
 
 class NotFoundError(ApiError):
-    """The collector does not know what was asked for."""
+    """The collector has no such run or alert."""
 
 
 class ApiClient:
-    """Asks one collector. An async context manager; open one for each page drawn, it costs a connection.
+    """Sends requests to one collector. An async context manager: open one for each page; it costs a connection.
 
     Args:
         base_url: The collector's address, such as ``http://127.0.0.1:8600``.
@@ -44,7 +44,7 @@ class ApiClient:
 
     def __init__(self, base_url: str, *, timeout_seconds: float = 10.0) -> None:
         self.base_url = base_url.rstrip("/")
-        # verify would load every root certificate for each client: only https needs them.
+        # verify=True loads every root certificate for each client; only https needs them.
         self._http = httpx2.AsyncClient(
             base_url=self.base_url, timeout=timeout_seconds, verify=self.base_url.startswith("https"), trust_env=False
         )
@@ -58,62 +58,64 @@ class ApiClient:
     ) -> None:
         await self._http.__aexit__(kind, error, trace)
 
-    async def runs(self) -> list[Run]:
-        """Give every run, `MAX_ITEMS` at most."""
-        runs = cast("list[Run]", await self._items("/runs", {"limit": PAGE_ITEMS}))
+    async def runs(self) -> list[RunItem]:
+        """Read all runs, `MAX_ITEMS` at most."""
+        runs = cast("list[RunItem]", await self._items("/runs", {"limit": PAGE_ITEMS}))
         for run in runs:
             _restore_sparkline(run)
         return runs
 
-    async def run(self, run_id: str) -> Run:
-        """Give one run, with its config and the names of its signals."""
-        run = cast("Run", await self._get(f"/runs/{run_id}", {}))
+    async def run(self, run_id: str) -> RunDetail:
+        """Read one run, with its config and the names of its signals."""
+        run = cast("RunDetail", await self._get(f"/runs/{run_id}", {}))
         _restore_sparkline(run)
         return run
 
-    async def series(self, run_id: str, signals: Sequence[str], *, max_points: int = ALL_POINTS) -> dict[str, Series]:
-        """Give the signals that were observed, by name; at most ``max_points`` points each."""
+    async def series(
+        self, run_id: str, signals: Sequence[str], *, max_points: int = ALL_POINTS
+    ) -> dict[str, SeriesItem]:
+        """Read the signals that were observed, by name; at most ``max_points`` points each."""
         if not signals:
             return {}
         query: Query = {"signals": list(signals), "max_points": max_points}
-        items = cast("list[Series]", await self._items(f"/runs/{run_id}/series", query))
+        items = cast("list[SeriesItem]", await self._items(f"/runs/{run_id}/series", query))
         return {
             item["signal"]: {**item, "values": cast("list[float]", to_floats(item["values"]))}
             for item in items
             if item["steps"]
         }
 
-    async def phases(self, run_id: str) -> list[PhaseSpan]:
-        """Give a run's phases, oldest first."""
-        return cast("list[PhaseSpan]", await self._items(f"/runs/{run_id}/phases", {}))
+    async def phases(self, run_id: str) -> list[PhaseItem]:
+        """Read a run's phases, oldest first."""
+        return cast("list[PhaseItem]", await self._items(f"/runs/{run_id}/phases", {}))
 
-    async def alerts(self, run_id: str | None = None, *, state: str | None = None) -> list[Alert]:
-        """Give the alerts of one run, or of all, in any state or one."""
+    async def alerts(self, run_id: str | None = None, *, state: str | None = None) -> list[AlertItem]:
+        """Read the alerts of one run or of all runs, in one state or in any."""
         query: Query = {} if state is None else {"state": state}
         path = "/alerts" if run_id is None else f"/runs/{run_id}/alerts"
-        items = cast("list[Alert]", await self._items(path, query))
+        items = cast("list[AlertItem]", await self._items(path, query))
         return [
             {**item, "evidence": cast("dict[str, object]", to_floats(item.get("evidence") or {}))} for item in items
         ]
 
-    async def alert(self, alert_id: str) -> Alert:
-        """Give one alert."""
-        return cast("Alert", to_floats(await self._get(f"/alerts/{alert_id}", {})))
+    async def alert(self, alert_id: str) -> AlertItem:
+        """Read one alert."""
+        return cast("AlertItem", to_floats(await self._get(f"/alerts/{alert_id}", {})))
 
     async def acknowledge(self, alert_id: str) -> None:
-        """Say that somebody at the dashboard knows of an alert."""
+        """Acknowledge an alert in the name of the dashboard."""
         await self._ask("POST", f"/alerts/{alert_id}/ack", json={"by": "the dashboard"})
 
-    async def actions(self, run_id: str) -> list[Action]:
-        """Give what a run's trainer told of actions, the newest first, `MAX_ITEMS` at most."""
-        return cast("list[Action]", await self._items(f"/runs/{run_id}/actions", {"limit": PAGE_ITEMS}))
+    async def actions(self, run_id: str) -> list[ActionItem]:
+        """Read the actions that a run's trainer reported, newest first, `MAX_ITEMS` at most."""
+        return cast("list[ActionItem]", await self._items(f"/runs/{run_id}/actions", {"limit": PAGE_ITEMS}))
 
     async def attribution(self, alert_id: str) -> Attribution:
-        """Give what explains an alert."""
+        """Read the attribution of an alert."""
         return cast("Attribution", to_floats(await self._get(f"/alerts/{alert_id}/attribution", {})))
 
     async def stream(self, query_string: str) -> AsyncIterator[bytes]:
-        """Give the bytes of the collector's server-sent events as they come, until either side ends."""
+        """Yield the bytes of the collector's server-sent events as they arrive, until either side ends."""
         timeout = httpx2.Timeout(10.0, read=None)
         try:
             async with self._http.stream("GET", f"/api/v1/stream?{query_string}", timeout=timeout) as response:
@@ -141,7 +143,7 @@ class ApiClient:
             answer = response.json()
         except httpx2.HTTPError as error:
             raise UnreachableError(
-                f"The collector at {self.base_url} gives no answer ({type(error).__name__})"
+                f"The collector at {self.base_url} does not answer ({type(error).__name__})"
             ) from error
         except ValueError as error:
             raise ApiError(f"{self.base_url} answered with something other than JSON; is it a collector?") from error
@@ -156,7 +158,7 @@ class ApiClient:
 
 
 def to_floats(value: object) -> object:
-    """Turn the strings "NaN", "Infinity" and "-Infinity" into floats, anywhere in a JSON value."""
+    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, anywhere in a JSON value."""
     if isinstance(value, str):
         return NON_FINITE.get(value, value)
     if isinstance(value, list):
@@ -166,7 +168,7 @@ def to_floats(value: object) -> object:
     return value
 
 
-def _restore_sparkline(run: Run) -> None:
+def _restore_sparkline(run: RunItem) -> None:
     sparkline = run.get("sparkline")
     if sparkline:
         sparkline["values"] = cast("list[float]", to_floats(sparkline["values"]))

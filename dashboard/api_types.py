@@ -1,6 +1,7 @@
-"""The shapes of the collector's answers, as docs/api.md states them, and which of them means more trouble.
+"""The types of the items that the collector's HTTP API returns, and how urgent they are.
 
-Types and pure functions only; who asks for the answers is `dashboard.api_client`.
+Each type has the name that the API's OpenAPI document gives it; a test compares the two. Types and pure functions only:
+`dashboard.api_client` sends the requests.
 """
 
 from collections.abc import Iterable
@@ -8,14 +9,15 @@ from typing import Final, TypedDict
 
 __all__ = [
     "SEVERITY_ORDER",
-    "Action",
-    "Alert",
+    "ActionItem",
+    "AlertItem",
     "Attribution",
-    "MovedSignal",
-    "PhaseSpan",
-    "Run",
-    "SampledResponse",
-    "Series",
+    "Moved",
+    "PhaseItem",
+    "ResponseItem",
+    "RunDetail",
+    "RunItem",
+    "SeriesItem",
     "Sparkline",
     "alerts_of",
     "by_trouble",
@@ -34,8 +36,8 @@ class Sparkline(TypedDict):
     values: list[float]
 
 
-class Run(TypedDict, total=False):
-    """A run; ``alerts`` counts those that fire, ``config`` and ``signals`` come only when one run is asked for."""
+class RunItem(TypedDict, total=False):
+    """A run, as in a list of runs; ``alerts`` counts the firing alerts."""
 
     id: str
     project: str
@@ -51,11 +53,16 @@ class Run(TypedDict, total=False):
     source: str
     alerts: int
     sparkline: Sparkline | None
+
+
+class RunDetail(RunItem, total=False):
+    """A run, with what is returned only for a single run."""
+
     config: dict[str, object] | None
     signals: list[str]
 
 
-class Series(TypedDict):
+class SeriesItem(TypedDict):
     """One signal over steps, the newest attempt's value at each step."""
 
     signal: str
@@ -63,16 +70,16 @@ class Series(TypedDict):
     values: list[float]
 
 
-class PhaseSpan(TypedDict):
-    """A phase of a run; ``to_step`` is None for the phase the run is in."""
+class PhaseItem(TypedDict):
+    """A phase of a run; ``to_step`` is None for the current phase."""
 
     phase: str
     from_step: int
     to_step: int | None
 
 
-class Alert(TypedDict, total=False):
-    """A finding's life, with its arithmetic in ``evidence``."""
+class AlertItem(TypedDict, total=False):
+    """An alert, with its arithmetic in ``evidence``."""
 
     id: str
     run_id: str
@@ -94,7 +101,7 @@ class Alert(TypedDict, total=False):
     evidence: dict[str, object]
 
 
-class Action(TypedDict):
+class ActionItem(TypedDict):
     """What a trainer did about an alert, would have done (``dry_run``), or could not do (``detail`` says why)."""
 
     action: str
@@ -108,8 +115,8 @@ class Action(TypedDict):
     time: float
 
 
-class SampledResponse(TypedDict):
-    """A sampled response: T tokens, of which those inside ``actions`` have numbers, in order."""
+class ResponseItem(TypedDict):
+    """A sampled response of T tokens; the lists of numbers hold the tokens inside ``actions``, in order."""
 
     id: str
     step: int
@@ -127,7 +134,7 @@ class SampledResponse(TypedDict):
     text: str | None
 
 
-class MovedSignal(TypedDict):
+class Moved(TypedDict):
     """A signal that had departed when an alert opened, and when it began to."""
 
     signal: str
@@ -156,8 +163,8 @@ class SampledAction(TypedDict):
     tokens: int
 
 
-class TokenShare(TypedDict):
-    """How much of the fall a token id carries."""
+class Token(TypedDict):
+    """The share of the fall of the likelihood that one token id has."""
 
     token_id: int
     text: str | None
@@ -177,8 +184,8 @@ class Resembling(TypedDict):
     resemblance: float
 
 
-class Remedy(TypedDict):
-    """A change to make, and who found it to help."""
+class RemedyItem(TypedDict):
+    """A change that helps, and the source that found so."""
 
     change: str
     how: str
@@ -186,47 +193,47 @@ class Remedy(TypedDict):
 
 
 class NotObserved(TypedDict):
-    """What could not be told, and what it would take."""
+    """A part that could not be computed, and the data that it needs."""
 
     what: str
     needs: str
 
 
 class Attribution(TypedDict):
-    """What explains an alert; ``responses`` holds those that the others name by id."""
+    """What explains an alert; ``responses`` holds the responses that the other fields name by id."""
 
-    moved: list[MovedSignal]
+    moved: list[Moved]
     actions: list[ActionChange]
     crossed_step: int | None
     sampled_actions: list[SampledAction]
     measure: str | None
     displaced: list[str]
-    tokens: list[TokenShare]
+    tokens: list[Token]
     resembling: list[Resembling]
-    responses: list[SampledResponse]
-    remedies: list[Remedy]
+    responses: list[ResponseItem]
+    remedies: list[RemedyItem]
     not_observed: list[NotObserved]
 
 
-def firing(alerts: Iterable[Alert]) -> list[Alert]:
-    """Give the alerts that fire, gravest first, then newest first."""
+def firing(alerts: Iterable[AlertItem]) -> list[AlertItem]:
+    """Return the firing alerts, most severe first, then newest first."""
     held = [alert for alert in alerts if alert["state"] == "firing"]
     return sorted(held, key=lambda alert: (SEVERITY_ORDER.get(alert["severity"], 3), -alert["opened_step"]))
 
 
-def alerts_of(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
-    """Group alerts by the id of their run, order kept."""
-    grouped: dict[str, list[Alert]] = {}
+def alerts_of(alerts: Iterable[AlertItem]) -> dict[str, list[AlertItem]]:
+    """Group alerts by the id of their run, in the given order."""
+    grouped: dict[str, list[AlertItem]] = {}
     for alert in alerts:
         grouped.setdefault(alert["run_id"], []).append(alert)
     return grouped
 
 
-def by_trouble(runs: Iterable[Run], alerts: Iterable[Alert]) -> list[Run]:
-    """Sort runs, trouble first: gravest firing alert, then silence, then phase, then the newest sign of life."""
+def by_trouble(runs: Iterable[RunItem], alerts: Iterable[AlertItem]) -> list[RunItem]:
+    """Sort runs, most urgent first: severest firing alert, then silence, then phase, then the newest record."""
     gravest = {run_id: SEVERITY_ORDER.get(held[0]["severity"], 3) for run_id, held in alerts_of(firing(alerts)).items()}
 
-    def trouble(run: Run) -> tuple[float, ...]:
+    def trouble(run: RunItem) -> tuple[float, ...]:
         ended = run["status"] in {"finished", "stopped"}
         return (
             ended,

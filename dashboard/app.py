@@ -1,7 +1,7 @@
-"""Puts the dashboard on a FastAPI app: as guest of the collector, or on its own with the stream passed through.
+"""Mounts the dashboard on a FastAPI app: the collector's, or its own, which then forwards the live stream.
 
-Dash runs on a FastAPI app of its own, reached only for the paths that are the dashboard's. So its middleware never
-sees an ingest request, and the host keeps its own answer to every other path: an unknown ``/api`` path stays a 404.
+Dash runs on a FastAPI app of its own, which gets only requests for the dashboard's paths. So its middleware never
+sees an ingest request, and the host answers every other path itself: an unknown ``/api`` path is a 404.
 """
 
 import logging
@@ -49,7 +49,7 @@ INDEX: Final = """<!DOCTYPE html>
 
 
 class _DashboardMount(Mount):
-    """Hands the dashboard's paths to Dash and leaves every other path to the host."""
+    """Sends requests for the dashboard's paths to Dash, and leaves every other path to the host."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if scope["type"] != "http" or not OWN.fullmatch(scope["path"]):
@@ -60,11 +60,11 @@ class _DashboardMount(Mount):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if PAGES.fullmatch(scope["path"]):
-            scope = {**scope, "path": "/", "raw_path": b"/"}  # one page shell; the browser knows the address
+            scope = {**scope, "path": "/", "raw_path": b"/"}  # one shell for all pages; the browser knows the address
         await super().handle(scope, receive, send)
 
 
-# Each page asks five questions; a line of log for each would drown what the host has to say.
+# Each page sends several requests; one log line for each would hide the log lines of the host.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
@@ -82,7 +82,7 @@ def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:
 
 
 def create_app(*, api_url: str, connect_url: str = "") -> FastAPI:
-    """Make a dashboard that stands beside the collector; the browser's live stream passes through it."""
+    """Create a dashboard outside the collector's process; it forwards the browser's live stream."""
     app = FastAPI(title="rlvitals dashboard", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/healthz")
@@ -115,7 +115,7 @@ def _dash_server(api_url: str, connect_url: str) -> FastAPI:
         suppress_callback_exceptions=True,
         add_log_handler=False,
     )
-    app.backend.websocket_capability = False  # else every page opens a websocket that nothing here uses
+    app.backend.websocket_capability = False  # otherwise every page opens a websocket, which nothing here uses
     app.layout = shell()
     _register_pages(app, api_url, connect_url)
     fleet.register(app, api_url)

@@ -1,4 +1,4 @@
-"""Compresses what the browser caches for good: scripts of megabytes, once, off the event loop.
+"""Compresses the scripts of Dash (megabytes that browsers cache) once each, outside the event loop.
 
 Starlette's own GZip middleware would compress the same script for every new visitor, on the loop that ingests steps.
 """
@@ -12,11 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 __all__ = ["CompressedScripts"]
 
 SCRIPTS: Final = "/_dash-component-suites/"
-MAX_KEPT: Final = 64  # Dash serves some fifteen scripts; the rest would be guesses at addresses
+MAX_KEPT: Final = 64  # Dash serves fewer scripts than that; a client that invents addresses must not fill the memory
 
 
 class CompressedScripts:
-    """Wraps Dash; keeps the compressed body of each script that it has served once.
+    """Wraps Dash, and keeps the compressed body of each script that it has served.
 
     Args:
         app: The application that serves the scripts.
@@ -27,10 +27,10 @@ class CompressedScripts:
         self._kept: dict[str, tuple[Message, bytes]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a script compressed if the browser understands it, anything else as it is."""
+        """Serve a script compressed if the browser accepts that, and anything else unchanged."""
         path = scope.get("path", "")
         headers = dict(scope.get("headers", ()))
-        is_revalidation = b"if-none-match" in headers  # most likely a 304 without a body
+        is_revalidation = b"if-none-match" in headers  # the answer is most likely a 304 without a body
         if not path.startswith(SCRIPTS) or is_revalidation or b"gzip" not in headers.get(b"accept-encoding", b""):
             await self._app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""The ids of components that callbacks and browser code meet. assets/*.js names the same strings."""
+"""The ids of components that callbacks and browser code share; assets/*.js uses the same strings."""
 
 from typing import Final
 
@@ -48,5 +48,5 @@ RUN_REFRESH: Final = "run-refresh"
 
 
 def fleet_row(run_id: str) -> dict[str, str]:
-    """Give the id of a run's row in the fleet."""
+    """Return the id of a run's row in the fleet."""
     return {"type": "fleet-row", "run": run_id}

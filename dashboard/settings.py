@@ -1,4 +1,4 @@
-"""What the dashboard reads from the environment when it runs on its own (``python -m dashboard``)."""
+"""The settings of a dashboard that runs on its own (``python -m dashboard``)."""
 
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -7,7 +7,7 @@ __all__ = ["Settings"]
 
 
 class Settings(BaseSettings):
-    """Settings of a dashboard beside, not inside, the collector; ``RLVITALS_DASHBOARD_*`` and ``RLVITALS_API_URL``."""
+    """Settings of a dashboard outside the collector's process: ``RLVITALS_DASHBOARD_*`` and ``RLVITALS_API_URL``."""
 
     model_config = SettingsConfigDict(env_prefix="RLVITALS_DASHBOARD_", extra="ignore")
 

@@ -1,7 +1,7 @@
-"""Every colour, font and number format of the dashboard, once; figures and style sheet both read it from here.
+"""Defines every colour and font of the dashboard; the figures and the style sheet both take them from here.
 
-Phase and severity never speak by colour alone: the name stands beside it. The phase colours differ in lightness as
-well as hue, so that they stay apart for readers with red-green colour blindness (tests/dashboard/test_theme.py).
+No phase and no severity is shown by its colour alone: its name stands beside it. The phase colours differ in lightness
+as well as hue, so that readers with red-green colour blindness can tell them apart (tests/dashboard/test_theme.py).
 """
 
 from collections.abc import Mapping
@@ -82,17 +82,17 @@ SECONDARY: Final = LIGHT["secondary"]
 
 
 def phase_colour(phase: str) -> str:
-    """Give a phase's colour; a phase we do not know looks like ``unknown``."""
+    """Return the colour of a phase; a phase that is not in the table has the colour of ``unknown``."""
     return PHASES.get(phase, PHASES["unknown"])
 
 
 def label_colour(phase: str) -> str:
-    """Give the colour of text that stands on a phase's colour."""
+    """Return the colour of text on the background of a phase's colour."""
     return "#1a1208" if phase in PALE_PHASES or phase not in PHASES else "#fefdfb"
 
 
 def style_sheet() -> str:
-    """Give the colours and fonts as CSS custom properties, light and dark, for assets/*.css to use."""
+    """Return the colours and fonts as CSS custom properties, light and dark, for assets/*.css."""
     fixed = {
         "font": FONT,
         "monospace": MONOSPACE,
@@ -116,7 +116,7 @@ def style_sheet() -> str:
 
 
 def _figure_rules() -> list[str]:
-    """Let figures follow the colour scheme: Plotly writes the light colours in line; only `!important` outdoes that."""
+    """Return rules that colour figures by the scheme: Plotly writes the light colours inline, hence `!important`."""
     channels = {name: ", ".join(str(int(LIGHT[name][at : at + 2], 16)) for at in (1, 3, 5)) for name in FIGURE_COLOURS}
     return [
         f'.js-plotly-plot [style*="{part}{written}"]{{{part}:var(--{name}) !important}}'

@@ -8,41 +8,53 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.ports import reserved_port
+from tests.warm import WarmProcess, start
 
 ROOT = Path(__file__).parents[1]
+Process = WarmProcess | subprocess.Popen[bytes]
 
 
 def launch(
-    script: Path,
+    script: Path | str,
     *arguments: str,
     world_size: int = 2,
     prefix: Sequence[str] = (),
     timeout: float = 240.0,
     **environ: str,
 ) -> None:
-    """Run a script on several ranks, which find each other by torch's usual variables, to its end."""
+    """Run a script, or a module, on several ranks, which find each other by torch's usual variables, to its end.
+
+    A prefix is a command that starts each rank; such ranks import everything themselves.
+    """
     shared = {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size), "RLVITALS_ATTEMPT": "1"}
     shared |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
     with reserved_port() as port:
         shared["MASTER_PORT"] = str(port)
-        processes = [
-            subprocess.Popen(
-                [*prefix, sys.executable, str(script), *arguments],
-                env=os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | environ,
-            )
-            for rank in range(world_size)
+        environments = [
+            os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | environ for rank in range(world_size)
         ]
-        _wait(processes, timeout)
+        _wait([_start(prefix, [*_named(script), *arguments], env) for env in environments], timeout)
 
 
-def _wait(processes: Sequence["subprocess.Popen[bytes]"], timeout: float) -> None:
+def _named(script: Path | str) -> list[str]:
+    """Return how the interpreter is told of a script, or of a module by its name."""
+    return [str(script)] if isinstance(script, Path) else ["-m", script]
+
+
+def _start(prefix: Sequence[str], arguments: list[str], environment: dict[str, str]) -> Process:
+    if prefix:
+        return subprocess.Popen([*prefix, sys.executable, *arguments], env=environment)
+    return start(arguments, env=environment)
+
+
+def _wait(processes: Sequence[Process], timeout: float) -> None:
     deadline = time.monotonic() + timeout
     try:
         # One that fails leaves the others waiting for it.
         while not any(process.poll() for process in processes) and None in [process.poll() for process in processes]:
             assert time.monotonic() < deadline, f"the ranks did not end within {timeout:.0f} s"
             time.sleep(0.05)
-        assert not any(process.poll() for process in processes), "a rank failed; its own words stand above"
+        assert not any(process.poll() for process in processes), "a rank failed; its own output is above"
     finally:
         for process in processes:
             process.kill()

@@ -1,1 +1,1 @@
-"""Pure functions from API answers to page elements."""
+"""Pure functions from the API's items to page elements."""

@@ -1,4 +1,4 @@
-"""The alerts of a run as cards: what was found, since when, and the evidence on a click."""
+"""Draws the alerts of a run as cards: what was found, since when, and the evidence on a click."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,15 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import Alert, firing
+from dashboard.api_types import AlertItem, firing
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.marks import badge, since
 
 __all__ = ["alert_head", "alert_list"]
 
 
-def alert_list(alerts: Sequence[Alert]) -> list[Component]:
-    """Give the firing alerts, gravest first, and the resolved ones folded away below."""
+def alert_list(alerts: Sequence[AlertItem]) -> list[Component]:
+    """Return the firing alerts, most severe first, and below them the resolved ones, folded."""
     held = firing(alerts)
     past = sorted((alert for alert in alerts if alert["state"] == "resolved"), key=lambda alert: -alert["opened_step"])
     parts: list[Component] = [html.H2("Alerts")]
@@ -28,8 +28,8 @@ def alert_list(alerts: Sequence[Alert]) -> list[Component]:
     return parts
 
 
-def alert_head(alert: Alert) -> Component:
-    """Give the head of an alert's own page: which run, what was found, since when."""
+def alert_head(alert: AlertItem) -> Component:
+    """Return the head of an alert's page: which run, what was found, since when."""
     kind = alert["kind"].replace("_", " ")
     crumbs = [dcc.Link("All runs", href="/"), dcc.Link(alert["run"], href=f"/runs/{alert['run_id']}")]
     return html.Section(
@@ -52,8 +52,8 @@ def alert_head(alert: Alert) -> Component:
     )
 
 
-def _acknowledgement(alert: Alert) -> list[Component]:
-    """Give who knows of an alert; while it fires and nobody does, a button that says so."""
+def _acknowledgement(alert: AlertItem) -> list[Component]:
+    """Return who has acknowledged an alert, or the button to do so while it fires."""
     known_at = alert.get("acknowledged_at")
     if known_at:
         note = f": {alert['note']}" if alert.get("note") else ""
@@ -63,17 +63,17 @@ def _acknowledgement(alert: Alert) -> list[Component]:
     is_lost = alert["kind"] == "trainer_lost"
     return [
         html.Button(
-            "Give this run up" if is_lost else "Acknowledge",
+            "Give up this run" if is_lost else "Acknowledge",
             id=ids.ALERT_ACKNOWLEDGE,
             className="acknowledge",
-            title="The run counts as stopped until its trainer is heard again"
+            title="The run counts as stopped until its trainer sends again"
             if is_lost
-            else "Say that you know of it",
+            else "Record that somebody knows of this alert",
         )
     ]
 
 
-def _card(alert: Alert) -> Component:
+def _card(alert: AlertItem) -> Component:
     kind = alert["kind"].replace("_", " ")
     return html.Article(
         className=f"alert {alert['state']}",
@@ -92,7 +92,7 @@ def _card(alert: Alert) -> Component:
     )
 
 
-def _when(alert: Alert) -> str:
+def _when(alert: AlertItem) -> str:
     phase = f" in {alert['phase']}" if alert.get("phase") else ""
     graver = f", {alert['severity']} since {alert['severity_step']}"
     raised = graver if alert["severity_step"] > alert["opened_step"] else ""

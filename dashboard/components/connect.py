@@ -1,4 +1,4 @@
-"""The three lines that connect a trainer, shown where there is no run yet."""
+"""Draws the lines that connect a trainer, for the page that has no run yet."""
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -9,7 +9,7 @@ SNIPPET_ID = "connect-lines"
 
 
 def connect_lines(address: str) -> str:
-    """Give the lines, ready to paste."""
+    """Return the lines, ready to paste."""
     return (
         "import trainer_hooks\n"
         f'monitor = trainer_hooks.connect("{address}", run="my-run")\n'
@@ -18,14 +18,14 @@ def connect_lines(address: str) -> str:
 
 
 def connect_card(address: str) -> Component:
-    """Invite the first run; the page fills by itself when it arrives."""
+    """Return the card that explains how to send the first run."""
     lines = connect_lines(address)
     return html.Section(
         className="card connect",
         children=[
             html.Div(className="heartbeat"),
             html.H1("No runs yet"),
-            html.P("Three lines connect a trainer. This page fills by itself as soon as the first step arrives."),
+            html.P("Three lines connect a trainer. This page shows the run as soon as its first step arrives."),
             html.Div(
                 className="snippet",
                 children=[
@@ -39,9 +39,9 @@ def connect_card(address: str) -> Component:
                 [
                     "With TRL it is one: ",
                     html.Code("GRPOTrainer(..., callbacks=[VitalsCallback()])"),
-                    ". No trainer at hand? ",
+                    ". Without a trainer, ",
                     html.Code("rlvitals demo"),
-                    " trains one that dies.",
+                    " trains a small model that collapses.",
                 ],
                 className="aside",
             ),

@@ -1,4 +1,4 @@
-"""The fleet: one row a run, trouble first, and the filters above."""
+"""Draws the fleet: one row per run, the most urgent first, and the filters above."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import Alert, Run, alerts_of, by_trouble, firing
+from dashboard.api_types import AlertItem, RunItem, alerts_of, by_trouble, firing
 from dashboard.components.marks import badge, number, since, sparkline
 
 __all__ = ["fleet_filters", "fleet_index", "fleet_list"]
@@ -16,16 +16,16 @@ MANY = 2
 COLUMNS = ("Run", "Phase", "Status", "Step", "Last seen", "Reward", "Alerts")
 
 
-def fleet_list(runs: Sequence[Run], alerts: Sequence[Alert]) -> list[Component]:
-    """Give the summary line and the rows, in the order of `fleet_index`."""
+def fleet_list(runs: Sequence[RunItem], alerts: Sequence[AlertItem]) -> list[Component]:
+    """Return the summary line and the rows, in the order of `fleet_index`."""
     held = alerts_of(firing(alerts))
     heads = html.Div([html.Span(name) for name in COLUMNS], className="fleet-head")
     rows = [_row(run, held.get(run["id"], [])) for run in by_trouble(runs, alerts)]
     return [_summary(runs, firing(alerts)), html.Div([heads, *rows], className="card fleet")]
 
 
-def fleet_index(runs: Sequence[Run], alerts: Sequence[Alert]) -> list[dict[str, str]]:
-    """Give what the browser filters by, in the order of the rows."""
+def fleet_index(runs: Sequence[RunItem], alerts: Sequence[AlertItem]) -> list[dict[str, str]]:
+    """Return what the browser filters by, in the order of the rows."""
     return [
         {
             "project": run["project"],
@@ -36,8 +36,8 @@ def fleet_index(runs: Sequence[Run], alerts: Sequence[Alert]) -> list[dict[str, 
     ]
 
 
-def fleet_filters(runs: Sequence[Run], *, project: str | None = None, text: str = "") -> Component:
-    """Give the filters, set as given; hidden while there is nothing to choose from and nothing is set."""
+def fleet_filters(runs: Sequence[RunItem], *, project: str | None = None, text: str = "") -> Component:
+    """Return the filters with the given values; hidden while no filter is set and there is at most one run."""
     projects = sorted({run["project"] for run in runs} | ({project} if project else set()))
     return html.Div(
         className="filters",
@@ -58,12 +58,12 @@ def fleet_filters(runs: Sequence[Run], *, project: str | None = None, text: str 
     )
 
 
-def _state(run: Run) -> str:
-    """Give the filter a status falls under: running, silent (stalled, lost) or ended."""
+def _state(run: RunItem) -> str:
+    """Return the filter that a status belongs to: running, silent (stalled, lost) or ended."""
     return {"running": "running", "finished": "ended", "stopped": "ended"}.get(run["status"], "silent")
 
 
-def _summary(runs: Sequence[Run], alerts: Sequence[Alert]) -> Component:
+def _summary(runs: Sequence[RunItem], alerts: Sequence[AlertItem]) -> Component:
     states = Counter(_state(run) for run in runs)
     severities = Counter(alert["severity"] for alert in alerts)
     plural = "" if len(runs) == 1 else "s"
@@ -77,7 +77,7 @@ def _summary(runs: Sequence[Run], alerts: Sequence[Alert]) -> Component:
     return html.P(parts, className="summary")
 
 
-def _row(run: Run, alerts: Sequence[Alert]) -> Component:
+def _row(run: RunItem, alerts: Sequence[AlertItem]) -> Component:
     line = run.get("sparkline")
     gravest = {"data-severity": alerts[0]["severity"]} if alerts else {}
     return dcc.Link(
@@ -103,7 +103,7 @@ def _row(run: Run, alerts: Sequence[Alert]) -> Component:
     )
 
 
-def _alerts(alerts: Sequence[Alert]) -> list[Component]:
+def _alerts(alerts: Sequence[AlertItem]) -> list[Component]:
     counts = Counter(alert["severity"] for alert in alerts)
     return [
         html.Span(f"{counts[name]} {name}", className="badge severity", **{"data-severity": name}, title=titles)

@@ -1,7 +1,7 @@
-"""The small pieces every page uses: badges, numbers, times and sparklines.
+"""Small elements that every page uses: badges, numbers, times and sparklines.
 
-A number, a time or a sparkline is an empty element whose ``data-`` attribute holds the value; assets/drawn.js draws
-it, so that what the server stated and what the stream pushed look the same.
+A number, a time or a sparkline is an empty element whose ``data-`` attribute holds the value. assets/drawn.js draws it,
+so that a value from the server and a value from the stream look the same.
 """
 
 import json
@@ -15,29 +15,29 @@ __all__ = ["badge", "number", "since", "sparkline", "spell"]
 
 
 def badge(family: str, name: str, *, text: str | None = None) -> Component:
-    """Give a small label tinted by its family ("phase", "status", "severity") and name."""
+    """Return a small label with the colour of a name in its family ("phase", "status", "severity")."""
     return html.Span(text or name, className=f"badge {family}", **{f"data-{family}": name})
 
 
 def number(value: float | None, *, signal: str = "") -> Component:
-    """Give a number that the stream may replace; None shows as a dash."""
+    """Return a number that the stream may replace; None is shown as a dash."""
     names = {"data-signal": signal} if signal else {}
     return html.Span(className="number", **{"data-number": "" if value is None else spell(value)}, **names)
 
 
 def since(epoch: float | None) -> Component:
-    """Give how long ago something was, ticking; None shows as a dash."""
+    """Return how long ago something was, updated every second; None is shown as a dash."""
     return html.Time(className="since", **{"data-epoch": "" if epoch is None else f"{epoch:.3f}"})
 
 
 def sparkline(values: Sequence[float], *, signal: str) -> Component:
-    """Give a line of the last values without axes; a gap where a value is not finite."""
+    """Return a line of the last values without axes; it has a gap where a value is not finite."""
     spelled = json.dumps([value if math.isfinite(value) else None for value in values])
     return html.Span(className="sparkline", title=signal, **{"data-sparkline": spelled, "data-signal": signal})
 
 
 def spell(value: float) -> str:
-    """Write a number in full precision, non-finite ones by name."""
+    """Format a number in full precision, a non-finite number by its name."""
     if math.isfinite(value):
         return repr(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

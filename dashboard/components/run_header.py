@@ -1,4 +1,4 @@
-"""The top of the run page: which run, how it stands, its vital signs now, and the phases it went through."""
+"""Draws the top of the run page: name, state, newest vital signs, and the phases so far."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api_types import PhaseSpan, Run, Series
+from dashboard.api_types import PhaseItem, RunItem, SeriesItem
 from dashboard.components.marks import badge, number, since
 
 __all__ = ["run_header"]
@@ -28,8 +28,8 @@ LEVELS: Final = {
 }
 
 
-def run_header(run: Run, phases: Sequence[PhaseSpan], series: Mapping[str, Series]) -> list[Component]:
-    """Give the run's identity, facts, vital signs and timeline of phases."""
+def run_header(run: RunItem, phases: Sequence[PhaseItem], series: Mapping[str, SeriesItem]) -> list[Component]:
+    """Return the run's name, facts, vital signs and timeline of phases."""
     return [
         html.Nav([dcc.Link("All runs", href="/"), html.Span(run["project"])], className="crumbs"),
         html.Div(
@@ -41,7 +41,7 @@ def run_header(run: Run, phases: Sequence[PhaseSpan], series: Mapping[str, Serie
     ]
 
 
-def _facts(run: Run) -> list[tuple[str, object]]:
+def _facts(run: RunItem) -> list[tuple[str, object]]:
     level = run.get("capability") or "L0"
     facts: list[tuple[str, object]] = [
         ("step", number(run.get("last_step"), signal="step")),
@@ -56,13 +56,13 @@ def _facts(run: Run) -> list[tuple[str, object]]:
     return facts
 
 
-def _vital(signal: str, label: str, series: Mapping[str, Series]) -> Component:
+def _vital(signal: str, label: str, series: Mapping[str, SeriesItem]) -> Component:
     held = series.get(signal)
     value = held["values"][-1] if held else None
     return html.Div([html.Span(label, className="label"), number(value, signal=signal)], className="vital")
 
 
-def _span(span: PhaseSpan) -> Component:
+def _span(span: PhaseItem) -> Component:
     end = "now" if span["to_step"] is None else span["to_step"]
     return html.Li(
         [

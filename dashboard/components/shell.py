@@ -1,4 +1,4 @@
-"""What surrounds every page: the bar at the top, and the plain messages when a page cannot be drawn."""
+"""Draws the frame around every page, and the message in place of a page that cannot be drawn."""
 
 from textwrap import shorten
 from typing import Final
@@ -14,7 +14,7 @@ LONGEST_DETAIL: Final = 300
 
 
 def shell() -> Component:
-    """Give the frame that pages are drawn into."""
+    """Return the frame that pages are drawn into."""
     return html.Div(
         className="shell",
         children=[
@@ -33,7 +33,7 @@ def shell() -> Component:
 
 
 def message(title: str, detail: str) -> Component:
-    """Say plainly that a page cannot be drawn, why, and that it will be tried again on a click."""
+    """Return a message that says why a page cannot be drawn, with a link to try again."""
     return html.Section(
         className="card message",
         role="alert",

@@ -1,1 +1,1 @@
-"""Pure functions from API answers to Plotly figures."""
+"""Pure functions from the API's items to Plotly figures."""

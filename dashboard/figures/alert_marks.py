@@ -1,10 +1,10 @@
-"""Alerts as dotted lines through every panel and as marks above the strip that say, on hover, what was found."""
+"""Draws alerts as dotted lines through every panel, and as marks above with the summary on hover."""
 
 from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
-from dashboard.api_types import SEVERITY_ORDER, Alert
+from dashboard.api_types import SEVERITY_ORDER, AlertItem
 from dashboard.theme import SEVERITIES
 
 __all__ = ["alert_lines", "alert_trace"]
@@ -12,8 +12,8 @@ __all__ = ["alert_lines", "alert_trace"]
 Figure = dict[str, object]
 
 
-def alert_lines(alerts: Sequence[Alert]) -> list[Figure]:
-    """Give a vertical line at the step since which each alert has its severity, fainter once it is resolved."""
+def alert_lines(alerts: Sequence[AlertItem]) -> list[Figure]:
+    """Return a vertical line for each alert, at the step since which it has its severity; fainter once resolved."""
     return [
         {
             "type": "line",
@@ -31,8 +31,8 @@ def alert_lines(alerts: Sequence[Alert]) -> list[Figure]:
     ]
 
 
-def alert_trace(alerts: Sequence[Alert], *, axis: str) -> Figure:
-    """Give the marks at the top: filled while an alert fires, hollow once it is resolved; the gravest lie on top."""
+def alert_trace(alerts: Sequence[AlertItem], *, axis: str) -> Figure:
+    """Return the marks at the top: filled while an alert fires, hollow once resolved; the most severe is on top."""
     alerts = _gravest_last(alerts)
     return {
         "type": "scatter",
@@ -55,14 +55,14 @@ def alert_trace(alerts: Sequence[Alert], *, axis: str) -> Figure:
     }
 
 
-def _gravest_last(alerts: Sequence[Alert]) -> list[Alert]:
+def _gravest_last(alerts: Sequence[AlertItem]) -> list[AlertItem]:
     return sorted(alerts, key=lambda alert: -SEVERITY_ORDER.get(alert["severity"], 3))
 
 
-def _colour(alert: Alert) -> str:
+def _colour(alert: AlertItem) -> str:
     return SEVERITIES.get(alert["severity"], SEVERITIES["info"])
 
 
-def _story(alert: Alert) -> str:
+def _story(alert: AlertItem) -> str:
     head = f"<b>{escape(alert['severity'])}: {escape(alert['kind'].replace('_', ' '))}</b>"
     return "<br>".join([head, *(escape(line) for line in wrap(alert.get("summary", ""), 56))])

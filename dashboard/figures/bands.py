@@ -1,9 +1,9 @@
-"""Phases as bands behind every panel and as a labelled strip above them."""
+"""Draws phases as bands behind every panel and as a labelled strip above them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.api_types import PhaseSpan
+from dashboard.api_types import PhaseItem
 from dashboard.theme import BAND_OPACITY, label_colour, phase_colour
 
 __all__ = ["Band", "band_shapes", "bands_of", "strip_labels"]
@@ -21,8 +21,8 @@ class Band:
     is_current: bool
 
 
-def bands_of(phases: Sequence[PhaseSpan], last_step: int) -> list[Band]:
-    """Tile the step axis: each phase lasts until the next begins, so that no gap opens between steps."""
+def bands_of(phases: Sequence[PhaseItem], last_step: int) -> list[Band]:
+    """Divide the step axis: each phase lasts until the next one begins, so that there is no gap."""
     begins = [span["from_step"] for span in phases]
     ends = [*begins[1:], *(max(last_step, begin) for begin in begins[-1:])]
     return [
@@ -32,7 +32,7 @@ def bands_of(phases: Sequence[PhaseSpan], last_step: int) -> list[Band]:
 
 
 def band_shapes(bands: Sequence[Band], strip: tuple[float, float], floor: float = 0.0) -> list[Figure]:
-    """Give a pale rectangle behind the panels and a solid one in the strip for each band.
+    """Return two rectangles for each band: a pale one behind the panels, a solid one in the strip.
 
     Args:
         bands: The bands, oldest first.
@@ -60,7 +60,7 @@ def band_shapes(bands: Sequence[Band], strip: tuple[float, float], floor: float 
 
 
 def strip_labels(bands: Sequence[Band], strip: tuple[float, float]) -> list[Figure]:
-    """Give each band's name inside the strip; the browser shows those that fit and keeps them in view."""
+    """Return the name of each band inside the strip; the browser shows the names that fit."""
     return [
         {
             "name": "band-label",

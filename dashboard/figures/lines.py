@@ -1,10 +1,10 @@
-"""A signal as a line, and what a line cannot show (NaN, infinities, and on a log axis zero) as marks beside it."""
+"""Draws a signal as a line, and what a line cannot show (NaN, infinities, zero on a log axis) as marks."""
 
 import math
 from collections.abc import Sequence
 from typing import Final
 
-from dashboard.api_types import Series
+from dashboard.api_types import SeriesItem
 from dashboard.figures.panels import Line
 from dashboard.theme import SEVERITIES
 
@@ -16,10 +16,10 @@ GLYPHS: Final = {"NaN": "✕", "∞": "▲", "-∞": "▼"}
 Figure = dict[str, object]
 
 
-def signal_traces(line: Line, series: Series, *, axis: str, is_log: bool) -> list[Figure]:
-    """Give the two traces of a signal: its line with gaps, and the marks in the gaps.
+def signal_traces(line: Line, series: SeriesItem, *, axis: str, is_log: bool) -> list[Figure]:
+    """Return the two traces of a signal: its line with gaps, and the marks in the gaps.
 
-    Plain lists, not numpy arrays: the browser appends new steps to them.
+    The columns are lists and not numpy arrays, because the browser appends new steps to them.
     """
     steps, values = series["steps"], series["values"]
     is_drawn = [math.isfinite(value) and (value > 0 or not is_log) for value in values]
@@ -56,7 +56,7 @@ def signal_traces(line: Line, series: Series, *, axis: str, is_log: bool) -> lis
 
 
 def mark_places(values: Sequence[float], is_drawn: Sequence[bool]) -> list[float]:
-    """Give each point the height of the last drawn value before it, else of the first after it, else 1."""
+    """Return a height for each point: the last drawn value before it, else the first after it, else 1."""
     drawn = (value for value, ok in zip(values, is_drawn, strict=True) if ok)
     height = next(drawn, 1.0)
     heights = []

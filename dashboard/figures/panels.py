@@ -1,13 +1,13 @@
-"""Which signals the run page draws, in which panel, and what a trainer must give for them to be observed.
+"""Declares the vital signs: which signals the run page draws in which panel, and which data they need.
 
-Declarations only. Signal names and capability levels follow the signal table of the documentation.
+Signal names and capability levels are those of docs/signals.md.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dashboard.api_types import Series
+from dashboard.api_types import SeriesItem
 from dashboard.theme import PRIMARY, SECONDARY
 
 __all__ = ["PANELS", "SUMMED_SIGNAL", "Line", "Panel", "signals_of"]
@@ -17,9 +17,9 @@ SUMMED_SIGNAL: Final = "entropy/paired_delta"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One signal as a line; ``is_sum`` when the panel shows its running sum over updates.
+    """One signal as a line; ``is_sum`` if the panel shows its running sum over updates.
 
-    Dotted where two signals often coincide, so that both are seen.
+    A line is dotted where two signals often have equal values, so that both can be seen.
     """
 
     signal: str
@@ -40,8 +40,8 @@ class Panel:
     lines: tuple[Line, ...]
     is_log: bool = False
 
-    def is_observed(self, series: Mapping[str, Series]) -> bool:
-        """Say whether any of the panel's signals has been seen."""
+    def is_observed(self, series: Mapping[str, SeriesItem]) -> bool:
+        """Return whether any of the panel's signals was observed."""
         return any(line.signal in series for line in self.lines)
 
 
@@ -103,5 +103,5 @@ PANELS: Final = (
 
 
 def signals_of(panels: tuple[Panel, ...]) -> list[str]:
-    """Give the names of all signals that the panels draw, in order."""
+    """Return the names of all signals that the panels draw, in order."""
     return [line.signal for panel in panels for line in panel.lines]

@@ -1,11 +1,11 @@
-"""The run page's figure: every panel on one shared step axis, phases behind, alerts across."""
+"""Draws the figure of the run page: panels on one shared step axis, with phases and alerts."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dashboard.api_types import Alert, PhaseSpan, Series
+from dashboard.api_types import AlertItem, PhaseItem, SeriesItem
 from dashboard.figures.alert_marks import alert_lines, alert_trace
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
 from dashboard.figures.lines import signal_traces
@@ -29,7 +29,7 @@ Figure = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Where a panel stands, as fractions of the plot's height, and its y axis (None when it was not observed)."""
+    """The place of a panel, as fractions of the plot's height, and its y axis (None if it was not observed)."""
 
     panel: Panel
     bottom: float
@@ -39,15 +39,15 @@ class Row:
 
 def run_figure(
     *,
-    series: Mapping[str, Series],
-    phases: Sequence[PhaseSpan],
-    alerts: Sequence[Alert],
+    series: Mapping[str, SeriesItem],
+    phases: Sequence[PhaseItem],
+    alerts: Sequence[AlertItem],
     panels: Sequence[Panel] = PANELS,
 ) -> Figure:
     """Draw a run as a plain dict that Plotly reads.
 
     Args:
-        series: Observed signals by name; sums already taken.
+        series: Observed signals by name; running sums are computed already.
         phases: Phases, oldest first.
         alerts: Alerts in any state; pending ones are left out.
         panels: What to draw, from the top.
@@ -83,7 +83,7 @@ def run_figure(
     }
 
 
-def rows_of(panels: Sequence[Panel], series: Mapping[str, Series]) -> tuple[list[Row], int]:
+def rows_of(panels: Sequence[Panel], series: Mapping[str, SeriesItem]) -> tuple[list[Row], int]:
     """Stack the panels below the strip; a panel that was not observed takes less room.
 
     Returns:
@@ -144,14 +144,14 @@ def _step_axis(first: int, last: int) -> Figure:
     }
 
 
-def _value_axis(row: Row, series: Mapping[str, Series]) -> Figure:
+def _value_axis(row: Row, series: Mapping[str, SeriesItem]) -> Figure:
     return {
         "domain": [row.bottom, row.top],
         "anchor": "x",
         "type": "log" if row.panel.is_log else "linear",
         "fixedrange": True,
         "nticks": 5,
-        # Within few decades plotly would write every digit, one over the other.
+        # Within few decades Plotly would label every digit, and the labels would overlap.
         **({"dtick": "D2"} if row.panel.is_log and _spans_few_decades(row, series) else {}),
         "tickfont": {"size": 11, "color": LIGHT["muted"]},
         "tickformat": "~g",
@@ -160,14 +160,14 @@ def _value_axis(row: Row, series: Mapping[str, Series]) -> Figure:
     }
 
 
-def _spans_few_decades(row: Row, series: Mapping[str, Series]) -> bool:
+def _spans_few_decades(row: Row, series: Mapping[str, SeriesItem]) -> bool:
     drawn = [value for line in row.panel.lines if line.signal in series for value in series[line.signal]["values"]]
     positive = [value for value in drawn if 0 < value < math.inf]
     return bool(positive) and max(positive) < FEW_DECADES * min(positive)
 
 
-def _notes(row: Row, series: Mapping[str, Series]) -> list[Figure]:
-    """Give the panel's title, which is also its legend, and for an unobserved panel what it needs."""
+def _notes(row: Row, series: Mapping[str, SeriesItem]) -> list[Figure]:
+    """Return the panel's title, which is also its legend, and what an unobserved panel needs."""
     faint = LIGHT["faint"]
     seen = [line for line in row.panel.lines if line.signal in series]
     legend = [f'<span style="color:{line.colour}">{STROKES[line.is_dotted]} {line.label}</span>' for line in seen]

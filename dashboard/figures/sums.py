@@ -1,15 +1,15 @@
-"""Running sums of a signal that states changes, thinned to what a screen shows."""
+"""Computes the running sum of a signal that measures changes, thinned to the points that a screen shows."""
 
 import math
 from itertools import accumulate
 
-from dashboard.api_types import Series
+from dashboard.api_types import SeriesItem
 
 __all__ = ["running_sum"]
 
 
-def running_sum(series: Series, *, max_points: int) -> Series:
-    """Sum a signal over its steps: S_t = Σ_{s ≤ t} v_s, non-finite values left out of the sum but shown as themselves.
+def running_sum(series: SeriesItem, *, max_points: int) -> SeriesItem:
+    """Sum a signal over its steps: S_t = Σ_{s ≤ t} v_s, without non-finite values, which are kept as they are.
 
     The sum is taken over every step before thinning, because a sum over a thinned series would be wrong.
 

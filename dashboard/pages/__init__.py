@@ -1,1 +1,1 @@
-"""One page a file: layout and its callbacks."""
+"""The pages, one per file: layout and callbacks."""

@@ -1,4 +1,4 @@
-"""The page of one alert, at ``/runs/<id>/alerts/<id>``: its evidence, and what explains it."""
+"""The page of one alert, at ``/runs/<id>/alerts/<id>``: its evidence and its attribution."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import Alert, Attribution
+from dashboard.api_types import AlertItem, Attribution
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alerts import alert_head
@@ -17,9 +17,9 @@ __all__ = ["alert_page", "register"]
 
 
 async def alert_page(api_url: str, alert_id: str) -> Component:
-    """Draw the page, or say plainly why it cannot be drawn."""
+    """Draw the page, or a message that says why it cannot be drawn."""
     try:
-        alert, told = await _read(api_url, alert_id)
+        alert, attribution = await _read(api_url, alert_id)
     except NotFoundError:
         return message("No such alert", f"No alert has the id {alert_id}. The address may be mistyped.")
     except ApiError as error:
@@ -30,31 +30,31 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
         children=[
             dcc.Store(id=ids.LIVE, data=live),
             dcc.Store(id=ids.ALERT_REFRESH),
-            html.Div(id=ids.ALERT, className="alert-parts", children=_parts(alert, told)),
+            html.Div(id=ids.ALERT, className="alert-parts", children=_parts(alert, attribution)),
         ],
     )
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Let the browser ask for the page again when the alert changes."""
+    """Register the refresh of the page when the alert changes, and the acknowledgement."""
 
     async def refresh(_changed: object, live: dict[str, str]) -> object:
         try:
-            alert, told = await _read(api_url, live["alert"])
+            alert, attribution = await _read(api_url, live["alert"])
         except ApiError:
-            return no_update  # what is on the page stays true; the stream's state tells the rest
-        return _parts(alert, told)
+            return no_update  # the page keeps what it shows; the bar shows that the connection is lost
+        return _parts(alert, attribution)
 
     async def acknowledge(clicks: int | None, live: dict[str, str]) -> object:
-        if not clicks:  # the button has only been drawn
+        if not clicks:  # the button was drawn and not clicked
             return no_update
         try:
             async with ApiClient(api_url) as api:
                 await api.acknowledge(live["alert"])
-            alert, told = await _read(api_url, live["alert"])
+            alert, attribution = await _read(api_url, live["alert"])
         except ApiError as error:
             return message("The alert could not be acknowledged", str(error))
-        return _parts(alert, told)
+        return _parts(alert, attribution)
 
     app.callback(
         Output(ids.ALERT, "children", allow_duplicate=True),
@@ -70,14 +70,14 @@ def register(app: Dash, api_url: str) -> None:
     )(refresh)
 
 
-def _parts(alert: Alert, told: Attribution) -> list[Component]:
+def _parts(alert: AlertItem, attribution: Attribution) -> list[Component]:
     evidence = html.Section(
         [html.H2("Evidence"), evidence_table(alert.get("evidence") or {})], className="card explains arithmetic-card"
     )
-    return [alert_head(alert), *explanation(told, opened_step=alert["opened_step"]), evidence]
+    return [alert_head(alert), *explanation(attribution, opened_step=alert["opened_step"]), evidence]
 
 
-async def _read(api_url: str, alert_id: str) -> tuple[Alert, Attribution]:
+async def _read(api_url: str, alert_id: str) -> tuple[AlertItem, Attribution]:
     async with ApiClient(api_url) as api:
-        alert, told = await asyncio.gather(api.alert(alert_id), api.attribution(alert_id))
-    return alert, told
+        alert, attribution = await asyncio.gather(api.alert(alert_id), api.attribution(alert_id))
+    return alert, attribution

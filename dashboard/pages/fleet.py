@@ -1,4 +1,4 @@
-"""The fleet page, at ``/``: every run, trouble first."""
+"""The fleet page, at ``/``: every run, the most urgent first."""
 
 import asyncio
 from urllib.parse import parse_qsl
@@ -17,7 +17,7 @@ __all__ = ["fleet_page", "register"]
 
 
 async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Component:
-    """Draw the page; without runs it tells how to connect a trainer to ``connect_url``.
+    """Draw the page; without runs it shows how to connect a trainer to ``connect_url``.
 
     ``query`` may set the filters, as the links of Prometheus' alerts do: ``project=...&run=...``.
     """
@@ -41,7 +41,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Let the page redraw its rows when the stream says that runs or alerts changed, and filter in the browser."""
+    """Register the refresh of the rows when runs or alerts change, and the filters, which work in the browser."""
 
     async def refresh(_changed: object) -> tuple[object, object]:
         try:

@@ -1,4 +1,4 @@
-"""The run page, at ``/runs/<id>``: header, alerts and actions, and the figure that grows with the run."""
+"""The run page, at ``/runs/<id>``: header, alerts and actions, and the figure, which grows with the run."""
 
 import asyncio
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import Action, Alert, PhaseSpan, Run, Series
+from dashboard.api_types import ActionItem, AlertItem, PhaseItem, RunDetail, SeriesItem
 from dashboard.components.alert.actions import action_list
 from dashboard.components.alerts import alert_list
 from dashboard.components.run_header import run_header
@@ -20,7 +20,7 @@ from dashboard.figures.sums import running_sum
 
 __all__ = ["register", "run_page"]
 
-MAX_POINTS: Final = 1500  # about one point a pixel; more is slower to draw and looks the same
+MAX_POINTS: Final = 1500  # about one point per pixel; more points draw slower and look the same
 GRAPH_CONFIG: Final = {
     "displayModeBar": False,
     "doubleClick": "autosize",  # codespell:ignore
@@ -30,13 +30,13 @@ GRAPH_CONFIG: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """All that the page shows of a run."""
+    """Everything that the page shows of a run."""
 
-    run: Run
-    series: dict[str, Series]
-    phases: list[PhaseSpan]
-    alerts: list[Alert]
-    actions: list[Action]
+    run: RunDetail
+    series: dict[str, SeriesItem]
+    phases: list[PhaseItem]
+    alerts: list[AlertItem]
+    actions: list[ActionItem]
 
     def header(self) -> list[Component]:
         return run_header(self.run, self.phases, self.series)
@@ -51,7 +51,7 @@ class _Read:
         return {"height": rows_of(PANELS, self.series)[1]}
 
     def live(self) -> dict[str, object]:
-        """Tell the browser what it holds: it appends steps to that, and asks again once it has doubled."""
+        """Return what the browser must know to append steps: it asks again when the points have doubled."""
         return {
             "page": "run",
             "title": self.run["name"],
@@ -63,7 +63,7 @@ class _Read:
 
 
 async def run_page(api_url: str, run_id: str) -> Component:
-    """Draw the page, or say plainly why it cannot be drawn."""
+    """Draw the page, or a message that says why it cannot be drawn."""
     try:
         read = await _read(api_url, run_id)
     except NotFoundError:
@@ -91,13 +91,13 @@ async def run_page(api_url: str, run_id: str) -> Component:
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Let the browser ask for the whole page again: on a new phase, alert or action, a rewind, or twice the points."""
+    """Register the refresh of the page: on a new phase, alert or action, a rewind, or twice the points."""
 
     async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, ...]:
         try:
             read = await _read(api_url, live["run"])
         except ApiError:
-            return (no_update,) * 5  # what is on the page stays true; the stream's state tells the rest
+            return (no_update,) * 5  # the page keeps what it shows; the bar shows that the connection is lost
         return read.header(), read.aside(), read.figure(), read.style(), read.live()
 
     app.callback(

@@ -60,7 +60,7 @@ def test_an_unknown_run_is_not_found(collector):
 
 def test_no_listener_is_unreachable():
     """The message names the address."""
-    with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9 gives no answer"):
+    with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9 does not answer"):
         ask("http://127.0.0.1:9", lambda api: api.runs())
 
 

@@ -145,7 +145,7 @@ def test_an_unknown_run_is_named(mounted, texts):
 @pytest.mark.parametrize("page", [fleet_page("http://127.0.0.1:9", ""), run_page("http://127.0.0.1:9", "0000")])
 def test_a_collector_that_is_down_is_said_plainly(page, texts):
     """Port 9 (discard) has no listener here."""
-    assert "The collector at http://127.0.0.1:9 gives no answer" in " ".join(texts(asyncio.run(page)))
+    assert "The collector at http://127.0.0.1:9 does not answer" in " ".join(texts(asyncio.run(page)))
 
 
 def test_on_its_own_it_serves_pages_and_health(collector):

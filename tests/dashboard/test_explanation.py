@@ -106,8 +106,8 @@ def test_a_long_response_shows_where_it_fell_most_and_what_was_left_out():
 def test_nothing_observed_is_said_and_nothing_is_made_up(texts):
     """Three cards: no signal stood clear, nothing is on record, and what was missing."""
     told = texts(explanation(NOTHING, opened_step=9))
-    assert any("No signal stood clear" in text for text in told)
-    assert any("Nothing is on record" in text for text in told)
+    assert any("No signal had clearly left" in text for text in told)
+    assert any("No remedy is known" in text for text in told)
     assert "responses and tokens" in told
     assert "Which responses lead" not in told
 
@@ -149,7 +149,7 @@ def test_an_explanation_is_written_out(texts):
     ("given", "says"),
     [
         ({}, "Acknowledge"),
-        ({"kind": "trainer_lost"}, "Give this run up"),
+        ({"kind": "trainer_lost"}, "Give up this run"),
         ({"acknowledged_at": 5.0, "acknowledged_by": "ann", "note": "on it"}, "acknowledged by ann "),
     ],
 )

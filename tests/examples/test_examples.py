@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import trainer_hooks
+from tests import warm
 from trainer_hooks.callbacks import verl
 from trainer_hooks.wire import run_id
 
@@ -39,7 +40,8 @@ def test_an_example_runs_and_its_steps_reach_a_real_collector(script, collector,
         "OMP_NUM_THREADS": "1",
         "TMPDIR": str(tmp_path),
     }
-    subprocess.run([sys.executable, str(script)], check=True, cwd=tmp_path, env=os.environ | environment, timeout=240)
+    done = warm.run([str(script)], cwd=tmp_path, env=os.environ | environment, timeout=240)
+    assert done.returncode == 0, done.stdout
     run = collector.get(f"/runs/{run_id('default', script.stem)}")
     assert run["status"] == "finished"
     assert run["last_step"] >= 5

@@ -1,4 +1,4 @@
-"""What a run's trainer did about its alerts: the newest in full, earlier ones folded away."""
+"""Draws what a run's trainer did about alerts: the newest actions in full, earlier ones folded."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api_types import Action
+from dashboard.api_types import ActionItem
 from dashboard.components.marks import badge, since
 
 __all__ = ["action_list"]
@@ -15,15 +15,15 @@ SHOWN: Final = 3
 DONE_OR_NOT: Final = {
     "notify": ("Notified", "Notify"),
     "checkpoint": ("Saved a checkpoint", "Save a checkpoint"),
-    "skip_update": ("Left an update out", "Leave an update out"),
+    "skip_update": ("Skipped an update", "Skip an update"),
     "stop": ("Stopped", "Stop"),
     "rollback": ("Went back to a healthy checkpoint", "Go back to a healthy checkpoint"),
     "enable_llds": ("Turned LLDS on", "Turn LLDS on"),
 }
 
 
-def action_list(run_id: str, actions: Sequence[Action]) -> list[Component]:
-    """Give the actions, newest first; nothing for a run whose trainer has told of none."""
+def action_list(run_id: str, actions: Sequence[ActionItem]) -> list[Component]:
+    """Return the actions, newest first; an empty list for a run whose trainer reported none."""
     if not actions:
         return []
     entries = [_entry(run_id, action) for action in actions]
@@ -33,7 +33,7 @@ def action_list(run_id: str, actions: Sequence[Action]) -> list[Component]:
     return [html.Div(parts, className="actions")]
 
 
-def _entry(run_id: str, action: Action) -> Component:
+def _entry(run_id: str, action: ActionItem) -> Component:
     done, not_done = DONE_OR_NOT.get(action["action"], (action["action"],) * 2)
     detail = [html.P(action["detail"])] if action["detail"] else []
     return html.Article(

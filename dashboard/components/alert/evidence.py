@@ -1,4 +1,4 @@
-"""An alert's arithmetic, written out: what was measured, against what, with which false-alarm rate."""
+"""Draws the evidence of an alert: what was measured, the threshold, and the false-alarm rate."""
 
 import math
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ NAMES: Final = {"agreeing": "also agrees", "missing": "not observed", "onset": "
 
 
 def evidence_table(evidence: Mapping[str, object]) -> Component:
-    """Give every entry of the evidence, the known ones first and in the order in which one reasons."""
+    """Return every entry of the evidence; the known entries come first, in the order of the argument."""
     known = [name for name in ORDER if name in evidence]
     rest = [name for name in evidence if name not in ORDER and name != FORMULA]
     rows = [
@@ -36,7 +36,7 @@ def evidence_table(evidence: Mapping[str, object]) -> Component:
 
 
 def plain(value: object) -> str:
-    """Write a JSON value for readers: short numbers, ranges of two, lists with commas, nested names with values."""
+    """Format a JSON value for readers: short numbers, pairs of steps as ranges, lists with commas."""
     if value is None or value in ([], {}):
         return "none"
     if isinstance(value, Mapping):
@@ -47,7 +47,7 @@ def plain(value: object) -> str:
 
 
 def _range(values: list[object]) -> str | None:
-    """Write two steps as a range, one if they are the same; None for any other list."""
+    """Format two steps as a range, or as one step if they are equal; return None for any other list."""
     match values:
         case [int(first), int(last)]:
             return str(first) if first == last else f"{first} to {last}"
@@ -65,7 +65,7 @@ def _number(value: float) -> str:
 
 
 def _comparison(evidence: Mapping[str, object]) -> Component | None:
-    """Give the sentence at the heart of it, where statistic and threshold are both stated."""
+    """Return the comparison of statistic and threshold, if the evidence holds both."""
     statistic, threshold = evidence.get("statistic"), evidence.get("threshold")
     if not isinstance(statistic, int | float) or not isinstance(threshold, int | float):
         return None
@@ -76,5 +76,5 @@ def _comparison(evidence: Mapping[str, object]) -> Component | None:
 
 
 def _formula(evidence: Mapping[str, object]) -> Component | None:
-    """Give the rule in the detector's own notation."""
+    """Return the rule in the notation of the detector."""
     return html.Code(str(evidence[FORMULA]), className="arithmetic") if FORMULA in evidence else None

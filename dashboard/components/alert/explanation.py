@@ -1,4 +1,4 @@
-"""What explains an alert, written out: onsets, actions, responses and tokens, remedies, and what was not observed."""
+"""Draws the attribution of an alert: onsets, actions, responses, tokens, remedies, and what was not observed."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api_types import Attribution, MovedSignal, SampledResponse
+from dashboard.api_types import Attribution, Moved, ResponseItem
 from dashboard.components.alert.evidence import plain
 from dashboard.components.alert.token_strip import token_strip
 
@@ -16,16 +16,16 @@ ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seve
 ARROWS: Final = {"rise": "↑", "fall": "↓", "not finite": "✕"}
 
 
-def explanation(told: Attribution, *, opened_step: int) -> list[Component]:
-    """Give the cards of an explanation; a part that was not observed says so in the last one."""
-    by_id = {response["id"]: response for response in told["responses"]}
+def explanation(attribution: Attribution, *, opened_step: int) -> list[Component]:
+    """Return one card for each part that was observed; the last card lists the parts that were not."""
+    by_id = {response["id"]: response for response in attribution["responses"]}
     parts = [
-        _column(_moved(told["moved"], opened_step), _actions(told)),
-        _remedies(told),
-        _leading(told, by_id),
-        _resembling(told, by_id),
-        _tokens(told),
-        _missing(told),
+        _column(_moved(attribution["moved"], opened_step), _actions(attribution)),
+        _remedies(attribution),
+        _leading(attribution, by_id),
+        _resembling(attribution, by_id),
+        _tokens(attribution),
+        _missing(attribution),
     ]
     return [part for part in parts if part is not None]
 
@@ -38,22 +38,22 @@ def _card(title: str, hint: str, *children: Component, name: str) -> Component:
     return html.Section([html.H2(title), html.P(hint, className="aside"), *children], className=f"card explains {name}")
 
 
-def _moved(moved: Sequence[MovedSignal], opened_step: int) -> Component:
+def _moved(moved: Sequence[Moved], opened_step: int) -> Component:
     if not moved:
-        hint = "No signal stood clear of its best level when this alert opened, or none was observed for long enough."
+        hint = "No signal had clearly left its best level, or none was observed for long enough."
         return _card("What moved first", hint, name="moved")
     first = min(signal["onset"][0] for signal in moved)
     span = max(1, opened_step - first)
     rows = [_moved_row(place, signal, first, span) for place, signal in enumerate(moved, 1)]
     axis = html.Div([html.Span(f"step {first}"), html.Span(f"alert at {opened_step}")], className="onset-axis")
     hint = (
-        "By when each stood clear of its best level; the bar is the interval in which it began. "
-        "Overlapping bars: the order is not known."
+        "The bar of a signal is the interval of steps in which it began to leave its best level. "
+        "Where two bars overlap, their order is not known."
     )
     return _card("What moved first", hint, html.Ol(rows, className="onsets"), axis, name="moved")
 
 
-def _moved_row(place: int, signal: MovedSignal, first: int, span: int) -> Component:
+def _moved_row(place: int, signal: Moved, first: int, span: int) -> Component:
     earliest, latest = signal["onset"]
     left = 100 * (earliest - first) / span
     bar = {"left": f"{left:.1f}%", "width": f"{max(1.5, 100 * (latest - earliest) / span):.1f}%"}
@@ -74,9 +74,9 @@ def _moved_row(place: int, signal: MovedSignal, first: int, span: int) -> Compon
     )
 
 
-def _actions(told: Attribution) -> Component | None:
-    sampled = {action["action"]: action for action in told["sampled_actions"]}
-    signals = {action["action"]: action for action in told["actions"]}
+def _actions(attribution: Attribution) -> Component | None:
+    sampled = {action["action"]: action for action in attribution["sampled_actions"]}
+    signals = {action["action"]: action for action in attribution["actions"]}
     if not sampled and not signals:
         return None
     heads = html.Tr([html.Th(name) for name in ("action", "ln p before", "at the alert", "change", "sampled")])
@@ -85,28 +85,28 @@ def _actions(told: Attribution) -> Component | None:
         own, few = signals.get(action), sampled.get(action)
         cells = [plain(own[key]) for key in ("before", "at_alert", "change")] if own else ["–"] * 3
         rows.append(html.Tr([html.Td(cell) for cell in (_ordinal(action), *cells, plain(few["mean"]) if few else "–")]))
-    crossed = told["crossed_step"]
+    crossed = attribution["crossed_step"]
     note = (
         [] if crossed is None else [html.P(f"The first action is less likely than the second from step {crossed} on.")]
     )
-    hint = "Of correct responses, nats a token. Sampled: mean displacement in the sampled responses."
+    hint = "Of correct responses, in nats per token. Sampled: the mean displacement in the sampled responses."
     table = html.Div(html.Table([html.Thead(heads), html.Tbody(rows)]), className="scroll")
     return _card("Which actions", hint, table, *note, name="by-action")
 
 
-def _leading(told: Attribution, by_id: dict[str, SampledResponse]) -> Component | None:
-    if not told["displaced"]:
+def _leading(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Component | None:
+    if not attribution["displaced"]:
         return None
     hint = {
         "displacement": "The sampled responses whose likelihood fell most. Red fell, blue rose, grey is feedback.",
         "likelihood": "Displacement was not observed: the least likely correct responses. Red is unlikely.",
-    }.get(told["measure"] or "", "")
-    strips = [_response(by_id[name]) for name in told["displaced"]]
+    }.get(attribution["measure"] or "", "")
+    strips = [_response(by_id[name]) for name in attribution["displaced"]]
     return _card("Which responses lead", hint, *strips, name="leading")
 
 
-def _resembling(told: Attribution, by_id: dict[str, SampledResponse]) -> Component | None:
-    if not told["resembling"]:
+def _resembling(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Component | None:
+    if not attribution["resembling"]:
         return None
     strips = [
         _response(
@@ -115,16 +115,16 @@ def _resembling(told: Attribution, by_id: dict[str, SampledResponse]) -> Compone
             f"{plain(round(100 * pair['overlap']))} % of its 4-grams",
             shared_prefix=pair["shared_prefix"],
         )
-        for pair in told["resembling"]
+        for pair in attribution["resembling"]
     ]
     hint = (
         "Incorrect responses of the same group; the shared beginning is underlined. Their negative gradient "
-        "reaches the correct ones through what is alike."
+        "lowers the correct ones where both are alike."
     )
     return _card("Which incorrect responses resemble them", hint, *strips, name="resembling")
 
 
-def _response(response: SampledResponse, note: str = "", *, shared_prefix: int = 0) -> Component:
+def _response(response: ResponseItem, note: str = "", *, shared_prefix: int = 0) -> Component:
     change = response["displacement"]
     mean = None if change is None else change / max(1, response["length"])
     facts = [
@@ -144,8 +144,8 @@ def _response(response: SampledResponse, note: str = "", *, shared_prefix: int =
     )
 
 
-def _tokens(told: Attribution) -> Component | None:
-    if not told["tokens"]:
+def _tokens(attribution: Attribution) -> Component | None:
+    if not attribution["tokens"]:
         return None
     rows = [
         html.Li(
@@ -156,33 +156,38 @@ def _tokens(told: Attribution) -> Component | None:
                 html.Span(f"{plain(token['fall'])} nat, {token['count']}×", className="token-facts"),
             ]
         )
-        for token in told["tokens"]
+        for token in attribution["tokens"]
     ]
     return _card(
         "Which tokens", "Share of the fall of the responses above.", html.Ol(rows, className="shares"), name="by-token"
     )
 
 
-def _remedies(told: Attribution) -> Component:
-    hint = "What the literature, or an experiment of ours, gives against this kind of alert."
-    if not told["remedies"]:
+def _remedies(attribution: Attribution) -> Component:
+    hint = "Changes that the literature, or an experiment of this project, found to help with this kind of alert."
+    if not attribution["remedies"]:
         return _card(
             "What helps",
-            "Nothing is on record against this kind of alert; its page says where to look.",
+            "No remedy is known for this kind of alert; its page in the documentation says where to look.",
             name="remedies",
         )
     rows = [
         html.Li([html.Strong(remedy["change"]), html.P(remedy["how"]), html.P(remedy["source"], className="source")])
-        for remedy in told["remedies"]
+        for remedy in attribution["remedies"]
     ]
     return _card("What helps", hint, html.Ul(rows), name="remedies")
 
 
-def _missing(told: Attribution) -> Component | None:
-    if not told["not_observed"]:
+def _missing(attribution: Attribution) -> Component | None:
+    if not attribution["not_observed"]:
         return None
-    rows = [html.Li([html.B(gap["what"]), f": needs {gap['needs']}"]) for gap in told["not_observed"]]
-    return _card("Not observed", "What could not be told here, and what it would take.", html.Ul(rows), name="missing")
+    rows = [html.Li([html.B(gap["what"]), f": needs {gap['needs']}"]) for gap in attribution["not_observed"]]
+    return _card(
+        "Not observed",
+        "Parts that could not be computed, and the data that each of them needs.",
+        html.Ul(rows),
+        name="missing",
+    )
 
 
 def _ordinal(action: int) -> str:

@@ -1,4 +1,4 @@
-"""A response as a strip of tokens, coloured by how far each fell or rose; ids where texts are not sent."""
+"""Draws a response as a strip of tokens, each coloured by how much its likelihood fell or rose."""
 
 import math
 from collections.abc import Sequence
@@ -7,22 +7,24 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api_types import SampledResponse
+from dashboard.api_types import ResponseItem
 from dashboard.components.alert.evidence import plain
 
 __all__ = ["token_strip"]
 
-MOST_TOKENS: Final = 300  # more make a page slow and no clearer
-FULL_HEAT: Final = 0.9  # share of tokens that are less than fully coloured
-UNLIKELY_NATS: Final = 5.0  # fully coloured where only the likelihood is known
+MOST_TOKENS: Final = 300  # more tokens make the page slower and not clearer
+FULL_HEAT: Final = 0.9  # share of the tokens that get less than the full colour
+UNLIKELY_NATS: Final = 5.0  # gets the full colour where only the likelihood is known
 
 
-def token_strip(response: SampledResponse, *, shared_prefix: int = 0) -> Component:
-    """Give the tokens around the one that fell most; feedback is dimmed, a shared beginning underlined.
+def token_strip(response: ResponseItem, *, shared_prefix: int = 0) -> Component:
+    """Return the tokens around the one that fell most; feedback is dimmed, a shared beginning underlined.
+
+    A token is shown by its text, or by its id where texts are not sent.
 
     Args:
-        response: With its tokens.
-        shared_prefix: Tokens at the beginning that another response has too.
+        response: A response with its tokens.
+        shared_prefix: Number of tokens at the beginning that another response has as well.
     """
     whole = response["actions"][-1][1] if response["actions"] else 0
     values = _by_place(response, response["displacements"] or response["logprobs"], whole)
@@ -39,13 +41,13 @@ def token_strip(response: SampledResponse, *, shared_prefix: int = 0) -> Compone
     return html.Div([*before, *chips, *behind], className="tokens", tabIndex="0", role="group")
 
 
-def _by_place(response: SampledResponse, numbers: Sequence[float], whole: int) -> list[float | None]:
-    """Lay numbers of action tokens out over all tokens; None on feedback."""
+def _by_place(response: ResponseItem, numbers: Sequence[float], whole: int) -> list[float | None]:
+    """Place the numbers of action tokens at their positions among all tokens; feedback gets None."""
     laid: list[float | None] = [None] * whole
-    told = iter(numbers)
+    remaining = iter(numbers)
     for begin, end in response["actions"]:
         for place in range(begin, end):
-            laid[place] = next(told, None)
+            laid[place] = next(remaining, None)
     return laid
 
 
@@ -61,15 +63,15 @@ def _sortable(value: float | None) -> float:
     return math.inf if value is None or math.isnan(value) else value
 
 
-def _full_heat(response: SampledResponse) -> float:
-    """Give the size of change that is coloured fully: 90 % of this response's tokens are below it."""
+def _full_heat(response: ResponseItem) -> float:
+    """Return the change that gets the full colour: 90 % of this response's tokens change less."""
     if not response["displacements"]:
         return UNLIKELY_NATS
     sizes = sorted(abs(value) for value in response["displacements"] if math.isfinite(value))
     return (sizes[int(FULL_HEAT * (len(sizes) - 1))] if sizes else 0.0) or 1.0
 
 
-def _chip(response: SampledResponse, place: int, value: float | None, *, full: float, is_shared: bool) -> Component:
+def _chip(response: ResponseItem, place: int, value: float | None, *, full: float, is_shared: bool) -> Component:
     if value is None:
         state, heat = "feedback", 0.0
     elif not math.isfinite(value):
@@ -84,14 +86,14 @@ def _chip(response: SampledResponse, place: int, value: float | None, *, full: f
     )
 
 
-def _text(response: SampledResponse, place: int) -> str:
+def _text(response: ResponseItem, place: int) -> str:
     pieces, ids = response["pieces"], response["token_ids"]
     if pieces and pieces[place]:
         return pieces[place].replace("\n", "⏎")
     return "·" if ids is None else str(ids[place])
 
 
-def _title(response: SampledResponse, place: int, value: float | None) -> str:
+def _title(response: ResponseItem, place: int, value: float | None) -> str:
     ids = response["token_ids"]
     name = f"token {place}" if ids is None else f"token {place}, id {ids[place]}"
     if value is None:

@@ -1,4 +1,4 @@
-"""One rank of a tiny TRL run with LLDS; started by torchrun. Argument: output folder."""
+"""One rank of a tiny TRL run with LLDS. Argument: output folder."""
 
 import json
 import sys

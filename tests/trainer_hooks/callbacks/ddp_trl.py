@@ -1,4 +1,4 @@
-"""One rank of a tiny TRL run; started by torchrun. Arguments: output folder, collector address or nothing."""
+"""One rank of a tiny TRL run. Arguments: output folder, collector address or nothing."""
 
 import hashlib
 import sys

@@ -1,7 +1,4 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +7,7 @@ from accelerate.state import AcceleratorState
 from trl import GRPOTrainer
 
 import trainer_hooks
+from tests import ranks
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.delivery import Tally
 from trainer_hooks.losses import llds_loss
@@ -106,15 +104,12 @@ def test_the_weights_do_not_depend_on_how_an_update_is_cut(tmp_path):
 def test_two_processes_share_one_normaliser(tmp_path):
     """What is logged is the sum over both ranks' tokens, divided by both ranks' N; one rank has less of them."""
     tiny_trl.model(tmp_path / "model")  # before two ranks write it at once
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    worker = Path(tiny_trl.__file__).with_name("ddp_llds.py")
-    environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    subprocess.run([*torchrun, str(worker), str(tmp_path)], check=True, timeout=240, env=environ)
-    ranks = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
-    lost, count = (sum(rank[name] for rank in ranks) for name in ("lost", "count"))
-    assert ranks[0]["count"] != ranks[1]["count"]
+    ranks.launch(Path(tiny_trl.__file__).with_name("ddp_llds.py"), str(tmp_path))
+    shares = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
+    lost, count = (sum(share[name] for share in shares) for name in ("lost", "count"))
+    assert shares[0]["count"] != shares[1]["count"]
     assert lost > 0
-    assert ranks[0]["logged"] == pytest.approx(lost / count, rel=1e-5)
+    assert shares[0]["logged"] == pytest.approx(lost / count, rel=1e-5)
 
 
 @pytest.mark.parametrize("cut", CUTS, ids=["8x1", "4x2", "1x8"])

@@ -1,9 +1,6 @@
 import inspect
 import math
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +14,7 @@ from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOTrainer, SFTConfig, SFTTrainer
 
 import trainer_hooks
+from tests import ranks
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.delivery import Tally
 from trainer_hooks.signals import fetch
@@ -631,14 +629,7 @@ def test_two_processes_stream_their_shards_and_end_with_the_same_weights(tmp_pat
 
     def launch(folder, *arguments):
         folder.mkdir()
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        root = Path(trainer_hooks.__file__).parents[1]
-        subprocess.run(
-            [*torchrun, str(Path(tiny_trl.__file__).with_name("ddp_trl.py")), str(folder), *arguments],
-            check=True,
-            env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-            timeout=240,
-        )
+        ranks.launch(Path(tiny_trl.__file__).with_name("ddp_trl.py"), str(folder), *arguments)
         return [(folder / f"rank{rank}.txt").read_text() for rank in (0, 1)]
 
     alone = launch(tmp_path / "alone")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import ranks, warm
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.ranks import ALONE, Ranks, device_of
 from trainer_hooks.reference.run.telemetry import numbers
@@ -18,17 +19,25 @@ from trainer_hooks.wire import Receipt, decode_record, merge
 
 ROOT = Path(__file__).parents[3]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
-ONE = [sys.executable, "-m", "trainer_hooks.reference"]
-TWO = [*TORCHRUN, "trainer_hooks.reference"]
+ONE, TWO = 1, 2
 LEAVING = "tests.trainer_hooks.reference.leaving"
 
 
-def launch(command, folder, cache, *options):
-    """Train on the CPU with a log and checkpoints in a folder; give what it said."""
-    folder.mkdir(exist_ok=True)
-    places = ["--cache", str(cache), "--log", str(folder / "log.jsonl"), "--checkpoints", str(folder)]
+def launch(world_size, folder, cache, *options):
+    """Train on the CPU with a log and checkpoints in a folder, as one process or as several ranks."""
+    command = ["trainer_hooks.reference", *_options(folder, cache, options)]
+    if world_size > 1:
+        # The trainer joins the ranks that torchrun starts, which it knows by this variable.
+        ranks.launch(command[0], *command[1:], world_size=world_size, TORCHELASTIC_RUN_ID="tests")
+        return
+    done = warm.run(["-m", *command], env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=240)
+    assert done.returncode == 0, done.stdout
+
+
+def launch_by_torchrun(module, folder, cache, *options):
+    """Train on two ranks that torchrun starts, and return what was printed."""
     done = subprocess.run(
-        [*command, "--preset", "tiny", "--device", "cpu", *options, *places],
+        [*TORCHRUN, module, *_options(folder, cache, options)],
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -39,10 +48,16 @@ def launch(command, folder, cache, *options):
     return done.stdout
 
 
-def run(command, folder, cache, *options):
+def _options(folder, cache, options):
+    folder.mkdir(exist_ok=True)
+    places = ["--cache", str(cache), "--log", str(folder / "log.jsonl"), "--checkpoints", str(folder)]
+    return ["--preset", "tiny", "--device", "cpu", *options, *places]
+
+
+def run(world_size, folder, cache, *options):
     """Train three steps; give the log's rows and the newest checkpoint."""
     settings = ["--group-size", "8", "--steps", "3", "--lr", "1e-3", "--checkpoint-every", "1"]
-    launch(command, folder, cache, *settings, *options)
+    launch(world_size, folder, cache, *settings, *options)
     rows = [json.loads(text) for text in (folder / "log.jsonl").read_text().splitlines()]
     return rows, torch.load(folder / "step-000003.pt", weights_only=True)
 
@@ -112,7 +127,9 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
 
     collector.receipt = receipt
     treated = ["--on-acceleration", "rollback+llds", "--max-rollbacks", "1", "--checkpoint-every", "1"]
-    said = launch(TWO, tmp_path / "run", tiny.cache, "--steps", "500", *treated, "--url", collector.url)
+    said = launch_by_torchrun(
+        "trainer_hooks.reference", tmp_path / "run", tiny.cache, "--steps", "500", *treated, "--url", collector.url
+    )
     assert said.count("rolled back to step") == 1
     assert said.rstrip().endswith("stopped, after as many rollbacks as are allowed")
     ends = {}
@@ -130,7 +147,7 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
 def test_a_rank_ends_without_a_thread_of_gloos(tiny, tmp_path):
     """One that outlives the interpreter may abort the process at its end."""
     warm_start(tiny)
-    said = launch([*TORCHRUN, LEAVING], tmp_path, tiny.cache, "--steps", "1", "--method", "ppo")
+    said = launch_by_torchrun(LEAVING, tmp_path, tiny.cache, "--steps", "1", "--method", "ppo")
     assert "step    1" in said
 
 

@@ -19,8 +19,8 @@ def test_two_processes_train_a_model_from_a_folder_as_one_does(
         *("--group-size", "8", "--max-action-tokens", "48", "--temperature", "1.2"),
     ]
     rows = []
-    for name, command in (("one", ONE), ("two", TWO)):
-        launch(command, tmp_path / name, tmp_path, *map(str, options))
+    for name, world_size in (("one", ONE), ("two", TWO)):
+        launch(world_size, tmp_path / name, tmp_path, *map(str, options))
         rows.append([json.loads(text) for text in (tmp_path / name / "log.jsonl").read_text().splitlines()])
     assert rows[0][0]["grad/norm"] > 0
     for row, other in zip(*rows, strict=True):

@@ -1,0 +1,53 @@
+"""The dashboard's types beside the OpenAPI document of a real collector: same names, same fields, same kinds of value."""
+
+import types
+import typing
+
+import pytest
+from dashboard import api_types
+
+TYPES = [held for held in vars(api_types).values() if typing.is_typeddict(held)]
+
+
+KINDS = {str: "string", bool: "boolean", int: "integer", types.NoneType: "null", object: "anything"}
+
+
+@pytest.fixture(scope="module")
+def schemas(collector):
+    """The schemas of the API, by name."""
+    return collector.pool.request("GET", f"{collector.url}/openapi.json").json()["components"]["schemas"]
+
+
+def kinds(schema, schemas):
+    """The kinds of JSON value that a schema allows, those of a list's items behind `of`."""
+    if "$ref" in schema:
+        return kinds(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    if "anyOf" in schema:
+        return set().union(*(kinds(part, schemas) for part in schema["anyOf"]))
+    kind = schema.get("type", "anything")
+    if kind == "array" and "items" in schema:
+        return {"array"} | {f"of {item}" for item in kinds(schema["items"], schemas)}
+    return {kind}
+
+
+def allowed(hint):
+    """The kinds of JSON value that a type of Python allows, in the same words."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in {types.UnionType, typing.Union}:
+        return set().union(*map(allowed, arguments))
+    if origin is list:
+        return {"array"} | {f"of {item}" for item in allowed(arguments[0])}
+    if origin is dict or typing.is_typeddict(hint):
+        return {"object"}
+    if hint is float:  # one that is not finite is a string in JSON, which the client turns into a float
+        return {"number", "integer", "string"}
+    return {KINDS[hint]}
+
+
+@pytest.mark.parametrize("own", TYPES, ids=lambda own: own.__name__)
+def test_a_type_of_the_dashboard_is_the_apis_of_the_same_name(own, schemas):
+    """Each field exists in the API, and holds no kind of value that the dashboard's type does not allow."""
+    theirs = schemas[own.__name__]["properties"]
+    for name, hint in typing.get_type_hints(own).items():
+        assert name in theirs, f"the API's {own.__name__} has no {name}"
+        assert kinds(theirs[name], schemas) <= allowed(hint), name
