@@ -1,9 +1,10 @@
-"""The dashboard's types beside the OpenAPI document of a real collector: same names, same fields, same kinds of value."""
+"""The dashboard's types beside the OpenAPI document of a real collector: same names, fields and kinds of value."""
 
 import types
 import typing
 
 import pytest
+
 from dashboard import api_types
 
 TYPES = [held for held in vars(api_types).values() if typing.is_typeddict(held)]
