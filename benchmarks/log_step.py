@@ -1,8 +1,8 @@
 """``python -m benchmarks.log_step``: how long `log_step` keeps the training thread, beside a line of JSON.
 
 The candidates of a table take turns in one run on one machine; between them pure Python holds the interpreter, as the
-training would, so that the courier's thread has to compete for it. Read the ratios. The collector is a transport that
-answers at once: waiting on a socket is nobody's processor time.
+training would, so that the batch processor's thread has to compete for it. Read the ratios. The collector is a
+transport that answers at once, because waiting on a socket takes no processor time.
 """
 
 import json

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainer_hooks.probes.probe import PairedProbe
+from trainer_hooks.probes.rescoring import PairedProbe
 from trainer_hooks.signals import fetch
-from trainer_hooks.signals.families.paired import paired
+from trainer_hooks.signals.families import paired
 
 MICROBATCHES, ROWS, TOKENS, WIDTH, VOCABULARY = 4, 4, 64, 128, 512
 FORWARD_SHARE = 0.27
@@ -55,7 +55,7 @@ def step(model: Decoder, optimizer: torch.optim.Optimizer, batches: Tensor, prob
     optimizer.zero_grad()
     if probe is not None:
         for scores in probe.after_update():
-            fetch(scores.library, list(paired(scores).values()))
+            fetch(scores.library, list(paired.compute(scores).values()))
     return time.perf_counter() - started
 
 

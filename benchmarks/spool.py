@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.log_step import Answering
 from trainer_hooks import Monitor
-from trainer_hooks.delivery import Outbox, Spool, Tally
+from trainer_hooks.delivery import DropCounter, SendingQueue, Spool
 from trainer_hooks.settings import ConnectionSettings
 
 STEPS = 500
@@ -38,19 +38,19 @@ def trained(spool_dir: Path | None) -> tuple[float, float]:
 
 def batches(folder: Path, nbytes: int) -> tuple[float, float]:
     """Give the median microseconds to write a batch of this size, and to read and remove it."""
-    outbox = Outbox(Tally(), spool=Spool(folder, name="1", capacity_bytes=1 << 30))
+    queue = SendingQueue(DropCounter(), spool=Spool(folder, name="1", capacity_bytes=1 << 30))
     writing, reading = [], []
     for _ in range(BATCHES):
         started = time.perf_counter()
-        outbox.append(bytes(nbytes), 1)
+        queue.append(bytes(nbytes), 1)
         written = time.perf_counter()
-        waiting = outbox.oldest()
+        waiting = queue.peek()
         if waiting is not None:
             waiting.read()
-            outbox.discard(waiting)
+            queue.remove(waiting)
         writing.append(written - started)
         reading.append(time.perf_counter() - written)
-    outbox.close()
+    queue.close()
     return statistics.median(writing) * 1e6, statistics.median(reading) * 1e6
 
 

@@ -1,7 +1,7 @@
-"""What runs inside a training process: signals, delivery, callbacks, losses and the reference trainer.
+"""The part of rlvitals that runs inside a training process: signals, delivery, callbacks, losses, reference trainer.
 
-Importing this package loads the standard library's basics alone. Each public name is loaded when it is first asked for,
-so that a script which never connects pays nothing; frameworks are reached through `trainer_hooks.callbacks`.
+Importing this package loads only basic modules of the standard library. Each public name is loaded when it is first
+used, so a script that never connects pays nothing. Adapters for frameworks are in `trainer_hooks.callbacks`.
 """
 
 from importlib import import_module
@@ -25,7 +25,7 @@ __all__ = [
     "connect",
 ]
 
-_HOMES = {
+_MODULES = {
     "AlertNotice": "wire",
     "ConfigurationError": "errors",
     "Monitor": "monitor",
@@ -36,12 +36,12 @@ _HOMES = {
     "connect": "connection",
 }
 
-if not TYPE_CHECKING:  # else every misspelt name would pass the type checker
+if not TYPE_CHECKING:  # otherwise every misspelt name would pass the type checker
 
     def __getattr__(name: str) -> object:
-        if name not in _HOMES:
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
         globals()[name] = value
         return value
 

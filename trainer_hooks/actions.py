@@ -1,6 +1,6 @@
-"""Decides what to do about an alert; the framework's callback does it. Standard library only, no framework.
+"""Decides what to do about an alert; the framework's callback carries it out. Knows no framework.
 
-Alerts arrive in the delivery thread; decisions are taken out in the training thread, between two steps.
+Alerts arrive in the exporter's thread. The training thread reads the decisions between two steps.
 """
 
 import difflib
@@ -29,35 +29,35 @@ class Decision:
 
     @property
     def key(self) -> str:
-        """Name the decision alike on every rank."""
+        """A key that is the same on every rank."""
         return f"{self.alert.id}/{self.alert.severity}/{self.action}"
 
     @property
     def reason(self) -> str:
-        """Say why, for logs and files."""
+        """The reason, for logs and files."""
         alert = self.alert
         return f"{alert.severity} {alert.kind}, open since step {alert.opened_step}: {alert.summary}"
 
     def report(self, outcome: ActionOutcome, detail: str = "") -> ActionReport:
-        """Say what became of it, for the run's record."""
+        """Make a report of the outcome for the run's record."""
         return ActionReport(
             action=self.action, alert_id=self.alert.id, outcome=outcome, reason=self.reason, detail=detail
         )
 
 
 class ActionPolicy:
-    """Maps alerts to actions; in a dry run, which is the default, it only says what it would do.
+    """Maps alerts to actions. In a dry run, which is the default, it only logs what it would do.
 
-    The rule for the alert's kind wins over the one for its severity. Each alert is acted on once per severity. What
-    becomes of a decision, and why, is in the run's record: ``GET /api/v1/runs/{id}/actions``.
+    A rule for the alert's kind takes precedence over a rule for its severity. Each alert leads to one action per
+    severity. The outcome of each decision is in the run's record: ``GET /api/v1/runs/{id}/actions``.
 
     Args:
         rules: Action by kind (such as ``"likelihood_drift"``; docs/detection.md has them all) or by severity
-            (``"info"``, ``"warning"``, ``"critical"``). ``notify`` logs, ``checkpoint`` saves, ``skip_update`` leaves
-            the next update out, ``stop`` ends training, ``rollback`` goes back to the last healthy checkpoint (a loop
-            of your own does that itself; a Trainer cannot), ``enable_llds`` turns the regulariser of an
-            LLDSGRPOTrainer on.
-        dry_run: Only say what would be done.
+            (``"info"``, ``"warning"``, ``"critical"``). ``notify`` logs, ``checkpoint`` saves, ``skip_update`` skips
+            the next update, ``stop`` ends training, ``rollback`` goes back to the last healthy checkpoint (a loop of
+            your own does that itself; a Trainer cannot), ``enable_llds`` turns on the regulariser of an
+            LLDSGRPOTrainer.
+        dry_run: Only log what would be done.
 
     Raises:
         ConfigurationError: If a kind, a severity or an action is unknown.
@@ -76,34 +76,34 @@ class ActionPolicy:
         self._rules = dict(rules)
         self.dry_run = dry_run
         self._due: deque[Decision] = deque()
-        self._foreseen: deque[Decision] = deque()
-        self._seen: set[tuple[str, str]] = set()
+        self._dry: deque[Decision] = deque()
+        self._considered: set[tuple[str, str]] = set()
 
-    def take(self, alert: AlertNotice) -> None:
-        """Take an alert in, in the delivery thread."""
+    def consider(self, alert: AlertNotice) -> None:
+        """Decide about an alert; called in the exporter's thread."""
         action = self._rules.get(alert.kind, self._rules.get(alert.severity))
-        if action is None or (alert.id, alert.severity) in self._seen:
+        if action is None or (alert.id, alert.severity) in self._considered:
             return
-        self._seen.add((alert.id, alert.severity))
+        self._considered.add((alert.id, alert.severity))
         decision = Decision(action, alert)
-        (self._foreseen if self.dry_run else self._due).append(decision)
-        # Last: a handler or a filter of the user's may raise.
+        (self._dry if self.dry_run else self._due).append(decision)
+        # The last statement, because a logging handler or filter of the user may raise.
         logger.warning("rlvitals: %s%s, because of %s", "would " if self.dry_run else "", action, decision.reason)
 
     @property
     def actions(self) -> frozenset[Action]:
-        """Every action that a rule names."""
+        """All actions that the rules name."""
         return frozenset(self._rules.values())
 
     def due(self) -> list[Decision]:
-        """Give the decisions made since the last call; none in a dry run."""
-        return _drained(self._due)
+        """Return the decisions made since the last call; none in a dry run."""
+        return _drain(self._due)
 
     def foreseen(self) -> list[Decision]:
-        """Give what a dry run would have done since the last call."""
-        return _drained(self._foreseen)
+        """Return the decisions that a dry run has made since the last call."""
+        return _drain(self._dry)
 
 
-def _drained(decisions: deque[Decision]) -> list[Decision]:
-    """Empty a queue that another thread may be filling."""
+def _drain(decisions: deque[Decision]) -> list[Decision]:
+    """Remove and return everything in a queue that another thread may be filling."""
     return [decisions.popleft() for _ in range(len(decisions))]

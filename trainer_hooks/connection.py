@@ -1,4 +1,4 @@
-"""`connect`: completes the settings, builds a monitor and starts it. What a monitor does is elsewhere."""
+"""`connect` completes the settings, builds a monitor and starts it."""
 
 from collections.abc import Callable, Mapping
 
@@ -31,33 +31,33 @@ def connect(
 ) -> Monitor:
     """Start streaming a run to a collector; nothing raises after this has returned.
 
-    Without an address, here or in `RLVITALS_URL`, the monitor given takes everything and does nothing; with
-    `RLVITALS_SPOOL_DIR` set it writes to disk alone, and ``python -m trainer_hooks.sync`` sends it later.
+    Without an address, here or in `RLVITALS_URL`, this returns a monitor that accepts every call and does nothing. If
+    `RLVITALS_SPOOL_DIR` is set, it writes to disk instead, and ``python -m trainer_hooks.sync`` sends it later.
 
     Args:
         url: Address of the collector, such as ``http://127.0.0.1:8600``; else `RLVITALS_URL`.
         project: Project that the run belongs to; else `RLVITALS_PROJECT`.
-        run: Name of the run, the same at every restart; else `RLVITALS_RUN`; else a single process makes one up.
-        config: The run's configuration; what JSON cannot hold becomes text.
+        run: Name of the run, the same at every restart; else `RLVITALS_RUN`; else a single process generates one.
+        config: The run's configuration; values that JSON does not have become text.
         api_key: Key with the scope ingest; else `RLVITALS_API_KEY`.
         rank: This process's rank; else `RANK`; else 0.
         world_size: Number of processes; else `WORLD_SIZE`; else 1.
         on_alert: Called with each alert that fires, once, in a background thread; its errors are logged.
-        actions: What to do about alerts; whoever holds the training carries it out (`Monitor.policy`).
-        source: What produces the records, shown with the run.
+        actions: What to do about alerts; the trainer's callback or your loop carries it out (`Monitor.policy`).
+        source: What produces the records; shown with the run.
         responses: Most sampled responses of each kind and step that are sent with their token ids; else
             `RLVITALS_RESPONSES`; else 2. 0 sends none.
         texts: Whether the texts of these responses are sent, where the rollouts have them; else `RLVITALS_TEXTS`;
             else not.
-        redact: Given the text of each of these responses in a background thread, gives what may be told. Where it
-            changes a text, or there is none to give it, that response's token ids stay here too.
+        redact: Receives the text of each of these responses in a background thread and returns what may be sent. Where
+            it changes the text, or there is no text to give it, the token ids of that response are not sent either.
 
     Raises:
         ConfigurationError: If a setting cannot work.
     """
     if actions is not None and not isinstance(actions, ActionPolicy):
         raise ConfigurationError(
-            f"actions must be an ActionPolicy, got {actions!r}; say trainer_hooks.actions.ActionPolicy(rules)"
+            f"actions must be an ActionPolicy, got {actions!r}; use trainer_hooks.actions.ActionPolicy(rules)"
         )
     settings = ConnectionSettings.resolve(
         url=url,
@@ -71,13 +71,13 @@ def connect(
     )
     if settings is None:
         return NullMonitor()
-    # urllib3 costs as much to import as all the rest, and a monitor without an address needs none of it.
+    # urllib3 takes as long to import as everything else, and a monitor without an address does not need it.
     from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415
 
     monitor = Monitor(
         settings,
         HttpTransport(settings.url, api_key=settings.api_key) if settings.url else None,
-        config=_plain(config),
+        config=_to_plain_values(config),
         source=source,
         on_alert=on_alert,
         policy=actions,
@@ -87,7 +87,7 @@ def connect(
     return monitor
 
 
-def _plain(config: Mapping[str, object] | None) -> dict[str, object] | None:
+def _to_plain_values(config: Mapping[str, object] | None) -> dict[str, object] | None:
     if config is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a training loop holds: `Monitor.log_step`, and what came back. Neither delivers nor computes signals itself."""
+"""The object that a training loop holds: `Monitor.log_step`, and what the collector answered."""
 
 import atexit
 import os
@@ -10,50 +10,63 @@ from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.delivery import BackingOff, Courier, Outbox, Spool, Tally, Transport
+from trainer_hooks.delivery import (
+    BackoffTransport,
+    BatchProcessor,
+    DropCounter,
+    Exporter,
+    RecordQueue,
+    SendingQueue,
+    Spool,
+    Transport,
+)
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.probes.paired import Paired
-from trainer_hooks.recording.inputs import Inputs
-from trainer_hooks.recording.shipper import Measurement, RecordShipper
+from trainer_hooks.recording.batches import BatchBuilder
+from trainer_hooks.recording.health import RunHealth
+from trainer_hooks.recording.inputs import InputReader
+from trainer_hooks.recording.records import Measurement, RecordBuilder
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.wire import ActionReport, AlertNotice, RunEnd, run_id
+from trainer_hooks.wire import ActionReport, AlertNotice, Receipt, RunEnd, decode_batch, run_id
 
 __all__ = ["Monitor", "NullMonitor"]
 
 CLOSE_TIMEOUT_SECONDS = 5.0
-NUMBER_BYTES = 100  # with its name
+# A number and its name.
+NUMBER_BYTES = 100
 
 
 class Monitor:
     """Streams the steps of one rank of a run to a collector; made by `trainer_hooks.connect`.
 
     After construction nothing here raises into training, waits on the network, or draws from the training's random
-    generators. A forked child (a data loader's worker) inherits a silent monitor: one process speaks for a rank.
+    generators. A forked child (a data loader's worker) inherits a monitor that does nothing, because one process
+    reports for a rank.
 
     Args:
-        settings: Where records go and whose they are.
-        transport: Carries batches; without one they stay in the spool, for `trainer_hooks.sync`.
+        settings: The collector, and the run, attempt and rank of this process.
+        transport: Carries batches; without one they stay in the spool, and `trainer_hooks.sync` sends them.
         config: The run's configuration, JSON values.
         source: What produces the records, such as ``"trl 1.16.0"``.
         on_alert: Called once for each alert that fires on the run, in a background thread.
         policy: Decides what to do about each of these alerts; the framework's callback, or your loop, carries it out.
-        redact: Given each text of a sampled response, gives what may leave; called in a background thread.
-        clock: Seconds since the epoch, stamped on records.
+        redact: Receives each text of a sampled response and returns what may be sent; called in a background thread.
+        clock: Seconds since the epoch, for the time of records.
         close_timeout_seconds: Longest wait of `close`.
 
     Raises:
-        ConfigurationError: If the spool is the only place for records, and cannot be made.
+        ConfigurationError: If the spool is the only place for records and cannot be made.
 
     Attributes:
         policy: As given.
-        texts: Whether texts of responses may leave the process; adapters make them only then.
-        tally: What was lost, by reason; adapters count their own errors here.
+        texts: Whether texts of responses may leave the process; only then do adapters decode them.
+        drops: Counts dropped records by reason; adapters count their own errors here.
     """
 
     policy: ActionPolicy | None = None
     texts: bool = False
-    tally: Tally
+    drops: DropCounter
 
     def __init__(
         self,
@@ -73,39 +86,55 @@ class Monitor:
         self.texts = settings.texts
         self._clock = clock
         self._close_timeout_seconds = close_timeout_seconds
-        self.tally = Tally()
-        self._inputs = Inputs(
-            self.tally,
+        self.drops = DropCounter()
+        self._reader = InputReader(
+            self.drops,
             responses=settings.responses,
             response_seconds=settings.response_seconds,
             seed=f"{settings.attempt} {settings.rank}",
         )
-        spool = _spool(settings)
+        spool = _make_spool(settings)
         if spool and transport is None:
-            _require(spool, settings)
-        outbox = Outbox(self.tally, spool=spool)
-        self._shipper = RecordShipper(
-            settings,
-            self.tally,
-            config=config,
-            source=source,
-            on_alert=[*([policy.take] if policy else []), *([on_alert] if on_alert else [])],
-            redact=redact,
-            spool_bytes=lambda: outbox.spool_bytes,
-            # In µs, since no process logs a step in one: what it sends is never taken for an earlier process's.
-            first_seq=int(clock() * 1e6),
+            _require_folder(spool, settings)
+        sending_queue = SendingQueue(self.drops, spool=spool)
+        listeners = [*([policy.consider] if policy else []), *([on_alert] if on_alert else [])]
+        self._health = RunHealth(settings.attempt, self.drops, listeners)
+        self._batches = BatchBuilder(settings, config=config, source=source)
+        self._transport = BackoffTransport(transport) if transport else None
+        self._queue: RecordQueue[Measurement] = RecordQueue(self.drops)
+        self._processor = BatchProcessor(
+            self._queue,
+            sending_queue,
+            self.drops,
+            records=RecordBuilder(
+                settings,
+                self.drops,
+                self._health,
+                redact=redact,
+                spool_bytes=lambda: sending_queue.spool_bytes,
+                # In µs. No process logs a step per µs, so the numbers of a later process are always higher.
+                first_seq=int(clock() * 1e6),
+            ),
+            batches=self._batches,
+            exporter=Exporter(
+                self._transport,
+                sending_queue,
+                self.drops,
+                encode_heartbeat=self._batches.encode_heartbeat,
+                on_receipt=self._update_health,
+            )
+            if self._transport
+            else None,
         )
-        self._transport = BackingOff(transport) if transport else None
-        self._courier: Courier[Measurement] = Courier(self._shipper, self._transport, outbox, self.tally)
         self._blocking_seconds: float | None = None
         self._is_silent = False
         self._is_closed = False
 
     def start(self) -> None:
-        """Start delivery; `connect` has done it."""
+        """Start delivery; `connect` calls this."""
         _live.add(self)
         atexit.register(self._close_at_exit)
-        self._courier.start()
+        self._processor.start()
 
     @property
     def run(self) -> str:
@@ -114,13 +143,13 @@ class Monitor:
 
     @property
     def phase(self) -> str:
-        """The newest phase the collector told of this attempt (docs/detection.md); ``unknown`` before."""
-        return self._shipper.verdict.phase
+        """The newest phase that the collector reported for this attempt (docs/detection.md); ``unknown`` before."""
+        return self._health.phase
 
     @property
     def healthy_step(self) -> int | None:
-        """The newest step of this attempt at which the collector found the run healthy; None before there is one."""
-        return self._shipper.verdict.healthy_step
+        """The newest step of this attempt at which the collector found the run healthy; None before the first."""
+        return self._health.healthy_step
 
     def log_step(
         self,
@@ -134,24 +163,24 @@ class Monitor:
         paired: Sequence[Paired] = (),
         actions: Sequence[ActionReport] = (),
     ) -> None:
-        """Hand over what was measured at one optimiser step; copies, returns at once and never raises.
+        """Log the measurements of one optimiser step. Copies them, returns at once and never raises.
 
-        Give everything about a step in one call: a step counts once, and a second call for it is a second record. A
-        step lower than the last one is a rewind and starts a new attempt. A scalar that the rollouts also yield
-        gives way to them.
+        Log everything about a step in one call: detectors process a step once, and a second call makes a second record.
+        A step lower than the last one is a rewind and starts a new attempt. Where the rollouts also give a signal, they
+        take precedence over the scalar of that name.
 
         Args:
             step: Optimiser step, ≥ 0.
             scalars: Numbers by canonical signal name (docs/signals.md) or a name of your own.
-            rollouts: The step's token arrays; or the arguments of `Rollouts` as a mapping, which are validated in
-                the background and, where they contradict each other, counted in ``hooks/rejected_rollouts`` instead
-                of raised. Tensors on an accelerator are reduced there, and come here with one copy, along with
-                scalars that are there too.
-            grad_norm: Gradient norm before clipping; short for ``scalars["grad/norm"]``.
-            data_version: What the data are, changed with the curriculum.
+            rollouts: The step's token arrays, or the arguments of `Rollouts` as a mapping. A mapping is validated in
+                the background; where arrays contradict each other, that is counted in ``hooks/rejected_rollouts``
+                instead of raised. Tensors on an accelerator are reduced there and fetched with one copy, together
+                with scalars on it.
+            grad_norm: Gradient norm before clipping; a short form of ``scalars["grad/norm"]``.
+            data_version: Name of the data, which changes with the curriculum.
             policy_version: Updates applied to the policy that produced these numbers.
-            paired: Tokens scored before and after the step's update (`trainer_hooks.probes.probe`).
-            actions: What was done about alerts after this step; the adapters fill it in.
+            paired: Tokens scored before and after the step's update (`trainer_hooks.probes.rescoring`).
+            actions: What was done about alerts after this step; the adapters set it.
         """
         if self._is_silent:
             return
@@ -161,44 +190,44 @@ class Monitor:
             if grad_norm is not None:
                 given["grad/norm"] = grad_norm
             now = self._clock()
-            numbers, tokens, changes = self._inputs.taken(given, rollouts, paired, now)
+            numbers, tokens, changes = self._reader.read(given, rollouts, paired, now)
             seconds = self._blocking_seconds
-            self._courier.hand_over(
+            self._queue.put(
                 Measurement(int(step), now, numbers, tokens, changes, seconds, policy_version, data_version, actions),
                 NUMBER_BYTES * len(numbers) + (tokens.nbytes if tokens else 0),
             )
             self._blocking_seconds = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
-            self.tally.swallow(error, lost="unpacked")
+            self.drops.count_error(error, lost="unpacked")
 
     def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:
-        """Wait until the collector has answered for all that was logged (offline: until it is on disk).
+        """Wait until the collector has answered for everything that was logged (offline: until it is on disk).
 
         Returns:
-            Whether it was in time.
+            Whether that happened within the timeout.
         """
-        return self._is_silent or self._courier.flush(timeout_seconds)
+        return self._is_silent or self._processor.flush(timeout_seconds)
 
     def close(self, end: RunEnd = "finished") -> None:
-        """Deliver what is left, for a few seconds at most, and say how the run ended; safe to call twice."""
+        """Deliver what is left, for a few seconds at most, and report how the run ended; safe to call twice."""
         if self._is_silent or self._is_closed:
             return
         self._is_closed = True
         atexit.unregister(self._close_at_exit)
         try:
-            self._shipper.end = end
+            self._batches.end = end
             if self._transport:
-                self._transport.try_now()
-            self._courier.close(self._close_timeout_seconds)
+                self._transport.end_delay()
+            self._processor.close(self._close_timeout_seconds)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
-            self.tally.swallow(error)
+            self.drops.count_error(error)
 
     def __reduce__(self) -> "tuple[type[Monitor], tuple[()]]":
-        """Arrive silent in another process, as in a forked one: the one that connected speaks for the rank."""
+        """Become a monitor that does nothing in another process: the process that connected reports for the rank."""
         return NullMonitor, ()
 
     def __deepcopy__(self, memo: object) -> Self:
-        """Stay one: a copied configuration or callback goes on with the same monitor."""
+        """Return this monitor itself: a copied configuration or callback goes on with the same one."""
         return self
 
     def __enter__(self) -> Self:
@@ -215,73 +244,43 @@ class Monitor:
 
     def _silence(self) -> None:
         self._is_silent = True
-        self._courier.disown()
+        self._processor.detach_after_fork()
+
+    def _update_health(self, receipt: Receipt, body: bytes) -> None:
+        self._health.update(receipt, decode_batch(body).attempt)
 
 
 class NullMonitor(Monitor):
-    """A monitor without a collector: takes everything, does nothing, costs nothing."""
+    """A monitor without a collector: accepts every call, does nothing and costs nothing."""
 
     def __init__(self) -> None:
-        """Start nothing, and so not the base either."""
-        self.tally = Tally()
-
-    @property
-    def run(self) -> str:
-        """No run."""
-        return ""
-
-    @property
-    def phase(self) -> str:
-        """Nothing is known."""
-        return "unknown"
-
-    @property
-    def healthy_step(self) -> int | None:
-        """Nothing is known."""
-        return None
+        """Make a silent monitor; the base class would prepare delivery."""
+        self.drops = DropCounter()
+        self._run = ""
+        self._health = RunHealth(0, self.drops)
+        self._is_silent = True
 
     def start(self) -> None:
-        """Start nothing."""
-
-    def log_step(
-        self,
-        step: int,
-        scalars: Mapping[str, SupportsFloat] | None = None,
-        rollouts: Rollouts | Mapping[str, Any] | None = None,
-        grad_norm: SupportsFloat | None = None,
-        *,
-        data_version: str | None = None,
-        policy_version: int | None = None,
-        paired: Sequence[Paired] = (),
-        actions: Sequence[ActionReport] = (),
-    ) -> None:
-        """Forget the step."""
-
-    def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:  # noqa: ARG002 - the base's signature
-        """Have nothing to wait for."""
-        return True
-
-    def close(self, end: RunEnd = "finished") -> None:
-        """Close nothing."""
+        """Do nothing."""
 
 
-def _require(spool: Spool, settings: ConnectionSettings) -> None:
-    """Make the folder of what goes nowhere else."""
+def _require_folder(spool: Spool, settings: ConnectionSettings) -> None:
+    """Make the spool's folder at once, because the records have no other place."""
     try:
-        spool.own()
+        spool.open_own_folder()
     except (OSError, ImportError) as error:
         raise ConfigurationError(
-            f"RLVITALS_SPOOL_DIR must be a folder that can be written where there is no RLVITALS_URL, got "
+            f"RLVITALS_SPOOL_DIR must be a writable folder where there is no RLVITALS_URL, got "
             f"{str(settings.spool_dir)!r}: {error}"
         ) from error
 
 
-def _spool(settings: ConnectionSettings) -> Spool | None:
+def _make_spool(settings: ConnectionSettings) -> Spool | None:
     if settings.spool_dir is None:
         return None
     return Spool(
         settings.spool_dir / run_id(settings.project, settings.run),
-        # Attempts of 15 digits last for 30,000 years of milliseconds.
+        # 15 digits are enough for 30,000 years of milliseconds.
         name=f"{settings.attempt:015d}-{settings.rank:05d}",
         capacity_bytes=settings.spool_bytes,
     )
@@ -292,7 +291,7 @@ _live: weakref.WeakSet[Monitor] = weakref.WeakSet()
 
 def _silence_inherited() -> None:
     for monitor in _live:
-        monitor._silence()  # noqa: SLF001 - the fork hook is the monitor's own, and cannot be a method
+        monitor._silence()  # noqa: SLF001 - the fork hook belongs to the monitor and cannot be a method
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""The token arrays of one step, validated where the user builds them. Computes no signal."""
+"""The token arrays of one step, validated when the user makes them. Computes no signal."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -7,7 +7,7 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from trainer_hooks.arrays import HOST, LENT, Array, ArrayLibrary, library_of
-from trainer_hooks.arrays.checks import booleans, floats, integers
+from trainer_hooks.arrays.checks import read_booleans, read_floats, read_integers
 from trainer_hooks.errors import RolloutsError
 
 __all__ = ["Rollouts"]
@@ -19,25 +19,25 @@ ROUNDING_NATS = 1e-2
 class Rollouts:
     """The responses of one step on this rank: token log-probabilities, masks and rewards.
 
-    Arrays may be numpy arrays, nested lists or torch tensors. They are copied unless ``copy`` is False, except where
-    ``logprobs`` is on an accelerator: then all are kept there and read when the step is logged, in the order of the
-    device's own work, so do not overwrite them before that. Values where ``mask`` is False are ignored, whatever they
-    are. NaN and Inf are data: they are counted in ``finite/bad_values``. What is not known is left out, never filled
-    with 0. An action is a contiguous run of True in a row of ``mask``.
+    Arrays may be numpy arrays, nested lists or torch tensors. They are copied unless ``copy`` is False. Where
+    ``logprobs`` is on an accelerator, all arrays stay there uncopied and are read when the step is logged, in the order
+    of the device's work, so do not overwrite them before that. Values where ``mask`` is False are ignored. NaN and Inf
+    are data: they are counted in ``finite/bad_values``. Leave out what is not known, and never fill it with 0. An
+    action is a contiguous run of True in a row of ``mask``.
 
     Args:
         logprobs: Current policy's token log-probabilities ln π_θ, shape ``(B, T)``, nats, ≤ 0.
         mask: True on action tokens, False on tool feedback and padding, shape ``(B, T)``.
         rewards: Reward of each response, shape ``(B,)``.
-        old_logprobs: The same tokens under the policy before this update, ln π_old, shape ``(B, T)``.
-        sampler_logprobs: As the inference engine computed them, shape ``(B, T)``.
-        ref_logprobs: Under the reference policy, shape ``(B, T)``.
+        old_logprobs: Log-probabilities under the policy before this update, ln π_old, shape ``(B, T)``.
+        sampler_logprobs: Log-probabilities computed by the inference engine, shape ``(B, T)``.
+        ref_logprobs: Log-probabilities under the reference policy, shape ``(B, T)``.
         entropies: Entropy of the policy at each token, shape ``(B, T)``, nats, ≥ 0.
         advantages: Advantage of each response ``(B,)`` or token ``(B, T)``.
         group_ids: Equal for responses to the same prompt, shape ``(B,)``.
-        token_ids: Shape ``(B, T)``.
+        token_ids: Token ids, feedback too, shape ``(B, T)``.
         answer_mask: True on the tokens of the final answer, within ``mask``, shape ``(B, T)``.
-        correct: Shape ``(B,)``; ``rewards > 0`` unless given.
+        correct: Whether each response is correct, shape ``(B,)``; ``rewards > 0`` unless given.
         tool_calls: Number of tool calls, shape ``(B,)``.
         tool_calls_valid: How many of them were well formed and answered, shape ``(B,)``.
         truncated: True where the response was cut at the length limit, shape ``(B,)``.
@@ -45,22 +45,22 @@ class Rollouts:
             (True: a later pass over them) or on others (False: an earlier minibatch). None where it is not known.
         clip_range: ε of the ratio clip, or (ε_low, ε_high).
         control_ids: Token ids of the protocol, such as the opening of a tool call.
-        first_feedback: A number for what each response's first action brought back, equal where it was the same and
-            negative where there was none, shape ``(B,)``.
+        first_feedback: A number for the tool feedback to each response's first action, equal where the feedback is
+            equal and negative where there was none, shape ``(B,)``.
         texts: One text a response. Leaves the process only with `RLVITALS_TEXTS` or ``connect(texts=True)``.
-        vocabulary: The text of each token id, such as ``tokenizer.convert_ids_to_tokens(range(len(tokenizer)))``; held,
-            not copied. Leaves the process as ``texts`` do.
-        decode: Gives the text of a list of token ids, such as ``copy.deepcopy(tokenizer).decode``: in place of
-            ``texts``, for the few responses that are sampled. Called in a background thread, so with a tokenizer that
+        vocabulary: The text of each token id, such as ``tokenizer.convert_ids_to_tokens(range(len(tokenizer)))``; not
+            copied. Leaves the process on the same condition as ``texts``.
+        decode: Returns the text of a list of token ids, such as ``copy.deepcopy(tokenizer).decode``. It replaces
+            ``texts`` and is called only for the sampled responses, in a background thread, so give it a tokenizer that
             training does not use.
-        check: Look for contradictions between values at once; else it is done where the signals are computed, out of
-            training's way. On an accelerator it is always done there, because looking would wait for the device.
-        copy: Whether arrays in memory are copied. False hands them over, which costs training least: nothing may write
-            to them any more, as nothing does to what a trainer computes anew at every step.
-        library: Where the arrays are kept; found by ``logprobs`` unless given.
+        check: Whether to check values at once. Otherwise they are checked in the background when signals are computed.
+            Values on an accelerator are always checked there, because a check would wait for the device.
+        copy: Whether arrays in memory are copied. False costs training least, but then nothing may write to the arrays
+            any more. That holds for arrays that a trainer computes anew at every step.
+        library: Where the arrays are; determined by ``logprobs`` unless given.
 
     Attributes:
-        library: Where the arrays are kept.
+        library: Where the arrays are.
 
     Raises:
         RolloutsError: If the arrays contradict each other; the message locates the first contradiction.
@@ -125,22 +125,22 @@ class Rollouts:
         self.library = library or library_of(logprobs)
         if self.library is HOST and not copy:
             self.library = LENT
-        self.logprobs = floats(self.library, "logprobs", logprobs, None, "")
+        self.logprobs = read_floats(self.library, "logprobs", logprobs, None, "")
         tokens = tuple(self.logprobs.shape)
         if len(tokens) != 2 or 0 in tokens:  # noqa: PLR2004 - (B, T)
             raise RolloutsError(f"logprobs must have a shape (B, T) with B, T >= 1, got {tokens}")
-        self.mask = booleans(self.library, "mask", mask, tokens, "logprobs")
-        self.rewards = floats(self.library, "rewards", rewards, tokens[:1], "one response")
+        self.mask = read_booleans(self.library, "mask", mask, tokens, "logprobs")
+        self.rewards = read_floats(self.library, "rewards", rewards, tokens[:1], "one response")
         self.old_logprobs = self._token_floats("old_logprobs", old_logprobs)
         self.sampler_logprobs = self._token_floats("sampler_logprobs", sampler_logprobs)
         self.ref_logprobs = self._token_floats("ref_logprobs", ref_logprobs)
         self.entropies = self._token_floats("entropies", entropies)
         self.advantages = self._advantages(advantages)
         self.token_ids = (
-            None if token_ids is None else integers(self.library, "token_ids", token_ids, tokens, "logprobs")
+            None if token_ids is None else read_integers(self.library, "token_ids", token_ids, tokens, "logprobs")
         )
         self.answer_mask = (
-            None if answer_mask is None else booleans(self.library, "answer_mask", answer_mask, tokens, "logprobs")
+            None if answer_mask is None else read_booleans(self.library, "answer_mask", answer_mask, tokens, "logprobs")
         )
         self.group_ids = self._response_integers("group_ids", group_ids)
         given = self._response_booleans("correct", correct)
@@ -163,16 +163,16 @@ class Rollouts:
     @property
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
-        held: list[Array] = [getattr(self, name) for name in self.__slots__]
-        return sum(array.nbytes for array in held if hasattr(array, "nbytes"))
+        values: list[Array] = [getattr(self, name) for name in self.__slots__]
+        return sum(array.nbytes for array in values if hasattr(array, "nbytes"))
 
     @property
     def capability(self) -> Literal["L2", "L3"]:
-        """The level that these arrays make: L3 with tokens of the loss, L2 with those of the rollout."""
+        """The capability level of these arrays: L3 with old log-probabilities or entropies, else L2."""
         return "L2" if self.old_logprobs is None and self.entropies is None else "L3"
 
     def check(self) -> None:
-        """Refuse what no policy can have produced; once.
+        """Check the values once, and refuse what no policy can have produced.
 
         Raises:
             RolloutsError: At the first contradiction.
@@ -196,18 +196,18 @@ class Rollouts:
             refuse_where(wrong, self.tool_calls_valid, "tool_calls_valid must be between 0 and tool_calls")
 
     def _token_floats(self, name: str, value: ArrayLike | None) -> Array | None:
-        return None if value is None else floats(self.library, name, value, tuple(self.logprobs.shape), "logprobs")
+        return None if value is None else read_floats(self.library, name, value, tuple(self.logprobs.shape), "logprobs")
 
     def _response_integers(self, name: str, value: ArrayLike | None) -> Array | None:
-        return None if value is None else integers(self.library, name, value, tuple(self.rewards.shape), "rewards")
+        return None if value is None else read_integers(self.library, name, value, tuple(self.rewards.shape), "rewards")
 
     def _response_booleans(self, name: str, value: ArrayLike | None) -> Array | None:
-        return None if value is None else booleans(self.library, name, value, tuple(self.rewards.shape), "rewards")
+        return None if value is None else read_booleans(self.library, name, value, tuple(self.rewards.shape), "rewards")
 
     def _advantages(self, value: ArrayLike | None) -> Array | None:
         if value is None:
             return None
-        advantages = floats(self.library, "advantages", value, None, "")
+        advantages = read_floats(self.library, "advantages", value, None, "")
         responses, tokens = tuple(self.rewards.shape), tuple(self.logprobs.shape)
         if tuple(advantages.shape) not in (responses, tokens):
             raise RolloutsError(
@@ -226,7 +226,7 @@ class Rollouts:
         logprobs: Array | None = getattr(self, name)
         if logprobs is None:
             return
-        # Where looking costs nothing one pass over everything nearly always ends it.
+        # On the host one pass over all values is enough in nearly all cases.
         if not (self.library.is_host and logprobs.max() <= ROUNDING_NATS):
             # +Inf is counted as a bad value, like any other non-finite number.
             positive = self.mask & (logprobs > ROUNDING_NATS) & (logprobs < inf)
@@ -236,12 +236,12 @@ class Rollouts:
             return
         is_certain = self.mask.any() & ~(self.mask & (logprobs != 0)).any()
         if self.entropies is not None:
-            # A policy that has collapsed to certainty may say 0 everywhere, and then its entropy says so too.
+            # A policy that has collapsed to certainty may have 0 everywhere, and then its entropies are 0 too.
             is_certain = is_certain & (self.mask & (self.entropies > ROUNDING_NATS)).any()
         self.library.refuse_if(
             is_certain,
             f"{name} must be log-probabilities, got 0 (certainty) on every action token; "
-            "leave out what is not known rather than filling it with 0",
+            "leave out what is not known instead of filling it with 0",
         )
 
 

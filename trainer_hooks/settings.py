@@ -1,6 +1,6 @@
-"""How a training process introduces itself to the collector: address, run, attempt, rank.
+"""The settings of a connection: address, run, attempt and rank.
 
-The only module of the SDK that reads the environment. It opens no connection.
+This is the only module of the SDK that reads the environment. It opens no connection.
 """
 
 import os
@@ -13,19 +13,19 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.launch.launcher import start_milliseconds
+from trainer_hooks.launch.launcher import read_launch_time_ms
 
 __all__ = ["ConnectionSettings", "hooks_to_load", "spool_dir"]
 
-# In ms; rewinds inside a process count attempts up by one, and restarts leave room for them in between.
+# In ms. A rewind inside a process adds 1 to the attempt, so each restart leaves room for many.
 REWINDS_PER_RESTART = 1000
 
-# At 5 KB a record, two blocks of the disk: three weeks of steps of a minute. With sampled responses of 500 tokens, four
-# days.
+# At 5 KB a record, which is two blocks of the disk: three weeks of one-minute steps. With sampled responses of 500
+# tokens: four days.
 SPOOL_BYTES = 256 << 20
 RESPONSES = 2
 RESPONSE_BYTES = 64 << 10
-# As often as somebody may look at them; steps that are shorter are those of tiny models, which sampling would slow.
+# Nobody can look at them more often. Shorter steps are those of tiny models, which sampling would slow down.
 RESPONSE_SECONDS = 1.0
 
 ADJECTIVES = "amber brisk calm clear fair gentle green keen lucid mellow quiet rapid silver steady sunny warm"
@@ -34,9 +34,9 @@ NOUNS = "alder brook cedar comet delta ember falcon glade harbor island lark map
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """Where records go and whose they are; resolved once, before training starts.
+    """The collector, and the run, attempt and rank of this process; resolved once, before training starts.
 
-    ``url`` is empty where nothing is sent, and ``spool_dir`` None where nothing is kept on disk.
+    ``url`` is empty where nothing is sent, and ``spool_dir`` is None where nothing is written to disk.
     """
 
     url: str
@@ -68,12 +68,12 @@ class ConnectionSettings:
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> "ConnectionSettings | None":
-        """Complete the arguments from the environment; arguments win.
+        """Complete the arguments from the environment; arguments take precedence.
 
         Args:
             url: Collector address; `RLVITALS_URL` where it is None.
             project: Project name; `RLVITALS_PROJECT` where it is "default".
-            run: Run name; `RLVITALS_RUN`, else a readable name is made up for a single process.
+            run: Run name; `RLVITALS_RUN`, else a readable name is generated for a single process.
             api_key: Key with the scope ingest; `RLVITALS_API_KEY`.
             rank: This process's rank; `RANK`, else 0.
             world_size: Number of processes; `WORLD_SIZE`, else 1.
@@ -83,77 +83,77 @@ class ConnectionSettings:
             clock: Seconds since the epoch.
 
         Returns:
-            The settings, or None where neither an address nor a spool is given: nothing is to be done.
+            The settings, or None where neither an address nor a spool is given and there is nothing to do.
 
         Raises:
             ConfigurationError: If the settings cannot work.
         """
         environ = os.environ if environ is None else environ
         url = url or environ.get("RLVITALS_URL") or ""
-        spool_bytes = _integer(environ, "RLVITALS_SPOOL_BYTES", SPOOL_BYTES)
+        spool_bytes = _read_integer(environ, "RLVITALS_SPOOL_BYTES", SPOOL_BYTES)
         if not url and not (environ.get("RLVITALS_SPOOL_DIR") and spool_bytes):
             return None
         if spool_bytes < 0:
             raise ConfigurationError(f"RLVITALS_SPOOL_BYTES must be at least 0 (no spool), got {spool_bytes}")
-        rank = _integer(environ, "RANK", 0) if rank is None else rank
-        world_size = _integer(environ, "WORLD_SIZE", 1) if world_size is None else world_size
+        rank = _read_integer(environ, "RANK", 0) if rank is None else rank
+        world_size = _read_integer(environ, "WORLD_SIZE", 1) if world_size is None else world_size
         if not 0 <= rank < world_size:
             raise ConfigurationError(
                 f"rank must be at least 0 and less than world_size, got rank {rank} of {world_size}"
             )
-        responses = _integer(environ, "RLVITALS_RESPONSES", RESPONSES) if responses is None else responses
-        response_bytes = _integer(environ, "RLVITALS_RESPONSE_BYTES", RESPONSE_BYTES)
+        responses = _read_integer(environ, "RLVITALS_RESPONSES", RESPONSES) if responses is None else responses
+        response_bytes = _read_integer(environ, "RLVITALS_RESPONSE_BYTES", RESPONSE_BYTES)
         for name, number in (("RLVITALS_RESPONSES", responses), ("RLVITALS_RESPONSE_BYTES", response_bytes)):
             if number < 0:
                 raise ConfigurationError(f"{name} must be at least 0 (none), got {number}")
-        response_seconds = _seconds(environ, "RLVITALS_RESPONSE_SECONDS", RESPONSE_SECONDS)
+        response_seconds = _read_seconds(environ, "RLVITALS_RESPONSE_SECONDS", RESPONSE_SECONDS)
         return cls(
-            url=_checked_url(url) if url else "",
+            url=_check_url(url) if url else "",
             project=project if project != "default" else environ.get("RLVITALS_PROJECT") or project,
-            run=run or environ.get("RLVITALS_RUN") or _readable_name(world_size, clock),
-            attempt=_attempt(environ, world_size, clock),
+            run=run or environ.get("RLVITALS_RUN") or _generate_name(world_size, clock),
+            attempt=_find_attempt(environ, world_size, clock),
             rank=rank,
             world_size=world_size,
-            api_key=_checked_key(api_key or environ.get("RLVITALS_API_KEY", "")),
+            api_key=_check_key(api_key or environ.get("RLVITALS_API_KEY", "")),
             spool_dir=spool_dir(environ) if spool_bytes else None,
             spool_bytes=spool_bytes,
             responses=responses,
             response_bytes=response_bytes,
             response_seconds=response_seconds,
-            texts=_switch(environ, "RLVITALS_TEXTS") if texts is None else texts,
+            texts=_read_switch(environ, "RLVITALS_TEXTS") if texts is None else texts,
         )
 
 
-def _checked_key(api_key: str) -> str:
-    """Give a key without what a file's end leaves around it."""
+def _check_key(api_key: str) -> str:
+    """Return a key without surrounding whitespace, such as the end of a line of a file."""
     api_key = api_key.strip()
     for place, character in enumerate(api_key):
         if not "!" <= character <= "~":
             raise ConfigurationError(
-                f"api_key (RLVITALS_API_KEY) must be visible ASCII characters, got {character!r} as its "
+                f"api_key (RLVITALS_API_KEY) must be visible ASCII characters, got {character!r} as "
                 f"character {place + 1}; copy it again"
             )
     return api_key
 
 
 def hooks_to_load(environ: Mapping[str, str] | None = None) -> list[str]:
-    """Give the adapters that every process of this environment is to load: `RLVITALS_HOOKS`, separated by commas."""
+    """Return the adapters that each process of this environment loads: `RLVITALS_HOOKS`, separated by commas."""
     environ = os.environ if environ is None else environ
     return [name.strip() for name in environ.get("RLVITALS_HOOKS", "").split(",") if name.strip()]
 
 
 def spool_dir(environ: Mapping[str, str] | None = None) -> Path | None:
-    """Give the folder that keeps what is not sent yet: `RLVITALS_SPOOL_DIR`, else one in the user's cache.
+    """Return the folder of records that are not sent yet: `RLVITALS_SPOOL_DIR`, else one in the user's cache.
 
     Args:
         environ: The environment to read; the process's own unless given.
 
     Returns:
-        The folder, which need not exist; None for a user without a home.
+        The folder, which need not exist; None for a user without a home directory.
     """
     environ = os.environ if environ is None else environ
     if environ.get("RLVITALS_SPOOL_DIR"):
-        return Path(environ["RLVITALS_SPOOL_DIR"]).absolute()  # the script may change its directory
+        return Path(environ["RLVITALS_SPOOL_DIR"]).absolute()  # the script may change its working directory
     try:
         cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
@@ -161,46 +161,46 @@ def spool_dir(environ: Mapping[str, str] | None = None) -> Path | None:
     return cache / "rlvitals" / "spool"
 
 
-def _checked_url(url: str) -> str:
+def _check_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigurationError(f"url must look like http://host:8600, got {url!r}")
     return url.rstrip("/")
 
 
-def _readable_name(world_size: int, clock: Callable[[], float]) -> str:
+def _generate_name(world_size: int, clock: Callable[[], float]) -> str:
     if world_size > 1:
         raise ConfigurationError(
-            f"a run of {world_size} ranks needs one name for all of them; set RLVITALS_RUN or give run="
+            f"a run of {world_size} ranks must have one name for all of them; set RLVITALS_RUN or give run="
         )
     # secrets reads the system's generator: the training's own generators are not touched.
     stamp = time.strftime("%m%d-%H%M%S", time.localtime(clock()))
     return f"{secrets.choice(ADJECTIVES.split())}-{secrets.choice(NOUNS.split())}-{stamp}"
 
 
-def _attempt(environ: Mapping[str, str], world_size: int, clock: Callable[[], float]) -> int:
-    """Number this launch in ms, so that later ones have higher numbers and all its ranks the same (decision 0001)."""
-    is_one_node = _integer(environ, "LOCAL_WORLD_SIZE", 0) == world_size
-    # Each node's agent counts the failures of its own ranks only: over several nodes the ranks would not agree.
-    restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT", 0) * REWINDS_PER_RESTART if is_one_node else 0
+def _find_attempt(environ: Mapping[str, str], world_size: int, clock: Callable[[], float]) -> int:
+    """Return this launch's time in ms: the same on all its ranks, and higher for each later launch (decision 0001)."""
+    is_one_node = _read_integer(environ, "LOCAL_WORLD_SIZE", 0) == world_size
+    # Each node's agent counts only its own restarts, so over several nodes the ranks would not agree.
+    restarts = _read_integer(environ, "TORCHELASTIC_RESTART_COUNT", 0) * REWINDS_PER_RESTART if is_one_node else 0
     if environ.get("RLVITALS_ATTEMPT"):
-        attempt = _integer(environ, "RLVITALS_ATTEMPT", 1)
+        attempt = _read_integer(environ, "RLVITALS_ATTEMPT", 1)
         if attempt < 1:
             raise ConfigurationError(f"RLVITALS_ATTEMPT must be at least 1, got {attempt}")
         return attempt + restarts
     if world_size == 1:
         return int(clock() * 1000)
     if is_one_node:
-        return start_milliseconds() + restarts
+        return read_launch_time_ms() + restarts
     if environ.get("SLURM_JOB_START_TIME"):
-        return _integer(environ, "SLURM_JOB_START_TIME", 0) * 1000
+        return _read_integer(environ, "SLURM_JOB_START_TIME", 0) * 1000
     raise ConfigurationError(
-        f"the {world_size} ranks cannot agree on an attempt number by themselves; set RLVITALS_ATTEMPT to the same "
-        "integer on every rank, the time of the launch in ms ($(date +%s%3N), taken once)"
+        f"{world_size} ranks must have one attempt number, and the launcher gives none; set RLVITALS_ATTEMPT to "
+        "the same integer on every rank, the time of the launch in ms ($(date +%s%3N), taken once)"
     )
 
 
-def _integer(environ: Mapping[str, str], name: str, default: int) -> int:
+def _read_integer(environ: Mapping[str, str], name: str, default: int) -> int:
     value = environ.get(name)
     if value is None:
         return default
@@ -210,7 +210,7 @@ def _integer(environ: Mapping[str, str], name: str, default: int) -> int:
         raise ConfigurationError(f"{name} must be an integer, got {value!r}") from None
 
 
-def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
+def _read_seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     value = environ.get(name)
     try:
         seconds = default if value is None else float(value)
@@ -221,7 +221,7 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     return seconds
 
 
-def _switch(environ: Mapping[str, str], name: str) -> bool:
+def _read_switch(environ: Mapping[str, str], name: str) -> bool:
     value = environ.get(name, "").lower()
     if value not in ("", "0", "1", "true", "false"):
         raise ConfigurationError(f"{name} must be 1, 0, true or false, got {environ[name]!r}")

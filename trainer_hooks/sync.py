@@ -1,6 +1,6 @@
-"""``python -m trainer_hooks.sync [FOLDER]``: sends what trainers that no longer live have left on disk.
+"""``python -m trainer_hooks.sync [FOLDER]`` sends the records that dead trainers have left on disk.
 
-A folder whose trainer still lives is left alone, and so is one that another process is sending.
+A folder whose trainer still lives is left alone, and so is a folder that another process is sending.
 """
 
 import argparse
@@ -9,22 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainer_hooks.delivery import RefusedError, Transport, UnavailableError
-from trainer_hooks.delivery.spool import Folder
-from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.delivery import Transport
+from trainer_hooks.delivery.spool import SpoolFolder
+from trainer_hooks.errors import ConfigurationError, RefusedError, UnavailableError
 from trainer_hooks.settings import ConnectionSettings, spool_dir
 
-__all__ = ["Synced", "main", "sync"]
+__all__ = ["SyncResult", "main", "sync"]
 
 
 @dataclass(slots=True)
-class Synced:
-    """What became of the records of a spool.
+class SyncResult:
+    """What happened to the records of a spool.
 
     Attributes:
-        sent: Records that the collector has answered for.
-        refused: Records that it does not take; their batches stay on disk.
-        in_use: Folders left alone, because their process lives.
+        sent: Records that the collector has accepted.
+        refused: Records that it does not accept; refused batches stay on disk.
+        in_use: Folders left alone because their process lives.
     """
 
     sent: int = 0
@@ -32,71 +32,76 @@ class Synced:
     in_use: int = 0
 
 
-def sync(folder: Path, transport: Transport) -> Synced:
-    """Send every batch below a folder whose process is dead, oldest first, and remove it.
+def sync(folder: Path, transport: Transport) -> SyncResult:
+    """Send and remove every batch below a folder, oldest first, if the process that wrote it is dead.
 
     Args:
-        folder: A spool, or any folder in one.
+        folder: A spool, or any folder in a spool.
         transport: Carries batches.
 
     Raises:
-        UnavailableError: If the collector is away; what was not sent stays.
+        UnavailableError: If the collector is away; batches that were not sent stay.
         OSError: If the disk cannot be read.
     """
-    synced = Synced()
-    for path in Folder.below(folder):
-        claimed = Folder.claim(path)
+    result = SyncResult()
+    for path in SpoolFolder.find(folder):
+        claimed = SpoolFolder.claim(path)
         if claimed is None:
-            synced.in_use += 1
+            result.in_use += 1
             continue
         try:
-            _send(claimed, transport, synced)
+            _send(claimed, transport, result)
         finally:
             claimed.release()
-    return synced
+    return result
 
 
-def _send(folder: Folder, transport: Transport, synced: Synced) -> None:
+def _send(folder: SpoolFolder, transport: Transport, result: SyncResult) -> None:
     for batch in folder.batches():
         try:
             receipt = transport.send(batch.read())
         except RefusedError as error:
-            print(f"rlvitals: {batch.path} was refused, and stays: {error}", file=sys.stderr)  # noqa: T201 - a command
-            synced.refused += batch.records
+            print(f"rlvitals: {batch.path} was refused and stays on disk: {error}", file=sys.stderr)  # noqa: T201 - a command
+            result.refused += batch.records
             continue
         for rejection in receipt.rejected:
             print(f"rlvitals: a record of {batch.path} was refused: {rejection.detail}", file=sys.stderr)  # noqa: T201 - a command
-        synced.sent += batch.records - len(receipt.rejected)
-        synced.refused += len(receipt.rejected)
+        result.sent += batch.records - len(receipt.rejected)
+        result.refused += len(receipt.rejected)
         batch.remove()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Send a spool, and give the exit status: 0, or 1 where not all was taken, and a line says why."""
+    """Send a spool. Return the exit status: 0, or 1 where not every record was accepted and a line says why."""
     from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415 - as in `connect`
 
-    parser = argparse.ArgumentParser(prog="trainer_hooks.sync", description="Send what dead trainers have left on disk")
-    parser.add_argument("folder", nargs="?", type=Path, help="spool (RLVITALS_SPOOL_DIR, else the one in your cache)")
+    parser = argparse.ArgumentParser(
+        prog="trainer_hooks.sync", description="Send the records that dead trainers have left on disk"
+    )
+    parser.add_argument(
+        "folder", nargs="?", type=Path, help="the spool (default: RLVITALS_SPOOL_DIR, else the one in your cache)"
+    )
     parser.add_argument("--url", help="address of the collector (RLVITALS_URL)")
-    given = parser.parse_args(arguments)
-    folder = given.folder or spool_dir()
+    options = parser.parse_args(arguments)
+    folder = options.folder or spool_dir()
     if folder is None or not folder.is_dir():
-        parser.error(f"there must be a spool, got no folder at {folder}")
+        parser.error(f"FOLDER must be an existing folder, got {folder}")
     try:
-        settings = ConnectionSettings.resolve(url=given.url, run="sync", rank=0, world_size=1)
+        settings = ConnectionSettings.resolve(url=options.url, run="sync", rank=0, world_size=1)
     except ConfigurationError as error:
         parser.error(str(error))
     if settings is None or not settings.url:
-        parser.error("the collector's address must be known; give --url or set RLVITALS_URL")
+        parser.error("the address of the collector is missing; give --url or set RLVITALS_URL")
     try:
-        synced = sync(folder, HttpTransport(settings.url, api_key=settings.api_key))
+        result = sync(folder, HttpTransport(settings.url, api_key=settings.api_key))
     except (UnavailableError, OSError) as error:
-        print(f"rlvitals: {error}; what was not sent is still there", file=sys.stderr)  # noqa: T201 - a command
+        print(f"rlvitals: {error}; records that were not sent are still on disk", file=sys.stderr)  # noqa: T201 - a command
         return 1
     print(  # noqa: T201 - a command
-        f"{synced.sent} records sent, {synced.refused} refused, {synced.in_use} folders left to their living processes"
+        f"{result.sent} records sent, {result.refused} refused, "
+        f"{result.in_use} folders skipped because their process lives"
     )
-    return 1 if synced.refused else 0
+    return 1 if result.refused else 0
 
 
 if __name__ == "__main__":

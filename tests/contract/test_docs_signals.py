@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from trainer_hooks.delivery.tally import LOST_RECORDS
+from trainer_hooks.delivery.drop_counter import DROPPED_RECORD_REASONS
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import NAMES
 from trainer_hooks.signals.families import paired
@@ -10,7 +10,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 OWN = {
     "hooks/blocking_seconds",
     "hooks/dropped_records",
-    *(f"hooks/dropped/{reason}" for reason in LOST_RECORDS),
+    *(f"hooks/dropped/{reason}" for reason in DROPPED_RECORD_REASONS),
     "hooks/internal_errors",
     "hooks/rejected_responses",
     "hooks/rejected_rollouts",

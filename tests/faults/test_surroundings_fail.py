@@ -12,7 +12,7 @@ import trainer_hooks
 from tests.faults.collector import start
 from tests.live import eventually
 from trainer_hooks import Monitor
-from trainer_hooks.delivery import transport
+from trainer_hooks.delivery import backoff
 from trainer_hooks.delivery.http import HttpTransport
 from trainer_hooks.settings import ConnectionSettings
 
@@ -68,7 +68,7 @@ class Wire:
 @pytest.fixture
 def quick_retries(monkeypatch):
     """Let an outage of a minute pass in seconds."""
-    monkeypatch.setattr(transport, "LONGEST_DELAY_SECONDS", 0.1)
+    monkeypatch.setattr(backoff, "LONGEST_DELAY_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("quick_retries")
@@ -94,7 +94,7 @@ def test_a_cut_network_costs_nothing_but_time(start_collector, stored, tmp_path)
     monitor.close()
     wire.close()
     assert [step for _, _, step in stored()] == list(range(300))
-    assert monitor.tally.lost_records == 0
+    assert monitor.drops.dropped_records == 0
 
 
 def _can_have_own(*what):
@@ -149,5 +149,5 @@ def test_two_hundred_runs_of_one_process_arrive_each_for_itself(start_collector,
     runs = collector.get("/runs", limit=RUNS)["items"]
     assert {(run["last_step"], run["status"]) for run in runs} == {(4, "finished")}
     assert len(runs) == RUNS
-    assert sum(monitor.tally.lost_records for monitor in monitors) == 0
+    assert sum(monitor.drops.dropped_records for monitor in monitors) == 0
     eventually(lambda: not list((tmp_path / "spool").iterdir()))

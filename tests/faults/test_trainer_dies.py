@@ -55,14 +55,14 @@ def test_a_trainer_that_never_comes_back_is_sent_by_hand(start_collector, start_
         command = [sys.executable, "-m", "monitor_server", "sync", str(spool), "--url"]
         collector = start_collector()
         alive = subprocess.run([*command, collector.url], capture_output=True, text=True, check=True)
-        assert alive.stdout == "0 records sent, 0 refused, 1 folders left to their living processes\n"
+        assert alive.stdout == "0 records sent, 0 refused, 1 folders skipped because their process lives\n"
         trainer.kill()
         away = subprocess.run([*command, url], capture_output=True, text=True, check=False)
         assert away.returncode == 1
         assert "cannot be reached" in away.stderr
         assert stored() == []
         sent = subprocess.run([*command, collector.url], capture_output=True, text=True, check=True)
-    assert sent.stdout == "50 records sent, 0 refused, 0 folders left to their living processes\n"
+    assert sent.stdout == "50 records sent, 0 refused, 0 folders skipped because their process lives\n"
     assert [step for _, _, step in stored()] == list(range(50))
     (run,) = collector.get("/runs")["items"]
     assert collector.get(f"/runs/{run['id']}")["config"] == {"seed": 1}
@@ -100,10 +100,13 @@ def test_sigterm_costs_no_more_than_kill_nine(start_collector, start_trainer, st
 def test_a_forked_child_that_outlives_its_parent_keeps_nothing_from_the_next_start(start_collector, stored, tmp_path):
     """A data loader's worker hangs on after its trainer was killed; the trainer's folder can be claimed anyway."""
     script = """
-import os, signal, sys, time, trainer_hooks
+import os, pathlib, signal, sys, time, trainer_hooks
 monitor = trainer_hooks.connect()
 for step in range(20): monitor.log_step(step, {"x": 1.0})
-while monitor._courier._outbox.records_on_disk < 20: time.sleep(0.01)
+def on_disk():
+    batches = pathlib.Path(os.environ["RLVITALS_SPOOL_DIR"]).rglob("*.msgpack")
+    return sum(int(batch.stem.rpartition("-")[2]) for batch in batches)
+while on_disk() < 20: time.sleep(0.01)
 child = os.fork()
 if child == 0:
     print(os.getpid(), flush=True)

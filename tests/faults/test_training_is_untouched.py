@@ -79,4 +79,4 @@ def test_a_collector_that_takes_ten_seconds_for_an_answer_is_waited_for_and_hear
         assert monitor.flush(6 * SLOW_SECONDS)
         assert monitor.phase == "healthy"
         monitor.close()
-    assert monitor.tally.lost_records == 0
+    assert monitor.drops.dropped_records == 0

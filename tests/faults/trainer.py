@@ -10,10 +10,10 @@ import sys
 import time
 
 import trainer_hooks
-from trainer_hooks.delivery import http, transport
+from trainer_hooks.delivery import backoff, http
 
 if os.environ.get("PACE") != "1":
-    transport.LONGEST_DELAY_SECONDS = 0.2
+    backoff.LONGEST_DELAY_SECONDS = 0.2
     http.HttpTransport.__init__.__kwdefaults__.update(connect_timeout_seconds=0.2, read_timeout_seconds=2.0)
 
 
@@ -29,7 +29,7 @@ def main() -> int:
                 step += 1
                 time.sleep(0.002)
         monitor.flush(120)
-    print("lost", monitor.tally.lost_records, flush=True)  # noqa: T201 - told to the test
+    print("lost", monitor.drops.dropped_records, flush=True)  # noqa: T201 - told to the test
     return 0
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import trainer_hooks
 from tests.live import PATIENCE_SECONDS
-from trainer_hooks.delivery import Tally
+from trainer_hooks.delivery import DropCounter
 from trainer_hooks.wire import MSGPACK, Batch, Receipt, Record, decode_batch, decode_record, encode
 
 Answer = tuple[int, bytes, dict[str, str]]
@@ -107,13 +107,13 @@ def connect(collector: Collector) -> Iterator[Callable[..., trainer_hooks.Monito
 def swallowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Exception]]:
     """Raise after the test what production swallows; a test that expects it clears the list."""
     errors: list[Exception] = []
-    swallow = Tally.swallow
+    swallow = DropCounter.count_error
 
-    def keep(tally: Tally, error: Exception, **lost: object) -> None:
+    def keep(drops: DropCounter, error: Exception, **lost: object) -> None:
         errors.append(error)
-        swallow(tally, error, **lost)
+        swallow(drops, error, **lost)
 
-    monkeypatch.setattr(Tally, "swallow", keep)
+    monkeypatch.setattr(DropCounter, "count_error", keep)
     yield errors
     if errors:
         raise errors[0]

@@ -13,7 +13,7 @@ def alert(name="a", *, kind="likelihood_drift", severity="critical"):
 def test_a_dry_run_only_says_what_it_would_do(caplog):
     """The default logs and decides nothing."""
     policy = ActionPolicy({"critical": "stop"})
-    policy.take(alert())
+    policy.consider(alert())
     assert policy.due() == []
     assert "would stop, because of critical likelihood_drift, open since step 3: it falls" in caplog.text
 
@@ -21,20 +21,20 @@ def test_a_dry_run_only_says_what_it_would_do(caplog):
 def test_the_kind_wins_over_the_severity():
     """A rule for the kind, else one for the severity, else nothing."""
     policy = ActionPolicy({"critical": "stop", "likelihood_stagnation": "checkpoint"}, dry_run=False)
-    policy.take(alert("a", kind="likelihood_stagnation"))
-    policy.take(alert("b"))
-    policy.take(alert("c", severity="warning"))
+    policy.consider(alert("a", kind="likelihood_stagnation"))
+    policy.consider(alert("b"))
+    policy.consider(alert("c", severity="warning"))
     assert [decision.action for decision in policy.due()] == ["checkpoint", "stop"]
 
 
 def test_an_alert_is_acted_on_once_and_again_when_it_grows_worse():
     """The collector repeats what fires; a warning that becomes critical is news."""
     policy = ActionPolicy({"warning": "checkpoint", "critical": "stop"}, dry_run=False)
-    policy.take(alert(severity="warning"))
-    policy.take(alert(severity="warning"))
+    policy.consider(alert(severity="warning"))
+    policy.consider(alert(severity="warning"))
     assert [decision.action for decision in policy.due()] == ["checkpoint"]
     assert policy.due() == []
-    policy.take(alert(severity="critical"))
+    policy.consider(alert(severity="critical"))
     assert [decision.action for decision in policy.due()] == ["stop"]
 
 

@@ -18,7 +18,7 @@ def resolve(environ=None, **arguments):
 def test_a_key_may_end_in_a_line_end_and_must_fit_a_header():
     """A secret read from a file keeps its line end; a dash of a word processor's is named, and the key is not."""
     assert resolve({"RLVITALS_URL": "http://a", "RLVITALS_API_KEY": " secret\n"}).api_key == "secret"
-    with pytest.raises(ConfigurationError, match=r"visible ASCII characters, got '–' as its character 4") as caught:
+    with pytest.raises(ConfigurationError, match=r"visible ASCII characters, got '–' as character 4") as caught:
         resolve({"RLVITALS_URL": "http://a", "RLVITALS_API_KEY": "abc–d"})
     assert "abc" not in str(caught.value)
 
@@ -84,12 +84,12 @@ def test_the_attempt_can_be_set():
         ({}, {"url": "127.0.0.1:8600"}, "url must look like http://host:8600, got '127.0.0.1:8600'"),
         ({}, {"rank": 2, "world_size": 2}, "rank must be .*, got rank 2 of 2"),
         ({"RANK": "one"}, {}, "RANK must be an integer, got 'one'"),
-        ({"WORLD_SIZE": "2"}, {}, "a run of 2 ranks needs one name for all of them; set RLVITALS_RUN"),
-        ({"WORLD_SIZE": "2"}, {"run": "r"}, "cannot agree on an attempt number .*; set RLVITALS_ATTEMPT .* in ms"),
+        ({"WORLD_SIZE": "2"}, {}, "a run of 2 ranks must have one name for all of them; set RLVITALS_RUN"),
+        ({"WORLD_SIZE": "2"}, {"run": "r"}, "must have one attempt number, .*; set RLVITALS_ATTEMPT .* in ms"),
         (
             {"WORLD_SIZE": "2", "SLURM_JOB_ID": "71"},
             {"run": "r"},
-            "cannot agree on an attempt number .*; set RLVITALS_ATTEMPT",
+            "must have one attempt number, .*; set RLVITALS_ATTEMPT",
         ),
         ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1, got 0"),
     ],
@@ -104,7 +104,7 @@ def test_a_spool_that_cannot_be_made_is_said_where_records_go_nowhere_else(tmp_p
     """A file is in its place: offline that would cost the whole run; with an address, only what a kill would cost."""
     (tmp_path / "spool").write_text("in the way")
     monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path / "spool"))
-    with pytest.raises(ConfigurationError, match=r"RLVITALS_SPOOL_DIR must be a folder that can be written .*spool'"):
+    with pytest.raises(ConfigurationError, match=r"RLVITALS_SPOOL_DIR must be a writable folder .*spool'"):
         trainer_hooks.connect(run="r")
     (tmp_path / "spool").unlink()
     trainer_hooks.connect(run="r").close()

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer_hooks.delivery import RefusedError, Spool
+from trainer_hooks.delivery import Spool
+from trainer_hooks.errors import RefusedError
 from trainer_hooks.sync import main, sync
 from trainer_hooks.wire import Receipt, Rejection
 
@@ -88,8 +89,8 @@ def test_a_wrong_key_deletes_nothing(left, collector, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere", "--url", "http://127.0.0.1:9"], "there must be a spool, got no folder at nowhere"),
-        (["."], "the collector's address must be known; give --url or set RLVITALS_URL"),
+        (["nowhere", "--url", "http://127.0.0.1:9"], "FOLDER must be an existing folder, got nowhere"),
+        (["."], "the address of the collector is missing; give --url or set RLVITALS_URL"),
         ([".", "--url", "127.0.0.1:9"], "url must look like http://host:8600, got '127.0.0.1:9'"),
     ],
 )

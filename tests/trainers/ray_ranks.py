@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from pathlib import Path
 
 import ray
 
@@ -14,6 +15,7 @@ class Rank:
     """One rank of a training, which streams its own shard."""
 
     def __init__(self, rank, world_size):
+        self.rank = rank
         self.monitor = trainer_hooks.connect(run="ray", rank=rank, world_size=world_size)
 
     def log(self, first, end):
@@ -25,14 +27,18 @@ class Rank:
 
     def wait_for_the_disk(self, records):
         """Wait until so many records are in the spool."""
-        while self.monitor._courier._outbox.records_on_disk < records:
+        while self._count_records_on_disk() < records:
             time.sleep(0.01)
+
+    def _count_records_on_disk(self):
+        batches = Path(os.environ["RLVITALS_SPOOL_DIR"]).rglob(f"*-{self.rank:05d}-*/*.msgpack")
+        return sum(int(batch.stem.rpartition("-")[2]) for batch in batches)
 
     def close(self):
         """Wait until all is answered for, and give the number of records that were lost."""
         assert self.monitor.flush(60)
         self.monitor.close()
-        return self.monitor.tally.lost_records
+        return self.monitor.drops.dropped_records
 
 
 @ray.remote(num_cpus=0)

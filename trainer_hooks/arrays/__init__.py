@@ -1,8 +1,8 @@
-"""Where token arrays are kept and worked on: in this process's memory by numpy, or on the trainer's device by torch.
+"""Operations on token arrays, in this process's memory by numpy or on the trainer's device by torch.
 
-Signals are written once, in what the two libraries call alike (``where``, ``exp``, ``cumsum``, ...) and in the few
-operations of `ArrayLibrary`, where they differ. Nothing there has a shape that depends on data, so that a device need
-not be waited for.
+Signals are written once, with the functions that have the same name in both libraries (``where``, ``exp``, ``cumsum``,
+...) and with the operations of `ArrayLibrary`, which differ. None of these has a shape that depends on data, so that
+nothing waits for a device.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from trainer_hooks.arrays.host import HOST, LENT, Kind
 
 __all__ = ["HOST", "LENT", "Array", "ArrayLibrary", "Fetched", "Kind", "Pending", "Runs", "library_of"]
 
-Array: TypeAlias = Any  # a numpy array, or a torch tensor
+Array: TypeAlias = Any  # a numpy array or a torch tensor
 Fetched: TypeAlias = float | NDArray[Any]
 
 
@@ -24,11 +24,11 @@ Finished_co = TypeVar("Finished_co", covariant=True)
 
 
 class Pending(msgspec.Struct, Generic[Finished_co], frozen=True):
-    """Something made of numbers that may still be on the device.
+    """A result that is made of numbers which may still be on the device.
 
     Attributes:
         numbers: Arrays of a size that does not depend on data.
-        finish: Takes them in this process's memory: those without dimensions as floats, the others flat.
+        finish: Makes the result of the fetched numbers: floats for arrays without dimensions, else flat arrays.
     """
 
     numbers: tuple[Array, ...]
@@ -36,111 +36,111 @@ class Pending(msgspec.Struct, Generic[Finished_co], frozen=True):
 
 
 class Runs(Protocol):
-    """Neighbours that belong together.
+    """Contiguous runs of values, such as the tokens of an action.
 
-    On a device there are as many runs as values, because counting them would wait: those after the last are empty, and
-    whatever is said of them is 0.
+    On a device there are as many runs as values, because counting the runs would wait. Runs after the last one are
+    empty, and every result for them is 0.
     """
 
-    def added(self, values: Array) -> Array:
-        """Add values up within each run along the last axis, into float64."""
+    def sum(self, values: Array) -> Array:
+        """Sum the values of each run along the last axis, in float64."""
 
-    def first(self, values: Array) -> Array:
-        """Give the integers with which the runs begin."""
+    def take_first(self, values: Array) -> Array:
+        """Return the first integer of each run."""
 
 
 class ArrayLibrary(Protocol):
-    """What numpy and torch do alike under other names."""
+    """Operations that numpy and torch have under different names."""
 
     @property
     def is_host(self) -> bool:
-        """Whether a value may be looked at without waiting for a device."""
+        """Whether reading a value does not wait for a device."""
 
     @property
     def xp(self) -> Any:  # noqa: ANN401 - a module
-        """The library itself, numpy or torch, for what the two call alike."""
+        """The module numpy or torch, for functions that have the same name in both."""
 
-    def taken(self, name: str, value: object) -> Array:
-        """Give what the user gave as an array of this library, where it is kept; not yet copied.
+    def convert(self, name: str, value: object) -> Array:
+        """Convert an argument of the user to an array of this library, without a copy where possible.
 
         Raises:
-            RolloutsError: If it is no rectangular array.
+            RolloutsError: If it is not a rectangular array.
         """
 
-    def kind(self, array: Array) -> Kind:
-        """Say what an array holds."""
+    def kind_of(self, array: Array) -> Kind:
+        """Return the kind of an array's values."""
 
-    def floats(self, array: Array) -> Array:
-        """Give floats that nobody overwrites: float64 for integers, float32 for half precision."""
+    def to_floats(self, array: Array) -> Array:
+        """Convert to floats that nobody overwrites: float64 for integers, float32 for half precision."""
 
-    def integers(self, array: Array) -> Array:
-        """Give int64 that nobody overwrites."""
+    def to_integers(self, array: Array) -> Array:
+        """Convert to int64 that nobody overwrites."""
 
-    def booleans(self, array: Array) -> Array:
-        """Give bool that nobody overwrites."""
+    def to_booleans(self, array: Array) -> Array:
+        """Convert to bool that nobody overwrites."""
 
-    def wide(self, array: Array) -> Array:
-        """Give float64."""
+    def to_float64(self, array: Array) -> Array:
+        """Convert to float64."""
 
-    def places(self, mask: Array) -> Array:
-        """Give the places of a flat array that are looked at: the true ones, or all where counting them would wait."""
+    def select_places(self, mask: Array) -> Array:
+        """Return the places of True in the flattened mask, or all places where counting them would wait."""
 
     def count(self, flags: Array) -> Array:
-        """Count what is true."""
+        """Count the True values."""
 
-    def kept(self, values: Array, where: Array) -> Array:
-        """Give values with 0 in place of those that do not count."""
+    def keep_where(self, values: Array, where: Array) -> Array:
+        """Return the values where the flag is True, and 0 elsewhere."""
 
-    def added(self, values: Array, places: Array, size: int) -> Array:
-        """Add values up by place along the last axis, into float64 of this size there."""
+    def sum_by(self, values: Array, places: Array, size: int) -> Array:
+        """Sum values by place along the last axis, in float64; ``size`` is the number of places."""
 
-    def runs(self, begins: Array) -> "Runs":
-        """Prepare to add values up in runs, each of which begins at a flag; before the first nothing may count."""
+    def find_runs(self, begins: Array) -> "Runs":
+        """Find the runs, each of which begins at a flag; values before the first flag must not count."""
 
     def moments(self, values: Array, where: Array | None) -> tuple[Array, Array, Array]:
-        """Give count, Σx and Σx² of the finite values, all or where they count, summed in float64."""
+        """Compute count, Σx and Σx² of the finite values, of all or of those where ``where`` is True, in float64."""
 
     def largest(self, values: Array, where: Array | None) -> tuple[Array, Array]:
-        """Give whether there is a value that is not NaN, among all or where they count, and the largest."""
+        """Return whether any value is not NaN, and the largest value, among all or those where ``where`` is True."""
 
     def histogram(self, values: Array, where: Array | None, low: float, high: float, size: int) -> Array:
-        """Count the finite values, all or where they count, in equal bins; those beyond the ends in the end bins."""
+        """Count the finite values, all or those where ``where`` is True, in equal bins; those beyond in end bins."""
 
-    def sorted(self, values: Array) -> Array:
-        """Give values in ascending order."""
+    def sort(self, values: Array) -> Array:
+        """Return the values in ascending order."""
 
-    def order(self, *keys: Array) -> Array:
-        """Give the stable order by the first key, then the second, ..."""
+    def argsort(self, *keys: Array) -> Array:
+        """Return the stable order by the first key, then the second, ..."""
 
     @property
-    def doubts(self) -> Sequence[Pending[None]]:
-        """Refusals that a device has still to decide; finishing one raises a `RolloutsError` or does nothing."""
+    def deferred_checks(self) -> Sequence[Pending[None]]:
+        """Checks whose values are still on the device; finishing one raises a `RolloutsError` or does nothing."""
 
     def refuse_where(self, bad: Array, values: Array, rule: str) -> None:
-        """Refuse the arrays if any place is bad, naming the first one; on a device this becomes a doubt.
+        """Refuse the arrays if any place is bad, and name the first one; on a device this is a deferred check.
 
         Raises:
             RolloutsError: If any place is bad.
         """
 
     def refuse_if(self, is_bad: Array, message: str) -> None:
-        """Refuse the arrays with this message; on a device this becomes a doubt.
+        """Refuse the arrays with this message if the flag is True; on a device this is a deferred check.
 
         Raises:
-            RolloutsError: If it is so.
+            RolloutsError: If the flag is True.
         """
 
-    def fetched(self, arrays: Sequence[Array]) -> list[Fetched]:
-        """Give numbers in this process's memory, with one copy, which is all that ever waits for the device.
+    def fetch(self, arrays: Sequence[Array]) -> list[Fetched]:
+        """Copy numbers to this process's memory, with one copy; this is the only operation that waits for the device.
 
-        What has no dimensions comes as a float, anything else as a flat array.
+        Arrays without dimensions become floats, and all others flat arrays.
         """
 
 
 def library_of(array: object) -> ArrayLibrary:
-    """Give the library for an array or a tensor: the device's where it is on one, else numpy.
+    """Return the library for an array or a tensor: torch for a tensor on a device, else numpy.
 
-    A tensor is known by its ``device``; torch is not imported for anything else.
+    A tensor is recognised by its attribute ``device``; without such a tensor torch is not imported.
     """
     if isinstance(array, np.ndarray):
         return HOST
@@ -148,6 +148,6 @@ def library_of(array: object) -> ArrayLibrary:
     # Metal has no float64.
     if device is None or getattr(device, "type", "cpu") in ("cpu", "mps"):
         return HOST
-    from trainer_hooks.arrays.device import DeviceArrays  # noqa: PLC0415 - who has a tensor has torch
+    from trainer_hooks.arrays.device import DeviceArrays  # noqa: PLC0415 - torch is installed where there is a tensor
 
     return DeviceArrays(device)

@@ -1,59 +1,59 @@
-"""Turns what trainers hold into arrays of the promised shape and kind, or says where they are not."""
+"""Converts the arguments of `Rollouts` to arrays of the required shape and kind, or locates what is wrong."""
 
 from trainer_hooks.arrays import Array, ArrayLibrary, Kind
 from trainer_hooks.errors import RolloutsError
 
-__all__ = ["booleans", "floats", "integers"]
+__all__ = ["read_booleans", "read_floats", "read_integers"]
 
 Shape = tuple[int, ...]
 
 
-def floats(library: ArrayLibrary, name: str, value: object, shape: Shape | None, like: str) -> Array:
-    """Give a float array; half precision is widened to float32.
+def read_floats(library: ArrayLibrary, name: str, value: object, shape: Shape | None, like: str) -> Array:
+    """Convert to an array of floats; half precision is widened to float32.
 
     Args:
-        library: Where the array is kept.
-        name: What the array is called in messages.
-        value: Anything that numpy takes, or a torch tensor on any device.
-        shape: The shape it must have, or None where it sets the shape itself.
-        like: What gives the shape, for the message.
+        library: Where the array is.
+        name: Name of the array in messages.
+        value: Anything that numpy accepts, or a torch tensor on any device.
+        shape: The required shape, or None where any shape is valid.
+        like: The array that has this shape, for messages.
 
     Raises:
         RolloutsError: If the shape or the kind is wrong.
     """
-    array = _of_kind(library, name, value, {"float", "integer"}, "real numbers")
+    array = _convert(library, name, value, {"float", "integer"}, "real numbers")
     _check_shape(name, array, shape, like)
-    return library.floats(array)
+    return library.to_floats(array)
 
 
-def integers(library: ArrayLibrary, name: str, value: object, shape: Shape, like: str) -> Array:
-    """Give an int64 array.
+def read_integers(library: ArrayLibrary, name: str, value: object, shape: Shape, like: str) -> Array:
+    """Convert to an array of int64.
 
     Raises:
-        RolloutsError: If the shape is wrong or the dtype is no integer.
+        RolloutsError: If the shape is wrong or the dtype is not an integer.
     """
-    array = _of_kind(library, name, value, {"integer"}, "integers")
+    array = _convert(library, name, value, {"integer"}, "integers")
     _check_shape(name, array, shape, like)
-    return library.integers(array)
+    return library.to_integers(array)
 
 
-def booleans(library: ArrayLibrary, name: str, value: object, shape: Shape, like: str) -> Array:
-    """Give a bool array; numbers are taken where all are 0 or 1.
+def read_booleans(library: ArrayLibrary, name: str, value: object, shape: Shape, like: str) -> Array:
+    """Convert to an array of bool; numbers are valid if all are 0 or 1.
 
     Raises:
         RolloutsError: If the shape is wrong or a value is neither 0 nor 1.
     """
-    array = _of_kind(library, name, value, {"bool", "integer", "float"}, "booleans")
+    array = _convert(library, name, value, {"bool", "integer", "float"}, "booleans")
     _check_shape(name, array, shape, like)
-    flags = library.booleans(array)
-    if library.kind(array) != "bool":
+    flags = library.to_booleans(array)
+    if library.kind_of(array) != "bool":
         library.refuse_where(array != flags, array, f"{name} must hold only 0 and 1")
     return flags
 
 
-def _of_kind(library: ArrayLibrary, name: str, value: object, kinds: set[Kind], meaning: str) -> Array:
-    array = library.taken(name, value)
-    if library.kind(array) not in kinds:
+def _convert(library: ArrayLibrary, name: str, value: object, kinds: set[Kind], meaning: str) -> Array:
+    array = library.convert(name, value)
+    if library.kind_of(array) not in kinds:
         raise RolloutsError(f"{name} must hold {meaning}, got dtype {array.dtype}")
     return array
 

@@ -1,6 +1,6 @@
-"""Copies of a step's arrays, made as cheaply as can be: into memory that has been used before.
+"""Copies the arrays of a step as cheaply as possible: into memory that was used before.
 
-Memory fresh from the system is given page by page, when it is first written, and training would wait for each.
+The kernel maps new memory page by page when it is first written, and training would wait for each page.
 """
 
 from collections import deque
@@ -16,24 +16,24 @@ from trainer_hooks.arrays.host import HOST
 
 __all__ = ["Copies", "CopyPool"]
 
-# What `Rollouts` takes beside arrays. A vocabulary is long, and never changes.
+# The arguments of `Rollouts` that are not arrays. A vocabulary is long and never changes, so it is not copied.
 LISTS = frozenset({"control_ids", "texts"})
 NO_ARRAYS = LISTS | {"check", "clip_range", "copy", "decode", "library", "trained", "vocabulary"}
-# Smaller ones are given from memory that Python already has.
+# Python has free memory for smaller arrays.
 LARGE_BYTES = 64 << 10
-ALIGNMENT = 64  # a line of the processor's cache
-# What a step or two need; one more than that waits only if steps come faster than they are packed.
+ALIGNMENT = 64  # bytes in a line of the processor's cache
+# Enough for the steps that wait at the same time, unless steps arrive faster than they are encoded.
 SPARE_BUFFERS = 4
 
 
 class Copies(msgspec.Struct, frozen=True):
-    """The arguments of `Rollouts`, unread, with arrays that nobody writes to.
+    """The arguments of `Rollouts`, not checked yet, with arrays that nobody writes to.
 
     Attributes:
         others: The arguments that were not copied, by name.
-        copied: Shape, dtype and memory of each array, and where in the memory it begins, as `numpy.ndarray` takes them.
-        nbytes: Bytes that the arrays take.
-        release: Lets the memory be used again; nothing may read the arrays any more.
+        copied: Shape, dtype, memory and offset of each array, as arguments of `numpy.ndarray`.
+        nbytes: Bytes of the arrays.
+        release: Makes the memory available again; after this nothing may read the arrays.
     """
 
     others: dict[str, Any]
@@ -43,7 +43,7 @@ class Copies(msgspec.Struct, frozen=True):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Give the arguments by name. Objects were not copied: an array of them is refused for its kind anyway."""
+        """The arguments by name. Arrays of objects were not copied; they are refused for their dtype anyway."""
         return self.others | {
             name: np.empty(copy[0], copy[1]) if copy[1].hasobject else np.ndarray(*copy)
             for name, copy in self.copied.items()
@@ -51,52 +51,52 @@ class Copies(msgspec.Struct, frozen=True):
 
 
 class CopyPool:
-    """Copies arrays in the training thread, and takes the memory back from another."""
+    """Copies arrays in the training thread; another thread gives their memory back."""
 
     def __init__(self) -> None:
         self._spare: deque[NDArray[np.uint8]] = deque(maxlen=SPARE_BUFFERS)
 
-    def copied(self, given: Mapping[str, Any]) -> Copies:
-        """Copy every array; its shape and kind are looked at later, and an array is made of the copy then.
+    def copy(self, given: Mapping[str, Any]) -> Copies:
+        """Copy every array. Shapes and dtypes are checked later, when an array is made of each copy.
 
         Args:
-            given: The arguments of `Rollouts`, all arrays in this process's memory. With ``copy=False`` they are held.
+            given: The arguments of `Rollouts`, all arrays in this process's memory. With ``copy=False`` none is copied.
 
         Raises:
-            RolloutsError: If one is no rectangular array.
+            RolloutsError: If an argument is not a rectangular array.
         """
         if not given.get("copy", True):
             nbytes = 0
             for value in given.values():
                 nbytes += getattr(value, "nbytes", 0)
-            return Copies({**given}, {}, nbytes, _nothing)
+            return Copies({**given}, {}, nbytes, _release_nothing)
         others: dict[str, Any] = {}
         copied: dict[str, tuple[Any, ...]] = {}
         large = []
-        size = held = 0
+        size = total = 0
         for name, value in given.items():
             if value is None or name in NO_ARRAYS:
                 others[name] = tuple(value) if value is not None and name in LISTS else value
                 continue
-            array = value if type(value) is np.ndarray else HOST.taken(name, value)
+            array = value if type(value) is np.ndarray else HOST.convert(name, value)
             nbytes = array.nbytes
-            held += nbytes
+            total += nbytes
             if nbytes < LARGE_BYTES:
-                # numpy's own copies let go of the interpreter, and wait for it where another thread took it meanwhile.
+                # numpy's own copy functions release the interpreter, and then wait if another thread has taken it.
                 copied[name] = array.shape, array.dtype, array.tobytes()
             else:
                 large.append((name, array, size))
                 size += -(-nbytes // ALIGNMENT) * ALIGNMENT
         if not large:
-            return Copies(others, copied, held, _nothing)
-        buffer = self._buffer(size)
+            return Copies(others, copied, total, _release_nothing)
+        buffer = self._take_buffer(size)
         for name, array, offset in large:
             copied[name] = place = array.shape, array.dtype, buffer, offset
             if not array.dtype.hasobject:
                 np.ndarray(*place)[...] = array
-        return Copies(others, copied, held, partial(self._spare.append, buffer))
+        return Copies(others, copied, total, partial(self._spare.append, buffer))
 
-    def _buffer(self, size: int) -> NDArray[np.uint8]:
+    def _take_buffer(self, size: int) -> NDArray[np.uint8]:
         try:
             buffer = self._spare.pop()
         except IndexError:
@@ -104,5 +104,5 @@ class CopyPool:
         return buffer if len(buffer) >= size else np.empty(size, np.uint8)
 
 
-def _nothing() -> None:
-    """Give nothing back: the memory is Python's own, or the trainer's."""
+def _release_nothing() -> None:
+    """Do nothing: the memory belongs to Python or to the trainer."""

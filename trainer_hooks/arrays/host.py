@@ -1,4 +1,4 @@
-"""Arrays in this process's memory, worked on by numpy."""
+"""Operations on arrays in this process's memory, by numpy."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
@@ -15,61 +15,61 @@ KINDS: dict[str, Kind] = {"b": "bool", "i": "integer", "u": "integer", "f": "flo
 
 
 class HostArrays:
-    """numpy; tensors are brought here. Shapes may depend on data, so only the action tokens are looked at.
+    """numpy; tensors are converted to arrays. Shapes may depend on data, so only action tokens are read.
 
     Args:
-        copies: Whether what is taken belongs to somebody who may overwrite it.
+        copies: Whether arrays are copied, because their owner may overwrite them.
     """
 
     is_host = True
-    doubts = ()
+    deferred_checks = ()
 
     def __init__(self, *, copies: bool = True) -> None:
         self._copies = copies
 
     xp = np
 
-    def taken(self, name: str, value: object) -> NDArray[Any]:
+    def convert(self, name: str, value: object) -> NDArray[Any]:
         if type(value) is np.ndarray:
             return value
         try:
-            return np.asarray(_off_device(value))
+            return np.asarray(_convert_tensor(value))
         except (TypeError, ValueError) as error:
             raise RolloutsError(f"{name} must be a rectangular array of numbers: {error}") from error
 
-    def kind(self, array: NDArray[Any]) -> Kind:
+    def kind_of(self, array: NDArray[Any]) -> Kind:
         return KINDS.get(array.dtype.kind, "other")
 
-    def floats(self, array: NDArray[Any]) -> NDArray[np.floating]:
+    def to_floats(self, array: NDArray[Any]) -> NDArray[np.floating]:
         if array.dtype.kind in "iu":
-            return _frozen(array.astype(np.float64, copy=self._copies))
-        kept = array.dtype if array.dtype.itemsize in (4, 8) else np.float32
-        return _frozen(array.astype(kept, copy=self._copies))
+            return _make_read_only(array.astype(np.float64, copy=self._copies))
+        dtype = array.dtype if array.dtype.itemsize in (4, 8) else np.float32
+        return _make_read_only(array.astype(dtype, copy=self._copies))
 
-    def integers(self, array: NDArray[Any]) -> NDArray[np.int64]:
-        return _frozen(array.astype(np.int64, copy=self._copies))
+    def to_integers(self, array: NDArray[Any]) -> NDArray[np.int64]:
+        return _make_read_only(array.astype(np.int64, copy=self._copies))
 
-    def booleans(self, array: NDArray[Any]) -> NDArray[np.bool_]:
-        return _frozen(array.astype(np.bool_, copy=self._copies))
+    def to_booleans(self, array: NDArray[Any]) -> NDArray[np.bool_]:
+        return _make_read_only(array.astype(np.bool_, copy=self._copies))
 
-    def wide(self, array: NDArray[Any]) -> NDArray[np.float64]:
+    def to_float64(self, array: NDArray[Any]) -> NDArray[np.float64]:
         return array.astype(np.float64, copy=False)
 
-    def places(self, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def select_places(self, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
         return np.flatnonzero(mask).astype(np.int64, copy=False)
 
     def count(self, flags: NDArray[np.bool_]) -> int:
         return int(np.count_nonzero(flags))
 
-    def kept(self, values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def keep_where(self, values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
         return values if np.count_nonzero(where) == where.size else np.where(where, values, 0.0)
 
-    def added(self, values: NDArray[Any], places: NDArray[np.integer], size: int) -> NDArray[np.float64]:
+    def sum_by(self, values: NDArray[Any], places: NDArray[np.integer], size: int) -> NDArray[np.float64]:
         if values.ndim > 1:
-            return np.array([self.added(row, places, size) for row in values])
+            return np.array([self.sum_by(row, places, size) for row in values])
         return np.bincount(places, weights=values, minlength=size).astype(np.float64, copy=False)
 
-    def runs(self, begins: NDArray[np.bool_]) -> "HostRuns":
+    def find_runs(self, begins: NDArray[np.bool_]) -> "HostRuns":
         return HostRuns(begins)
 
     def moments(
@@ -78,7 +78,7 @@ class HostArrays:
         chosen = (
             values.astype(np.float64, copy=False) if where is None else values[where].astype(np.float64, copy=False)
         )
-        # Not a dot product: BLAS would take threads that belong to the training.
+        # Not a dot product, because BLAS would use threads that the training needs.
         squares = np.add.reduce(chosen * chosen)
         if not np.isfinite(squares):
             chosen = chosen[np.isfinite(chosen)]
@@ -95,13 +95,13 @@ class HostArrays:
     ) -> NDArray[np.int64]:
         known = np.isfinite(values) if where is None else np.isfinite(values) & where
         chosen = values if np.count_nonzero(known) == known.size else values[known]
-        places = ((self.wide(chosen) - low) * (size / (high - low))).clip(0, size - 1)
+        places = ((self.to_float64(chosen) - low) * (size / (high - low))).clip(0, size - 1)
         return np.bincount(places.astype(np.int64), minlength=size)
 
-    def sorted(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sort(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.sort(values)
 
-    def order(self, *keys: NDArray[Any]) -> NDArray[np.intp]:
+    def argsort(self, *keys: NDArray[Any]) -> NDArray[np.intp]:
         return np.lexsort(keys[::-1])
 
     def refuse_where(self, bad: NDArray[np.bool_], values: NDArray[Any], rule: str) -> None:
@@ -113,27 +113,27 @@ class HostArrays:
         if is_bad:
             raise RolloutsError(message)
 
-    def fetched(self, arrays: Sequence[Any]) -> list[float | NDArray[Any]]:
-        # Most are counts and sums, which numpy gives as numbers.
+    def fetch(self, arrays: Sequence[Any]) -> list[float | NDArray[Any]]:
+        # Most are counts and sums, which numpy returns as numbers.
         return [array.reshape(-1) if isinstance(array, np.ndarray) and array.ndim else float(array) for array in arrays]
 
 
 class HostRuns:
-    """Runs by where they start: a sixth of what counting by place takes."""
+    """Runs, found by where they start: summing takes a sixth of the time of summing by place."""
 
     def __init__(self, begins: NDArray[np.bool_]) -> None:
         (self._starts,) = begins.nonzero()
 
-    def added(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def sum(self, values: NDArray[Any]) -> NDArray[np.float64]:
         if not len(self._starts):
             return np.zeros((*values.shape[:-1], 0))
         return np.add.reduceat(values, self._starts, axis=-1, dtype=np.float64)
 
-    def first(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def take_first(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         return values[self._starts]
 
 
-def _off_device(value: object) -> Any:  # noqa: ANN401 - whatever numpy may take
+def _convert_tensor(value: object) -> Any:  # noqa: ANN401 - anything that numpy accepts
     if not hasattr(value, "detach"):
         return value
     tensor: Any = value
@@ -143,8 +143,8 @@ def _off_device(value: object) -> Any:  # noqa: ANN401 - whatever numpy may take
         return tensor.float().numpy(force=True)
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()  # the array may still be the trainer's
+def _make_read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()  # a view, because the array itself may belong to the trainer
     view.flags.writeable = False
     return view
 

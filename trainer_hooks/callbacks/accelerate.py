@@ -8,7 +8,7 @@ from accelerate.tracking import GeneralTracker
 import trainer_hooks
 from trainer_hooks.callbacks.parts.guard import Guard
 from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
-from trainer_hooks.recording.inputs import Inputs
+from trainer_hooks.recording.inputs import InputReader
 
 __all__ = ["VitalsTracker"]
 
@@ -46,7 +46,7 @@ class VitalsTracker(GeneralTracker):
         self._options: dict[str, Any] = {"url": url, "project": project, "api_key": api_key, "on_alert": on_alert}
         self._run_name = run_name
         self._monitor: trainer_hooks.Monitor = trainer_hooks.NullMonitor()
-        self._inputs = Inputs(self._monitor.tally)
+        self._reader = InputReader(self._monitor.drops)
         self._is_connected = False
 
     @property
@@ -66,7 +66,7 @@ class VitalsTracker(GeneralTracker):
             if isinstance(self._monitor, trainer_hooks.NullMonitor):
                 return
             self._step = self._step + 1 if step is None else step
-            numbers = canonical(self._inputs.numbers(values), TRANSFORMERS, prefix="accelerate")
+            numbers = canonical(self._reader.read_numbers(values), TRANSFORMERS, prefix="accelerate")
             self._monitor.log_step(self._step, numbers)
 
     def finish(self) -> None:
@@ -82,4 +82,4 @@ class VitalsTracker(GeneralTracker):
                 run=self._run_name, config=config, rank=0, world_size=1, source="accelerate", **self._options
             )
             self._guard.tell(self._monitor)
-            self._inputs = Inputs(self._monitor.tally)
+            self._reader = InputReader(self._monitor.drops)

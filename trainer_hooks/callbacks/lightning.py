@@ -11,8 +11,8 @@ import trainer_hooks
 from trainer_hooks.callbacks.parts.guard import Guard
 from trainer_hooks.callbacks.parts.microbatches import Microbatches
 from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
-from trainer_hooks.delivery import Tally
-from trainer_hooks.recording.inputs import Inputs
+from trainer_hooks.delivery import DropCounter
+from trainer_hooks.recording.inputs import InputReader
 
 __all__ = ["VitalsCallback"]
 
@@ -61,7 +61,7 @@ class VitalsCallback(Callback):
         self._losses: list[torch.Tensor] = []
         self._microbatches = Microbatches()
         self._logged: dict[str, torch.Tensor] = {}
-        self._inputs = Inputs(Tally())
+        self._reader = InputReader(DropCounter())
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Connect, before the first step."""
@@ -71,7 +71,7 @@ class VitalsCallback(Callback):
                 config=dict(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size
             )
         self._guard.tell(self._monitor)
-        self._inputs = Inputs(self._monitor.tally)
+        self._reader = InputReader(self._monitor.drops)
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: torch.optim.Optimizer
@@ -147,7 +147,7 @@ class VitalsCallback(Callback):
             if not _is_same(value, self._logged.get(name))
         }
         self._logged |= news
-        return self._inputs.numbers(news)
+        return self._reader.read_numbers(news)
 
     def _close(self, end: "trainer_hooks.wire.RunEnd") -> None:
         if self._monitor is not None and self._is_own:

@@ -12,9 +12,9 @@ from trainer_hooks.callbacks.parts.guard import Guard
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probes.paired import Paired
-from trainer_hooks.probes.probe import PairedProbe, Scorer
-from trainer_hooks.ranks.agreement import Alone, Settlement, settlement
-from trainer_hooks.ranks.process_group import world_size
+from trainer_hooks.probes.rescoring import PairedProbe, Scorer
+from trainer_hooks.ranks.agreement import Coordinator, SingleProcessCoordinator, make_coordinator
+from trainer_hooks.ranks.process_group import find_world_size
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
@@ -63,7 +63,9 @@ class LoopWatch:
         self.decisions: Sequence[Decision] = ()
         self._probe = PairedProbe(probe_every) if probe_every else None
         self._policy = monitor.policy
-        self._settlement: Settlement = settlement(world_size()) if monitor.policy else Alone()
+        self._coordinator: Coordinator = (
+            make_coordinator(find_world_size()) if monitor.policy else SingleProcessCoordinator()
+        )
         self._monitor = monitor
         self._model_monitors = model_monitors
         self._guard = Guard()
@@ -97,7 +99,7 @@ class LoopWatch:
         try:
             self._scalars.update({} if scalars is None else scalars)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
-            self._monitor.tally.count("scalars", f"note must be given numbers by name, got {type(scalars)}: {error}")
+            self._monitor.drops.count("scalars", f"note must be given numbers by name, got {type(scalars)}: {error}")
         self._rollouts = self._rollouts if rollouts is None else rollouts
 
     def score_again(
@@ -179,7 +181,7 @@ class LoopWatch:
                 self._model_monitors.begin_step(self._step)
 
     def _settle(self, policy: ActionPolicy) -> list[ActionReport]:
-        verdicts = self._settlement.due(policy.due(), self._step)
+        verdicts = self._coordinator.due(policy.due(), self._step)
         self.decisions = [verdict.decision for verdict in verdicts if verdict.refusal is None]
         reports = [
             verdict.decision.report("refused", verdict.refusal)

@@ -1,13 +1,13 @@
-"""Batches on disk, where they survive the process that wrote them. Sends nothing, and knows nothing of what is in them.
+"""The spool: the part of the sending queue that is on disk and survives the process that wrote it.
 
     <spool>/<run id>/<attempt>-<rank>-<pid>-<random>/<number>-<records>.msgpack
 
-A file is one sealed batch, byte for byte the body of a request, put in its place by a rename: whoever kills the
-process, a file is whole or is not there. It survives kill -9 without fsync, because the page cache is the kernel's; a
-machine that loses power may lose the last seconds. A folder belongs to the process that holds the lock on the file
-beside it, and the kernel takes the lock away when the process dies: then the next process of the run, or
-`trainer_hooks.sync`, may claim it. Sending a file twice does no harm, since the collector counts a record by run,
-attempt, rank and sequence number.
+A file is one encoded batch, byte for byte the body of a request. It is put in its place by a rename, so a file is whole
+or absent whenever the process is killed. It survives kill -9 without fsync, because the page cache belongs to the
+kernel; a machine that loses power may lose the last seconds. A folder belongs to the process that holds the lock on the
+file beside it. The kernel releases the lock when the process dies, and then the next process of the run, or
+`trainer_hooks.sync`, may claim the folder. Sending a file twice does no harm, because the collector identifies a record
+by run, attempt, rank and sequence number. This module sends nothing and does not read the contents of a batch.
 """
 
 import contextlib
@@ -19,20 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-__all__ = ["Folder", "OnDisk", "Spool"]
+__all__ = ["BatchOnDisk", "Spool", "SpoolFolder"]
 
-# The least that a file takes on most disks; counting it bounds the number of files as well.
+# The smallest space that a file takes on most disks; counting it also bounds the number of files.
 BLOCK_BYTES = 4096
-# Whoever sends a folder by hand may name any; only what is called just so is sent and removed.
+# A user may send any folder by hand; only folders and files with exactly these names are sent and removed.
 FOLDER = re.compile(r"(\d+-){2,}[0-9a-f]{8}")
 BATCH = re.compile(r"\d{10}-(\d+)\.msgpack")
-# Ranks that start and end at once meet as often at the most.
-TRIES = 100
 UNFINISHED = re.compile(r"\d{10}-\d+\.tmp")
+# Other ranks may remove the empty run folder between two steps of this one; more often than this is not plausible.
+LOCK_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OnDisk:
+class BatchOnDisk:
     """A batch in a file of its own."""
 
     path: Path
@@ -40,43 +40,43 @@ class OnDisk:
     nbytes: int
 
     def read(self) -> bytes:
-        """Give the encoded batch.
+        """Read the encoded batch.
 
         Raises:
-            OSError: If somebody has taken it away.
+            OSError: If somebody has deleted it.
         """
         return self.path.read_bytes()
 
     def remove(self) -> None:
-        """Take the file away."""
+        """Delete the file."""
         self.path.unlink(missing_ok=True)
 
 
-class Folder:
-    """The part of a spool that one process fills, or that another has claimed after its death.
+class SpoolFolder:
+    """A folder of the spool: one process fills it, and another may claim it after that process has died.
 
     Args:
         path: The folder.
-        lock: Descriptor of the locked file beside it.
+        lock: Descriptor of the locked file beside the folder.
     """
 
     def __init__(self, path: Path, lock: int) -> None:
         self._path = path
-        # A bare descriptor: a forked child's copy of this object has no finaliser that could harm its parent.
+        # A bare descriptor: a forked child's copy of this object then has no finaliser that could harm its parent.
         self._lock: int | None = lock
         self._written = 0
 
     @classmethod
     def create(cls, run_folder: Path, name: str) -> Self:
-        """Make a folder and lock it, in the order in which nobody can claim it in between.
+        """Lock and make a folder, in this order, so that nobody can claim it in between.
 
         Raises:
-            OSError: If it cannot be.
+            OSError: If it cannot be made.
         """
         path = run_folder / name
-        lock = _new_lock(path)
+        lock = _open_new_lock(path)
         try:
-            _take(lock)
+            _acquire(lock)
             path.mkdir(mode=0o700)
         except OSError:
             os.close(lock)
@@ -84,34 +84,34 @@ class Folder:
         return cls(path, lock)
 
     @staticmethod
-    def below(path: Path) -> list[Path]:
-        """Give the folders at and below a place that hold batches of ours, oldest first."""
+    def find(path: Path) -> list[Path]:
+        """Return the folders at and below a path that hold batches, oldest first."""
         batches = (batch for batch in path.absolute().rglob("*.msgpack") if BATCH.fullmatch(batch.name))
         return sorted({batch.parent for batch in batches if FOLDER.fullmatch(batch.parent.name)})
 
     @classmethod
     def claim(cls, path: Path) -> Self | None:
-        """Take over a folder whose process is dead; None where it lives, or another was faster."""
+        """Take over a folder whose process is dead; return None where it lives or another process was faster."""
         try:
-            # A folder without a lock was copied here: its maker would have locked it before making it.
+            # A folder without a lock file was copied here: a process locks its folder before it makes it.
             lock = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError:
             return None
         try:
-            _take(lock)
+            _acquire(lock)
         except BlockingIOError:
             os.close(lock)
             return None
         return cls(path, lock)
 
-    def batches(self) -> Iterator[OnDisk]:
-        """Give the batches in the order in which they were written; foreign files are left alone."""
+    def batches(self) -> Iterator[BatchOnDisk]:
+        """Yield the batches in the order in which they were written; foreign files are left alone."""
         for path in sorted(self._path.glob("*.msgpack")):
             if batch := BATCH.fullmatch(path.name):
-                yield OnDisk(path, int(batch[1]), _on_disk(path.stat().st_size))
+                yield BatchOnDisk(path, int(batch[1]), _round_up_to_blocks(path.stat().st_size))
 
-    def write(self, body: bytes, records: int) -> OnDisk:
-        """Put a batch in a file.
+    def write(self, body: bytes, records: int) -> BatchOnDisk:
+        """Write a batch to a file.
 
         Raises:
             OSError: If the disk is full or gone; nothing is left of the file then.
@@ -126,10 +126,10 @@ class Folder:
                 unfinished.unlink(missing_ok=True)
             raise
         self._written += 1
-        return OnDisk(path, records, _on_disk(len(body)))
+        return BatchOnDisk(path, records, _round_up_to_blocks(len(body)))
 
     def release(self) -> None:
-        """Let go of the folder, and remove it where it holds no batch any more."""
+        """Give up the lock, and remove the folder where it holds no batch any more."""
         if self._lock is None:
             return
         with contextlib.suppress(OSError):
@@ -141,21 +141,21 @@ class Folder:
             if not self._path.exists():
                 _lock_path(self._path).unlink()
             self._path.parent.rmdir()  # fails where another process of the run has something there
-        self.disown()
+        self.close_lock()
 
-    def disown(self) -> None:
-        """Close the lock's descriptor; the lock itself stays with whoever shares it."""
+    def close_lock(self) -> None:
+        """Close the descriptor of the lock; a process that shares the descriptor still holds the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
 class Spool:
-    """What one process of a run has on disk: its own folder, made when it is first needed, and those it has claimed.
+    """What one process of a run has on disk: its own folder, made when first needed, and the folders it has claimed.
 
     Args:
         run_folder: Holds the folders of all processes of the run.
-        name: Begins the own folder's name; sorts by age.
+        name: Start of the own folder's name; folders sort by age.
         capacity_bytes: Most bytes that may wait here.
     """
 
@@ -163,18 +163,18 @@ class Spool:
         self.capacity_bytes = capacity_bytes
         self._run_folder = run_folder
         self._name = name
-        self._own: Folder | None = None
-        self._claimed: list[Folder] = []
+        self._own: SpoolFolder | None = None
+        self._claimed: list[SpoolFolder] = []
 
-    def claim(self) -> list[OnDisk]:
-        """Give the batches that dead processes of the run have left, oldest first.
+    def claim(self) -> list[BatchOnDisk]:
+        """Claim the folders of dead processes of the run, and return their batches, oldest first.
 
         Raises:
             OSError: If the disk cannot be read.
         """
-        batches: list[OnDisk] = []
+        batches: list[BatchOnDisk] = []
         for path in sorted(self._run_folder.glob("*/")):
-            folder = Folder.claim(path) if FOLDER.fullmatch(path.name) else None
+            folder = SpoolFolder.claim(path) if FOLDER.fullmatch(path.name) else None
             if folder is not None:
                 self._claimed.append(folder)
                 batches += folder.batches()
@@ -182,70 +182,70 @@ class Spool:
             self.release_claims()
         return batches
 
-    def write(self, body: bytes, records: int) -> OnDisk:
-        """Put a batch in a file of the own folder.
+    def write(self, body: bytes, records: int) -> BatchOnDisk:
+        """Write a batch to a file of the own folder.
 
         Raises:
             OSError: If the disk is full or gone.
             ImportError: If the platform has no file locks.
         """
         try:
-            return self.own().write(body, records)
-        except FileNotFoundError:  # somebody has cleaned up
+            return self.open_own_folder().write(body, records)
+        except FileNotFoundError:  # somebody has removed the folder
             if self._own:
-                self._own.disown()
+                self._own.close_lock()
                 self._own = None
-            return self.own().write(body, records)
+            return self.open_own_folder().write(body, records)
 
-    def own(self) -> Folder:
-        """Give the own folder, made if it is not there yet.
+    def open_own_folder(self) -> SpoolFolder:
+        """Return the own folder, and make it where it does not exist yet.
 
         Raises:
-            OSError: If the disk is full or gone, or something else is in the place.
+            OSError: If the disk is full or gone, or a file of that name is in the way.
             ImportError: If the platform has no file locks.
         """
         if self._own is None:
             # secrets reads the system's generator: the training's own generators are not touched.
-            self._own = Folder.create(self._run_folder, f"{self._name}-{os.getpid()}-{secrets.token_hex(4)}")
+            self._own = SpoolFolder.create(self._run_folder, f"{self._name}-{os.getpid()}-{secrets.token_hex(4)}")
         return self._own
 
     def release_claims(self) -> None:
-        """Let go of what was claimed, and remove what is empty."""
+        """Release the claimed folders, and remove those that are empty."""
         while self._claimed:
             self._claimed.pop().release()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all folders."""
         self.release_claims()
         if self._own:
             self._own.release()
 
-    def disown(self) -> None:
-        """Close the locks' descriptors in a forked child."""
+    def detach_after_fork(self) -> None:
+        """Close the descriptors of the locks in a forked child."""
         for folder in [*self._claimed, *([self._own] if self._own else [])]:
-            folder.disown()
+            folder.close_lock()
 
 
 def _lock_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
 
 
-def _new_lock(path: Path, *, tries: int = TRIES) -> int:
-    """Open a new lock file, in a folder that is made if need be, and that others remove when they find it empty."""
+def _open_new_lock(path: Path, *, attempts: int = LOCK_ATTEMPTS) -> int:
+    """Open a new lock file. Its folder is made if necessary; other processes remove that folder when it is empty."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
     except (FileNotFoundError, FileExistsError):
-        if tries == 1:
+        if attempts == 1:
             raise
-        return _new_lock(path, tries=tries - 1)
+        return _open_new_lock(path, attempts=attempts - 1)
 
 
-def _take(lock: int) -> None:
+def _acquire(lock: int) -> None:
     """Lock an open file against every other process and every other descriptor.
 
     Raises:
-        BlockingIOError: If somebody has it.
+        BlockingIOError: If another descriptor holds the lock.
         ImportError: If the platform has no such lock; batches stay in memory there.
     """
     import fcntl  # noqa: PLC0415 - POSIX only, and the SDK imports everywhere
@@ -253,5 +253,5 @@ def _take(lock: int) -> None:
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _on_disk(nbytes: int) -> int:
+def _round_up_to_blocks(nbytes: int) -> int:
     return -(-nbytes // BLOCK_BYTES) * BLOCK_BYTES

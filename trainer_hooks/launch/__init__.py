@@ -1,1 +1,1 @@
-"""How a training process was launched."""
+"""How this training process was launched."""

@@ -1,15 +1,15 @@
-"""When the ranks of this node were launched, which all of them find alike without asking each other."""
+"""Finds the time at which the ranks of this node were launched, the same on each rank and without communication."""
 
 import os
 from pathlib import Path
 
 from trainer_hooks.errors import ConfigurationError
 
-__all__ = ["start_milliseconds"]
+__all__ = ["read_launch_time_ms"]
 
 
-def start_milliseconds() -> int:
-    """Give the start of the process that has started the ranks of this node, in ms since the epoch.
+def read_launch_time_ms() -> int:
+    """Read when the process started that has launched the ranks of this node, in ms since the epoch.
 
     Raises:
         ConfigurationError: If this is not Linux, or /proc is hidden.
@@ -17,8 +17,8 @@ def start_milliseconds() -> int:
     try:
         pid = os.getppid()
         while pid > 1 and _belongs_to_one_rank(pid):
-            pid = int(_stat(pid)[1])
-        ticks = int(_stat(pid)[19])
+            pid = int(_read_stat(pid)[1])
+        ticks = int(_read_stat(pid)[19])
         boot = next(
             int(line.split()[1])
             for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines()
@@ -37,9 +37,9 @@ def _belongs_to_one_rank(pid: int) -> bool:
     try:
         return b"\0LOCAL_RANK=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
-        return False  # of another user: a script around a rank is the rank's own user's
+        return False  # a process of another user: a script around a rank runs as the same user as the rank
 
 
-def _stat(pid: int) -> list[str]:
-    """Give what proc_pid_stat(5) has from its third field on; the second, the command, may hold spaces."""
+def _read_stat(pid: int) -> list[str]:
+    """Read the fields of proc_pid_read_stat(5) from the third on; the second, the command, may contain spaces."""
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

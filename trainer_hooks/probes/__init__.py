@@ -1,1 +1,1 @@
-"""Paired re-scoring: the same contexts scored before and after an update."""
+"""Paired re-scoring: the same tokens scored before and after an update."""

@@ -5,7 +5,7 @@ from typing import TypeAlias
 from numpy.typing import ArrayLike
 
 from trainer_hooks.arrays import Array, ArrayLibrary, library_of
-from trainer_hooks.arrays.checks import booleans, floats
+from trainer_hooks.arrays.checks import read_booleans, read_floats
 
 __all__ = ["Paired", "Scores"]
 
@@ -13,19 +13,19 @@ Scores: TypeAlias = tuple[ArrayLike, ArrayLike | None]
 
 
 class Paired:
-    """What one update did to responses, this rank's share.
+    """Scores of this rank's responses before and after one update.
 
     Args:
         before: Log-probabilities and entropies before the update, each ``(B, T)``, nats; entropies may be None.
         after: The same after it.
         mask: True on action tokens, shape ``(B, T)``.
         correct: Whether each response is correct, shape ``(B,)``.
-        fresh: True on responses that the update was not about, shape ``(B,)``: held out from it, or of a group whose
-            rewards are all equal, which gives the policy loss no gradient. All unless given.
-        library: Where the arrays are kept; found by the log-probabilities unless given.
+        fresh: True on responses that the update did not train on, shape ``(B,)``: held out from it, or of a group whose
+            rewards are all equal, which gives the policy loss no gradient. All responses unless given.
+        library: Where the arrays are; determined by the log-probabilities unless given.
 
     Raises:
-        RolloutsError: If shapes contradict each other. What values do on a device is refused when they are logged.
+        RolloutsError: If shapes contradict each other. Values on a device are checked when they are logged.
     """
 
     __slots__ = ("after", "before", "correct", "fresh", "library", "mask")
@@ -41,17 +41,17 @@ class Paired:
         library: ArrayLibrary | None = None,
     ) -> None:
         self.library = library or library_of(before[0])
-        logprobs = floats(self.library, "logprobs before", before[0], None, "")
+        logprobs = read_floats(self.library, "logprobs before", before[0], None, "")
         tokens = tuple(logprobs.shape)
         self.before = logprobs, self._entropies("before", before[1], tokens)
         self.after = (
-            floats(self.library, "logprobs after", after[0], tokens, "those before"),
+            read_floats(self.library, "logprobs after", after[0], tokens, "those before"),
             self._entropies("after", after[1], tokens),
         )
-        self.mask = booleans(self.library, "mask", mask, tokens, "logprobs")
-        self.correct = booleans(self.library, "correct", correct, tokens[:1], "one response")
-        given = None if fresh is None else booleans(self.library, "fresh", fresh, tokens[:1], "one response")
+        self.mask = read_booleans(self.library, "mask", mask, tokens, "logprobs")
+        self.correct = read_booleans(self.library, "correct", correct, tokens[:1], "one response")
+        given = None if fresh is None else read_booleans(self.library, "fresh", fresh, tokens[:1], "one response")
         self.fresh = self.correct | True if given is None else given
 
     def _entropies(self, when: str, value: ArrayLike | None, tokens: tuple[int, ...]) -> Array | None:
-        return None if value is None else floats(self.library, f"entropies {when}", value, tokens, "logprobs")
+        return None if value is None else read_floats(self.library, f"entropies {when}", value, tokens, "logprobs")

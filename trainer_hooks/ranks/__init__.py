@@ -1,1 +1,1 @@
-"""What the ranks of one training agree on, without adding a collective to it."""
+"""Lets the ranks of a training agree with each other without adding a collective."""

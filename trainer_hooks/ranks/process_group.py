@@ -1,4 +1,4 @@
-"""What the ranks of a training share without a collective: the default process group's size and its store."""
+"""The size and the key-value store of the default process group, which ranks can read without a collective."""
 
 from datetime import timedelta
 from typing import Protocol
@@ -6,9 +6,9 @@ from typing import Protocol
 import torch
 from torch import distributed
 
-__all__ = ["Store", "settle", "shared_store", "world_size"]
+__all__ = ["Store", "find_world_size", "open_store", "synchronize_device"]
 
-# The store is as near as the process group itself; without it, that is as good as dead.
+# The process group needs the same store; if it does not answer for so long, the training is dead.
 STORE_TIMEOUT = timedelta(seconds=10)
 
 
@@ -16,33 +16,33 @@ class Store(Protocol):
     """The part of `torch.distributed.Store` that is used here."""
 
     def set(self, key: str, value: str, /) -> None:
-        """Write."""
+        """Write a value."""
 
     def get(self, key: str, /) -> bytes:
-        """Read a key that is there."""
+        """Read the value of an existing key."""
 
     def add(self, key: str, amount: int, /) -> int:
-        """Count, and give the sum."""
+        """Add to a counter and return the sum."""
 
     def check(self, keys: list[str], /) -> bool:
-        """Say at once whether the keys are there."""
+        """Return at once whether the keys exist."""
 
 
-def world_size() -> int:
-    """Give the number of processes in the default group, 1 without one."""
+def find_world_size() -> int:
+    """Return the number of processes in the default process group, 1 without one."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
-def shared_store(name: str) -> Store:
-    """Give a part of the default process group's store, on a connection of our own."""
-    shared = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 - there is no public way to it
-    # Training's own use of the store must not have to wait for ours.
+def open_store(name: str) -> Store:
+    """Open a part of the default process group's store, on a separate connection."""
+    shared = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 - there is no public way to get it
+    # With one connection, training's own requests to the store would wait for ours.
     store = shared.clone() if hasattr(shared, "clone") else shared
     store.set_timeout(STORE_TIMEOUT)
     return distributed.distributed_c10d.PrefixStore(f"rlvitals/{name}", store)
 
 
-def settle() -> None:
-    """Wait until the device has done the step; the processor may be ahead of it."""
+def synchronize_device() -> None:
+    """Wait until the device has finished the step; the host may be ahead of it."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()

@@ -1,7 +1,7 @@
-"""Picks the few responses of a step that say most, and puts their tokens in wire form.
+"""Samples a few responses of a step and puts their tokens into wire form.
 
-Runs in the courier's thread, never in training's. Draws from a generator of its own, made anew for each record. Text
-is sent only where the user turned it on, and then goes through the user's redaction first.
+This runs in the batch processor's thread, never in training's. Random responses are drawn with a private generator that
+is made anew for each record. Text is sent only where the user turned it on, and passes the user's redaction first.
 """
 
 import random
@@ -13,16 +13,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer_hooks.recording.selection import select_rows
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.action_sums import ActionSums
 from trainer_hooks.signals.action_tokens import ActionTokens
-from trainer_hooks.wire import RESPONSE_KINDS, Array, Response, ResponseKind, encode
+from trainer_hooks.wire import Array, Response, ResponseKind, encode
 
 __all__ = ["ResponseSampler"]
 
-# What a token costs: its id, and a half for each of ln π, displacement and entropy.
+# Bytes of a token: its id, and a float16 for each of ln π, displacement and entropy.
 TOKEN_BYTES = 4 + 3 * 2
-ENVELOPE_BYTES = 300  # names and numbers of one response
+# Bytes of the names and numbers of one response.
+ENVELOPE_BYTES = 300
+# Most characters of text that are sent for each token.
+TEXT_CHARACTERS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +34,13 @@ class ResponseSampler:
 
     Args:
         count: Most responses of each kind; 0 samples none.
-        max_bytes: Most bytes of a step on this rank; long responses are cut behind first, then the last ones left out.
+        max_bytes: Most bytes of a step on this rank. First the ends of long responses are cut off, then the last
+            responses are left out.
         texts: Whether texts may leave the process.
-        redact: Given the text of each response, and gives what may be told. Where it changes anything, or there is no
-            text to give it, the token ids and token texts of that response stay here too: they say the same.
-        on_loss: Told of each text that was left out because ``redact`` or the decoding of token ids raised.
+        redact: Receives the text of each response and returns what may be sent. Where it changes the text, or there is
+            no text to give it, the token ids and token texts of that response stay in this process too, because they
+            contain the same information.
+        on_loss: Called for each text that was left out because ``redact`` or the decoding of token ids raised.
     """
 
     count: int
@@ -44,34 +49,34 @@ class ResponseSampler:
     redact: Callable[[str], str] | None = None
     on_loss: Callable[[str], None] = lambda _: None
 
-    def sample(self, tokens: ActionTokens, *, seed: str, ordinary: Sequence[int] | None = None) -> list[msgspec.Raw]:
-        """Give the encoded responses, at most ``max_bytes`` together, in the order of `RESPONSE_KINDS`.
+    def sample(self, tokens: ActionTokens, *, seed: str, drawable: Sequence[int] | None = None) -> list[msgspec.Raw]:
+        """Select and encode responses, at most ``max_bytes`` together, in the order of `RESPONSE_KINDS`.
 
         Args:
-            tokens: This rank's responses of the step, or all that may be chosen, on the host.
-            seed: Of the random few.
-            ordinary: Rows to draw the random few from; all unless given.
+            tokens: This rank's responses of the step, or all candidates among them, on the host.
+            seed: Seed of the random draw.
+            drawable: Rows from which the random responses are drawn; all unless given.
         """
         if not self.count or not tokens.lengths.any():
             return []
-        with np.errstate(all="ignore"):  # NaN and Inf are ordinary here, and float16 may overflow
-            chosen = choose(tokens, self.count, random.Random(seed), ordinary)  # noqa: S311 - no secret
-            limit = self._limit(tokens, list(chosen))
-            encoded = self._encoded(tokens, chosen, limit)
-            while sum(map(len, encoded)) > self.max_bytes and limit > 1:  # texts cost what nobody can tell beforehand
+        with np.errstate(all="ignore"):  # NaN and Inf are valid here, and float16 may overflow
+            selected = select_rows(tokens, self.count, random.Random(seed), drawable)  # noqa: S311 - no secret
+            limit = self._find_limit(tokens, list(selected))
+            encoded = self._encode(tokens, selected, limit)
+            while sum(map(len, encoded)) > self.max_bytes and limit > 1:  # the size of texts is not known beforehand
                 limit //= 2
-                encoded = self._encoded(tokens, chosen, limit)
+                encoded = self._encode(tokens, selected, limit)
         fits = np.cumsum([len(body) for body in encoded]) <= self.max_bytes
         return [msgspec.Raw(body) for body, does_fit in zip(encoded, fits, strict=True) if does_fit]
 
-    def _encoded(self, tokens: ActionTokens, chosen: Mapping[int, list[ResponseKind]], limit: int) -> list[bytes]:
-        packed = zip(chosen, _packed(tokens, chosen, limit), strict=True)
-        return [encode(self._told(response, tokens, row, limit)) for row, response in packed]
+    def _encode(self, tokens: ActionTokens, selected: Mapping[int, list[ResponseKind]], limit: int) -> list[bytes]:
+        responses = zip(selected, _build_responses(tokens, selected, limit), strict=True)
+        return [encode(self._add_texts(response, tokens, row, limit)) for row, response in responses]
 
-    def _limit(self, tokens: ActionTokens, rows: Sequence[int]) -> int:
-        """Give the number of tokens at which to cut, such that short responses leave their share to longer ones."""
+    def _find_limit(self, tokens: ActionTokens, rows: Sequence[int]) -> int:
+        """Return the number of tokens at which to cut; short responses leave the rest of their share to longer ones."""
         left = (self.max_bytes - ENVELOPE_BYTES * len(rows)) // TOKEN_BYTES
-        begins, ends = tokens.spans
+        begins, ends = tokens.layout.spans
         lengths = sorted((ends - begins)[rows].tolist())
         for place, length in enumerate(lengths):
             share = left // (len(lengths) - place)
@@ -80,125 +85,64 @@ class ResponseSampler:
             left -= length
         return max(lengths, default=1)
 
-    def _told(self, response: Response, tokens: ActionTokens, row: int, limit: int) -> Response:
-        """Add the texts that may be told, and take away what would tell more than them."""
+    def _add_texts(self, response: Response, tokens: ActionTokens, row: int, limit: int) -> Response:
+        """Add the texts that may be sent, and remove token ids that would reveal more than these texts."""
         if not self.texts and self.redact is None:
             return response
-        rollouts, (begins, ends) = tokens.rollouts, tokens.spans
-        # Uncut: what a cut leaves of a secret may look like none.
+        rollouts, (begins, ends) = tokens.rollouts, tokens.layout.spans
+        # The whole response: a redaction may not recognise a secret that was cut in two.
         ids = None if rollouts.token_ids is None else rollouts.token_ids[row, begins[row] : ends[row]].tolist()
-        pieces = _pieces(rollouts.vocabulary, ids)
-        text = self._text(rollouts, row, ids)
+        pieces = _look_up_pieces(rollouts.vocabulary, ids)
+        text = self._find_text(rollouts, row, ids)
         if self.redact is not None:
             whole = "".join(pieces or ()) if text is None else text
-            told = self._made("redact", self.redact, whole) if whole else None
-            if told != whole:
-                text, pieces, response = told, None, msgspec.structs.replace(response, token_ids=None)
+            redacted = self._call("redact", self.redact, whole) if whole else None
+            if redacted != whole:
+                text, pieces, response = redacted, None, msgspec.structs.replace(response, token_ids=None)
         if not self.texts:
             return response
         if pieces is not None and response.token_ids is not None:
             pieces = pieces[: response.token_ids.shape[0]]
-        return msgspec.structs.replace(response, text=None if text is None else text[: 6 * limit], pieces=pieces)
+        return msgspec.structs.replace(
+            response, text=None if text is None else text[: TEXT_CHARACTERS * limit], pieces=pieces
+        )
 
-    def _text(self, rollouts: Rollouts, row: int, ids: list[int] | None) -> str | None:
+    def _find_text(self, rollouts: Rollouts, row: int, ids: list[int] | None) -> str | None:
         if rollouts.texts is not None:
             return rollouts.texts[row]
         if rollouts.decode is None or ids is None:
             return None
-        return self._made("decode", rollouts.decode, ids)
+        return self._call("decode", rollouts.decode, ids)
 
-    def _made(self, name: str, make: Callable[[Any], str], given: object) -> str | None:
+    def _call(self, name: str, function: Callable[[Any], str], argument: object) -> str | None:
+        """Call a function of the user; where it raises, count the loss and return None."""
         try:
-            return str(make(given))
+            return str(function(argument))
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self.on_loss(f"{name} raised {type(error).__name__}: {error}; the text was left out")
             return None
 
 
-def choose(
-    tokens: ActionTokens, count: int, generator: random.Random, ordinary: Sequence[int] | None = None
-) -> dict[int, list[ResponseKind]]:
-    """Choose rows, each with what it was chosen for.
+def _build_responses(tokens: ActionTokens, selected: Mapping[int, list[ResponseKind]], limit: int) -> list[Response]:
+    """Put rows into wire form. Their token arrays are cut after ``limit`` tokens, which include feedback in between.
 
-    - displaced: the likelihood fell most, by the mean of ln π_θ − ln π_old over action tokens; correct ones first.
-    - resembling: for each displaced correct one, the incorrect one of its group that shares the longest prefix.
-    - unlikely: lowest mean ln π_θ; what is not finite comes first.
-    - longest: most action tokens.
-    - random: drawn from all, or from ``ordinary``, so that the others can be seen against the ordinary.
-
-    Responses without an action are never chosen.
+    All rows are built together, column by column, because a call of numpy costs more than the few numbers of a row.
     """
-    rollouts = tokens.rollouts
-    spoken = np.flatnonzero(tokens.lengths)
-    lengths = tokens.lengths[spoken]
-    drawable = spoken.tolist() if ordinary is None else [row for row in spoken.tolist() if row in ordinary]
-    mean = tokens.logprob_sums.by_response[spoken] / lengths
-    likelihood = np.where(np.isnan(mean), -np.inf, mean)
-    by_kind: dict[ResponseKind, NDArray[np.intp]] = {
-        "unlikely": spoken[np.argsort(likelihood, kind="stable")[:count]],
-        "longest": spoken[np.argsort(-lengths, kind="stable")[:count]],
-        "random": np.array(generator.sample(drawable, min(count, len(drawable))), dtype=np.intp),
-    }
-    changes = _changes(tokens)
-    if changes is not None:
-        change = changes.by_response[spoken] / lengths
-        fell = change < 0
-        order = np.lexsort((change[fell], ~rollouts.correct[spoken][fell]))
-        by_kind["displaced"] = displaced = spoken[fell][order][:count]
-        by_kind["resembling"] = _resembling(tokens, displaced[rollouts.correct[displaced]])
-    chosen: dict[int, list[ResponseKind]] = {}
-    for kind in RESPONSE_KINDS:
-        for row in by_kind.get(kind, ()):
-            chosen.setdefault(int(row), []).append(kind)
-    return chosen
-
-
-def _changes(tokens: ActionTokens) -> ActionSums | None:
-    """Give ln π_θ − ln π_old; None where no update lies between the two."""
-    return tokens.log_ratio_sums if tokens.log_ratio_sums is not None and tokens.is_off_policy else None
-
-
-def _resembling(tokens: ActionTokens, displaced: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Give for each row the incorrect row of its group that shares the longest prefix; none without ids or groups."""
-    ids, groups = tokens.rollouts.token_ids, tokens.rollouts.group_ids
-    found: dict[int, None] = {}
-    if ids is not None and groups is not None and len(displaced):
-        begins, ends = tokens.spans
-        is_rival = ~tokens.rollouts.correct & (tokens.lengths > 0)
-        for row in displaced:
-            own = ids[row, begins[row] : ends[row]]
-            rivals = np.flatnonzero(is_rival & (groups == groups[row]))
-            shared = [_shared_prefix(own, ids[rival, begins[rival] : ends[rival]]) for rival in rivals]
-            if shared:
-                found[int(rivals[shared.index(max(shared))])] = None
-    return np.array(list(found), dtype=np.intp)
-
-
-def _shared_prefix(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
-    both = min(len(first), len(second))
-    differs = first[:both] != second[:both]
-    place = int(differs.argmax())
-    return place if differs[place] else both
-
-
-def _packed(tokens: ActionTokens, chosen: Mapping[int, list[ResponseKind]], limit: int) -> list[Response]:
-    """Put rows in wire form, their token arrays cut after ``limit`` tokens, feedback between included.
-
-    All rows together, column by column: a call of numpy costs more than the few numbers of a row.
-    """
-    rollouts, changes, rows = tokens.rollouts, _changes(tokens), list(chosen)
-    actions, counts, widths = _actions(tokens, rows, limit)
-    firsts = (tokens.ends - tokens.lengths)[rows].tolist()
-    told = [slice(first, first + count) for first, count in zip(firsts, counts, strict=True)]
+    rollouts, rows = tokens.rollouts, list(selected)
+    # On-policy no update lies between the two policies, and the displacement is not defined.
+    changes = tokens.log_ratio_sums if tokens.log_ratio_sums is not None and tokens.is_off_policy else None
+    actions, counts, widths = _cut_actions(tokens, rows, limit)
+    firsts = (tokens.layout.ends - tokens.lengths)[rows].tolist()
+    slices = [slice(first, first + count) for first, count in zip(firsts, counts, strict=True)]
 
     def numbers(values: NDArray[Any] | None) -> Sequence[Any]:
         return [None] * len(rows) if values is None else values[rows].tolist()
 
     def halves(values: NDArray[Any] | None) -> Sequence[Array | None]:
-        return [None] * len(rows) if values is None else Array.from_parts("float16", [values[part] for part in told])
+        return [None] * len(rows) if values is None else Array.from_parts("float16", [values[part] for part in slices])
 
     columns: dict[str, Iterable[Any]] = {
-        "kinds": chosen.values(),
+        "kinds": selected.values(),
         "reward": numbers(rollouts.rewards),
         "correct": numbers(rollouts.correct),
         "length": numbers(tokens.lengths),
@@ -215,33 +159,33 @@ def _packed(tokens: ActionTokens, chosen: Mapping[int, list[ResponseKind]], limi
     }
     ids = rollouts.token_ids
     if ids is not None:
-        places = zip(rows, tokens.spans[0, rows].tolist(), widths, strict=True)
+        places = zip(rows, tokens.layout.spans[0, rows].tolist(), widths, strict=True)
         columns["token_ids"] = Array.from_parts(
             "int32", [ids[row, start : start + width] for row, start, width in places]
         )
     return [Response(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
 
 
-def _actions(
+def _cut_actions(
     tokens: ActionTokens, rows: Sequence[int], limit: int
 ) -> tuple[list[NDArray[np.int64]], list[int], list[int]]:
-    """Give each row's actions up to the limit, how many tokens they hold, and where the last of them ends.
+    """Return each row's actions up to the limit, how many tokens they hold, and where the last of them ends.
 
-    Actions are the first place and the one after the last, ``(A, 2)``, counted from the row's first action token.
+    An action is its first place and the place after its last, ``(A, 2)``, counted from the row's first action token.
     """
-    owner = tokens.owner
-    begins = tokens.actions.first(tokens.places) % tokens.rollouts.mask.shape[1] - tokens.spans[0][owner]
-    actions = np.stack([begins, begins + tokens.action_lengths.astype(np.int64)], axis=1).clip(max=limit)
+    layout, owner = tokens.layout, tokens.owner
+    begins = layout.actions.take_first(layout.places) % layout.width - layout.spans[0][owner]
+    actions = np.stack([begins, begins + layout.action_lengths.astype(np.int64)], axis=1).clip(max=limit)
     is_shown = begins < limit
     actions, owner = actions[is_shown], owner[is_shown]
     edges = owner.searchsorted(np.add.outer([0, 1], rows))
-    counts = tokens.library.added(actions[:, 1] - actions[:, 0], owner, len(tokens.lengths))
+    counts = tokens.library.sum_by(actions[:, 1] - actions[:, 0], owner, len(tokens.lengths))
     parts = [actions[begin:end] for begin, end in edges.T.tolist()]
     return parts, counts[rows].astype(np.int64).tolist(), actions[edges[1] - 1, 1].tolist()
 
 
-def _pieces(vocabulary: Sequence[str] | None, ids: Sequence[int] | None) -> list[str] | None:
-    """Give the text of each token; empty where the vocabulary does not know it."""
+def _look_up_pieces(vocabulary: Sequence[str] | None, ids: Sequence[int] | None) -> list[str] | None:
+    """Return the text of each token; empty where the vocabulary does not have it."""
     if vocabulary is None or ids is None:
         return None
     size = len(vocabulary)

@@ -1,8 +1,8 @@
-"""Rollouts in, signals out; one module a family. Names and definitions in docs/signals.md.
+"""Computes signals from rollouts, one module a family. docs/signals.md has their names and definitions.
 
-Each family is a function from `ActionTokens` to summaries that merge over ranks, and says which names it can give.
-It is written once, for numpy on the host and torch on a device (`trainer_hooks.arrays`). A signal whose input is
-missing, or that cannot say anything, is absent.
+Each family has a function from `ActionTokens` to summaries that merge over ranks, and a list of the names that it may
+return. It is written once, for numpy on the host and torch on a device (`trainer_hooks.arrays`). A signal whose input
+is missing, or that carries no information at this step, is absent.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,34 +28,34 @@ from trainer_hooks.signals.families import (
     tools,
 )
 from trainer_hooks.signals.reductions import PendingSummary
-from trainer_hooks.wire import Summary
+from trainer_hooks.wire import Summary, merge_summaries
 
-__all__ = ["NAMES", "Reduced", "fetch", "finished", "reduce", "summarise"]
+__all__ = ["NAMES", "Reduced", "fetch", "finish_summaries", "reduce", "summarise"]
 
 FAMILIES: Mapping[Callable[[ActionTokens], dict[str, PendingSummary]], tuple[str, ...]] = {
-    reward.reward: reward.NAMES,
-    likelihood.likelihood: likelihood.NAMES,
-    entropy.entropy: entropy.NAMES,
-    displacement.displacement: displacement.NAMES,
-    ratio.ratio: ratio.NAMES,
-    mismatch.mismatch: mismatch.NAMES,
-    length.length: length.NAMES,
-    tools.tools: tools.NAMES,
-    text.text: text.NAMES,
-    similarity.similarity: similarity.NAMES,
-    finite.finite: finite.NAMES,
+    reward.compute: reward.NAMES,
+    likelihood.compute: likelihood.NAMES,
+    entropy.compute: entropy.NAMES,
+    displacement.compute: displacement.NAMES,
+    ratio.compute: ratio.NAMES,
+    mismatch.compute: mismatch.NAMES,
+    length.compute: length.NAMES,
+    tools.compute: tools.NAMES,
+    text.compute: text.NAMES,
+    similarity.compute: similarity.NAMES,
+    finite.compute: finite.NAMES,
 }
 NAMES = tuple(name for names in FAMILIES.values() for name in names)
 
 
 class Reduced(NamedTuple):
-    """A step's rollouts as the numbers that they come down to, which may still be on the device.
+    """A step's rollouts, reduced to a few thousand numbers that may still be on the device.
 
     Attributes:
         library: Where the numbers are to be fetched from.
-        pending: What is refused, without a name, then summaries by name; each name is one of `NAMES`.
-        capability: The level that the arrays made.
-        extra: What else was asked for.
+        pending: Checks of the arrays, which have an empty name, then summaries by name; each name is one of `NAMES`.
+        capability: The capability level of the arrays.
+        extra: What else was requested of `reduce`.
     """
 
     library: ArrayLibrary
@@ -65,7 +65,7 @@ class Reduced(NamedTuple):
 
     @property
     def parts(self) -> list[Pending[Any]]:
-        """Give everything whose numbers are to be fetched."""
+        """Everything whose numbers are to be fetched."""
         return [*(summary for _, summary in self.pending), *self.extra]
 
     @property
@@ -73,71 +73,66 @@ class Reduced(NamedTuple):
         """Bytes held by the numbers, once they are fetched."""
         return sum(getattr(number, "nbytes", 8) for part in self.parts for number in part.numbers)
 
-    def with_parts(self, parts: Sequence[Pending[Any]]) -> "Reduced":
-        """Give the same, made of fetched numbers."""
+    def replace_parts(self, parts: Sequence[Pending[Any]]) -> "Reduced":
+        """Return the same with fetched numbers."""
         count = len(self.pending)
         names = (name for name, _ in self.pending)
         named = tuple(zip(names, parts[:count], strict=True))
         return self._replace(library=HOST, pending=named, extra=tuple(parts[count:]))
 
-    def fetched(self) -> "Reduced":
-        """Give the same, made of numbers in this process's memory, brought there with one copy where they are not."""
-        return self if self.library.is_host else self.with_parts(fetch(self.library, self.parts))
+    def fetch(self) -> "Reduced":
+        """Return the same with all numbers in this process's memory; from a device they are fetched with one copy."""
+        return self if self.library.is_host else self.replace_parts(fetch(self.library, self.parts))
 
-    def finished(self) -> dict[str, Summary]:
-        """Read the numbers, which are in this process's memory.
+    def finish(self) -> dict[str, Summary]:
+        """Make summaries of the numbers, which must be in this process's memory.
 
         Raises:
             RolloutsError: If the arrays contradict each other.
         """
-        return finished(self.pending)
+        return finish_summaries(self.pending)
 
 
 def reduce(rollouts: Rollouts, *extra: Callable[[ActionTokens], Pending[Any]]) -> Reduced:
-    """Reduce to every signal that these rollouts allow, where the arrays are and without waiting for them.
+    """Reduce rollouts to every signal that they allow, on the device of the arrays and without waiting for it.
 
     Args:
         rollouts: This rank's responses of the step.
-        extra: Ask for more of the action tokens.
+        extra: Functions that compute more from the action tokens.
 
     Raises:
         RolloutsError: If arrays in this process's memory contradict each other.
     """
-    # NaN, Inf and empty actions are ordinary here, and numpy would warn of each.
+    # NaN, Inf and empty actions are valid here, and numpy would warn of each.
     with np.errstate(all="ignore"):
         rollouts.check()
         tokens = ActionTokens.of(rollouts)
         summaries = [item for family in FAMILIES for item in family(tokens).items()]
-        more = tuple(ask(tokens) for ask in extra)
-    refusals = (("", doubt) for doubt in rollouts.library.doubts)
-    return Reduced(rollouts.library, (*refusals, *summaries), rollouts.capability, more)
+        more = tuple(compute(tokens) for compute in extra)
+    checks = (("", check) for check in rollouts.library.deferred_checks)
+    return Reduced(rollouts.library, (*checks, *summaries), rollouts.capability, more)
 
 
 def fetch(library: ArrayLibrary, parts: Sequence[Pending[Any]]) -> list[Pending[Any]]:
-    """Give the same with their numbers in this process's memory, brought there with one copy."""
-    numbers = iter(library.fetched([array for part in parts for array in part.numbers]))
+    """Return the same with their numbers in this process's memory, fetched with one copy."""
+    numbers = iter(library.fetch([array for part in parts for array in part.numbers]))
     return [Pending(tuple(islice(numbers, len(part.numbers))), part.finish) for part in parts]
 
 
-def finished(pending: Iterable[tuple[str, PendingSummary]]) -> dict[str, Summary]:
-    """Read numbers in this process's memory; what was not observed is left out, and summaries of one name are merged.
+def finish_summaries(pending: Iterable[tuple[str, PendingSummary]]) -> dict[str, Summary]:
+    """Make summaries of numbers in this process's memory; merge those of one name and leave out what was not observed.
 
     Raises:
-        RolloutsError: If they say that arrays contradict each other.
+        RolloutsError: If a deferred check finds that arrays contradict each other.
     """
-    summaries: dict[str, Summary] = {}
     parts = tuple(pending)
-    numbers = iter(HOST.fetched([number for _, part in parts for number in part.numbers]))
-    for name, part in parts:
-        summary = part.finish(*islice(numbers, len(part.numbers)))
-        if summary is not None:
-            held = summaries.get(name)
-            summaries[name] = summary if held is None else held.merged(summary)  # type: ignore[arg-type]
-    return summaries
+    numbers = iter(HOST.fetch([number for _, part in parts for number in part.numbers]))
+    finished = ((name, part.finish(*islice(numbers, len(part.numbers)))) for name, part in parts)
+    return merge_summaries((name, summary) for name, summary in finished if summary is not None)
 
 
 def summarise(rollouts: Rollouts) -> dict[str, Summary]:
-    """Give every signal that these rollouts allow, as summaries that merge exactly over ranks.
+    """Compute every signal that these rollouts allow, as summaries that merge exactly over ranks.
 
     Args:
         rollouts: This rank's responses of the step.
@@ -148,4 +143,4 @@ def summarise(rollouts: Rollouts) -> dict[str, Summary]:
     Raises:
         RolloutsError: If the arrays contradict each other.
     """
-    return reduce(rollouts).fetched().finished()
+    return reduce(rollouts).fetch().finish()

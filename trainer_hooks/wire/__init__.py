@@ -1,9 +1,9 @@
 """The wire schema: what a trainer sends, what the collector answers, and how rank shards merge.
 
-One schema, two encodings. Trainers send msgpack with arrays as raw little-endian bytes; people send the same
-fields as JSON, where arrays are base64 and non-finite numbers are "NaN", "Infinity" and "-Infinity". Everything
-that crosses the border between ``trainer_hooks`` and ``monitor_server`` is in this package; it knows nothing of
-transport, storage or detection.
+There is one schema with two encodings. Trainers send msgpack with arrays as raw little-endian bytes. People may send
+the same fields as JSON, where arrays are base64 and non-finite numbers are "NaN", "Infinity" and "-Infinity".
+Everything that crosses the border between ``trainer_hooks`` and ``monitor_server`` is in this package. It knows nothing
+of transport, storage or detection.
 """
 
 from trainer_hooks.wire.arrays import Array
@@ -37,7 +37,7 @@ from trainer_hooks.wire.messages import (
     RunEnd,
 )
 from trainer_hooks.wire.responses import RESPONSE_KINDS, Response, ResponseKind
-from trainer_hooks.wire.summaries import Extreme, Histogram, Moments, Summary
+from trainer_hooks.wire.summaries import Extreme, Histogram, Moments, Summary, merge_summaries
 
 __all__ = [
     "ALERT_KINDS",
@@ -72,6 +72,7 @@ __all__ = [
     "encode",
     "encode_json",
     "merge",
+    "merge_summaries",
     "run_id",
     "spell_non_finite",
 ]

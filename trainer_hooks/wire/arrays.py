@@ -17,7 +17,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 Name: TypeAlias = Literal["float16", "float32", "float64", "int32", "int64", "uint8", "bool"]
-# numpy makes up a dtype's name anew each time it is asked.
+# A table, because numpy builds the name of a dtype anew at each access.
 NAMES: dict[np.dtype[Any], Name] = {np.dtype(name).newbyteorder("<"): name for name in get_args(Name)}
 
 
@@ -33,7 +33,7 @@ class Array(Wire, frozen=True):
         """Copy a numpy array into wire form.
 
         Raises:
-            KeyError: If the wire does not know the dtype.
+            KeyError: If the wire has no such dtype.
         """
         name = NAMES.get(array.dtype)
         if name is None:
@@ -43,7 +43,7 @@ class Array(Wire, frozen=True):
 
     @classmethod
     def from_parts(cls, name: Name, parts: Sequence[NDArray[Any]]) -> list[Self]:
-        """Copy numpy arrays that differ in length alone, each for itself but converted together."""
+        """Copy numpy arrays that differ only in length; they are converted together and returned one by one."""
         dtype = np.dtype(name).newbyteorder("<")
         data = np.concatenate(parts).astype(dtype).tobytes()
         edges = accumulate((part.size * dtype.itemsize for part in parts), initial=0)
@@ -53,7 +53,7 @@ class Array(Wire, frozen=True):
         ]
 
     def to_numpy(self) -> NDArray[Any]:
-        """Give the array back, read-only.
+        """Return the array, read-only.
 
         Raises:
             ValueError: If the bytes do not fill the shape.

@@ -1,4 +1,4 @@
-"""The two encodings of the messages, and how a step is merged from the records of its ranks."""
+"""Encodes and decodes the messages as msgpack and JSON, and merges a step from the records of its ranks."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ import msgspec
 
 from trainer_hooks.wire.messages import Batch, Receipt, Record
 from trainer_hooks.wire.responses import Response
-from trainer_hooks.wire.summaries import Summary
+from trainer_hooks.wire.summaries import merge_summaries
 
 __all__ = [
     "JSON",
@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 2
-# 2 adds Record.actions and Record.responses. A batch says the lowest version that can read it (decision 0005).
+# Version 2 adds Record.actions and Record.responses. A batch has the lowest version that can read it (decision 0005).
 READABLE_VERSIONS = (1, 2)
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 
 
 def run_id(project: str, run: str) -> str:
-    """Give the id of a run: the same for every rank, restart and collector."""
+    """Compute the id of a run: the same for every rank, restart and collector."""
     return hashlib.blake2b(f"{project}\0{run}".encode(), digest_size=8).hexdigest()
 
 
@@ -54,7 +54,7 @@ def decode_batch(body: bytes, media_type: str = MSGPACK) -> Batch:
     """Decode a batch's envelope; its records stay raw for `decode_record`.
 
     Raises:
-        msgspec.DecodeError: If the body is no msgpack or JSON.
+        msgspec.DecodeError: If the body is not msgpack or not JSON.
         msgspec.ValidationError: If a field is unknown, missing or of the wrong type; the message locates it.
     """
     if media_type != JSON:
@@ -100,25 +100,23 @@ def decode_receipt(body: bytes) -> Receipt:
 
 
 def merge(records: Iterable[Record]) -> dict[str, float]:
-    """Give a step's signals from the records of its ranks, in the order given.
+    """Merge the records of a step's ranks into its signals.
 
-    Summaries merge exactly; of a scalar sent more than once the last record's value stands, so give records in
-    the order rank descending, then sequence number ascending, for rank 0 to speak last. A signal that nobody
-    observed is absent.
+    Summaries merge exactly. Of a scalar that was sent more than once, the value of the last record counts. So the
+    records must be in descending order of rank, then ascending order of sequence number, for rank 0 to be the last. A
+    signal that no rank observed is absent.
     """
     scalars: dict[str, float] = {}
-    summaries: dict[str, Summary] = {}
-    for record in records:
+    ordered = list(records)
+    for record in ordered:
         scalars.update(record.scalars)
-        for name, summary in record.summaries.items():
-            held = summaries.get(name)
-            summaries[name] = summary if held is None else held.merged(summary)  # type: ignore[arg-type]
+    summaries = merge_summaries(item for record in ordered for item in record.summaries.items())
     values = {name: summary.value() for name, summary in summaries.items()}
     return scalars | {name: value for name, value in values.items() if value is not None}
 
 
 def spell_non_finite(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
-    """Give a JSON tree with its non-finite numbers as "NaN", "Infinity" and "-Infinity"."""
+    """Return a JSON tree with its non-finite numbers as "NaN", "Infinity" and "-Infinity"."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):

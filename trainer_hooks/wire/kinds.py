@@ -1,4 +1,4 @@
-"""The kinds of alert that detection may tell a trainer of; a test holds them against the collector's detectors."""
+"""The kinds of alert that a trainer may be notified of; a test compares them with the collector's detectors."""
 
 from typing import Final, Literal
 

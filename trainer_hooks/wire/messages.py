@@ -1,4 +1,4 @@
-"""The messages: a rank's records in a batch, and the collector's receipt."""
+"""The messages: a batch of a rank's records, and the collector's receipt."""
 
 from typing import Any, Literal
 
@@ -43,10 +43,10 @@ class ActionReport(Wire, frozen=True):
 class Record(Wire, frozen=True):
     """What one rank measured at one optimiser step.
 
-    ``scalars`` hold one number for the whole step (rank 0 speaks for all); ``summaries`` hold this rank's share
-    and are merged over ranks. ``seq`` tells a rank's records of an attempt apart, and grows; it counts from a number
-    that is higher at each start of the process, which may be several in an attempt. Left out, it is the step.
-    ``responses`` are a few of the rank's responses; each stays raw until it is validated alone.
+    ``scalars`` hold one number for the whole step, for which the value of rank 0 counts. ``summaries`` hold this rank's
+    share and are merged over ranks. ``seq`` identifies a rank's records within an attempt. It increases, and starts
+    from a higher number at each start of the process, because an attempt may have several. Where it is left out, it is
+    the step. ``responses`` are a few of the rank's responses; each stays raw until it is validated alone.
     """
 
     step: int
@@ -61,9 +61,10 @@ class Record(Wire, frozen=True):
 
 
 class Batch(Wire, frozen=True):
-    """A rank's records, with the run they belong to. Records stay raw until each is validated alone.
+    """A rank's records and the run that they belong to. Each record stays raw until it is validated alone.
 
-    ``config`` also says that the rank's process has started: a run that had ended in this attempt goes on.
+    The presence of ``config`` also means that the rank's process has started: a run that had ended in this attempt is
+    running again.
     """
 
     schema_version: int
@@ -80,7 +81,7 @@ class Batch(Wire, frozen=True):
 
 
 class Rejection(Wire, frozen=True, forbid_unknown_fields=False):
-    """One record that was refused: its place in the batch, and why."""
+    """One refused record: its index in the batch, and the reason."""
 
     index: int
     error: str
@@ -88,7 +89,7 @@ class Rejection(Wire, frozen=True, forbid_unknown_fields=False):
 
 
 class AlertNotice(Wire, frozen=True, forbid_unknown_fields=False):
-    """An alert that is firing on the run, as told to the trainer."""
+    """An alert that is firing on the run, as sent to the trainer."""
 
     id: str
     kind: str
@@ -98,14 +99,14 @@ class AlertNotice(Wire, frozen=True, forbid_unknown_fields=False):
 
 
 class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
-    """The collector's answer, given only after what it accepted is committed.
+    """The collector's answer, sent only after the accepted records are committed.
 
-    A newer collector may say more: a trainer that runs cannot be upgraded, and what it does not know it leaves.
+    Unknown fields are ignored: a newer collector may send more, and a running trainer cannot be upgraded.
 
-    ``refused_responses`` counts sampled responses that were malformed or too many; their records stand.
-    ``newest_attempt`` is the run's where it is higher than the batch's, which detection then leaves alone.
-    ``phase`` is of ``judged_step``, the newest step of the batch's attempt that detection has taken; both are left out
-    before the first.
+    ``refused_responses`` counts sampled responses that were malformed or too many; their records are accepted.
+    ``newest_attempt`` is the newest attempt of the run where it is higher than the batch's; detection then ignores the
+    batch. ``phase`` is the phase at ``judged_step``, the newest step of the batch's attempt that detection has
+    processed. Both are left out before the first such step.
     """
 
     run_id: str

@@ -1,4 +1,4 @@
-"""How a sampled response travels: its tokens, and what the policies said of them."""
+"""The wire form of a sampled response: its tokens, and their probabilities under the policies."""
 
 from typing import Literal
 
@@ -13,29 +13,31 @@ RESPONSE_KINDS: tuple[ResponseKind, ...] = ("displaced", "resembling", "unlikely
 
 
 class Response(Wire, frozen=True):
-    """One sampled response: why it was kept, what became of it, and its T tokens of which N are action tokens.
+    """One sampled response: why it was selected, its reward, and its T tokens, of which N are action tokens.
 
-    Token arrays begin at the first action token and may stop before the last (``length`` tells). Log-probabilities
-    are float16: |x̂ − x| ≤ max(2⁻¹¹ |x|, 2⁻²⁵) nats for |x| ≤ 65504; beyond, infinite. NaN and Inf are data.
+    Token arrays begin at the first action token and may end before the last one; ``length`` counts all of them.
+    Log-probabilities are float16: |x̂ − x| ≤ max(2⁻¹¹ |x|, 2⁻²⁵) nats for |x| ≤ 65504, and infinite beyond. NaN and Inf
+    are data.
 
     Attributes:
-        kinds: What it was kept for.
+        kinds: The criteria by which it was selected.
         reward: Its reward.
         correct: Whether it counts as correct.
         length: Action tokens of the whole response.
         logprob: Σ ln π_θ over all of them, nats.
         actions: First place and place after the last of each action, int32 ``(A, 2)``, within the T tokens.
         logprobs: ln π_θ of the action tokens, float16 ``(N,)``.
-        displacement: Σ (ln π_θ − ln π_old) over the whole response, nats; None where nothing lies between the two.
-        displacements: The same by token, float16 ``(N,)``.
-        trained: Whether the update between the two was on these very responses (self) or on others (cross).
+        displacement: Σ (ln π_θ − ln π_old) over the whole response, nats; None where no update lies between
+            the two policies.
+        displacements: The same for each token, float16 ``(N,)``.
+        trained: Whether the update between the two policies was on these very responses (self) or on others (cross).
         entropies: Entropy at each action token, float16 ``(N,)``, nats.
         token_ids: All T tokens, feedback too, int32 ``(T,)``.
         group: Equal for responses of the step to the same prompt.
-        advantage: Mean over its action tokens.
+        advantage: Its advantage, the mean over its action tokens.
         truncated: Whether it was cut at the length limit.
         text: The whole response, only where the user sends texts.
-        pieces: The text of each of the T tokens, likewise.
+        pieces: The text of each of the T tokens, only where the user sends texts.
     """
 
     kinds: list[ResponseKind]
@@ -71,16 +73,16 @@ class Response(Wire, frozen=True):
         flat = actions.ravel()
         if flat[0] != 0 or (flat[1:] < flat[:-1]).any() or (actions[:, 0] == actions[:, 1]).any():
             raise ValueError(f"actions must begin at 0, ascend and hold a token each, got {actions.tolist()[:8]}")
-        spoken = int((actions[:, 1] - actions[:, 0]).sum())
+        action_tokens = int((actions[:, 1] - actions[:, 0]).sum())
         for name in ("logprobs", "displacements", "entropies"):
             numbers: Array | None = getattr(self, name)
-            if numbers is not None and numbers.to_numpy().shape != (spoken,):
-                raise ValueError(f"{name} must hold one number an action token ({spoken},), got {numbers.shape}")
+            if numbers is not None and numbers.to_numpy().shape != (action_tokens,):
+                raise ValueError(f"{name} must hold one number an action token ({action_tokens},), got {numbers.shape}")
         if self.token_ids is not None and self.token_ids.to_numpy().shape != (int(flat[-1]),):
             raise ValueError(
-                f"token_ids must reach to the end of the last action {flat[-1]}, got {self.token_ids.shape}"
+                f"token_ids must end with the last action, at token {flat[-1]}, got {self.token_ids.shape}"
             )
         if self.pieces is not None and len(self.pieces) != int(flat[-1]):
             raise ValueError(f"pieces must hold one text a token ({flat[-1]}), got {len(self.pieces)}")
-        if self.length < spoken:
-            raise ValueError(f"length must be at least the {spoken} action tokens given, got {self.length}")
+        if self.length < action_tokens:
+            raise ValueError(f"length must be at least the {action_tokens} action tokens given, got {self.length}")

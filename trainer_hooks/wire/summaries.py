@@ -1,6 +1,7 @@
-"""How signals travel: sums, extremes and bins that merge exactly over ranks (decision 0001)."""
+"""The wire form of signals: sums, extremes and bins that merge exactly over ranks (decision 0001)."""
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -8,9 +9,9 @@ import numpy as np
 
 from trainer_hooks.wire.arrays import Array, Wire
 
-__all__ = ["Extreme", "Histogram", "Moments", "Summary"]
+__all__ = ["Extreme", "Histogram", "Moments", "Summary", "merge_summaries"]
 
-LARGEST_EXPONENT = 709.0  # e to a little more overflows float64, which Python raises instead of giving inf
+LARGEST_EXPONENT = 709.0  # e to a larger power overflows float64, and Python then raises instead of returning inf
 
 
 class Moments(Wire, tag="moments", tag_field="type", frozen=True):
@@ -25,8 +26,8 @@ class Moments(Wire, tag="moments", tag_field="type", frozen=True):
     sum_squares: float = 0.0
     statistic: Literal["mean", "std", "variance", "ess_frac", "sum"] = "mean"
 
-    def merged(self, other: "Moments") -> "Moments":
-        """Add the same quantity measured on another rank."""
+    def merge(self, other: "Moments") -> "Moments":
+        """Return the sum of this and the same quantity measured on another rank."""
         return msgspec.structs.replace(
             self,
             count=self.count + other.count,
@@ -35,7 +36,7 @@ class Moments(Wire, tag="moments", tag_field="type", frozen=True):
         )
 
     def value(self) -> float | None:
-        """Give the statistic, or None where nothing was observed."""
+        """Compute the statistic, or return None where nothing was observed."""
         if self.statistic == "sum":
             return self.sum
         if not self.count > 0:
@@ -56,23 +57,23 @@ class Extreme(Wire, tag="extreme", tag_field="type", frozen=True):
     extreme: float
     statistic: Literal["max", "min"] = "max"
 
-    def merged(self, other: "Extreme") -> "Extreme":
-        """Keep the more extreme of the two; NaN wins, so that it is not lost."""
+    def merge(self, other: "Extreme") -> "Extreme":
+        """Return the more extreme of the two; NaN takes precedence, so that it is not lost."""
         if math.isnan(self.extreme) or math.isnan(other.extreme):
             return msgspec.structs.replace(self, extreme=math.nan)
         pick = max if self.statistic == "max" else min
         return msgspec.structs.replace(self, extreme=pick(self.extreme, other.extreme))
 
     def value(self) -> float | None:
-        """Give the extreme value."""
+        """Return the extreme value."""
         return self.extreme
 
 
 class Histogram(Wire, tag="histogram", tag_field="type", frozen=True):
-    """Counts in equal bins over [low, high], values beyond the ends in the end bins; shows one quantile.
+    """Counts in equal bins over [low, high], from which one quantile is computed; values beyond are in the end bins.
 
-    ``scale="exp"`` says that the bins hold logarithms and the quantile is shown exponentiated. The quantile is
-    interpolated inside its bin, so it is exact to one bin width, (high − low) / number of bins.
+    With ``scale="exp"`` the bins hold logarithms, and the quantile is exponentiated. The quantile is interpolated
+    inside its bin, so it is exact to one bin width, (high − low) / number of bins.
     """
 
     low: float
@@ -81,22 +82,22 @@ class Histogram(Wire, tag="histogram", tag_field="type", frozen=True):
     quantile: float
     scale: Literal["linear", "exp"] = "linear"
 
-    def merged(self, other: "Histogram") -> "Histogram":
-        """Add the counts of another rank.
+    def merge(self, other: "Histogram") -> "Histogram":
+        """Return the sum of the counts of this rank and another.
 
         Raises:
             ValueError: If the bins differ.
         """
         if (self.low, self.high, self.counts.shape) != (other.low, other.high, other.counts.shape):
             raise ValueError(
-                f"histograms merge over equal bins only, got {self.low, self.high, self.counts.shape} "
+                f"histograms must have equal bins to be merged, got {self.low, self.high, self.counts.shape} "
                 f"and {other.low, other.high, other.counts.shape}"
             )
         counts = self.counts.to_numpy().astype(np.int64) + other.counts.to_numpy()
         return msgspec.structs.replace(self, counts=Array.from_numpy(counts))
 
     def value(self) -> float | None:
-        """Give the quantile, or None where nothing was observed."""
+        """Compute the quantile, or return None where nothing was observed."""
         counts = self.counts.to_numpy().astype(np.float64)
         total = counts.sum()
         if not total > 0:
@@ -113,3 +114,16 @@ class Histogram(Wire, tag="histogram", tag_field="type", frozen=True):
 
 
 Summary = Moments | Extreme | Histogram
+
+
+def merge_summaries(named: Iterable[tuple[str, Summary]]) -> dict[str, Summary]:
+    """Merge the summaries of each name, in the order given.
+
+    Raises:
+        ValueError: If histograms of one name have different bins.
+    """
+    merged: dict[str, Summary] = {}
+    for name, summary in named:
+        first = merged.get(name)
+        merged[name] = summary if first is None else first.merge(summary)  # type: ignore[arg-type]
+    return merged

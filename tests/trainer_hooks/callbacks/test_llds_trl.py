@@ -9,7 +9,7 @@ from trl import GRPOTrainer
 import trainer_hooks
 from tests import ranks
 from trainer_hooks.callbacks.trl import VitalsCallback
-from trainer_hooks.delivery import Tally
+from trainer_hooks.delivery import DropCounter
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
 
@@ -26,7 +26,7 @@ class Recording(trainer_hooks.Monitor):
 
     def __init__(self):
         self.steps = []
-        self.tally = Tally()
+        self.drops = DropCounter()
 
     def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, **_):  # noqa: ARG002 - Monitor's signature
         """Keep a step."""

@@ -57,7 +57,7 @@ def test_what_a_device_refuses_of_any_microbatch_is_refused(place):
     whole.add(microbatch(1, **place), is_last=False)
     whole.add(microbatch(1, mask=torch.full((2, 1), 2)), is_last=True)
     with pytest.raises(RolloutsError, match=r"mask must hold only 0 and 1, got 2 at \[0, 0\]"):
-        reduce(whole.joined()).fetched().finished()
+        reduce(whole.joined()).fetch().finish()
 
 
 def test_arguments_that_there_are_not_are_refused():

@@ -16,9 +16,9 @@ from trl import GRPOConfig, GRPOTrainer, RLOOTrainer, SFTConfig, SFTTrainer
 import trainer_hooks
 from tests import ranks
 from trainer_hooks.callbacks.trl import VitalsCallback
-from trainer_hooks.delivery import Tally
+from trainer_hooks.delivery import DropCounter
 from trainer_hooks.signals import fetch
-from trainer_hooks.signals.families.paired import paired as signals_of
+from trainer_hooks.signals.families.paired import compute as signals_of
 from trainer_hooks.wire import decode_response
 
 RLOO_IS_ONLINE = "reward_funcs" in inspect.signature(RLOOTrainer).parameters  # TRL 0.22
@@ -79,7 +79,7 @@ class Recording(trainer_hooks.Monitor):
 
     def __init__(self):
         self.rollouts, self.paired = [], []
-        self.tally = Tally()
+        self.drops = DropCounter()
 
     def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, paired=(), **_):  # noqa: ARG002 - Monitor's
         """Keep a step's rollouts."""

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from trainer_hooks.delivery import BackingOff, RefusedError, UnavailableError
+from trainer_hooks.delivery import BackoffTransport
 from trainer_hooks.delivery.http import HttpTransport
+from trainer_hooks.errors import RefusedError, UnavailableError
 from trainer_hooks.wire import Receipt
 
 
@@ -49,7 +50,7 @@ def backing_off(*errors):
     """Wrap a scripted transport, with a jitter of 1."""
     clock = StepClock()
     inner = ScriptedTransport(*errors)
-    transport = BackingOff(inner, clock=clock, uniform=lambda *_: 1.0)
+    transport = BackoffTransport(inner, clock=clock, uniform=lambda *_: 1.0)
     transport.inner = inner
     return transport, clock
 
@@ -102,10 +103,10 @@ def test_success_ends_the_backing_off():
 
 
 def test_at_the_end_there_is_no_time_to_wait():
-    """try_now lets the next batch out at once."""
+    """end_delay lets the next batch out at once."""
     transport, clock = backing_off(UnavailableError("down"))
     tried(transport, clock, 0)
-    transport.try_now()
+    transport.end_delay()
     assert tried(transport, clock, 0)
 
 
@@ -121,14 +122,15 @@ def chosen_delays(failures, *, retry_after_seconds=0.0):
     """Fail again and again, each time as soon as may be; give the times that the transport stayed away, in seconds."""
     clock = StepClock()
     error = UnavailableError("down", retry_after_seconds=retry_after_seconds)
-    transport = BackingOff(ScriptedTransport(*[error] * failures), clock=clock)
-    transport.inner = transport._transport
+    inner = ScriptedTransport(*[error] * failures)
+    transport = BackoffTransport(inner, clock=clock)
+    transport.inner = inner
     delays = []
     for _ in range(failures):
         assert tried(transport, clock, 0)
-        delays.append(transport._not_before - clock.now)
+        delays.append(transport.not_before - clock.now)
         assert not tried(transport, clock, delays[-1] * 0.999)
-        clock.now = transport._not_before
+        clock.now = transport.not_before
     return delays
 
 

@@ -17,9 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.trainer_hooks.signals.made_up import arrays, close
 from trainer_hooks import Rollouts, RolloutsError
 from trainer_hooks.arrays.device import DeviceArrays
-from trainer_hooks.delivery import Tally
-from trainer_hooks.recording.candidates import candidates
-from trainer_hooks.recording.inputs import Inputs
+from trainer_hooks.delivery import DropCounter
+from trainer_hooks.recording.device_candidates import gather_candidates
+from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.responses import ResponseSampler
 from trainer_hooks.signals import fetch, reduce, summarise
 from trainer_hooks.signals.action_tokens import ActionTokens
@@ -92,12 +92,12 @@ def test_nothing_on_the_device_is_held_once_it_is_fetched():
     """The trainer's memory is its own again when `log_step` returns, before anything is packed."""
     step = tensors(arrays(1, 8, 24, bad=True), torch.float32) | {"library": DeviceArrays(PROCESSOR)}
     places = {value.data_ptr() for value in step.values() if isinstance(value, torch.Tensor)}
-    _, tokens, _ = Inputs(Tally(), responses=2).taken({}, step, (), 0.0)
+    _, tokens, _ = InputReader(DropCounter(), responses=2).read({}, step, (), 0.0)
     del step
     gc.collect()
     tensors_left = [item for item in gc.get_objects() if type(item) is torch.Tensor]
     assert [tensor.shape for tensor in tensors_left if tensor.data_ptr() in places] == []
-    assert tokens.finished()
+    assert tokens.finish()
 
 
 class OneWayHome(TorchDispatchMode):
@@ -208,9 +208,9 @@ def test_sampled_responses_are_those_chosen_from_all(a, count, data):
     given = tensors(a, torch.float32) | {"texts": [f"text {row}" for row in range(len(a["mask"]))]}
     drawn = data.draw(st.lists(st.integers(0, len(a["mask"]) - 1), min_size=1, max_size=count, unique=True))
     sampler = ResponseSampler(count=count, max_bytes=1 << 20, texts=True)
-    here = sampler.sample(ActionTokens.of(Rollouts(**given)), seed="1", ordinary=drawn)
+    here = sampler.sample(ActionTokens.of(Rollouts(**given)), seed="1", drawable=drawn)
     there = Rollouts(**given, library=DeviceArrays(PROCESSOR))
-    (asked,) = fetch(there.library, reduce(there, lambda tokens: candidates(tokens, count, drawn)).extra)
+    (asked,) = fetch(there.library, reduce(there, lambda tokens: gather_candidates(tokens, count, drawn)).extra)
     found = asked.finish(*asked.numbers)
     assert len(found.tokens.rollouts.rewards) <= 5 * count
-    assert sampler.sample(found.tokens, seed="1", ordinary=found.ordinary) == here
+    assert sampler.sample(found.tokens, seed="1", drawable=found.drawable) == here

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from trainer_hooks.delivery import Tally
+from trainer_hooks.delivery import DropCounter
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.monitor import Monitor
 
@@ -18,11 +18,11 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self._tally = Tally()
+        self._drops = DropCounter()
 
     def tell(self, monitor: Monitor) -> None:
         """Have the monitor's records count the errors from now on (``hooks/internal_errors``)."""
-        self._tally = monitor.tally
+        self._drops = monitor.drops
 
     def __enter__(self) -> None:
         pass
@@ -33,9 +33,9 @@ class Guard:
         if not isinstance(error, Exception):
             return False
         if isinstance(error, RolloutsError):
-            self._tally.count("rollouts", f"rollouts were left out: {error}")
+            self._drops.count("rollouts", f"rollouts were left out: {error}")
         else:
-            self._tally.swallow(error)
+            self._drops.count_error(error)
         return True
 
 

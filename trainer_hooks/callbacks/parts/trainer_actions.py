@@ -10,8 +10,8 @@ from trainer_hooks.callbacks.parts.guard import Guard
 from trainer_hooks.callbacks.parts.trainer_checkpoints import STOP_FILE, TrainerCheckpoints
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor
-from trainer_hooks.ranks.agreement import Settlement, settlement
-from trainer_hooks.recording.verdict import SICK_PHASES
+from trainer_hooks.ranks.agreement import Coordinator, make_coordinator
+from trainer_hooks.recording.health import UNHEALTHY_PHASES
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["STOP_FILE", "TrainerActions", "refuse_impossible"]
@@ -47,7 +47,7 @@ class TrainerActions:
         self._monitor = monitor
         self._trainer = trainer
         self._guard = guard
-        self._settlement: Settlement = settlement(trainer.args.world_size)
+        self._coordinator: Coordinator = make_coordinator(trainer.args.world_size)
         self._skips = 0
         self._checkpoints = TrainerCheckpoints(
             Path(str(trainer.args.output_dir)), resumed_step=trainer.state.global_step
@@ -55,7 +55,7 @@ class TrainerActions:
 
     def note_checkpoint(self, state: TrainerState) -> None:
         """Remember a checkpoint, unless the run is known to be sick; whether it was well, later answers tell."""
-        if self._monitor.phase not in SICK_PHASES:
+        if self._monitor.phase not in UNHEALTHY_PHASES:
             self._checkpoints.note(state.global_step)
 
     def before_update(self, model: Any) -> None:
@@ -67,7 +67,7 @@ class TrainerActions:
     def after_step(self, state: TrainerState, control: TrainerControl) -> list[ActionReport]:
         """Do what is due, and give what this rank has to report of it."""
         reports = []
-        for verdict in self._settlement.due(self._policy.due(), state.global_step):
+        for verdict in self._coordinator.due(self._policy.due(), state.global_step):
             refusal = verdict.refusal or self._do(verdict.decision, state, control)
             if verdict.is_reported_here:
                 reports.append(verdict.decision.report("refused" if refusal else "taken", refusal or ""))

@@ -14,7 +14,7 @@ from trainer_hooks.callbacks import transformers
 from trainer_hooks.callbacks.parts.step_capture import StepCapture
 from trainer_hooks.callbacks.trl.capture import TokenCapture
 from trainer_hooks.model_monitors import ModelMonitors
-from trainer_hooks.probes.probe import PairedProbe
+from trainer_hooks.probes.rescoring import PairedProbe
 
 __all__ = ["VitalsCallback"]
 
@@ -47,8 +47,8 @@ class VitalsCallback(transformers.VitalsCallback):
             that pass is collective; all ranks make it at the same steps, from the third on, or none does. Off unless
             given.
         reserved: At those steps, also score responses that you hold out from the update: a function that is given the
-            trainer, on every rank, and gives the arguments of `trainer_hooks.probes.probe.PairedProbe.note`. Costs two
-            forward passes of them, one where it gives ``before``.
+            trainer, on every rank, and gives the arguments of `trainer_hooks.probes.rescoring.PairedProbe.note`. Costs
+            two forward passes of them, one where it gives ``before``.
         model_monitors: Looks into the model at every n-th step, on rank 0; nobody does unless given.
     """
 

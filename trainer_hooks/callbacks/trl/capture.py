@@ -17,7 +17,7 @@ from trainer_hooks.callbacks.parts.naming import TRL, canonical
 from trainer_hooks.callbacks.parts.step_capture import Method, StepCapture
 from trainer_hooks.callbacks.trl.labels import LABELS, ResponseLabels
 from trainer_hooks.probes.paired import Paired
-from trainer_hooks.probes.probe import PairedProbe, Scorer
+from trainer_hooks.probes.rescoring import PairedProbe, Scorer
 
 __all__ = ["TokenCapture"]
 

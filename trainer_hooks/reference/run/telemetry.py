@@ -12,7 +12,7 @@ from trainer_hooks import Rollouts
 from trainer_hooks.reference.run.ranks import ALONE, Ranks
 from trainer_hooks.reference.train import StepResult
 from trainer_hooks.signals import summarise
-from trainer_hooks.wire import Summary
+from trainer_hooks.wire import Summary, merge_summaries
 
 __all__ = ["append_log", "line", "numbers", "remarks", "rollouts"]
 
@@ -47,11 +47,8 @@ def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | Non
 
 def numbers(result: StepResult, *, clip: float, ranks: Ranks = ALONE) -> dict[str, float]:
     """Give every signal of a step by its canonical name, over all ranks, as the collector would show it."""
-    summaries: dict[str, Summary] = {}
-    for shard in ranks.gather(summarise(Rollouts(**rollouts(result, clip=clip)))):
-        for name, summary in shard.items():
-            held = summaries.get(name)
-            summaries[name] = summary if held is None else held.merged(summary)  # type: ignore[arg-type]
+    shards: list[dict[str, Summary]] = ranks.gather(summarise(Rollouts(**rollouts(result, clip=clip))))
+    summaries = merge_summaries(item for shard in shards for item in shard.items())
     values = {name: summary.value() for name, summary in summaries.items()}
     seen = {name: value for name, value in values.items() if value is not None}
     return {"grad/norm": result.grad_norm} | result.scalars | seen

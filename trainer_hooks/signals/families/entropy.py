@@ -1,17 +1,18 @@
-"""Token entropy of the policy: mean, tail, and action by action."""
+"""Token entropy of the policy: mean, upper tail, and mean of each action."""
 
-from trainer_hooks.signals.action_tokens import ACTIONS_SHOWN, ActionTokens
+from trainer_hooks.signals.action_layout import ACTIONS_SHOWN
+from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary, bins
 
-__all__ = ["NAMES", "entropy"]
+__all__ = ["NAMES", "compute"]
 
 NAMES = ("entropy/mean", "entropy/p95", *(f"entropy/action{index}" for index in range(ACTIONS_SHOWN)))
 # ln of the largest vocabularies (256,000 tokens) is 12.5 nat.
 LARGEST_NATS = 12.8
 
 
-def entropy(tokens: ActionTokens) -> dict[str, PendingSummary]:
-    """Give the entropy of all responses' action tokens, in nats; nothing where the trainer has none."""
+def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
+    """Compute the entropy of the action tokens of all responses, in nats; nothing where no entropies are given."""
     entropies, sums = tokens.entropies, tokens.entropy_sums
     if entropies is None or sums is None:
         return {}
@@ -19,6 +20,6 @@ def entropy(tokens: ActionTokens) -> dict[str, PendingSummary]:
         **sums.by_action("entropy/action"),
         "entropy/mean": sums.moments(),
         "entropy/p95": bins(
-            tokens.library, entropies, tokens.where, low=0.0, high=LARGEST_NATS, count=1024, quantile=0.95
+            tokens.library, entropies, tokens.layout.where, low=0.0, high=LARGEST_NATS, count=1024, quantile=0.95
         ),
     }

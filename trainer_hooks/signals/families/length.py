@@ -3,26 +3,26 @@
 from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary, bins, moments
 
-__all__ = ["NAMES", "length"]
+__all__ = ["NAMES", "compute"]
 
 NAMES = ("length/mean", "length/p95", "length/truncated_frac")
-# A million tokens in steps of one per cent.
+# ln of 1.2 million tokens; 1400 bins make a bin one per cent wide.
 LARGEST_LOG_LENGTH = 14.0
 BINS = 1400
 
 
-def length(tokens: ActionTokens) -> dict[str, PendingSummary]:
-    """Give the mean and the 95th percentile, and the share cut at the limit where the trainer says which were.
+def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
+    """Compute the mean, the 95th percentile, and the share cut at the limit where the trainer says which were cut.
 
-    Where the mask leaves a whole response out, as TRL's does with truncated ones on demand, nobody says how long it is.
+    A response that the mask leaves out as a whole, as TRL's can do with truncated ones, has no known length.
     """
     library, truncated = tokens.library, tokens.rollouts.truncated
-    is_spoken = tokens.lengths > 0
-    log_lengths = tokens.xp.log(library.wide(tokens.lengths.clip(1)))
+    has_action = tokens.lengths > 0
+    log_lengths = tokens.xp.log(library.to_float64(tokens.lengths.clip(1)))
     found = {
-        "length/mean": moments(library, tokens.lengths, is_spoken),
+        "length/mean": moments(library, tokens.lengths, has_action),
         "length/p95": bins(
-            library, log_lengths, is_spoken, low=0.0, high=LARGEST_LOG_LENGTH, count=BINS, quantile=0.95, scale="exp"
+            library, log_lengths, has_action, low=0.0, high=LARGEST_LOG_LENGTH, count=BINS, quantile=0.95, scale="exp"
         ),
     }
     return found if truncated is None else found | {"length/truncated_frac": moments(library, truncated)}

@@ -1,9 +1,10 @@
-"""Likelihood of correct and incorrect responses, whole and action by action."""
+"""Likelihood of correct and incorrect responses, of whole responses, and of each action."""
 
-from trainer_hooks.signals.action_tokens import ACTIONS_SHOWN, ActionTokens
+from trainer_hooks.signals.action_layout import ACTIONS_SHOWN
+from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary, bins, moments
 
-__all__ = ["NAMES", "likelihood"]
+__all__ = ["NAMES", "compute"]
 
 NAMES = (
     "likelihood/correct",
@@ -14,15 +15,15 @@ NAMES = (
 )
 
 
-def likelihood(tokens: ActionTokens) -> dict[str, PendingSummary]:
-    """Give per-token means, the mean of whole correct responses, and the unlikeliest twentieth, in nats."""
+def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
+    """Compute means per token, the mean of whole correct responses, and the 5th percentile of responses, in nats."""
     library, sums, is_correct = tokens.library, tokens.logprob_sums, tokens.rollouts.correct[tokens.owner]
-    is_spoken = tokens.lengths > 0
+    has_action = tokens.lengths > 0
     mean = sums.by_response / tokens.lengths
     return {
         **sums.by_action("likelihood/action", is_correct),
         "likelihood/correct": sums.moments(is_correct),
         "likelihood/incorrect": sums.moments(~is_correct),
-        "likelihood/correct_seq": moments(library, sums.by_response, tokens.rollouts.correct & is_spoken),
-        "likelihood/p05": bins(library, mean, is_spoken, low=-16.0, high=0.0, count=1024, quantile=0.05),
+        "likelihood/correct_seq": moments(library, sums.by_response, tokens.rollouts.correct & has_action),
+        "likelihood/p05": bins(library, mean, has_action, low=-16.0, high=0.0, count=1024, quantile=0.05),
     }

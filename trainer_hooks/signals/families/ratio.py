@@ -1,4 +1,4 @@
-"""Likelihood ratios π_θ / π_old: tail, spread, effective sample size, clipping. All in log space until shown."""
+"""Likelihood ratios π_θ / π_old: upper tail, spread, effective sample size, clipping. Kept in log space."""
 
 import math
 
@@ -6,7 +6,7 @@ from trainer_hooks.arrays import Array
 from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary, bins, largest, moments, only_if, share
 
-__all__ = ["NAMES", "ratio"]
+__all__ = ["NAMES", "compute"]
 
 NAMES = (
     "ratio/max",
@@ -18,12 +18,12 @@ NAMES = (
     "ratio/clip_high_frac",
     "kl/old",
 )
-# exp(300)² still fits a float64, and no ratio beyond it says more than that the run is dead.
+# exp(300)² still fits a float64; a ratio beyond that only means that the run is dead.
 LARGEST_LOG_RATIO = 300.0
 
 
-def ratio(tokens: ActionTokens) -> dict[str, PendingSummary]:
-    """Give the signals of the token ratios; nothing on-policy, where the ratio is 1 by construction.
+def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
+    """Compute the signals of the token ratios; nothing on-policy, where the ratio is 1 by construction.
 
     ``ratio/ess_frac`` = (Σw)² / (n Σw²) with w the token ratios. ``kl/old`` is the k3 estimator of KL(π_old ‖ π_θ):
     mean of w − 1 − ln w. A token is clipped where min(w A, clip(w) A) takes the clipped branch: w > 1 + ε_high
@@ -32,7 +32,7 @@ def ratio(tokens: ActionTokens) -> dict[str, PendingSummary]:
     log_ratio, sums = tokens.log_ratio, tokens.log_ratio_sums
     if log_ratio is None or sums is None:
         return {}
-    library, xp, where = tokens.library, tokens.xp, tokens.where
+    library, xp, where = tokens.library, tokens.xp, tokens.layout.where
     ratios = xp.exp(log_ratio.clip(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
     if not sums.are_all_known:
         ratios = xp.where(sums.known, ratios, math.nan)

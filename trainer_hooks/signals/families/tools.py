@@ -1,15 +1,15 @@
-"""Tool use: calls a response makes, how many are valid, and responses that make none."""
+"""Tool use: calls per response, the share of valid calls, and responses without a call."""
 
 from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary, moments, share
 
-__all__ = ["NAMES", "tools"]
+__all__ = ["NAMES", "compute"]
 
 NAMES = ("tools/calls", "tools/none_frac", "tools/valid_frac", "tools/malformed_frac")
 
 
-def tools(tokens: ActionTokens) -> dict[str, PendingSummary]:
-    """Give calls a response, the share of calls that are valid, of responses without a call, and with a bad one."""
+def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
+    """Compute calls per response, the share of valid calls, and the shares of responses without and with a bad call."""
     library, calls, valid = tokens.library, tokens.rollouts.tool_calls, tokens.rollouts.tool_calls_valid
     if calls is None:
         return {}

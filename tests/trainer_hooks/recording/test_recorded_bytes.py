@@ -1,6 +1,6 @@
 """What a process writes to its spool, byte for byte: the folders, the file names and the request bodies.
 
-The files in ``golden/spool`` were written on 2026-11-23 by the release before issue 20 and are never written anew. All
+The files in ``golden/spool`` were written on 2026-11-23 by an earlier release and are never written anew. All
 numbers in them are multiples of 1/64, so that sums are exact on every processor.
 """
 
@@ -15,10 +15,10 @@ from tests.trainer_hooks.delivery.memory_transport import MemoryTransport
 from trainer_hooks.monitor import Monitor
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.sync import Synced, sync
+from trainer_hooks.sync import SyncResult, sync
 from trainer_hooks.wire import ActionReport, decode_batch, decode_record
 
-GOLDEN = Path(__file__).parent / "golden" / "spool"
+GOLDEN = Path(__file__).parents[1] / "wire" / "golden" / "spool"
 SETTINGS = ConnectionSettings(url="", project="golden", run="plain", attempt=1_700_000_000_000)
 
 
@@ -88,7 +88,7 @@ def test_a_spool_of_the_release_before_is_sent_as_it_is(tmp_path):
     """Its folder and file names are still recognised, and its bodies go out unchanged."""
     spool = shutil.copytree(GOLDEN, tmp_path / "spool")
     transport = MemoryTransport()
-    assert sync(spool, transport) == Synced(sent=2)
+    assert sync(spool, transport) == SyncResult(sent=2)
     assert transport.bodies == [path.read_bytes() for path in sorted(GOLDEN.rglob("*.msgpack"))]
     assert list(spool.rglob("*.msgpack")) == []
     steps = [decode_record(raw).step for body in transport.bodies for raw in decode_batch(body).records]

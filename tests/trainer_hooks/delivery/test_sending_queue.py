@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from trainer_hooks.delivery import Outbox, Spool, Tally
-from trainer_hooks.delivery.outbox import InMemory
-from trainer_hooks.delivery.spool import BLOCK_BYTES, Folder
+from trainer_hooks.delivery import DropCounter, SendingQueue, Spool
+from trainer_hooks.delivery.sending_queue import BatchInMemory
+from trainer_hooks.delivery.spool import BLOCK_BYTES, SpoolFolder
 
 
 def spool(folder, name="1", capacity_bytes=1 << 30):
@@ -15,12 +15,12 @@ def spool(folder, name="1", capacity_bytes=1 << 30):
     return Spool(folder / "run", name=name, capacity_bytes=capacity_bytes)
 
 
-def drained(outbox):
+def drained(queue):
     """Take everything out, oldest first."""
     bodies = []
-    while (batch := outbox.oldest()) is not None:
+    while (batch := queue.peek()) is not None:
         bodies.append(batch.read())
-        assert outbox.discard(batch)
+        assert queue.remove(batch)
     return bodies
 
 
@@ -31,55 +31,55 @@ def files(folder):
 
 def test_memory_that_is_full_loses_the_oldest_and_counts_its_records():
     """Three batches of 4 bytes in 10: the first, of 2 records, gives way."""
-    tally = Tally()
-    outbox = Outbox(tally, memory_bytes=10)
+    drops = DropCounter()
+    queue = SendingQueue(drops, memory_bytes=10)
     for body, records in ((b"aaaa", 2), (b"bbbb", 1), (b"cccc", 1)):
-        outbox.append(body, records)
-    assert outbox.records_in_memory == 2
-    assert drained(outbox) == [b"bbbb", b"cccc"]
-    assert tally["outbox_full"] == tally.lost_records == 2
+        queue.append(body, records)
+    assert queue.records_in_memory == 2
+    assert drained(queue) == [b"bbbb", b"cccc"]
+    assert drops["outbox_full"] == drops.dropped_records == 2
 
 
 def test_a_disk_that_is_full_by_our_own_measure_loses_the_oldest(tmp_path):
     """A batch takes a block at least: of three in two blocks the first gives way, its file too."""
-    tally = Tally()
-    outbox = Outbox(tally, spool=spool(tmp_path, capacity_bytes=2 * BLOCK_BYTES))
+    drops = DropCounter()
+    queue = SendingQueue(drops, spool=spool(tmp_path, capacity_bytes=2 * BLOCK_BYTES))
     for body in (b"a", b"b", b"c"):
-        outbox.append(body, 1)
-    assert outbox.spool_bytes == 2 * BLOCK_BYTES
+        queue.append(body, 1)
+    assert queue.spool_bytes == 2 * BLOCK_BYTES
     assert len(files(tmp_path)) == 2
-    assert drained(outbox) == [b"b", b"c"]
-    assert tally.lost_records == 1
+    assert drained(queue) == [b"b", b"c"]
+    assert drops.dropped_records == 1
 
 
 def test_what_the_disk_refuses_stays_in_memory_in_its_place_and_is_counted(tmp_path):
     """The middle one of three cannot be written, because something else is where the folder should be."""
-    tally = Tally()
-    outbox = Outbox(tally, spool=spool(tmp_path))
-    outbox.append(b"a", 1)
+    drops = DropCounter()
+    queue = SendingQueue(drops, spool=spool(tmp_path))
+    queue.append(b"a", 1)
     (own,) = (tmp_path / "run").glob("*/")
     own.rename(tmp_path / "away")
     own.write_text("in the way")
-    outbox.append(b"b", 3)
+    queue.append(b"b", 3)
     own.unlink()
     (tmp_path / "away").rename(own)
-    outbox.append(b"c", 1)
-    assert [type(batch) is InMemory for batch in outbox._waiting] == [False, True, False]
-    assert (tally["unspooled"], tally.lost_records) == (3, 0)
-    assert drained(outbox) == [b"a", b"b", b"c"]
+    queue.append(b"c", 1)
+    assert [type(batch) is BatchInMemory for batch in queue.batches] == [False, True, False]
+    assert (drops["unspooled"], drops.dropped_records) == (3, 0)
+    assert drained(queue) == [b"a", b"b", b"c"]
 
 
 def test_making_room_on_disk_goes_on_while_others_take_from_memory(tmp_path):
     """The disk holds one batch, and many wait in memory before it: each append makes one give way, and none is lost."""
-    tally = Tally()
-    outbox = Outbox(tally, spool=spool(tmp_path, capacity_bytes=BLOCK_BYTES))
+    drops = DropCounter()
+    queue = SendingQueue(drops, spool=spool(tmp_path, capacity_bytes=BLOCK_BYTES))
     for _ in range(20_000):
-        outbox._add(InMemory(b"a", 1))
+        queue._add(BatchInMemory(b"a", 1))
     done = threading.Event()
 
     def take():
         while not done.is_set():
-            outbox.discard(outbox.oldest())
+            queue.remove(queue.peek())
 
     taker = threading.Thread(target=take)
     interval = sys.getswitchinterval()
@@ -87,54 +87,54 @@ def test_making_room_on_disk_goes_on_while_others_take_from_memory(tmp_path):
     try:
         taker.start()
         for _ in range(50):
-            outbox.append(b"b", 1)
+            queue.append(b"b", 1)
     finally:
         sys.setswitchinterval(interval)
         done.set()
         taker.join()
-    assert outbox.records_on_disk <= 1
-    assert tally["unspooled"] == 0
+    assert queue.records_on_disk <= 1
+    assert drops["unspooled"] == 0
 
 
 def test_a_folder_that_was_removed_is_made_anew(tmp_path):
     """What was in it is gone, and each later batch is on disk under a path that no earlier one had."""
-    tally = Tally()
-    outbox = Outbox(tally, spool=spool(tmp_path))
-    outbox.append(b"a", 1)
+    drops = DropCounter()
+    queue = SendingQueue(drops, spool=spool(tmp_path))
+    queue.append(b"a", 1)
     shutil.rmtree(tmp_path)
-    outbox.append(b"b", 1)
+    queue.append(b"b", 1)
     shutil.rmtree(next((tmp_path / "run").glob("*/")))  # its lock stays
-    outbox.append(b"c", 1)
-    assert (outbox.records_in_memory, tally["unspooled"]) == (0, 0)
-    assert [batch.path.exists() for batch in outbox._waiting] == [False, False, True]
+    queue.append(b"c", 1)
+    assert (queue.records_in_memory, drops["unspooled"]) == (0, 0)
+    assert [batch.path.exists() for batch in queue.batches] == [False, False, True]
     for _ in range(2):
-        outbox.discard(outbox.oldest())
-    assert drained(outbox) == [b"c"]
+        queue.remove(queue.peek())
+    assert drained(queue) == [b"c"]
 
 
 def test_a_spool_that_cannot_be_made_costs_only_its_shelter(tmp_path):
     """A file lies where the spool should be: everything stays in memory, and opening raises nothing."""
     (tmp_path / "run").write_text("in the way")
-    outbox = Outbox(Tally(), spool=spool(tmp_path))
-    outbox.open()
-    outbox.append(b"a", 1)
-    assert drained(outbox) == [b"a"]
-    outbox.close()
+    queue = SendingQueue(DropCounter(), spool=spool(tmp_path))
+    queue.open()
+    queue.append(b"a", 1)
+    assert drained(queue) == [b"a"]
+    queue.close()
 
 
 def test_the_next_process_takes_over_what_a_dead_one_has_left(tmp_path):
     """Oldest first and before its own; when all is delivered nothing is left on disk but the living one's folder."""
     for name in ("1", "2"):
-        dead = Outbox(Tally(), spool=spool(tmp_path, name))
+        dead = SendingQueue(DropCounter(), spool=spool(tmp_path, name))
         dead.append(f"{name}a".encode(), 1)
         dead.append(f"{name}b".encode(), 1)
         dead.close()  # lets go of the lock, as the kernel does
-    outbox = Outbox(Tally(), spool=spool(tmp_path, "3"))
-    outbox.open()
-    outbox.append(b"3a", 1)
-    assert outbox.records_on_disk == 5
-    assert drained(outbox) == [b"1a", b"1b", b"2a", b"2b", b"3a"]
-    outbox.close()
+    queue = SendingQueue(DropCounter(), spool=spool(tmp_path, "3"))
+    queue.open()
+    queue.append(b"3a", 1)
+    assert queue.records_on_disk == 5
+    assert drained(queue) == [b"1a", b"1b", b"2a", b"2b", b"3a"]
+    queue.close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -145,7 +145,7 @@ def test_processes_that_start_and_end_at_once_get_a_folder_each(tmp_path):
     def start_and_end(name):
         try:
             for _ in range(300):
-                Folder.create(tmp_path / "run", name).release()
+                SpoolFolder.create(tmp_path / "run", name).release()
         except OSError as error:
             failed.append(error)
 
@@ -159,17 +159,17 @@ def test_processes_that_start_and_end_at_once_get_a_folder_each(tmp_path):
 
 def test_a_living_process_keeps_what_it_has(tmp_path):
     """Its folder is locked, so a second process on the same run finds nothing to claim."""
-    first, second = (Outbox(Tally(), spool=spool(tmp_path, name)) for name in ("1", "2"))
+    first, second = (SendingQueue(DropCounter(), spool=spool(tmp_path, name)) for name in ("1", "2"))
     first.append(b"a", 1)
     second.open()
-    assert second.oldest() is None
+    assert second.peek() is None
     assert drained(first) == [b"a"]
 
 
 def test_a_claim_is_exclusive(tmp_path):
     """Of two that want a dead process's folder, one gets it."""
-    Folder.create(tmp_path, "1").disown()
-    first, second = Folder.claim(tmp_path / "1"), Folder.claim(tmp_path / "1")
+    SpoolFolder.create(tmp_path, "1").close_lock()
+    first, second = SpoolFolder.claim(tmp_path / "1"), SpoolFolder.claim(tmp_path / "1")
     assert first is not None
     assert second is None
     first.release()
@@ -177,7 +177,7 @@ def test_a_claim_is_exclusive(tmp_path):
 
 def test_half_a_file_and_foreign_files_are_no_batches(tmp_path):
     """What a kill left half written is removed with the folder; what is not ours stays."""
-    folder = Folder.create(tmp_path, "1")
+    folder = SpoolFolder.create(tmp_path, "1")
     folder.write(b"whole", 1)
     (tmp_path / "1" / "0000000001-1.tmp").write_bytes(b"ha")
     (tmp_path / "1" / "notes.msgpack").write_bytes(b"mine")
@@ -189,17 +189,17 @@ def test_half_a_file_and_foreign_files_are_no_batches(tmp_path):
 
 def test_a_batch_that_somebody_took_away_is_discarded_once(tmp_path):
     """Reading says that it is gone; discarding it twice is noticed."""
-    outbox = Outbox(Tally(), spool=spool(tmp_path))
-    outbox.append(b"a", 1)
-    batch = outbox.oldest()
+    queue = SendingQueue(DropCounter(), spool=spool(tmp_path))
+    queue.append(b"a", 1)
+    batch = queue.peek()
     next(tmp_path.rglob("*.msgpack")).unlink()
     with pytest.raises(FileNotFoundError):
         batch.read()
-    assert outbox.discard(batch)
-    assert not outbox.discard(batch)
+    assert queue.remove(batch)
+    assert not queue.remove(batch)
 
 
 def test_only_the_user_can_look_into_the_spool(tmp_path):
     """What a run measures is nobody else's business."""
-    Outbox(Tally(), spool=spool(tmp_path)).append(b"a", 1)
+    SendingQueue(DropCounter(), spool=spool(tmp_path)).append(b"a", 1)
     assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700

@@ -90,13 +90,13 @@ def test_merging_does_not_depend_on_who_comes_first(first, second):
     if type(first) is type(second):
         statistic = {name: getattr(first, name) for name in ("statistic", "quantile", "scale") if hasattr(first, name)}
         second = msgspec.structs.replace(second, **statistic)
-        assert same(first.merged(second), second.merged(first))
+        assert same(first.merge(second), second.merge(first))
 
 
 def test_moments_by_hand():
     """Of 1 and 2 on one rank and 6 on another: n 3, Σ 9, Σ² 41, mean 3, variance 41/3 − 9, ess 81/(3·41)."""
     held = {
-        name: Moments(count=2, sum=3, sum_squares=5, statistic=name).merged(
+        name: Moments(count=2, sum=3, sum_squares=5, statistic=name).merge(
             Moments(count=1, sum=6, sum_squares=36, statistic=name)
         )
         for name in ("mean", "variance", "std", "ess_frac", "sum")
@@ -126,7 +126,7 @@ def test_nothing_observed_is_absent():
 
 def test_nan_wins_an_extreme():
     """A non-finite value is not lost in a maximum."""
-    assert math.isnan(Extreme(extreme=math.nan).merged(Extreme(extreme=1.0)).value())
+    assert math.isnan(Extreme(extreme=math.nan).merge(Extreme(extreme=1.0)).value())
 
 
 def test_json_by_hand():
@@ -265,7 +265,7 @@ def test_the_second_versions_bytes_mean_what_they_meant():
         ({"actions": np.array([[0.0, np.nan]])}, "integers"),
         ({"logprobs": np.zeros(2, np.float16)}, "one number an action token"),
         ({"entropies": np.zeros((3, 1), np.float16)}, "one number an action token"),
-        ({"token_ids": np.zeros(3, np.int32)}, "token_ids must reach"),
+        ({"token_ids": np.zeros(3, np.int32)}, "token_ids must end"),
         ({"token_ids": np.zeros(4, np.float32)}, "integers"),
         ({"pieces": ["a"]}, "one text a token"),
         ({"length": 2}, "length must be at least the 3"),

@@ -1,17 +1,17 @@
-"""Which responses of a step are sampled, what of them is sent, and that a bad one costs only itself."""
+"""What is sent of the sampled responses, and that a bad response costs only itself."""
 
-import gc
 import random
-import weakref
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trainer_hooks.recording.two_groups import rollouts
 from trainer_hooks import Rollouts
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.recording.responses import ResponseSampler, choose
+from trainer_hooks.recording.responses import ResponseSampler
+from trainer_hooks.recording.selection import select_rows
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.wire import Receipt, decode_record, decode_response
@@ -19,66 +19,11 @@ from trainer_hooks.wire import Receipt, decode_record, decode_response
 SEED = "1 0 0"
 
 
-def rollouts(**given_):
-    """Two groups of three responses of up to 6 tokens; the third token of each is feedback."""
-    mask = np.ones((6, 6), dtype=bool)
-    mask[:, 2] = False
-    mask[3, 3:] = False
-    old = np.full((6, 6), -0.5)
-    new = old.copy()
-    new[0] -= 0.2  # correct, fell most of the correct ones
-    new[1] -= 0.9  # wrong, fell most of all
-    new[3] -= 0.1  # correct, fell a little
-    new[5] = -7.0  # wrong and unlikely
-    ids = np.tile(np.arange(6), (6, 1))
-    ids[1, 4:] = 9  # shares 4 tokens with 0
-    ids[2, 1:] = 9  # shares 1
-    arrays = {
-        "old_logprobs": old,
-        "entropies": np.full((6, 6), 0.25),
-        "advantages": np.arange(6.0),
-        "group_ids": np.array([0, 0, 0, 1, 1, 1]),
-        "token_ids": ids,
-        "trained": True,
-    } | given_
-    rewards = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0])
-    return Rollouts(new, mask, rewards, **{name: value for name, value in arrays.items() if value is not None})
-
-
-def chosen(given_, count=1):
-    return choose(ActionTokens.of(given_), count, random.Random(SEED))  # noqa: S311 - no secret
-
-
 def sampled(given_, **options):
     settings = {"count": 6, "max_bytes": 1 << 20} | options
     return [
         decode_response(bytes(raw)) for raw in ResponseSampler(**settings).sample(ActionTokens.of(given_), seed=SEED)
     ]
-
-
-def test_each_kind_is_what_it_says():
-    """The fallen correct one before the wrong one that fell more; its nearest rival; the least likely; the longest."""
-    by_kind = {kind: row for row, kinds in chosen(rollouts()).items() for kind in kinds}
-    assert by_kind["displaced"] == 0
-    assert by_kind["resembling"] == 1
-    assert by_kind["unlikely"] == 5
-    assert by_kind["longest"] == 0  # five action tokens each but for row 3, and the first of equals
-    assert by_kind["random"] in range(6)
-
-
-def test_without_an_update_between_nothing_is_displaced():
-    """Old log-probabilities that are missing, or equal, say nothing about displacement."""
-    for old in (None, rollouts().logprobs):
-        kinds = {kind for kinds in chosen(rollouts(old_logprobs=old)).values() for kind in kinds}
-        assert kinds == {"unlikely", "longest", "random"}
-
-
-def test_what_is_not_finite_is_the_least_likely():
-    """A response with NaN in it is what a person will want to see."""
-    logprobs = np.array(rollouts().logprobs)
-    logprobs[4, 1] = np.nan
-    broken = Rollouts(logprobs, rollouts().mask, rollouts().rewards)
-    assert chosen(broken)[4][0] == "unlikely"
 
 
 def test_a_response_arrives_with_its_actions_and_numbers():
@@ -123,7 +68,7 @@ def test_a_step_never_takes_more_bytes_than_allowed(max_bytes, texts):
     assert sum(len(bytes(raw)) for raw in raws) <= max_bytes
     if max_bytes == 20_000:
         responses = [decode_response(bytes(raw)) for raw in raws]
-        assert len(responses) == len(chosen(held, 4))
+        assert len(responses) == len(select_rows(ActionTokens.of(held), 4, random.Random(SEED)))  # noqa: S311 - no secret
         assert any(response.length > len(response.logprobs.to_numpy()) for response in responses)
 
 
@@ -283,16 +228,3 @@ def test_responses_that_the_collector_refused_are_told_with_the_next_step(collec
     first, second = collector.records
     assert "hooks/rejected_responses" not in first.summaries
     assert second.summaries["hooks/rejected_responses"].value() == 2
-
-
-def test_a_step_that_has_been_read_waits_for_no_garbage_collector():
-    """Its arrays go with the last who holds them: nothing that is kept beside them points back."""
-    tokens = ActionTokens.of(rollouts())
-    choose(tokens, 4, random.Random(SEED))  # noqa: S311 - no secret
-    gone = weakref.ref(tokens)
-    gc.disable()
-    try:
-        del tokens
-        assert gone() is None
-    finally:
-        gc.enable()

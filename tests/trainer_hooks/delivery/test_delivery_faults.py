@@ -14,22 +14,22 @@ import numpy as np
 import pytest
 
 import trainer_hooks
-import trainer_hooks.recording.shipper as shipper_module
+import trainer_hooks.recording.records as records_module
 from tests.bad_collectors import nobody_answers, nobody_listens
-from trainer_hooks.delivery import courier as courier_module
-from trainer_hooks.delivery import sender as sender_module
+from trainer_hooks.delivery import RecordQueue
+from trainer_hooks.delivery import exporter as exporter_module
 from trainer_hooks.wire import Receipt, Rejection, encode
 
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch):
     """Let the backing off be over at once; its times are tested with a clock of their own."""
-    monkeypatch.setattr("trainer_hooks.delivery.transport.FIRST_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("trainer_hooks.delivery.backoff.FIRST_DELAY_SECONDS", 0.0)
 
 
 def losses(monitor):
     """Give the records that will never arrive."""
-    return monitor.tally.lost_records
+    return monitor.drops.dropped_records
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_refused_sign_of_life_does_not_hide_what_is_lost(collector, connect, c
         collector.wait_for(lambda seen: len(seen.answers) == 1)
         monitor.log_step(1, {"x": 1.0})
         assert monitor.flush()
-    assert "a sign of life was refused" in caplog.text
+    assert "the collector refused a heartbeat" in caplog.text
     assert "(refused: 1 so far)" in caplog.text
 
 
@@ -153,13 +153,13 @@ def test_a_logging_filter_that_raises_reaches_neither_training_nor_delivery(coll
 def test_what_is_being_packed_when_the_process_must_end_is_lost_too(connect, monkeypatch):
     """Of four steps the first is in hand at the deadline, and three wait: four are lost."""
     may_go_on = threading.Event()
-    reduce = shipper_module.reduce
+    reduce = records_module.reduce
 
     def wait_and_reduce(*given):
         may_go_on.wait(60)
         return reduce(*given)
 
-    monkeypatch.setattr(shipper_module, "reduce", wait_and_reduce)
+    monkeypatch.setattr(records_module, "reduce", wait_and_reduce)
     monitor = connect()
     for step in range(4):
         monitor.log_step(step, rollouts={"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]})
@@ -231,7 +231,7 @@ def test_a_connection_cut_in_the_middle_is_tried_again(collector, connect, monke
 
 def test_a_full_buffer_loses_the_newest_and_counts_it(collector, connect, monkeypatch):
     """More steps than the buffer holds between two looks of the thread: the rest is counted."""
-    monkeypatch.setattr(courier_module, "BUFFER_RECORDS", 10)
+    monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_records", 10)
     monitor = connect()
     collector.wait_for(lambda seen: bool(seen.batches))
     with collector.arrived:  # the collector waits, and so does the thread
@@ -245,7 +245,7 @@ def test_a_full_buffer_loses_the_newest_and_counts_it(collector, connect, monkey
 
 def test_token_arrays_fill_the_buffer_by_their_size(collector, connect, monkeypatch):
     """The buffer is bounded in bytes too, but a step that is larger than it is taken where it is alone."""
-    monkeypatch.setattr(courier_module, "BUFFER_BYTES", 1000)
+    monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_bytes", 1000)
     monitor = connect()
     rollouts = {"logprobs": -np.ones((8, 64)), "mask": np.ones((8, 64)), "rewards": np.ones(8)}
     monitor.log_step(0, rollouts=rollouts)
@@ -287,7 +287,7 @@ def test_threads_and_signal_handlers_may_log_at_once(collector, connect):
     assert interruptions
     assert losses(monitor) == 0
     assert len(collector.records) == 4 * 500 + len(interruptions)
-    assert monitor._courier._bytes_in == monitor._courier._bytes_out
+    assert monitor._queue.nbytes == 0
 
 
 def test_an_error_in_on_alert_ends_nothing(collector, connect):
@@ -303,7 +303,7 @@ def test_an_error_in_on_alert_ends_nothing(collector, connect):
         monitor.log_step(step, {"x": 1.0})
         assert monitor.flush()
     assert len(collector.records) == 2
-    assert monitor.tally["internal_errors"] == 1
+    assert monitor.drops["internal_errors"] == 1
 
 
 def test_on_alert_may_close_the_monitor(collector, connect):
@@ -322,7 +322,7 @@ def test_an_error_of_ours_stays_ours(collector, connect, monkeypatch, swallowed)
     def break_down(*_):
         raise error
 
-    monkeypatch.setattr("trainer_hooks.recording.shipper.reduce", break_down)
+    monkeypatch.setattr("trainer_hooks.recording.records.reduce", break_down)
     monitor = connect()
     monitor.log_step(1, {"x": 1.0}, rollouts={"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]})
     assert monitor.flush()
@@ -472,7 +472,7 @@ def test_the_key_goes_with_every_batch(collector, connect):
 
 def test_an_idle_trainer_shows_that_it_lives(collector, connect, monkeypatch):
     """Without steps an empty batch goes out now and then, which tells a slow trainer from a lost one."""
-    monkeypatch.setattr(sender_module, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(exporter_module, "HEARTBEAT_SECONDS", 0.0)
     connect()
     collector.wait_for(lambda seen: len(seen.batches) >= 3)
     assert collector.records == []

@@ -4,18 +4,18 @@ import torch
 from trainer_hooks import RolloutsError
 from trainer_hooks.arrays.device import DeviceArrays
 from trainer_hooks.probes.paired import Paired
-from trainer_hooks.probes.probe import PairedProbe
-from trainer_hooks.signals import fetch, finished
-from trainer_hooks.signals.families.paired import paired
+from trainer_hooks.probes.rescoring import PairedProbe
+from trainer_hooks.signals import fetch, finish_summaries
+from trainer_hooks.signals.families import paired
 
 EVERYTHING = {"mask": torch.ones(1, 2), "correct": torch.ones(1)}
 
 
 def signals(scores):
     """Give the signals as the collector would show them."""
-    found = paired(scores)
+    found = paired.compute(scores)
     here = fetch(scores.library, list(found.values()))
-    return {name: summary.value() for name, summary in finished(zip(found, here, strict=True)).items()}
+    return {name: summary.value() for name, summary in finish_summaries(zip(found, here, strict=True)).items()}
 
 
 @pytest.mark.parametrize("library", [None, DeviceArrays(torch.device("cpu"))], ids=["host", "device"])
@@ -84,7 +84,7 @@ def test_ranks_merge_by_their_tokens(collector, connect, monkeypatch):
         monitor.log_step(1, paired=[scores])
         assert monitor.flush()
     shares = [record.summaries["entropy/paired_delta"] for record in collector.records]
-    assert shares[0].merged(shares[1]).value() == pytest.approx(0.3)
+    assert shares[0].merge(shares[1]).value() == pytest.approx(0.3)
     assert collector.batches[-1].capability == "L4"
 
 

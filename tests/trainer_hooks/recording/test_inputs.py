@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from trainer_hooks.arrays.copies import CopyPool
-from trainer_hooks.delivery import Tally
-from trainer_hooks.recording.candidates import Pace
-from trainer_hooks.recording.inputs import Inputs
+from trainer_hooks.delivery import DropCounter
+from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.action_tokens import ActionTokens
 
@@ -18,39 +16,6 @@ def arguments(responses=64, tokens=512, **changes):
     """Give a step of which the token arrays are large, and the others are not."""
     logprobs = -np.ones((responses, tokens), dtype=np.float32)
     return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": np.ones(responses)} | changes
-
-
-def test_the_trainer_may_overwrite_what_it_gave():
-    """Large arrays, small ones, tensors, lists of rows and of texts are all copied."""
-    given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64, texts=["a"] * 64, control_ids=np.arange(3))
-    copies = CopyPool().copied(given)
-    for value in given.values():
-        if isinstance(value, list):
-            value.clear()
-        else:
-            value[:] = 0
-    assert (copies.arguments["logprobs"] == -1).all()
-    assert (copies.arguments["entropies"] == 1).all()
-    assert copies.arguments["mask"].all()
-    assert copies.arguments["rewards"].tolist() == copies.arguments["advantages"].tolist() == [1.0] * 64
-    assert copies.arguments["texts"] == ("a",) * 64
-    assert copies.arguments["control_ids"] == (0, 1, 2)
-    assert copies.nbytes == 2 * 4 * 64 * 512 + 64 * 512 + 2 * 8 * 64
-
-
-def test_memory_is_used_again_once_it_is_given_back():
-    """A second step of the same size takes no new memory, and one of another size works too."""
-    pool = CopyPool()
-    first = pool.copied(arguments())
-    address = first.arguments["logprobs"].ctypes.data
-    second = pool.copied(arguments())
-    assert second.arguments["logprobs"].ctypes.data != address
-    first.release()
-    assert pool.copied(arguments()).arguments["logprobs"].ctypes.data == address
-    second.release()
-    larger = pool.copied(arguments(128)).arguments["logprobs"]
-    assert larger.shape == (128, 512)
-    assert (larger == -1).all()
 
 
 @pytest.mark.parametrize("form", [dict, Rollouts])
@@ -79,17 +44,6 @@ def test_responses_are_sampled_once_in_a_while(collector, connect, monkeypatch):
     assert monitor.flush()
     assert [bool(record.responses) for record in collector.records] == [True, False, False, False, False]
     assert all(record.summaries["likelihood/correct"].value() == -1 for record in collector.records)
-
-
-def test_a_pause_between_samples_is_counted_from_the_last_sample():
-    """Steps of 0.4 s are sampled at every third, steps longer than the pause all, and without a pause every step."""
-    pace = Pace(1, 1.0)
-    due = [pace.is_due(now) for now in (0.0, 0.4, 0.8, 1.2, 1.6, 5.0, 6.0)]
-    assert due == [True, False, False, True, False, True, True]
-    assert pace.is_due(3.0)  # the clock was set back
-    pace = Pace(1, 0.0)
-    assert [pace.is_due(0.0) for _ in range(3)] == [True] * 3
-    assert not Pace(0, 0.0).is_due(0.0)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +75,9 @@ def test_what_is_wrong_is_located_and_counted_in_the_background(collector, conne
 def test_what_a_device_cannot_do_costs_only_the_rollouts(swallowed):
     """Where the reduction fails on a device, as it does without memory, the numbers are still taken."""
     tensors = {name: torch.as_tensor(value).to("meta") for name, value in arguments(2, 3).items()}
-    numbers, tokens, _ = Inputs(Tally()).taken({"x": 1.0}, tensors, (), 0.0)  # meta tensors cannot be copied home
+    numbers, tokens, _ = InputReader(DropCounter()).read(
+        {"x": 1.0}, tensors, (), 0.0
+    )  # meta tensors cannot be copied home
     assert numbers == {"x": 1.0}
     assert tokens is None
     assert isinstance(swallowed.pop(), NotImplementedError)

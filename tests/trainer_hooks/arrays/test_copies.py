@@ -1,0 +1,43 @@
+import numpy as np
+import torch
+
+from trainer_hooks.arrays.copies import CopyPool
+
+
+def arguments(responses=64, tokens=512, **changes):
+    """Give a step of which the token arrays are large, and the others are not."""
+    logprobs = -np.ones((responses, tokens), dtype=np.float32)
+    return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": np.ones(responses)} | changes
+
+
+def test_the_trainer_may_overwrite_what_it_gave():
+    """Large arrays, small ones, tensors, lists of rows and of texts are all copied."""
+    given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64, texts=["a"] * 64, control_ids=np.arange(3))
+    copies = CopyPool().copy(given)
+    for value in given.values():
+        if isinstance(value, list):
+            value.clear()
+        else:
+            value[:] = 0
+    assert (copies.arguments["logprobs"] == -1).all()
+    assert (copies.arguments["entropies"] == 1).all()
+    assert copies.arguments["mask"].all()
+    assert copies.arguments["rewards"].tolist() == copies.arguments["advantages"].tolist() == [1.0] * 64
+    assert copies.arguments["texts"] == ("a",) * 64
+    assert copies.arguments["control_ids"] == (0, 1, 2)
+    assert copies.nbytes == 2 * 4 * 64 * 512 + 64 * 512 + 2 * 8 * 64
+
+
+def test_memory_is_used_again_once_it_is_given_back():
+    """A second step of the same size takes no new memory, and one of another size works too."""
+    pool = CopyPool()
+    first = pool.copy(arguments())
+    address = first.arguments["logprobs"].ctypes.data
+    second = pool.copy(arguments())
+    assert second.arguments["logprobs"].ctypes.data != address
+    first.release()
+    assert pool.copy(arguments()).arguments["logprobs"].ctypes.data == address
+    second.release()
+    larger = pool.copy(arguments(128)).arguments["logprobs"]
+    assert larger.shape == (128, 512)
+    assert (larger == -1).all()

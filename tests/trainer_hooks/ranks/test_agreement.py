@@ -1,0 +1,94 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.distributed import HashStore
+
+from trainer_hooks.actions import Decision
+from trainer_hooks.ranks.agreement import PATIENCE_SECONDS, RefusingCoordinator, StoreCoordinator, make_coordinator
+from trainer_hooks.wire import AlertNotice
+
+STEPS = 12
+
+
+def decision(name="a", action="stop"):
+    """A decision about an alert."""
+    return Decision(action, AlertNotice(id=name, kind="k", severity="critical", opened_step=1, summary="s"))
+
+
+class Rank:
+    """A rank that goes through its steps as the test lets it, and hears of alerts after some of them."""
+
+    def __init__(self, rank, world_size, store, heard_after, clock):
+        self.agreement = StoreCoordinator(store, rank=rank, world_size=world_size, clock=lambda: clock[0])
+        self.heard_after = heard_after
+        self.step = 0
+        self.taken, self.refused = {}, set()
+
+    def end_step(self):
+        """End a step: hear, ask, act."""
+        self.step += 1
+        new = [decision(name) for name, step in self.heard_after.items() if step == self.step]
+        for settled in self.agreement.due(new, self.step):
+            if settled.refusal is None:
+                self.taken[settled.decision.alert.id] = self.step
+            else:
+                self.refused.add(settled.decision.alert.id)
+
+
+@given(data=st.data(), world_size=st.integers(2, 4))
+def test_whatever_the_ranks_hear_and_however_they_race_all_do_the_same_after_the_same_step(data, world_size):
+    """A rank ends a step only after all have entered it, as a collective makes it; time passes as it likes."""
+    store, clock = HashStore(), [0.0]
+    hearing = st.dictionaries(st.sampled_from("ab"), st.integers(1, STEPS))
+    ranks = [Rank(rank, world_size, store, data.draw(hearing), clock) for rank in range(world_size)]
+    while any(rank.step < STEPS for rank in ranks):
+        slowest = min(rank.step for rank in ranks)
+        ready = [rank for rank in ranks if rank.step == slowest and rank.step < STEPS]
+        data.draw(st.sampled_from(ready)).end_step()
+        clock[0] += data.draw(st.sampled_from([0.0, PATIENCE_SECONDS / 4]))
+    first, *others = ranks
+    assert all(rank.taken == first.taken for rank in others)
+    for name in first.taken:
+        assert all(rank.heard_after[name] < first.taken[name] for rank in ranks)
+
+
+def test_who_hears_nothing_asks_nothing():
+    """Without a decision the store is not touched: there is none."""
+    agreement = StoreCoordinator(None, rank=1, world_size=2)
+    assert agreement.due([], 1) == []
+
+
+def test_all_that_hear_at_once_act_after_the_next_but_one_step():
+    """Heard after 1: proposed and armed by 2, fixed for 3 at the latest."""
+    store, clock = HashStore(), [0.0]
+    ranks = [Rank(rank, 2, store, {"a": 1}, clock) for rank in range(2)]
+    for _ in range(STEPS):
+        for rank in ranks:
+            rank.end_step()
+    assert [rank.taken for rank in ranks] == [{"a": 3}, {"a": 3}]
+
+
+def test_a_refusal_says_how_many_have_heard():
+    """Rank 0 gives up after its patience, and so does who waits for it."""
+    store, clock = HashStore(), [0.0]
+    leader, deaf = (Rank(rank, 2, store, {"a": 1} if rank == 0 else {}, clock) for rank in range(2))
+    leader.end_step()
+    deaf.end_step()
+    clock[0] = PATIENCE_SECONDS + 1
+    (settled,) = leader.agreement.due([], 2)
+    assert settled.refusal == "only 1 of 2 ranks received the alert within 60 s"
+    assert settled.is_reported_here
+
+
+def test_to_notify_needs_nobody_else():
+    """Each rank has logged it; rank 0 reports it."""
+    for rank in range(2):
+        (settled,) = StoreCoordinator(None, rank=rank, world_size=2).due([decision(action="notify")], 1)
+        assert (settled.refusal, settled.is_reported_here) == (None, rank == 0)
+
+
+def test_processes_without_a_process_group_refuse():
+    """Nothing is done that one of them might not do."""
+    agreement = make_coordinator(2)
+    assert isinstance(agreement, RefusingCoordinator)
+    (settled,) = agreement.due([decision()], 1)
+    assert "cannot agree" in settled.refusal

@@ -1,0 +1,67 @@
+"""Which responses of a step are selected."""
+
+import gc
+import random
+import weakref
+
+import numpy as np
+
+from tests.trainer_hooks.recording.two_groups import rollouts
+from trainer_hooks import Rollouts
+from trainer_hooks.recording.selection import SamplingInterval, select_rows
+from trainer_hooks.signals.action_tokens import ActionTokens
+
+SEED = "1 0 0"
+
+
+def chosen(given_, count=1):
+    return select_rows(ActionTokens.of(given_), count, random.Random(SEED))  # noqa: S311 - no secret
+
+
+def test_each_kind_is_what_it_says():
+    """The fallen correct one before the wrong one that fell more; its nearest rival; the least likely; the longest."""
+    by_kind = {kind: row for row, kinds in chosen(rollouts()).items() for kind in kinds}
+    assert by_kind["displaced"] == 0
+    assert by_kind["resembling"] == 1
+    assert by_kind["unlikely"] == 5
+    assert by_kind["longest"] == 0  # five action tokens each but for row 3, and the first of equals
+    assert by_kind["random"] in range(6)
+
+
+def test_without_an_update_between_nothing_is_displaced():
+    """Old log-probabilities that are missing, or equal, say nothing about displacement."""
+    for old in (None, rollouts().logprobs):
+        kinds = {kind for kinds in chosen(rollouts(old_logprobs=old)).values() for kind in kinds}
+        assert kinds == {"unlikely", "longest", "random"}
+
+
+def test_what_is_not_finite_is_the_least_likely():
+    """A response with NaN in it is what a person will want to see."""
+    logprobs = np.array(rollouts().logprobs)
+    logprobs[4, 1] = np.nan
+    broken = Rollouts(logprobs, rollouts().mask, rollouts().rewards)
+    assert chosen(broken)[4][0] == "unlikely"
+
+
+def test_a_step_that_has_been_read_waits_for_no_garbage_collector():
+    """Its arrays go with the last who holds them: nothing that is kept beside them points back."""
+    tokens = ActionTokens.of(rollouts())
+    select_rows(tokens, 4, random.Random(SEED))  # noqa: S311 - no secret
+    gone = weakref.ref(tokens)
+    gc.disable()
+    try:
+        del tokens
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_pause_between_samples_is_counted_from_the_last_sample():
+    """Steps of 0.4 s are sampled at every third, steps longer than the pause all, and without a pause every step."""
+    interval = SamplingInterval(1, 1.0)
+    due = [interval.is_due(now) for now in (0.0, 0.4, 0.8, 1.2, 1.6, 5.0, 6.0)]
+    assert due == [True, False, False, True, False, True, True]
+    assert interval.is_due(3.0)  # the clock was set back
+    interval = SamplingInterval(1, 0.0)
+    assert [interval.is_due(0.0) for _ in range(3)] == [True] * 3
+    assert not SamplingInterval(0, 0.0).is_due(0.0)

@@ -1,0 +1,232 @@
+"""The background thread that encodes records, groups them into batches and puts these into the sending queue.
+
+It wakes every 0.85 s. The `Exporter` sends in a thread of its own, so that a slow collector does not keep records from
+reaching the disk. What a record and a batch look like is the encoders' concern.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from trainer_hooks.delivery.drop_counter import DropCounter
+from trainer_hooks.delivery.exporter import Exporter
+from trainer_hooks.delivery.queue import RecordQueue
+from trainer_hooks.delivery.sending_queue import SendingQueue
+from trainer_hooks.wire import Capability
+
+__all__ = ["BatchEncoder", "BatchProcessor", "EncodedRecord", "RecordEncoder"]
+
+# From the start of one round to the start of the next. With encoding time and a late wake-up this stays within the one
+# second of records that a kill may cost. A shorter interval would cost more: each round first brings our code and data
+# back into the processor's caches, which takes longer than encoding one more step.
+INTERVAL_SECONDS = 0.85
+# Steps of a few milliseconds are encoded sooner, while their data are still in the processor's caches.
+SHORT_INTERVAL_SECONDS = 0.5
+MANY_RECORDS = 64
+# Longest time for which encoded records wait in memory for the records after them to be encoded.
+LONGEST_ENCODING_SECONDS = 0.2
+BATCH_RECORDS = 200
+BATCH_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRecord:
+    """One encoded record.
+
+    Attributes:
+        attempt: The attempt that the record belongs to.
+        body: The encoded record.
+        schema_version: The lowest schema version that can read it.
+        capability: The level of what was captured for it.
+    """
+
+    attempt: int
+    body: bytes
+    schema_version: int = 1
+    capability: Capability = "L1"
+
+
+Item = TypeVar("Item")
+Item_contra = TypeVar("Item_contra", contravariant=True)
+
+
+class RecordEncoder(Protocol[Item_contra]):
+    """Encodes what the training thread has put into the queue; called in the batch processor's thread."""
+
+    def encode(self, item: Item_contra) -> EncodedRecord:
+        """Encode one item as a record."""
+
+
+class BatchEncoder(Protocol):
+    """Encodes batches."""
+
+    def encode(self, records: Sequence[EncodedRecord], *, is_last: bool = False) -> bytes:
+        """Encode a batch of records of one attempt; the last batch has no records and says how the run ended.
+
+        Called in the batch processor's thread.
+        """
+
+    def encode_heartbeat(self, *, is_first: bool) -> bytes:
+        """Encode a batch without records; the first one introduces the run. Called in the exporter's thread."""
+
+
+class BatchProcessor(Generic[Item]):
+    """Turns the items of a record queue into encoded batches in a sending queue.
+
+    Args:
+        queue: Holds what the training thread has measured.
+        sending_queue: Keeps the batches until they are answered for.
+        drops: Counts what is lost.
+        records: Encodes items.
+        batches: Encodes batches.
+        exporter: Sends the batches; None where they stay on disk.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        queue: RecordQueue[Item],
+        sending_queue: SendingQueue,
+        drops: DropCounter,
+        *,
+        records: RecordEncoder[Item],
+        batches: BatchEncoder,
+        exporter: Exporter | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._queue = queue
+        self._sending_queue = sending_queue
+        self._drops = drops
+        self._records = records
+        self._batches = batches
+        self._exporter = exporter
+        self._clock = clock
+        # Records that this thread has taken from the queue and not stored yet.
+        self._in_progress = 0
+        self._wake = threading.Event()
+        self._is_closing = False
+        self._flushes: deque[threading.Event] = deque()
+        self._thread = threading.Thread(target=self._run, name="rlvitals-batch-processor", daemon=True)
+
+    def start(self) -> None:
+        """Start the threads."""
+        self._thread.start()
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Wait until everything queued so far is answered for, or on disk where nothing is sent.
+
+        Returns:
+            Whether that happened within the timeout.
+        """
+        if not self._is_closing:
+            done = threading.Event()
+            self._flushes.append(done)
+            self._wake.set()
+            if not done.wait(timeout_seconds):
+                return False
+            if self._exporter:
+                return True
+        waiting = self._sending_queue.peek() if self._exporter else self._sending_queue.records_in_memory
+        return not len(self._queue) and not waiting
+
+    def close(self, timeout_seconds: float) -> None:
+        """Deliver what is left, for at most this long, and end the threads."""
+        if self._is_closing:
+            return
+        deadline = self._clock() + timeout_seconds
+        if self._exporter:
+            self._exporter.set_deadline(deadline)
+        self._queue.close()
+        self._is_closing = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_seconds)
+        if self._exporter:
+            if self._exporter.is_current_thread:
+                return  # on_alert has closed the monitor; this very thread goes on to deliver what is left
+            self._exporter.join(max(0.0, deadline - self._clock()))
+        self._count_undelivered()
+
+    def detach_after_fork(self) -> None:
+        """Let go of the spool in a forked child."""
+        self._sending_queue.detach_after_fork()
+
+    def _count_undelivered(self) -> None:
+        lost = self._sending_queue.records_in_memory + len(self._queue) + self._in_progress
+        if lost:
+            self._drops.count("unsent", "the process ended before they were on disk or answered for", by=lost)
+        on_disk = self._sending_queue.records_on_disk
+        if self._exporter and on_disk:
+            self._drops.warn(
+                "spooled",
+                f"{on_disk} records wait on disk; the next start of this run sends them, "
+                "and so does `python -m trainer_hooks.sync`",
+            )
+
+    def _run(self) -> None:
+        if self._exporter:
+            self._sending_queue.open()
+            self._exporter.start()
+        while not self._is_closing:
+            self._wake.wait(self._process())
+            self._wake.clear()
+        self._process()
+        self._store([], is_last=True)
+        if self._exporter:
+            self._exporter.finish()
+        else:
+            self._sending_queue.close()
+
+    def _process(self) -> float:
+        """Encode everything in the queue, pass on the flushes, and return the seconds until the next round."""
+        flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
+        began = self._clock()
+        count = self._encode_all()
+        left = INTERVAL_SECONDS - (self._clock() - began)
+        if self._exporter:
+            if count or flushes:
+                self._exporter.wake(*flushes)
+        else:
+            for flush in flushes:
+                flush.set()
+        return max(left, SHORT_INTERVAL_SECONDS) if count < MANY_RECORDS else SHORT_INTERVAL_SECONDS
+
+    def _encode_all(self) -> int:
+        """Encode and store every item in the queue; return how many there were."""
+        count = 0
+        batch: list[EncodedRecord] = []
+        size = 0
+        began = self._clock()
+        while len(self._queue):
+            # First: whoever counts undelivered records in another thread may count this one twice, but never miss it.
+            self._in_progress += 1
+            item = self._queue.pop()
+            count += 1
+            try:
+                record = self._records.encode(item)
+            except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
+                self._in_progress -= 1
+                self._drops.count_error(error, lost="unpacked")
+                continue
+            size += len(record.body)
+            is_full = len(batch) == BATCH_RECORDS or size > BATCH_BYTES
+            # Encoding token arrays takes a while; records that are ready go to the disk meanwhile.
+            is_old = self._clock() - began >= LONGEST_ENCODING_SECONDS
+            if batch and (is_full or is_old or record.attempt != batch[0].attempt):
+                self._store(batch)
+                batch, size, began = [], len(record.body), self._clock()
+            batch.append(record)
+        self._queue.forget_size()
+        if batch:
+            self._store(batch)
+        return count
+
+    def _store(self, records: Sequence[EncodedRecord], *, is_last: bool = False) -> None:
+        try:
+            self._sending_queue.append(self._batches.encode(records, is_last=is_last), len(records))
+        except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
+            self._drops.count_error(error, lost="unpacked", by=len(records))
+        self._in_progress -= len(records)

@@ -1,0 +1,168 @@
+"""The background thread that sends encoded batches to the collector, the oldest first, and heartbeats between them."""
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from trainer_hooks.delivery.drop_counter import DropCounter
+from trainer_hooks.delivery.sending_queue import SendingQueue, WaitingBatch
+from trainer_hooks.delivery.transport import Transport
+from trainer_hooks.errors import RefusedError, UnavailableError
+from trainer_hooks.wire import Receipt
+
+__all__ = ["Exporter", "HeartbeatEncoder"]
+
+# A collector that receives nothing for longer than this can tell a lost trainer from a slow step.
+HEARTBEAT_SECONDS = 15.0
+# Between two attempts while the collector is away; the transport's backoff decides which of them is made.
+RETRY_SECONDS = 0.25
+
+
+class HeartbeatEncoder(Protocol):
+    """Encodes an empty batch."""
+
+    def __call__(self, *, is_first: bool) -> bytes:
+        """Encode a batch without records; the first one that is answered introduces the run."""
+
+
+class Exporter:
+    """Sends the batches of a sending queue, each at least once.
+
+    Args:
+        transport: Carries batches; does not sleep.
+        queue: Keeps batches until they are answered for.
+        drops: Counts what is lost.
+        encode_heartbeat: Called in this thread when there was nothing to send for `HEARTBEAT_SECONDS`.
+        on_receipt: Called in this thread with each of the collector's answers and the body that it answers.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        queue: SendingQueue,
+        drops: DropCounter,
+        *,
+        encode_heartbeat: HeartbeatEncoder,
+        on_receipt: Callable[[Receipt, bytes], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._transport = transport
+        self._queue = queue
+        self._drops = drops
+        self._encode_heartbeat = encode_heartbeat
+        self._on_receipt = on_receipt
+        self._clock = clock
+        self._wake = threading.Event()
+        self._is_finishing = threading.Event()
+        self._flushes: deque[threading.Event] = deque()
+        self._answered_at = -math.inf
+        self._is_introduced = False
+        self._deadline = math.inf
+        self._thread = threading.Thread(target=self._run, name="rlvitals-exporter", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, which sends a heartbeat at once unless a batch waits."""
+        self._thread.start()
+
+    def wake(self, *flushes: threading.Event) -> None:
+        """Send now; the events are set once everything that waits has been answered for."""
+        self._flushes.extend(flushes)
+        self._wake.set()
+
+    def set_deadline(self, deadline: float) -> None:
+        """Set the clock's time at which the thread gives up."""
+        self._deadline = deadline
+
+    def finish(self) -> None:
+        """Let the thread end when everything is delivered, or at the deadline; nothing more will be queued."""
+        self._is_finishing.set()
+        self._wake.set()
+
+    @property
+    def is_current_thread(self) -> bool:
+        """Whether the caller runs in this exporter's thread."""
+        return self._thread is threading.current_thread()
+
+    def join(self, timeout_seconds: float) -> None:
+        """Wait for the end of the thread, for at most this long."""
+        if self._thread.is_alive():
+            self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        while not self._is_finishing.is_set():
+            is_done = self._export() and self._queue.peek() is None
+            # Waking up for nothing would take the interpreter from the training.
+            self._wake.wait(max(RETRY_SECONDS, self._seconds_to_heartbeat()) if is_done else RETRY_SECONDS)
+            self._wake.clear()
+        while not self._export() and self._clock() < self._deadline:
+            self._wake.wait(RETRY_SECONDS)
+            self._wake.clear()
+        self._queue.close()
+
+    def _export(self) -> bool:
+        """Send until nothing waits or the collector is away; return whether nothing waits."""
+        flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
+        try:
+            while (batch := self._queue.peek()) is not None and self._clock() < self._deadline:
+                self._send(batch)
+            is_due = self._seconds_to_heartbeat() <= 0
+            if (is_due or not self._is_introduced) and not self._is_finishing.is_set():
+                self._post(self._encode_heartbeat(is_first=not self._is_introduced))
+                self._is_introduced = True
+        except UnavailableError as error:
+            if not error.is_deferred:
+                self._drops.warn("unavailable", str(error))
+            self._flushes.extendleft(flushes)
+            return False
+        except Exception as error:  # noqa: BLE001 - nothing may end this thread
+            self._drops.count_error(error)
+            if self._queue.peek() is not None:
+                self._flushes.extendleft(flushes)
+                return False
+        for flush in flushes:
+            flush.set()
+        return True
+
+    def _seconds_to_heartbeat(self) -> float:
+        return self._answered_at + HEARTBEAT_SECONDS - self._clock()
+
+    def _send(self, batch: WaitingBatch) -> None:
+        """Send one batch and remove it from the queue, unless the collector is away.
+
+        Raises:
+            UnavailableError: If it should be sent again later.
+        """
+        try:
+            body = batch.read()
+        except OSError as error:
+            # A batch that was dropped meanwhile is counted already; another one was deleted from the disk by somebody.
+            if self._queue.remove(batch):
+                self._drops.count("unreadable", f"a batch is gone from the spool: {error}", by=batch.records)
+            return
+        self._post(body, batch)
+
+    def _post(self, body: bytes, batch: WaitingBatch | None = None) -> None:
+        """Send a body, remove its batch from the queue once there is an answer, and handle that answer."""
+        try:
+            receipt = self._transport.send(body)
+        except RefusedError as error:
+            self._answered_at = self._clock()
+            if batch is None:
+                self._drops.warn("refused_heartbeat", f"the collector refused a heartbeat: {error}")
+            elif self._queue.remove(batch):
+                self._drops.count("refused", str(error), by=batch.records)
+            return
+        self._answered_at = self._clock()
+        if batch is not None:
+            self._queue.remove(batch)
+        for rejection in receipt.rejected:
+            self._drops.count("rejected", f"the collector refused a record: {rejection.error}: {rejection.detail}")
+        if receipt.refused_responses:
+            self._drops.count(
+                "responses", "the collector refused sampled responses; its log says why", by=receipt.refused_responses
+            )
+        self._on_receipt(receipt, body)

@@ -1,0 +1,124 @@
+"""Scores the same tokens under the weights before and after an update. Knows torch and no framework.
+
+At every n-th step this costs one forward pass of the responses after the update, and one before it where the trainer
+does not have their scores anyway.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, distributed
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from trainer_hooks.probes.paired import Paired
+from trainer_hooks.ranks.unanimity import Unanimity
+
+__all__ = ["PairedProbe", "Scorer"]
+
+Scorer: TypeAlias = Callable[[], tuple[Tensor, Tensor | None]]
+
+
+class PendingScores(NamedTuple):
+    """Responses that wait for the update."""
+
+    score: Scorer
+    before: tuple[Tensor, Tensor | None]
+    mask: Tensor
+    correct: Tensor
+    fresh: Tensor | None
+
+
+class PairedProbe:
+    """Stores responses of a step, and scores them again after the update.
+
+    Give it responses that the update does not train on: of groups whose rewards are all equal, or held out by you.
+    Responses that the update trains on may be among them; ``fresh`` distinguishes the two.
+
+    With several processes a forward pass may be collective: sharded weights are gathered, and DistributedDataParallel
+    sends buffers. So every rank has to call `note` equally often at the same steps, whatever its responses are, and no
+    step is due before all ranks are known to have a probe: from the third step on, or never. Make a probe on every
+    rank. The states of random generators are not changed.
+
+    Args:
+        every: Score at each step whose number is a multiple of this, ≥ 1.
+    """
+
+    def __init__(self, every: int) -> None:
+        if every < 1:
+            raise ValueError(f"every must be at least 1, got {every}")
+        self._every = every
+        self._ranks = Unanimity(f"paired re-scoring every {every} steps")
+        self._pending: list[PendingScores] = []
+
+    def is_due(self, step: int) -> bool:
+        """Return whether to score at this step; the same on every rank."""
+        return step % self._every == 0 and self._ranks.is_unanimous
+
+    def note(
+        self,
+        score: Scorer,
+        *,
+        mask: Tensor,
+        correct: Tensor,
+        fresh: Tensor | None = None,
+        before: tuple[Tensor, Tensor | None] | None = None,
+    ) -> None:
+        """Store responses before the update.
+
+        Args:
+            score: Returns log-probabilities, and entropies or None, under the current weights, each ``(B, T)``, nats.
+            mask: True on action tokens, shape ``(B, T)``.
+            correct: Whether each response is correct, shape ``(B,)``.
+            fresh: True on responses that the update does not train on, shape ``(B,)``; all unless given.
+            before: What ``score`` would return now, where it is known; otherwise ``score`` is called.
+        """
+        self._pending.append(PendingScores(score, before or _score(score), mask, correct, fresh))
+
+    def forget(self) -> None:
+        """Discard responses whose update was never made, as when training raised in between."""
+        self._pending.clear()
+
+    def after_update(self) -> list[Paired]:
+        """Score the stored responses again under the current weights, and discard them; call this at every step."""
+        self._ranks.after_step()
+        pending, self._pending = self._pending, []
+        return [
+            Paired(item.before, _score(item.score), mask=item.mask, correct=item.correct, fresh=item.fresh)
+            for item in pending
+        ]
+
+
+def _score(score: Scorer) -> tuple[Tensor, Tensor | None]:
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.no_grad(), torch.random.fork_rng(devices), _resharding():
+        return score()
+
+
+@contextmanager
+def _resharding() -> Iterator[None]:
+    """Make every FSDP module that is called in this context gather its weights anew at its next call.
+
+    The outermost module keeps its weights gathered after a forward pass, for the backward pass that FSDP expects. After
+    a forward pass without a backward pass, an update would change only the shards, and the next forward pass, also of
+    training itself, would use the old weights.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        yield
+        return
+    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel  # noqa: PLC0415 - the import takes half a second and few need it
+
+    called: list[Any] = []
+    handle_of_hook = register_module_forward_pre_hook(lambda module, _: called.append(module))
+    try:
+        yield
+    finally:
+        handle_of_hook.remove()
+        for module in called:
+            if isinstance(module, FSDPModule):
+                module.reshard()
+            elif isinstance(module, FullyShardedDataParallel):
+                handle = module._handle  # noqa: SLF001 - FSDP1 has no public name for it
+                if handle is not None:
+                    handle.reshard(True)

@@ -1,0 +1,95 @@
+"""The health of the run as last reported by the collector: its phase, and the alerts that the user is notified of."""
+
+from collections.abc import Callable, Sequence
+
+from trainer_hooks.delivery import DropCounter
+from trainer_hooks.wire import AlertNotice, Receipt
+
+__all__ = ["UNHEALTHY_PHASES", "RunHealth"]
+
+UNHEALTHY_PHASES = ("decay", "acceleration", "collapsed")
+
+
+class RunHealth:
+    """Keeps the newest phase, the newest healthy step, and the alerts that the user was notified of.
+
+    `update` is called in the exporter's thread, `advance` in the batch processor's thread.
+
+    Args:
+        attempt: The attempt of this launch.
+        drops: Counts the errors of ``on_alert``.
+        on_alert: Each is called once for each alert and severity.
+
+    Attributes:
+        phase: The newest phase reported for this attempt; ``unknown`` before the first report.
+        healthy_step: The newest step of this attempt at which the run was healthy; None before the first report.
+    """
+
+    def __init__(
+        self, attempt: int, drops: DropCounter, on_alert: Sequence[Callable[[AlertNotice], object]] = ()
+    ) -> None:
+        self.phase = "unknown"
+        self.healthy_step: int | None = None
+        self._attempt = attempt
+        self._step: int | None = None
+        # The newest step of another process in this attempt that detection has processed.
+        self._judged_before = -1
+        self._drops = drops
+        self._on_alert = on_alert
+        self._notified: set[tuple[str, str]] = set()
+        self._is_attempt_checked = False
+
+    def advance(self, attempt: int, step: int) -> None:
+        """Note the attempt and step of the newest record; a new attempt resets the phase and the healthy step."""
+        if attempt != self._attempt:
+            self._attempt, self._judged_before = attempt, -1
+            self.phase, self.healthy_step = "unknown", None
+        self._step = step
+
+    def update(self, receipt: Receipt, attempt: int) -> None:
+        """Read the receipt for a batch of an attempt, and notify the user of new alerts.
+
+        A receipt for another attempt is ignored: the spool held that batch, and what was wrong with a dead process is
+        no reason to act in this one.
+        """
+        if attempt != self._attempt:
+            return
+        if not self._is_attempt_checked:
+            self._check_attempt(receipt)
+            self._is_attempt_checked = True
+        if not self._is_about_this_process(receipt):
+            return
+        self.phase = receipt.phase
+        if receipt.judged_step is not None and receipt.phase not in (*UNHEALTHY_PHASES, "unknown"):
+            self.healthy_step = receipt.judged_step
+        for alert in receipt.alerts:
+            if (alert.id, alert.severity) not in self._notified:
+                self._notified.add((alert.id, alert.severity))
+                self._notify(alert)
+
+    def _notify(self, alert: AlertNotice) -> None:
+        for listener in self._on_alert:
+            try:
+                listener(alert)
+            except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
+                self._drops.count("internal_errors", f"on_alert raised {type(error).__name__}: {error}")
+
+    def _is_about_this_process(self, receipt: Receipt) -> bool:
+        """Whether detection has processed a step of this process; an earlier process may have had the same attempt.
+
+        The receipt of an older collector names no step and is taken to be about this process.
+        """
+        judged = receipt.judged_step
+        if judged is not None and (self._step is None or judged > self._step):
+            self._judged_before = judged
+        return judged is None or judged > self._judged_before
+
+    def _check_attempt(self, receipt: Receipt) -> None:
+        """Warn that no detector processes this launch; at the first receipt only, since a rank may rewind later."""
+        if receipt.newest_attempt is not None and receipt.newest_attempt > self._attempt:
+            self._drops.warn(
+                "attempt",
+                f"NO DETECTOR SEES THIS LAUNCH: its attempt must be higher than the run's newest, "
+                f"{receipt.newest_attempt}, got {self._attempt}. Its steps are only stored; start it again with "
+                "RLVITALS_ATTEMPT=$(date +%s%3N), or under another name",
+            )

@@ -1,0 +1,201 @@
+"""Builds the wire record of a step: reduces its token arrays to signals, samples responses, and encodes both.
+
+This runs in the batch processor's thread. The training thread only copies; arrays on an accelerator were reduced there.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from trainer_hooks.arrays.copies import Copies
+from trainer_hooks.delivery import DropCounter, EncodedRecord
+from trainer_hooks.delivery.drop_counter import DROPPED_RECORD_REASONS, Reason
+from trainer_hooks.errors import RolloutsError
+from trainer_hooks.recording.health import RunHealth
+from trainer_hooks.recording.inputs import Changes, Tokens
+from trainer_hooks.recording.responses import ResponseSampler
+from trainer_hooks.recording.selection import Candidates, SamplingInterval, offer_all
+from trainer_hooks.rollouts import Rollouts
+from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.signals import Reduced, finish_summaries, reduce
+from trainer_hooks.wire import ActionReport, Capability, Extreme, Moments, Record, Summary, encode
+
+__all__ = ["Measurement", "RecordBuilder"]
+
+# The lowest schema versions that can read a record without, and with, actions or sampled responses.
+PLAIN_VERSION, FULL_VERSION = 1, 2
+
+SIGNALS_BY_REASON: dict[Reason, str] = {
+    **{reason: f"hooks/dropped/{reason}" for reason in DROPPED_RECORD_REASONS},
+    "internal_errors": "hooks/internal_errors",
+    "rollouts": "hooks/rejected_rollouts",
+    "responses": "hooks/rejected_responses",
+    "scalars": "hooks/rejected_scalars",
+    "unspooled": "hooks/unspooled_records",
+}
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """The copied arguments of one `log_step`.
+
+    A msgspec struct, because the training thread makes it, and a dataclass takes three times as long.
+    """
+
+    step: int
+    time: float
+    numbers: dict[str, float]
+    tokens: Tokens | None
+    changes: Changes = ()
+    blocking_seconds: float | None = None
+    policy_version: int | None = None
+    data_version: str | None = None
+    actions: Sequence[ActionReport] = ()
+
+
+class RecordBuilder:
+    """Encodes measurements as wire records.
+
+    Args:
+        settings: The attempt and rank of the records, and how many responses are sampled.
+        drops: Counts what is left out; the counts are signals themselves.
+        health: Learns which attempt and step the process has reached.
+        redact: Receives each text of a sampled response and returns what may leave the process.
+        spool_bytes: Returns the bytes on disk that wait for the collector, None without a spool.
+        first_seq: Sequence number of the first record; higher in every later process, which may share the attempt.
+    """
+
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        drops: DropCounter,
+        health: RunHealth,
+        *,
+        redact: Callable[[str], str] | None = None,
+        spool_bytes: Callable[[], int | None] = lambda: None,
+        first_seq: int = 0,
+    ) -> None:
+        self._drops = drops
+        self._health = health
+        self._sampler = ResponseSampler(
+            count=settings.responses,
+            max_bytes=settings.response_bytes,
+            texts=settings.texts,
+            redact=redact,
+            on_loss=lambda detail: drops.count("responses", detail),
+        )
+        self._interval = SamplingInterval(settings.responses, settings.response_seconds)
+        self._spool_bytes = spool_bytes
+        self._rank = settings.rank
+        self._attempt = settings.attempt
+        self._step = 0
+        self._seq = first_seq
+
+    def encode(self, item: Measurement) -> EncodedRecord:
+        """Reduce and encode one measurement; token arrays that cannot be reduced cost only themselves."""
+        if not isinstance(item.tokens, Copies):
+            return self._encode(item, item.tokens)
+        try:
+            # Nobody else reads the copies, and everything that is made of them has been encoded by the end.
+            return self._encode(item, self._read_rollouts(item.tokens))
+        finally:
+            item.tokens.release()
+
+    def _encode(self, item: Measurement, rollouts: Rollouts | Reduced | None) -> EncodedRecord:
+        attempt, seq = self._advance(item.step)
+        numbers = item.numbers
+        bad_values = float(len(numbers) - sum(map(math.isfinite, numbers.values())))
+        summaries: dict[str, Summary] = {"finite/bad_values": _total(bad_values)}
+        changes = item.changes
+        try:
+            summaries |= finish_summaries(changes)
+        except RolloutsError as error:
+            self._count_bad_rollouts(error)
+            changes = ()
+        reduced, signals = self._reduce(rollouts, item.time)
+        bad = signals.pop("finite/bad_values", None)
+        if isinstance(bad, Moments):
+            summaries["finite/bad_values"] = _total(bad_values + bad.sum)
+        summaries |= signals
+        summaries |= self._describe_hooks(item)
+        record = Record(
+            step=item.step,
+            seq=seq,
+            time=item.time,
+            policy_version=None if item.policy_version is None else int(item.policy_version),
+            data_version=None if item.data_version is None else str(item.data_version),
+            # A signal is sent once. The summary merges over ranks and therefore takes precedence over a scalar.
+            scalars={str(name): value for name, value in numbers.items() if name not in summaries},
+            summaries=summaries,
+            actions=list(item.actions),
+            responses=self._sample_responses(reduced, f"{attempt} {self._rank} {seq}"),
+        )
+        is_plain = not record.responses and not record.actions
+        is_paired = bool(changes) or "entropy/paired_delta" in numbers
+        capability: Capability = "L4" if is_paired else "L1" if reduced is None else reduced.capability
+        return EncodedRecord(attempt, encode(record), PLAIN_VERSION if is_plain else FULL_VERSION, capability)
+
+    def _advance(self, step: int) -> tuple[int, int]:
+        """Return the attempt and the sequence number of the next record; a lower step starts a new attempt."""
+        if step < self._step:
+            self._attempt += 1
+        self._step = step
+        self._health.advance(self._attempt, step)
+        self._seq += 1
+        return self._attempt, self._seq - 1
+
+    def _read_rollouts(self, copies: Copies) -> Rollouts | None:
+        try:
+            return Rollouts(**{**copies.arguments, "copy": False, "check": False})
+        except (RolloutsError, TypeError) as error:
+            self._count_bad_rollouts(error)
+            return None
+
+    def _count_bad_rollouts(self, error: Exception) -> None:
+        self._drops.count("rollouts", f"rollouts were left out: {error}")
+
+    def _reduce(self, rollouts: Rollouts | Reduced | None, now: float) -> tuple[Reduced | None, dict[str, Summary]]:
+        """Reduce rollouts to signals; return None and no signals where there are none or they are refused."""
+        if rollouts is None:
+            return None, {}
+        reduced: Reduced | None = None
+        try:
+            if isinstance(rollouts, Reduced):
+                reduced = rollouts
+            else:
+                more = [offer_all] if self._interval.is_due(now) else []
+                reduced = reduce(rollouts, *more).fetch()
+            return reduced, reduced.finish()
+        except RolloutsError as error:
+            self._count_bad_rollouts(error)
+            reduced = None
+        except Exception as error:  # noqa: BLE001 - the scalars still go out
+            self._drops.count_error(error)
+        return reduced, {}
+
+    def _describe_hooks(self, item: Measurement) -> dict[str, Summary]:
+        """Summarise our own cost and losses, as totals of this process, so that a lost record loses no count."""
+        summaries: dict[str, Summary] = {"hooks/dropped_records": _total(self._drops.dropped_records)}
+        if item.blocking_seconds is not None:
+            summaries["hooks/blocking_seconds"] = Extreme(extreme=item.blocking_seconds)
+        spooled = self._spool_bytes()
+        if spooled is not None:
+            summaries["hooks/spool_bytes"] = _total(spooled)
+        for reason, name in SIGNALS_BY_REASON.items():
+            if self._drops[reason]:
+                summaries[name] = _total(self._drops[reason])
+        return summaries
+
+    def _sample_responses(self, reduced: Reduced | None, seed: str) -> list[msgspec.Raw]:
+        """Sample a few responses; where that fails, the signals still go out."""
+        try:
+            for pending in reduced.extra if reduced else ():
+                found: Candidates = pending.finish(*pending.numbers)
+                return self._sampler.sample(found.tokens, seed=seed, drawable=found.drawable)
+        except Exception as error:  # noqa: BLE001 - the record still goes out
+            self._drops.count_error(error)
+        return []
+
+
+def _total(value: float) -> Moments:
+    return Moments(count=1, sum=float(value), statistic="sum")
