@@ -51,7 +51,7 @@ def test_bins_hold_whole_counts(collector, run_name, values):
 def test_a_sum_of_shares_never_divides_by_zero():
     """Merging is total: counts that cancel have no effective sample size."""
     one = wire.Moments(count=1, sum=1.0, sum_squares=1.0, statistic="ess_frac")
-    assert one.merged(wire.Moments(count=-1, sum=0.0, sum_squares=0.0, statistic="ess_frac")).value() is None
+    assert one.merge(wire.Moments(count=-1, sum=0.0, sum_squares=0.0, statistic="ess_frac")).value() is None
     tiny = wire.Moments(count=1e-300, sum=1.0, sum_squares=1e-300, statistic="ess_frac")
     assert tiny.value() is None
 
