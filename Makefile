@@ -26,14 +26,16 @@ $(VENV)/.dev: $(VENV)/.run
 demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and collapse on http://127.0.0.1:8600
 	@$(BIN)/rlvitals demo
 
+# One more than two cores: some tests wait for a clock or a cut network.
+WORKERS ?= 3
 test: $(VENV)/.dev ## Run every test that needs no Docker engine (8 minutes on two cores)
-	$(BIN)/pytest -m 'not docker' -n 2 --dist worksteal
+	$(BIN)/pytest -m 'not docker' -n $(WORKERS) --dist worksteal
 
 test-durations: $(VENV)/.dev ## The same, and list what takes longest, file by file and test by test
-	$(BIN)/pytest -m 'not docker' -n 2 --dist worksteal --durations 100 --durations-min 1 | $(BIN)/python -m tools.durations
+	$(BIN)/pytest -m 'not docker' -n $(WORKERS) --dist worksteal --durations 100 --durations-min 1 | $(BIN)/python -m tools.durations
 
 test-fast: $(VENV)/.dev ## Run the tests that take seconds
-	$(BIN)/pytest -m 'not docker and not slow and not browser' -n 2
+	$(BIN)/pytest -m 'not docker and not slow and not browser' -n $(WORKERS)
 
 check: $(VENV)/.dev ## Lint, types, borders, spelling, the drawing of the architecture
 	$(BIN)/ruff format --check .

@@ -1,6 +1,6 @@
-"""Starts Python processes that have torch and TRL imported already: forks of one interpreter that imported them once.
+"""Starts Python processes that have torch, TRL and the collector's libraries imported: forks of one interpreter.
 
-Importing torch, its compiler and TRL takes ten seconds of a core, and some thirty processes of the tests need them.
+Importing torch, its compiler and TRL takes ten seconds of a core, and some sixty processes of the tests need them.
 Nothing of ours is imported before the fork. Each process has its own environment, folder, arguments and output, and
 ends as an interpreter ends, with its exit handlers. Linux only: elsewhere each process starts from nothing.
 """
@@ -24,7 +24,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH120, PTH100 - pathlib is slow to load
-IMPORTED: Final = ("torch", "torch._dynamo", "torch.distributed.fsdp", "trl.trainer.grpo_trainer", "datasets")
+IMPORTED: Final = (
+    *("torch", "torch._dynamo", "torch.distributed.fsdp", "trl.trainer.grpo_trainer", "datasets"),
+    *("alembic.command", "fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy.orm", "uvicorn", "zstandard"),
+)
 REQUEST_BYTES: Final = 1 << 18
 
 

@@ -1,21 +1,41 @@
 """A collector as a process, to be killed."""
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from tests import warm
 
-def start(database: Path, port: int) -> "subprocess.Popen[str]":
-    """Start a collector on a database and a port, and wait until it listens."""
-    command = [sys.executable, "-m", "monitor_server", "serve", "--port", str(port)]
-    process = subprocess.Popen(
-        [*command, "--database", f"sqlite:///{database}"],
-        env=os.environ | {"RLVITALS_DASHBOARD": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert "is listening" in process.stdout.readline()
-    return process
+Process = warm.WarmProcess | subprocess.Popen[bytes]
+
+
+@contextlib.contextmanager
+def start(database: Path, port: int, *, is_warm: bool = True) -> Iterator[Process]:
+    """Start a collector on a database and a port, wait until it listens, and kill it at the end if it still runs.
+
+    Args:
+        database: The file of the SQLite database.
+        port: The port to listen on.
+        is_warm: Whether to fork it from the interpreter that has imported its libraries.
+    """
+    arguments = ["-m", "monitor_server", "serve", "--port", str(port), "--database", f"sqlite:///{database}"]
+    environment = os.environ | {"RLVITALS_DASHBOARD": ""}
+    readable, writable = os.pipe()
+    with open(readable) as output:  # noqa: PTH123 - a descriptor, not a path
+        try:
+            process: Process = (
+                warm.start(arguments, env=environment, stdout=writable)
+                if is_warm
+                else subprocess.Popen([sys.executable, *arguments], env=environment, stdout=writable)
+            )
+        finally:
+            os.close(writable)
+        try:
+            assert any("is listening" in line for line in output)
+            yield process
+        finally:
+            process.kill()
+            process.wait()

@@ -34,7 +34,7 @@ def main(folder: Path, pace: int) -> None:
             return [step for (step,) in database.execute("select step from records order by seq")]
 
     wire("up")
-    with start(folder / "rlvitals.db", PORT) as collector:
+    with start(folder / "rlvitals.db", PORT, is_warm=False) as collector:
         trainer = Trainer(f"http://127.0.0.1:{PORT}", folder / "spool", first=0, prefix=(), PACE=str(pace))
         trainer.grant(STEPS)
         eventually(lambda: len(stored()) == STEPS)
