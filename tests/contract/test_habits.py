@@ -15,7 +15,7 @@ MOST_MODULES = 8
 # One framework a file: their number is that of the frameworks.
 UNBOUNDED = {"trainer_hooks/callbacks"}
 # Imported inside functions: the arrays of a device when a tensor on one is met (decision 0006).
-OPENED: dict[str, set[str]] = {"trainer_hooks.arrays.device": set(), "trainer_hooks.signals.action_tokens": set()}
+OPENED: dict[str, set[str]] = {"trainer_hooks.arrays.device": set()}
 
 
 def recipe(target):

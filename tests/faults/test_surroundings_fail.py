@@ -12,7 +12,7 @@ import trainer_hooks
 from tests.faults.collector import start
 from tests.live import eventually
 from trainer_hooks import Monitor
-from trainer_hooks.delivery import backoff
+from trainer_hooks.delivery import transport
 from trainer_hooks.delivery.http import HttpTransport
 from trainer_hooks.settings import ConnectionSettings
 
@@ -68,7 +68,7 @@ class Wire:
 @pytest.fixture
 def quick_retries(monkeypatch):
     """Let an outage of a minute pass in seconds."""
-    monkeypatch.setattr(backoff, "LONGEST_DELAY_SECONDS", 0.1)
+    monkeypatch.setattr(transport, "LONGEST_DELAY_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("quick_retries")

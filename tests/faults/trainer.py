@@ -10,10 +10,10 @@ import sys
 import time
 
 import trainer_hooks
-from trainer_hooks.delivery import backoff, http
+from trainer_hooks.delivery import http, transport
 
 if os.environ.get("PACE") != "1":
-    backoff.LONGEST_DELAY_SECONDS = 0.2
+    transport.LONGEST_DELAY_SECONDS = 0.2
     http.HttpTransport.__init__.__kwdefaults__.update(connect_timeout_seconds=0.2, read_timeout_seconds=2.0)
 
 

@@ -103,7 +103,7 @@ class Outage(TrainerCallback):
 
 def test_what_was_saved_while_nobody_answered_is_not_healthy(connect, collector, alarm, tmp_path, monkeypatch):
     """Saved at every step; the run is sick from step 3 on, which nobody hears before step 6, with the alert."""
-    monkeypatch.setattr("trainer_hooks.delivery.backoff.FIRST_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("trainer_hooks.delivery.transport.FIRST_DELAY_SECONDS", 0.0)
     alarm(3, alert_step=6)
     monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
     callbacks = [VitalsCallback(monitor), Outage(collector, monitor)]

@@ -24,7 +24,7 @@ from trainer_hooks.wire import Receipt, Rejection, encode
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch):
     """Let the backing off be over at once; its times are tested with a clock of their own."""
-    monkeypatch.setattr("trainer_hooks.delivery.backoff.FIRST_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("trainer_hooks.delivery.transport.FIRST_DELAY_SECONDS", 0.0)
 
 
 def losses(monitor):
