@@ -88,6 +88,7 @@ class SeriesItem(Schema):
     signal: str
     steps: list[int]
     values: list[float]
+    times: list[float] | None = None  # when each step was recorded, Unix seconds, if asked for
 
 
 class StepItem(Schema):

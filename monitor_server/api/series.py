@@ -20,4 +20,4 @@ def downsample(column: Column, *, max_points: int) -> Column:
     room = max_points - 2 - max_points % 2
     chosen = NaNMinMaxDownsampler().downsample(column.values, n_out=room)
     kept = np.union1d(chosen.astype(np.int64), [0, len(column.steps) - 1])
-    return Column(signal=column.signal, steps=column.steps[kept], values=column.values[kept])
+    return Column(signal=column.signal, steps=column.steps[kept], values=column.values[kept], times=column.times[kept])

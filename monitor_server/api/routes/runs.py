@@ -64,7 +64,7 @@ def run(run_id: str, collector: Serving, reading: Reading) -> RunDetail:
     return run_detail(row, reading.steps.signals(run_id))
 
 
-@router.get("/{run_id}/series")
+@router.get("/{run_id}/series", response_model_exclude_unset=True)
 def series(
     run_id: str,
     *,
@@ -73,15 +73,23 @@ def series(
     from_step: Annotated[int | None, Query(ge=0)] = None,
     to_step: Annotated[int | None, Query(ge=0)] = None,
     max_points: Annotated[int, Query(ge=10, le=1_000_000, description="Most points of a signal")] = 1500,
+    times: Annotated[bool, Query(description="Also return when each step was recorded")] = False,
 ) -> ItemList[SeriesItem]:
     """Return signals over steps; of a signal with too many points the extremes are kept."""
     require_run(reading, run_id)
     names = reading.steps.signals(run_id) if signals is None else list(dict.fromkeys(signals))
     columns = reading.steps.columns(run_id, names, from_step=from_step, to_step=to_step)
     thinned = [downsample(column, max_points=max_points) for column in columns]
-    return ItemList(
-        items=[SeriesItem(signal=c.signal, steps=c.steps.tolist(), values=c.values.tolist()) for c in thinned]
-    )
+    items = [
+        SeriesItem(signal=column.signal, steps=column.steps.tolist(), values=column.values.tolist())
+        for column in thinned
+    ]
+    if times:
+        items = [
+            item.model_copy(update={"times": column.times.tolist()})
+            for item, column in zip(items, thinned, strict=True)
+        ]
+    return ItemList(items=items, next=None)
 
 
 @router.get("/{run_id}/steps")

@@ -35,11 +35,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A signal over the steps at which it was observed: steps int64 [n], values float64 [n]."""
+    """A signal over the steps at which it was observed: steps int64 [n]; values, times (Unix seconds) float64 [n]."""
 
     signal: str
     steps: NDArray[np.int64]
     values: NDArray[np.float64]
+    times: NDArray[np.float64]
 
 
 class Steps:
@@ -110,23 +111,30 @@ class Steps:
         """Give whole signals, without the steps at which they were not observed; unknown ones are empty."""
         positions = {name: place for place, name in enumerate(self.signals(run_id))}
         wanted = [name for name in names if name in positions]
-        query = select(steps.c.step, steps.c.packed).where(steps.c.run_id == run_id)
+        query = select(steps.c.step, steps.c.time, steps.c.packed).where(steps.c.run_id == run_id)
         if from_step is not None:
             query = query.where(steps.c.step >= from_step)
         if to_step is not None:
             query = query.where(steps.c.step <= to_step)
         # The driver's own rows: SQLAlchemy's would double the time of a long series.
         rows = self._connection.execute(query.order_by(steps.c.step, steps.c.attempt)).cursor.fetchall()
-        numbers = np.fromiter((step for step, _ in rows), dtype=np.int64, count=len(rows))
+        numbers = np.fromiter((step for step, _, _ in rows), dtype=np.int64, count=len(rows))
+        times = np.fromiter((time for _, time, _ in rows), dtype=np.float64, count=len(rows))
         newest = np.append(numbers[1:] != numbers[:-1], True)[: len(numbers)]
-        read = columns([packed for _, packed in rows], [positions[name] for name in wanted])
+        read = columns([packed for _, _, packed in rows], [positions[name] for name in wanted])
         found = {
-            name: Column(signal=name, steps=numbers[newest & observed], values=values[newest & observed])
+            name: Column(
+                signal=name,
+                steps=numbers[newest & observed],
+                values=values[newest & observed],
+                times=times[newest & observed],
+            )
             for name, (values, observed) in zip(wanted, read, strict=True)
         }
-        nothing = np.array([], dtype=np.int64)
+        nothing = np.array([], dtype=np.float64)
         return [
-            found.get(name, Column(signal=name, steps=nothing, values=nothing.astype(np.float64))) for name in names
+            found.get(name, Column(signal=name, steps=nothing.astype(np.int64), values=nothing, times=nothing))
+            for name in names
         ]
 
 

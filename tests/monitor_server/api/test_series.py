@@ -11,7 +11,8 @@ from monitor_server.store.repositories.steps import Column
 
 
 def _column(values):
-    return Column(signal="a", steps=np.arange(len(values)) * 3, values=np.array(values, dtype=np.float64))
+    steps = np.arange(len(values)) * 3
+    return Column(signal="a", steps=steps, values=np.array(values, dtype=np.float64), times=steps / 2.0)
 
 
 def test_a_short_series_is_given_whole():
@@ -72,3 +73,13 @@ def test_steps_are_given_in_parts(collector, run_name):
         found += [step["step"] for step in page["items"]]
         cursor = {"cursor": page["next"]} if page["next"] else None
     assert found == list(range(7))
+
+
+def test_the_time_of_each_step_is_returned_if_asked_for(collector, run_name):
+    """Seconds since 1970 at which the trainer recorded each step; left out otherwise."""
+    records = [{"step": step, "time": 1.7e9 + step, "scalars": {"a": 1.0}} for step in range(3)]
+    run_id = collector.run(run=run_name, records=records)
+    (timed,) = collector.get(f"/runs/{run_id}/series", signals="a", times=True)["items"]
+    (plain,) = collector.get(f"/runs/{run_id}/series", signals="a")["items"]
+    assert timed["times"] == [1.7e9, 1.7e9 + 1, 1.7e9 + 2]
+    assert "times" not in plain
