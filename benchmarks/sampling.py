@@ -49,7 +49,7 @@ class Silent:
         )
 
     def held_out(self, draw: random.Random, count: int) -> list[int]:
-        """Give prompts by their numbers."""
+        """Return prompts by their numbers."""
         return [draw.randrange(len(self._prompts)) for _ in range(count)]
 
     def episode(self, question: int) -> SearchEpisode:
@@ -64,7 +64,7 @@ class Silent:
 def samplers(
     width: int, layers: int, *, rows: int, prompt: int, new_tokens: int, ending: Sequence[int]
 ) -> dict[str, Sampler]:
-    """Give the two samplers over the same weights and prompts; tokens of ``ending`` end a response."""
+    """Return the two samplers over the same weights and prompts; tokens of ``ending`` end a response."""
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=VOCABULARY, hidden_size=width, intermediate_size=4 * width, num_hidden_layers=layers,
@@ -95,7 +95,7 @@ def samplers(
 
 
 def measure(candidates: dict[str, Sampler], repeats: int) -> dict[str, list[float]]:
-    """Give tokens a second of each repeat, the candidates taking turns."""
+    """Return tokens a second of each repeat, the candidates taking turns."""
     rates: dict[str, list[float]] = {name: [] for name in candidates}
     for repeat in range(repeats + 1):
         for name, sample in candidates.items():

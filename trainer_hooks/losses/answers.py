@@ -1,4 +1,4 @@
-"""Which tokens are the final answer, by the text around it: what LLDS-MA leaves free (eq. 6)."""
+"""Find the tokens of the final answer by the text around it: LLDS-MA leaves them out of its penalty (eq. 6)."""
 
 import logging
 from collections.abc import Callable
@@ -11,18 +11,18 @@ __all__ = ["AnswerMarks"]
 logger = logging.getLogger("trainer_hooks")
 
 ENOUGH_RESPONSES = 100
-"""Responses without a mark after which somebody is told: an untrained policy may leave it out of the first ones."""
+"""Responses without a mark after which a warning is logged: an untrained policy may omit the mark at first."""
 
-# Stands for each token that is no action: no mark holds it, and no mark reaches over it.
+# Stands for each token outside actions. No mark contains it, so no mark is found across feedback.
 FEEDBACK = "\0"
 
 
 class AnswerMarks:
     """Finds the last answer of each response between two marks.
 
-    Marks are looked for in the text of the tokens laid end to end, so it does not matter how a tokenizer cuts them;
-    a token that holds part of a mark counts. An answer that is not closed reaches to the end of the response. The
-    log says so, once, where a mark has not been seen in the first 100 responses.
+    Marks are searched in the joined text of the tokens, so the tokenizer may split them in any way; a token that holds
+    part of a mark belongs to the answer. An answer that is not closed extends to the end of the response. One warning
+    is logged where a mark has not appeared in the first 100 responses.
 
     Args:
         decode: Gives the text of token ids, as a tokenizer's ``decode`` does.
@@ -52,12 +52,12 @@ class AnswerMarks:
             [self._piece(token) if is_action else FEEDBACK for token, is_action in zip(*row, strict=True)]
             for row in zip(token_ids.tolist(), actions.tolist(), strict=True)
         ]
-        self._watch(rows)
+        self._record_marks(rows)
         found = torch.tensor([self._answer(row) for row in rows], dtype=torch.bool, device=token_ids.device)
         return found & actions
 
     def _piece(self, token: int) -> str:
-        """Give the text of a token within a text: alone, or first, many tokenizers take its space away."""
+        """Return the text of a token inside a text: many tokenizers strip the space of a first token."""
         if token not in self._pieces:
             self._pieces[token] = self._decode([token, token])[len(self._decode([token])) :]
         return self._pieces[token]
@@ -75,8 +75,8 @@ class AnswerMarks:
             place += len(piece)
         return marked
 
-    def _watch(self, rows: list[list[str]]) -> None:
-        """Note which marks were seen, and tell of those that never were."""
+    def _record_marks(self, rows: list[list[str]]) -> None:
+        """Record which marks were seen, and log a warning for those that were not."""
         if not self._unseen:
             return
         self._responses += len(rows)

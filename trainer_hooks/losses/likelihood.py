@@ -1,8 +1,8 @@
-"""The placebo beside LLDS: pull the preserving set up by plain likelihood, whether or not it has sunk."""
+"""A control for LLDS: plain negative log-likelihood of the preserving set, whether or not it lost likelihood."""
 
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import lifted, require_shapes
+from trainer_hooks.losses.tokens import require_shapes, upcast
 
 __all__ = ["likelihood_loss"]
 
@@ -10,10 +10,11 @@ __all__ = ["likelihood_loss"]
 def likelihood_loss(
     logprobs: Tensor, mask: Tensor, advantages: Tensor, *, normaliser: Tensor | float | None = None
 ) -> Tensor:
-    """Give the mean negative log-likelihood of the preserving set's action tokens, to be minimised.
+    """Compute the mean negative log-likelihood of the preserving set's action tokens, to be minimised.
 
-    L = −(1/N) Σ_{i: A_i ≥ 0} Σ_k ln π_θ(y_{i,k}), N as in `llds_loss`. No gate and no old policy: a control that
-    shows what of LLDS's effect any pull of equal weight would have had.
+    L = −(1/N) Σ_{i: A_i ≥ 0} Σ_k ln π_θ(y_{i,k}), N as in `llds_loss`.
+    There is no gate and no old policy. As a control it shows how much of the effect of LLDS any likelihood term of
+    equal weight would have.
 
     Args:
         logprobs: ln π_θ of the sampled tokens, shape ``(B, T)``, nats.
@@ -30,4 +31,4 @@ def likelihood_loss(
     require_shapes(logprobs, advantages, mask=mask)
     kept = mask & (advantages >= 0)[:, None]
     count = kept.sum().clamp(min=1) if normaliser is None else normaliser
-    return -lifted(logprobs).masked_fill(~kept, 0.0).sum() / count
+    return -upcast(logprobs).masked_fill(~kept, 0.0).sum() / count

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import action_index, lifted, require_shapes
+from trainer_hooks.losses.tokens import action_index, require_shapes, upcast
 
 __all__ = ["Gate", "lld_loss", "llds_loss", "llds_ma_loss"]
 
@@ -60,7 +60,7 @@ def llds_loss(
     """
     require_shapes(logprobs, advantages, old_logprobs=old_logprobs, mask=mask, answer_mask=answer_mask)
     kept = mask & (advantages >= 0)[:, None]
-    lost = torch.where(kept, lifted(old_logprobs).detach() - lifted(logprobs), 0.0)
+    lost = torch.where(kept, upcast(old_logprobs).detach() - upcast(logprobs), 0.0)
     penalised = kept & _open_gate(lost.detach(), mask, gate)
     if answer_mask is not None:
         penalised = penalised & ~answer_mask
@@ -78,12 +78,12 @@ def llds_ma_loss(
     *,
     gate: Gate = "response",
 ) -> Tensor:
-    """Give `llds_loss` with the answer tokens left free (LLDS-MA, eq. 6), to encourage more tool use."""
+    """Compute `llds_loss` without a penalty on answer tokens (LLDS-MA, eq. 6), to encourage more tool use."""
     return llds_loss(logprobs, old_logprobs, mask, advantages, gate=gate, answer_mask=answer_mask)
 
 
 def _open_gate(lost: Tensor, mask: Tensor, gate: Gate) -> Tensor:
-    """Tell which tokens stand in a response or action that lost likelihood in sum; broadcastable to ``(B, T)``."""
+    """Mark the tokens whose response or action lost likelihood in sum; the result broadcasts to ``(B, T)``."""
     if gate == "none":
         return torch.ones_like(mask)
     if gate == "response":

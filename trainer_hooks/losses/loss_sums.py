@@ -1,4 +1,4 @@
-"""Sums over the tokens of a policy loss, taken in a worker, and the signals that a driver makes of them.
+"""Sums over the tokens of a policy loss, computed in a worker, and the signals that a driver computes from them.
 
 Sums and counts, because they add up over microbatches and ranks where means of empty sets do not. Importing this module
 loads no torch: plugins are imported in every process of a trainer.
@@ -28,7 +28,7 @@ OFF_POLICY_ONLY = ("ratio/", "lld/", "kl/old")
 
 
 def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor", mask: "Tensor") -> "Tensor":
-    """Give the sums named in `NAMES`, on the device.
+    """Compute the sums named in `NAMES`, on the device.
 
     Args:
         old_logprobs: ln π_old, shape ``(B, T)``, nats.
@@ -61,12 +61,12 @@ def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor",
 
 
 def of_responses(advantages: "Tensor", mask: "Tensor") -> "Tensor":
-    """Give one advantage a response from one a token: their mean over action tokens, shape ``(B,)``."""
+    """Average token advantages over the action tokens of each response, shape ``(B,)``."""
     return (advantages * mask).sum(dim=-1) / mask.sum(dim=-1).clamp(min=1)
 
 
 def signals_of(sums: Mapping[str, float]) -> dict[str, float]:
-    """Give the signals that sums over all microbatches and ranks make; their scale does not matter."""
+    """Compute signals from sums over all microbatches and ranks; a common factor of the sums cancels."""
     tokens = sums.get("tokens", 0.0)
     if not tokens > 0:
         return {}

@@ -1,4 +1,4 @@
-"""Which tokens of incorrect responses pull correct ones down: NTHR scales and GWHES (Theorem A.1, eq. 8 and 9).
+"""NTHR scales and GWHES (Theorem A.1, eq. 8 and 9): which tokens of incorrect responses lower correct ones.
 
 Both compare the gradients that tokens send into the output layer. A token y after a prefix with last hidden state h
 sends r hᵀ, with the prediction error r = e_y − π(·|prefix); two tokens act on each other by
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import action_index, lifted
+from trainer_hooks.losses.tokens import action_index, upcast
 
 __all__ = ["gwhes", "nthr_scales"]
 
@@ -23,7 +23,7 @@ CHUNK_ELEMENTS = 2**24
 def nthr_scales(
     hidden: Tensor, logits: Tensor, tokens: Tensor, mask: Tensor, correct: Tensor, *, beta: float = 1.0
 ) -> Tensor:
-    """Give the factors that soften the negative advantage of the tokens that hurt correct responses most (NTHR).
+    """Compute NTHR's factors, which reduce the negative advantage of the tokens that lower correct responses most.
 
     s⁻_{j,k'} = Σ_{i∈N⁺} Σ_k α⁻_{k,k'} ⟨h_{i,<k}, h_{j,<k'}⟩ for each token k' of an incorrect response j;
     τ = β · min_{i'∈N⁺} s̄⁺_{i'}, with s̄⁺_{i'} the same sum averaged over the tokens of a correct response i'.
@@ -58,7 +58,7 @@ def nthr_scales(
 
 
 def gwhes(hidden: Tensor, logits: Tensor, tokens: Tensor, mask: Tensor, correct: Tensor) -> Tensor:
-    """Give G_{i,t} of every action of every correct response (eq. 9): how much the group's update displaces it.
+    """Compute G_{i,t} for every action of every correct response (eq. 9): how much the group's update lowers it.
 
     G_{i,t} = p⁻ Σ_k Σ_{j∈N⁻} Σ_{t',k'} α⁻ ⟨h, h'⟩ − p⁺ Σ_k Σ_{i'∈N⁺} Σ_{t'',k''} α⁺ ⟨h, h''⟩,
     p⁺ = (1−p)/√(p(1−p)), p⁻ = p/√(p(1−p)). The larger, the less the action's likelihood grows; above 0 it falls.
@@ -94,35 +94,35 @@ def gwhes(hidden: Tensor, logits: Tensor, tokens: Tensor, mask: Tensor, correct:
 
 
 def _pull(hidden: Tensor, logits: Tensor, tokens: Tensor, where: Tensor) -> Tensor:
-    """Sum r hᵀ over the tokens asked for, shape ``(V, d)``: what their likelihood asks of the output layer."""
+    """Sum r hᵀ over the tokens where ``where`` is True, shape ``(V, d)``: their gradient in the output layer."""
     pull = _zeros(hidden, (logits.shape[-1], hidden.shape[-1]))
     for places in _chunks(where, logits.shape[-1]):
-        pull += _errors(logits[places], tokens[places]).T @ lifted(hidden[places]).detach()
+        pull += _errors(logits[places], tokens[places]).T @ upcast(hidden[places]).detach()
     return pull
 
 
 def _influence(hidden: Tensor, logits: Tensor, tokens: Tensor, where: Tensor, pull: Tensor) -> Tensor:
-    """Give rᵀ M h of the tokens asked for, 0 elsewhere, shape ``(B, T)``."""
+    """Compute rᵀ M h at the tokens where ``where`` is True, and 0 elsewhere, shape ``(B, T)``."""
     influence = _zeros(hidden, where.shape)
     for places in _chunks(where, logits.shape[-1]):
-        states = lifted(hidden[places]).detach()
+        states = upcast(hidden[places]).detach()
         influence[places] = ((_errors(logits[places], tokens[places]) @ pull) * states).sum(dim=-1)
     return influence
 
 
 def _chunks(where: Tensor, vocabulary: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Give the places of True, rows and columns, so many at a time that their errors fit `CHUNK_ELEMENTS`."""
+    """Yield the rows and columns of True in chunks whose prediction errors fit into `CHUNK_ELEMENTS`."""
     rows, columns = where.nonzero(as_tuple=True)
     size = max(1, CHUNK_ELEMENTS // vocabulary)
     yield from zip(torch.split(rows, size), torch.split(columns, size), strict=True)
 
 
 def _errors(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Give the prediction errors r = e_y − π of n tokens, shape ``(n, V)``."""
-    errors = -lifted(logits).detach().softmax(dim=-1)
+    """Compute the prediction errors r = e_y − π of n tokens, shape ``(n, V)``."""
+    errors = -upcast(logits).detach().softmax(dim=-1)
     return errors.scatter_add_(1, tokens[:, None], torch.ones_like(errors[:, :1]))
 
 
 def _zeros(hidden: Tensor, shape: Sequence[int]) -> Tensor:
-    """Give zeros where the hidden states are, in float32 at least."""
+    """Make zeros on the device of the hidden states, in float32 or wider."""
     return hidden.new_zeros(shape, dtype=torch.promote_types(hidden.dtype, torch.float32))

@@ -1,14 +1,14 @@
-"""What all losses share about token arrays: checked shapes, low precision lifted, actions told apart."""
+"""Helpers that all losses share: shape checks, conversion to float32, and the numbering of actions."""
 
 from torch import Tensor, float64
 
-__all__ = ["action_index", "lifted", "require_shapes"]
+__all__ = ["action_index", "require_shapes", "upcast"]
 
 
 def require_shapes(
     logprobs: Tensor, advantages: Tensor, *, by_token: bool = False, **same_shape: Tensor | None
 ) -> None:
-    """Refuse arrays that cannot belong together.
+    """Raise an error where the shapes of arrays do not match.
 
     Args:
         logprobs: Token log-probabilities, shape ``(B, T)``.
@@ -34,8 +34,8 @@ def require_shapes(
         )
 
 
-def lifted(tensor: Tensor) -> Tensor:
-    """Give float32 of all but float64: differences of nearby log-probabilities vanish in bfloat16."""
+def upcast(tensor: Tensor) -> Tensor:
+    """Convert to float32 unless the tensor is float64: differences of nearby log-probabilities vanish in bfloat16."""
     return tensor if tensor.dtype == float64 else tensor.float()
 
 

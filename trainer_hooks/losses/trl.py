@@ -1,4 +1,4 @@
-"""The cure inside TRL: GRPOTrainer with a likelihood-preserving regulariser in its loss; everything else is TRL's.
+"""LLDS for TRL: a GRPOTrainer whose loss has a likelihood-preserving regulariser. Everything else is TRL's.
 
 trainer = LLDSGRPOTrainer(..., args=LLDSConfig(..., num_iterations=2))
 """
@@ -34,7 +34,7 @@ logger = logging.getLogger("trainer_hooks")
 
 @dataclass
 class LLDSConfig(GRPOConfig):  # type: ignore[misc]
-    """TRL's GRPOConfig and four settings more.
+    """TRL's GRPOConfig with four more settings.
 
     Args:
         llds_coef: λ of eq. 7, ≥ 0; 0.1 in the paper, where 0.01 delayed the collapse and 0 did nothing against it.
@@ -51,7 +51,7 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
     llds_answer_end: str | None = field(default=None, metadata={"help": "Text that closes the final answer."})
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work.
+        """Check the settings.
 
         Raises:
             ValueError: If λ is negative, the gate unknown, only one end of the answer given, or TRL's loss would be
@@ -83,7 +83,7 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     training, on every rank at the same step: where it is not 0 ranks gather N.
 
     Note:
-        It acts from the second update on a rollout. With one update a rollout it does nothing, and says so: set
+        It acts from the second update on a rollout. With one update a rollout it does nothing and warns: set
         ``num_iterations=2``, or ``steps_per_generation`` above ``gradient_accumulation_steps``.
     """
 
@@ -156,12 +156,12 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return scores
 
     def _penalty(self, logprobs: Tensor, old: Tensor, inputs: dict[str, Any]) -> Tensor:
-        """Give a microbatch's sum over the mean N of all microbatches, of all ranks: the mean is eq. 5."""
+        """Divide a microbatch's sum by the mean N of all microbatches of all ranks, so that their mean is eq. 5."""
         mask = _action_mask(inputs)
         arrays = logprobs, old, mask, _advantages(inputs, mask)
         lost = llds_loss(*arrays, gate=self._gate, answer_mask=inputs.get(ANSWER), normaliser=1)
-        told = torch.stack([lost.detach(), inputs[PRESERVED][0].to(lost.dtype)])
-        losts, counts = self.accelerator.gather(told[None]).T
+        sums = torch.stack([lost.detach(), inputs[PRESERVED][0].to(lost.dtype)])
+        losts, counts = self.accelerator.gather(sums[None]).T
         mean_count = counts.sum().clamp(min=1) / (len(counts) * self.args.steps_per_generation)
         self._metrics["train"]["llds_loss"].append((losts.mean() / mean_count).item())
         shared: Tensor = lost / mean_count
@@ -175,6 +175,6 @@ def _action_mask(batch: Mapping[str, Any]) -> Tensor:
 
 
 def _advantages(batch: Mapping[str, Any], mask: Tensor) -> Tensor:
-    """Give one a response, also where there is one a token."""
+    """Return one advantage a response, also where TRL has one a token."""
     advantages: Tensor = batch["advantages"]
     return advantages if advantages.ndim == 1 else (advantages * mask).sum(dim=1)

@@ -1,4 +1,4 @@
-"""The cure inside verl: a policy loss for its registry, ``actor_rollout_ref.actor.policy_loss.loss_mode=llds``."""
+"""LLDS for verl: a policy loss for its registry, ``actor_rollout_ref.actor.policy_loss.loss_mode=llds``."""
 
 import functools
 from collections.abc import Callable

@@ -13,14 +13,14 @@ from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.ranks import Ranks, device_of
 from trainer_hooks.reference.search.tool import ToolError
-from trainer_hooks.reference.start import policy_and_world
+from trainer_hooks.reference.start import build_policy_and_world
 from trainer_hooks.reference.train import Trainer, TrainingError
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit code: 2 where the run cannot begin as asked, 1 where it cannot go on."""
+    """Run the command line and return the exit code: 2 for settings that cannot work, 1 for a failure later."""
     config = Config.from_command_line(arguments)
     torch.set_num_threads(config.threads)
     ranks = Ranks.join()
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(config: Config, ranks: Ranks) -> int:
     try:
-        loop = _loop(config, ranks, _say if ranks.rank == 0 else lambda _: None)
+        loop = _loop(config, ranks, _print if ranks.rank == 0 else lambda _: None)
     except ValueError as error:
         return _fail(error, code=2)
     try:
@@ -43,22 +43,22 @@ def _run(config: Config, ranks: Ranks) -> int:
     return 0
 
 
-def _loop(config: Config, ranks: Ranks, say: Callable[[str], None]) -> Loop:
-    """Set everything up.
+def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
+    """Build the trainer, the connection to the collector and the loop around both.
 
     Raises:
         ValueError: If the settings, the checkpoint or the connection cannot work.
     """
     if config.is_llds_inert:
-        say(
+        report(
             "warning: LLDS does nothing here: with one update a rollout batch every penalty is zero, and its gradient "
             "too; raise --minibatches or --epochs"
         )
     if ranks.rank == 0 and config.model is None:
-        warm_start(config, report=say)
-    # The others read what the first has written.
-    ranks.wait()
-    policy, world = policy_and_world(config, report=say)
+        warm_start(config, report=report)
+    # The other ranks read the warm start that rank 0 has written.
+    ranks.barrier()
+    policy, world = build_policy_and_world(config, report=report)
     trainer = Trainer(config, policy.to(device_of(config.device, ranks)), world, ranks=ranks)
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
     monitor = trainer_hooks.connect(
@@ -76,7 +76,7 @@ def _loop(config: Config, ranks: Ranks, say: Callable[[str], None]) -> Loop:
             f"on_acceleration {config.on_acceleration} needs a collector, whose verdict it acts on, got no address: "
             "give --url, or set RLVITALS_URL"
         )
-    loop = Loop(config, trainer, monitor, say)
+    loop = Loop(config, trainer, monitor, report)
     loop.resume()
     return loop
 
@@ -86,7 +86,7 @@ def _fail(error: Exception, *, code: int) -> int:
     return code
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)  # noqa: T201 - progress is for the terminal
 
 

@@ -1,4 +1,4 @@
-"""The command line made from the settings: an option a field, in sections, with its meaning and its default."""
+"""Build the command line from the settings: one option a field, in sections, with its meaning and its default."""
 
 from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _SECTIONS = {
     "model": "your own model and data",
     "width": "the built-in model and its warm start",
     "url": "telemetry",
-    "checkpoints": "checkpoints, and what a verdict does",
+    "checkpoints": "checkpoints, and actions on the collector's verdict",
     "threads": "the machine",
 }
 """Titles in the help, by the first setting under each."""
@@ -25,7 +25,7 @@ _METAVARS: dict[type, str] = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 
 
 def parser_of(settings: Iterable[Field[Any]], presets: Sequence[str]) -> ArgumentParser:
-    """Give a parser with an option for each setting; what is not given is None.
+    """Build a parser with an option for each setting; an option that is not given is None.
 
     Args:
         settings: Fields of a dataclass, with their meaning under ``help`` in the metadata.
@@ -33,21 +33,23 @@ def parser_of(settings: Iterable[Field[Any]], presets: Sequence[str]) -> Argumen
     """
     parser = ArgumentParser(
         prog="python -m trainer_hooks.reference",
-        usage="%(prog)s [--preset NAME] [options]; --help tells them all",
+        usage="%(prog)s [--preset NAME] [options]; --help lists them",
         description="Train a small search-and-answer policy by GRPO, and watch its vital signs.",
     )
-    parser.add_argument("--preset", choices=presets, help="settings to start from; options given beside it go first")
+    parser.add_argument(
+        "--preset", choices=presets, help="settings to start from; options given beside it override them"
+    )
     section = parser.add_argument_group()
     for setting in settings:
         if setting.name in _SECTIONS:
             section = parser.add_argument_group(_SECTIONS[setting.name])
         option = "--" + setting.name.strip("_").replace("_", "-")
-        section.add_argument(option, dest=setting.name, default=None, **_how(setting))
+        section.add_argument(option, dest=setting.name, default=None, **_argument(setting))
     return parser
 
 
-def _how(setting: Field[Any]) -> dict[str, Any]:
-    """Give how the option of a setting is read and told."""
+def _argument(setting: Field[Any]) -> dict[str, Any]:
+    """Return the arguments of ``add_argument`` for a setting."""
     text = setting.metadata["help"].replace("%", "%%")
     if setting.type is bool:
         return {"action": BooleanOptionalAction, "help": f"{text} [{'yes' if setting.default else 'no'}]"}

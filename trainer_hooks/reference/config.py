@@ -1,5 +1,5 @@
 # ruff: noqa: RUF009 - an option is a field, which is what a call in a default is for
-"""Every setting of the reference trainer, with what it does; presets; the command line made from them."""
+"""Every setting of the reference trainer with its meaning, the presets, and the command line built from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from trainer_hooks.reference.command_line import parser_of
-from trainer_hooks.reference.run.treatment import LLDS_WEIGHT
+from trainer_hooks.reference.run.adjustment import LLDS_WEIGHT
 from trainer_hooks.reference.updates.methods import METHODS, Method, MethodName
 
 __all__ = ["PRESETS", "Config", "Precision", "Verdict"]
 
 Precision = Literal["float32", "bfloat16"]
-"""What the weights of a model are kept in; log-probabilities and entropies are float32 either way."""
+"""The type of a model's weights; log-probabilities and entropies are float32 either way."""
 
 Verdict = Literal["none", "stop", "rollback", "rollback+llds"]
-"""What the trainer makes of a dying run."""
+"""What the trainer does when the collector reports a collapse."""
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -27,10 +27,10 @@ def _option(default: Any, text: str) -> Any:  # noqa: ANN401 - a field of any ty
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Settings of one run. Everything random derives from ``seed``; the world and the warm start have their own.
+    """Settings of one run. Everything random derives from ``seed``, except the world and the warm start.
 
     Raises:
-        ValueError: If a setting cannot work; the message says which.
+        ValueError: If a setting cannot work; the message names it.
     """
 
     steps: int = _option(200, "rollout batches to train on")
@@ -63,20 +63,22 @@ class Config:
     world_seed: int = _option(12345, "seed of the facts")
     entities: int = _option(96, "entities in the world")
     train_questions: int = _option(400, "questions to train on")
-    long_form: float = _option(0.3, "share of questions that want the long form of the answer, without saying so")
+    long_form: float = _option(
+        0.3, "share of questions whose answer needs the family name too; nothing in the question shows which"
+    )
     max_actions: int = _option(4, "actions in a response")
     max_action_tokens: int = _option(28, "tokens in an action; one that has not ended by then is invalid")
     thought_words: int = _option(0, "words of free-form text at the head of every thought, on average")
-    retry: bool = _option(True, "a wrong answer is told and the episode goes on; the first answer counts")
+    retry: bool = _option(True, "a wrong answer gets feedback and the episode goes on; the first answer counts")
     # Your own model and data, in place of the built-in ones.
     model: Path | None = _option(None, "folder of a Hugging Face causal language model with its tokenizer")
-    precision: Precision = _option("float32", "what the weights of --model are kept in")
+    precision: Precision = _option("float32", "type of the weights of --model")
     questions: Path | None = _option(None, "question set, JSON lines with question and golden_answers or answer")
     prompt: Path | None = _option(None, "text file that a response begins with; {question} is where the question goes")
     corpus: Path | None = _option(None, "passages to search by BM25, JSON lines with contents")
     retriever: str | None = _option(None, "address of a retrieval server that answers POST /retrieve as Search-R1's")
     topk: int = _option(3, "passages a search brings")
-    max_feedback_tokens: int = _option(500, "what a search brings is cut to so many tokens")
+    max_feedback_tokens: int = _option(500, "feedback of a search is cut to this many tokens")
     tool_timeout: float = _option(60.0, "seconds within which the search tool must answer a batch of queries")
     # The built-in model and its warm start.
     width: int = _option(64, "width of the transformer")
@@ -95,12 +97,12 @@ class Config:
     # Checkpoints, and what a verdict does.
     checkpoints: Path | None = _option(None, "folder of checkpoints; default: under the cache, by the run's name")
     checkpoint_every: int = _option(0, "steps between checkpoints; 0 keeps none")
-    resume: bool = _option(False, "go on from the newest checkpoint, to the last bit")
-    on_acceleration: Verdict = _option("none", "what to do when the collector says that the run is dying")
+    resume: bool = _option(False, "continue from the newest checkpoint, bit for bit")
+    on_acceleration: Verdict = _option("none", "what to do when the collector reports acceleration or collapse")
     rollback_lr: float = _option(
-        1.0, "factor on the learning rate at each rollback; at 1 the same steps lead to the same cliff, only later"
+        1.0, "factor on the learning rate at each rollback; at 1 the run may collapse again in the same way"
     )
-    max_rollbacks: int = _option(3, "after so many rollbacks a dying run is stopped")
+    max_rollbacks: int = _option(3, "after this many rollbacks a collapsing run is stopped")
     # The machine.
     threads: int = _option(1, "torch threads")
     device: Device = _option("auto", "where the model is: cpu, cuda, or auto, a GPU where there is one")
@@ -114,16 +116,16 @@ class Config:
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
-        self._refuse_numbers_out_of_range()
+        self._check_ranges()
         if self.questions_per_step % self.minibatches:
             raise ValueError(
                 f"minibatches must divide questions_per_step, got {self.minibatches} and {self.questions_per_step}"
             )
         if "rollback" in self.on_acceleration and not self.checkpoint_every:
             raise ValueError(f"on_acceleration {self.on_acceleration} needs checkpoints: set checkpoint_every")
-        self._refuse_what_does_nothing()
+        self._check_effect()
 
-    def _refuse_numbers_out_of_range(self) -> None:
+    def _check_ranges(self) -> None:
         for name in _POSITIVE.split():
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
@@ -134,11 +136,11 @@ class Config:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
 
-    def _refuse_what_does_nothing(self) -> None:
-        """Refuse settings under which a part of what was asked for would silently be nothing."""
-        self._refuse_half_a_world()
-        if self.lambda_ is not None and not self.optimises.is_weighed:
-            weighed = ", ".join(name for name, method in METHODS.items() if method.is_weighed)
+    def _check_effect(self) -> None:
+        """Raise an error where a requested part would silently have no effect."""
+        self._check_world()
+        if self.lambda_ is not None and not self.optimises.has_weight:
+            weighed = ", ".join(name for name, method in METHODS.items() if method.has_weight)
             raise ValueError(f"lambda_ must be given with a method that it weighs ({weighed}), got {self.method!r}")
         if self.group_size == 1 and not self.optimises.has_critic:
             raise ValueError(
@@ -146,7 +148,7 @@ class Config:
                 "advantage 0 and teaches nothing; raise it, or use the method ppo"
             )
 
-    def _refuse_half_a_world(self) -> None:
+    def _check_world(self) -> None:
         if (self.model is None) != (self.questions is None):
             raise ValueError(
                 "model and questions go together: the built-in model knows the built-in world's words only"
@@ -183,7 +185,7 @@ class Config:
     @property
     def run_name(self) -> str:
         """The name of the run."""
-        weight = f"-{self._weight:g}" if self.optimises.is_weighed else ""
+        weight = f"-{self._weight:g}" if self.optimises.has_weight else ""
         return self.run or f"{self.method}{weight}-seed{self.seed}"
 
     @classmethod
@@ -218,13 +220,13 @@ _STUBBORN: dict[str, Any] = {
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # A learning rate that climbs too high, wrong responses that are longer than right ones: rises, drifts, dies.
+    # The learning rate climbs too high and wrong responses are longer: the run rises, drifts, collapses.
     "demo": {"lr": 6e-4, "lr_warmup": 100, "held_out": 32, "steps": 150},
-    # The same climb without an end, and wrong responses as long as right ones: a slow drift of correct responses first.
+    # A longer climb, and wrong responses as long as right ones: correct responses drift slowly first.
     "spiral": {"lr": 1.2e-3, "lr_warmup": 200, "retry": False, "held_out": 16, "steps": 300},
-    # Near-identical wrong answers (15 % of the questions want one token more), large groups, a third of the slope.
+    # Near-identical wrong answers (15 % of the questions need one token more), large groups, a third of the slope.
     "stubborn": _STUBBORN,
-    # The same at one rate from the first step on.
+    # The same at a constant learning rate.
     "constant": _STUBBORN | {"lr": 3e-4, "lr_warmup": 0, "steps": 600},
     # What Search-R1 trains with, but for the size of the batch.
     "search-r1": {

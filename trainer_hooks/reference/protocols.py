@@ -1,7 +1,7 @@
-"""What the trainer asks of a policy and of a world, so that any policy plays in any world.
+"""The interfaces of a policy, a world and an episode, so that any policy works with any world.
 
-A policy gives hidden states, logits and sampled responses; a world gives questions, reads actions, answers them and
-pays. Between them are token ids and nothing else.
+A policy computes hidden states and logits and samples responses. A world has questions, parses actions, answers them
+and rewards them. The two exchange token ids and nothing else.
 """
 
 import random
@@ -17,7 +17,7 @@ __all__ = ["Episode", "Policy", "Rollout", "World"]
 
 
 class Episode(Protocol):
-    """One response in the making."""
+    """One response while it is sampled."""
 
     @property
     def prompt(self) -> Sequence[int]:
@@ -26,12 +26,12 @@ class Episode(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether it takes no more tokens."""
+        """Whether the episode has ended and takes no more tokens."""
         ...
 
     @property
     def reward(self) -> float:
-        """What it has earned so far."""
+        """The reward so far."""
         ...
 
     @property
@@ -41,21 +41,21 @@ class Episode(Protocol):
 
     @property
     def tool_calls(self) -> int:
-        """Attempts to use the tool, unreadable ones included."""
+        """Attempts to use the tool, malformed ones included."""
         ...
 
     @property
     def tool_calls_valid(self) -> int:
-        """Attempts to use the tool that could be read."""
+        """Attempts to use the tool that were well formed."""
         ...
 
     @property
     def first_feedback(self) -> int:
-        """A number for what the first action brought back, equal for equal feedback; −1 for none."""
+        """A number that identifies the feedback to the first action; −1 for no feedback."""
         ...
 
     def step(self, token: int) -> bool:
-        """Take one sampled token; give whether it ended an action, whose feedback is then due.
+        """Take one sampled token; return whether it ended an action, whose feedback is then due.
 
         Raises:
             ValueError: If the episode is over.
@@ -64,11 +64,11 @@ class Episode(Protocol):
 
 
 class World(Protocol):
-    """Where questions come from, and what answers actions."""
+    """A source of questions that also answers actions with feedback."""
 
     @property
     def questions(self) -> Sequence[Any]:
-        """What is trained on; opaque to the trainer."""
+        """The training questions; opaque to the trainer."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class World(Protocol):
         ...
 
     def held_out(self, draw: random.Random, count: int) -> list[Any]:
-        """Draw questions that are never trained on."""
+        """Draw questions that are never used for training."""
         ...
 
     def episode(self, question: Any) -> Episode:  # noqa: ANN401 - a question is the world's own
@@ -85,7 +85,7 @@ class World(Protocol):
         ...
 
     def feedback(self, episodes: Sequence[Any]) -> list[list[int]]:
-        """Answer, all at once, the action that has just ended in each of the episodes.
+        """Answer the newest action of each episode, all in one call.
 
         Returns:
             Token ids of feedback, an episode each; empty where that action was the last.
@@ -102,7 +102,7 @@ class Rollout:
         mask: True on action tokens, ``(B, T)``; False on prompt, feedback and padding.
         rewards: ``(B,)``.
         truncated: True where the episode was cut by the length of the context, ``(B,)``.
-        episodes: What happened in each.
+        episodes: The episode of each row.
     """
 
     tokens: Tensor
@@ -113,16 +113,16 @@ class Rollout:
 
 
 class Policy(nn.Module):
-    """A causal language model that is trained: whatever subclasses this, the trainer takes."""
+    """A causal language model that is trained: the trainer accepts any subclass."""
 
     @property
     @abstractmethod
     def vocabulary(self) -> int:
-        """Number of tokens that it chooses from."""
+        """Size of the vocabulary."""
 
     @abstractmethod
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Give the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``, where the weights are.
+        """Return the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``, where the weights are.
 
         Rows are padded at the end, where no token before it can see the padding.
         """
@@ -135,7 +135,7 @@ class Policy(nn.Module):
     def sample(
         self, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
     ) -> Rollout:
-        """Play every episode to its end, or to the length of the context.
+        """Sample every episode to its end, or to the length of the context.
 
         Args:
             world: Answers the actions.

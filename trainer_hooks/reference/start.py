@@ -1,4 +1,4 @@
-"""What a run begins with: the built-in policy and world, or a model, questions and a search tool of one's own."""
+"""Build the policy and the world of a run: the built-in ones, or your own model, questions and search tool."""
 
 from collections.abc import Callable
 
@@ -7,20 +7,20 @@ from trainer_hooks.reference.facts.world import FactsWorld
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.protocols import Policy, World
 
-__all__ = ["policy_and_world"]
+__all__ = ["build_policy_and_world"]
 
 
-def policy_and_world(config: Config, *, report: Callable[[str], None] = lambda _: None) -> tuple[Policy, World]:
-    """Give the policy, on the CPU, and the world that the settings name.
+def build_policy_and_world(config: Config, *, report: Callable[[str], None] = lambda _: None) -> tuple[Policy, World]:
+    """Build the policy, on the CPU, and the world that the settings name.
 
     Raises:
-        ValueError: If a file, a folder or the tool cannot be used; the message says which and why.
+        ValueError: If a file, a folder or the tool cannot be used; the message names it and the reason.
     """
     if config.model is None:
         return warm_start(config), FactsWorld(config)
-    # Nobody who stays with the built-in world needs transformers or bm25s.
+    # The built-in world needs neither transformers nor bm25s.
     try:
-        from trainer_hooks.reference.search.start import search_policy_and_world  # noqa: PLC0415
+        from trainer_hooks.reference.search.start import build_search_policy_and_world  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ValueError(f"{error}; a model of your own needs pip install 'rlvitals[search]'") from error
-    return search_policy_and_world(config, report=report)
+    return build_search_policy_and_world(config, report=report)

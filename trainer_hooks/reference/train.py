@@ -1,7 +1,7 @@
-"""The trainer: sample, score, update, measure, tell. Read from the top; each idea has a page of its own.
+"""The trainer: sample, score, update, measure, report. Each idea has a module of its own.
 
-Tool-integrated GRPO (eq. 1), or one of the methods built on it. What it measures goes out through the public SDK and
-nothing else; what it draws comes from generators of its own.
+Tool-integrated GRPO (eq. 1), or one of the methods built on it. Measurements leave it through the public SDK
+only, and every random draw comes from its own generators.
 """
 
 import math
@@ -15,9 +15,9 @@ import torch
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.facts.world import FactsWorld
 from trainer_hooks.reference.protocols import Policy, Rollout, World
+from trainer_hooks.reference.run.adjustment import Adjustment
 from trainer_hooks.reference.run.held_out import HeldOut
-from trainer_hooks.reference.run.ranks import ALONE, Ranks
-from trainer_hooks.reference.run.treatment import Treatment
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.updates.batch import TrainingBatch, prepare, select
 from trainer_hooks.reference.updates.learner import Learner
 from trainer_hooks.reference.updates.probe import displacement_by_question, gwhes_by_question
@@ -25,11 +25,11 @@ from trainer_hooks.reference.updates.probe import displacement_by_question, gwhe
 __all__ = ["StepResult", "Trainer", "TrainingError"]
 
 _RESEED = 1_000_003
-"""Far from any seed that a person would choose for another run."""
+"""Added to the seed after a rollback: far from the seed of any other run."""
 
 
 class TrainingError(RuntimeError):
-    """Training cannot go on; the message says why and what to change."""
+    """Training cannot go on; the message has the reason and what to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class StepResult:
 
     Attributes:
         step: Its number, from 1.
-        batch: What this rank trained on.
+        batch: The responses that this rank trained on.
         grad_norm: Mean norm of its gradients, before clipping.
         scalars: Numbers by their canonical names, over all ranks.
         skipped: Updates left out because the gradient was not finite, of so many.
@@ -61,14 +61,16 @@ class Trainer:
     Args:
         config: Every setting.
         model: The policy, trained in place, on its device.
-        world: What it is asked and answered by; default the built-in world.
+        world: The world of its episodes; default the built-in one.
         ranks: The processes that train it together.
 
     Raises:
         ValueError: If minibatches cannot be dealt out to the ranks in whole groups.
     """
 
-    def __init__(self, config: Config, model: Policy, world: World | None = None, *, ranks: Ranks = ALONE) -> None:
+    def __init__(
+        self, config: Config, model: Policy, world: World | None = None, *, ranks: Ranks = SINGLE_PROCESS
+    ) -> None:
         if config.questions_per_step % (config.minibatches * ranks.size):
             raise ValueError(
                 f"questions_per_step must be a multiple of minibatches times ranks, got {config.questions_per_step} "
@@ -88,12 +90,12 @@ class Trainer:
         return self.learn(*self.sample())
 
     def sample(self) -> tuple[Rollout, Rollout]:
-        """Play the step's training groups and, in the same sweep, fresh held-out questions once each.
+        """Sample the step's training groups and, in the same batch, one response to each fresh held-out question.
 
         Raises:
             TrainingError: If no response has an action token.
-            Exception: What the world raises, such as a tool that does not answer; the trainer is then where it was
-                after the last step, draws included.
+            Exception: Any error of the world, such as a tool that does not answer; the trainer's state is then that of
+                the last step, generators included.
         """
         drawn = self.generator.get_state(), self.draw.getstate()
         try:
@@ -104,7 +106,7 @@ class Trainer:
             raise
 
     def learn(self, training: Rollout, held_out: Rollout) -> StepResult:
-        """Pass over a rollout batch ``epochs`` times, measure, and give what was seen.
+        """Pass over a rollout batch ``epochs`` times, measure, and return the measurements.
 
         Raises:
             TrainingError: If the weights give no probabilities any more.
@@ -114,12 +116,12 @@ class Trainer:
         batch = prepare(self.model, training, config, generator=self.generator, critic=learner.critic, ranks=self.ranks)
         probe = HeldOut.before(self.model, held_out, self.ranks) if held_out.episodes else None
         is_probed = config.probe_every > 0 and self.step_number % config.probe_every == 0
-        displaced = self._by_question(displacement_by_question(learner, batch)) if is_probed else {}
-        scalars = self._probed(batch, displaced) if displaced else {}
-        updates = [learner.update(batch, part) for _ in range(config.epochs) for part in batch.shuffled(self.generator)]
+        displaced = self._merge_ranks(displacement_by_question(learner, batch)) if is_probed else {}
+        scalars = self._probe_scalars(batch, displaced) if displaced else {}
+        updates = [learner.update(batch, part) for _ in range(config.epochs) for part in batch.shuffle(self.generator)]
         self.step_number += 1
-        self._require_a_policy(batch)
-        scalars |= self._means(updates) | batch.told
+        self._check_probabilities(batch)
+        scalars |= self._means(updates) | batch.metrics
         grad_norm = scalars.pop("grad/norm")
         scalars["lr"] = learner.optimiser.param_groups[0]["lr"]
         if probe is not None:
@@ -135,24 +137,24 @@ class Trainer:
         )
 
     def state(self) -> dict[str, object]:
-        """Give everything that the next step depends on: tensors and plain values."""
+        """Return all state that the next step depends on, as tensors and plain values."""
         return self.learner.state() | {
             "step": self.step_number,
             "generator": self.generator.get_state(),
             "draw": self.draw.getstate(),
-            "treatment": asdict(self.learner.treatment),
+            "treatment": asdict(self.learner.adjustment),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state that `state` gave, to the last bit."""
+        """Restore a state that `state` returned, bit for bit."""
         self.step_number = state["step"]
         self.learner.load_state(state)
-        self.learner.treatment = Treatment(**state["treatment"])
+        self.learner.adjustment = Adjustment(**state["treatment"])
         self.generator.set_state(state["generator"])
         self.draw.setstate(state["draw"])
 
     def reseed(self, number: int) -> None:
-        """Leave the path that led here: after a rollback the same draws would lead to the same place."""
+        """Reseed all draws: after a rollback the same draws would lead to the same collapse."""
         self.generator.manual_seed(self.config.seed + _RESEED * number)
         self.draw.seed(self.config.seed + _RESEED * number)
 
@@ -168,8 +170,8 @@ class Trainer:
             generator=self.generator,
             temperature=config.temperature,
         )
-        # A tool that answers ranks differently has them draw differently; what follows must be dealt out alike.
-        self.generator.set_state(self.ranks.agree(self.generator.get_state()))
+        # Where a tool answers ranks differently they draw differently; minibatches must be assigned alike on all ranks.
+        self.generator.set_state(self.ranks.broadcast(self.generator.get_state()))
         if not rollout.mask.any():
             raise TrainingError(
                 f"a response must have an action token, got none in {len(questions)} of step {self.step_number + 1}: "
@@ -178,13 +180,13 @@ class Trainer:
         rows = torch.arange(len(questions))
         return select(rollout, rows[: len(rows) - len(unseen)]), select(rollout, rows[len(rows) - len(unseen) :])
 
-    def _by_question(self, found: dict[int, float]) -> dict[int, float]:
-        """Lay together what the ranks found for their own questions."""
+    def _merge_ranks(self, found: dict[int, float]) -> dict[int, float]:
+        """Merge the results of all ranks, each for its own questions."""
         return {group: value for held in self.ranks.gather(found) for group, value in held.items()}
 
-    def _probed(self, batch: TrainingBatch, displaced: Mapping[int, float]) -> dict[str, float]:
-        """Sum a probe of eq. 3 up, and say what GWHES has to say of the same questions (eq. 9)."""
-        weight = self._by_question(gwhes_by_question(self.model, batch))
+    def _probe_scalars(self, batch: TrainingBatch, displaced: Mapping[int, float]) -> dict[str, float]:
+        """Summarise a probe of eq. 3, and add GWHES of the same questions (eq. 9)."""
+        weight = self._merge_ranks(gwhes_by_question(self.model, batch))
         return {
             "probe/displacement_mean": sum(displaced.values()) / len(displaced),
             "probe/fell_frac": sum(change < 0 for change in displaced.values()) / len(displaced),
@@ -192,14 +194,14 @@ class Trainer:
         }
 
     def _means(self, updates: list[dict[str, float]]) -> dict[str, float]:
-        """Average what updates told, over updates and ranks."""
+        """Average the metrics of updates over updates and ranks."""
         means = {name: sum(update[name] for update in updates) / len(updates) for name in updates[0]}
         total = self.ranks.sum(torch.tensor(list(means.values()), dtype=torch.float64)) / self.ranks.size
         return dict(zip(means, total.tolist(), strict=True))
 
     @torch.no_grad()
-    def _require_a_policy(self, batch: TrainingBatch) -> None:
-        """Refuse weights under which there are no probabilities to sample from."""
+    def _check_probabilities(self, batch: TrainingBatch) -> None:
+        """Raise an error where the weights give no finite probabilities."""
         if not self.model.logits(self.model.hidden(batch.tokens[:1])[:, -1]).isfinite().all():
             raise TrainingError(
                 f"logits must be finite, got NaN or Inf after the updates of step {self.step_number}: the weights are "

@@ -12,14 +12,14 @@ from trainer_hooks.losses.tokens import action_index
 from trainer_hooks.reference.config import PRESETS, Config
 from trainer_hooks.reference.policy.model import PolicyModel
 from trainer_hooks.reference.policy.warm_start import shape_of, warm_start
-from trainer_hooks.reference.run.telemetry import append_log, line, numbers, remarks, rollouts
+from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings
 from trainer_hooks.reference.train import Trainer, TrainingError
 from trainer_hooks.reference.updates.methods import METHODS, MethodName
 from trainer_hooks.wire import merge
 
 
 def train(config, steps):
-    """Train from the warm start; give the results and the weights."""
+    """Train from the warm start; return the results and the weights."""
     trainer = Trainer(config, warm_start(config))
     results = [trainer.step() for _ in range(steps)]
     return results, torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()])
@@ -147,7 +147,7 @@ def test_a_batch_without_a_correct_response_is_trained_and_told(tiny):
     assert result.grad_norm == 0.0
     assert "ln p(correct) +nan" in line(result, "unknown")
     assert "likelihood/correct" not in numbers(result, clip=0.2)
-    said = remarks(result)
+    said = step_warnings(result)
     assert said["wrong"] == "none of 16 responses is correct: their likelihood is not observed"
     assert said["equal"].startswith("all rewards are equal within their groups: every advantage is 0")
 
@@ -166,7 +166,7 @@ def test_responses_without_an_action_token_are_counted_or_end_the_run(tiny):
     result = trainer.step()
     empty = int((~result.batch.mask.any(dim=1)).sum())
     assert 0 < empty < len(result.batch.rewards)
-    assert remarks(result)["empty"] == f"{empty} of 16 responses have no action token: raise --context"
+    assert step_warnings(result)["empty"] == f"{empty} of 16 responses have no action token: raise --context"
     assert numbers(result, clip=0.2)["length/truncated_frac"] == 1.0
     full = Trainer(replace(tiny, context=4), PolicyModel(replace(shape_of(tiny), positions=4)))
     with pytest.raises(TrainingError, match="must have an action token, got none in 20 of step 1: prompts leave no"):
@@ -193,7 +193,7 @@ def test_updates_left_out_are_counted_and_told(tiny, monkeypatch):
     monkeypatch.setattr(trainer.model, "sample", spoiled)
     result = trainer.step()
     assert result.skipped == (2, 4)
-    assert remarks(result)["skipped"] == "2 of 4 updates left out: the gradient is not finite"
+    assert step_warnings(result)["skipped"] == "2 of 4 updates left out: the gradient is not finite"
     assert math.isnan(result.grad_norm)
     assert all(weight.isfinite().all() for weight in trainer.model.parameters())
 

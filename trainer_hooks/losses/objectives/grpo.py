@@ -7,7 +7,7 @@ them from the ratio, the loss and the normaliser.
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import lifted, require_shapes
+from trainer_hooks.losses.tokens import require_shapes, upcast
 
 __all__ = ["group_advantages", "grpo_loss"]
 
@@ -33,7 +33,7 @@ def group_advantages(rewards: Tensor, group_ids: Tensor) -> Tensor:
         raise ValueError(
             f"rewards and group_ids must both have shape (B,), got {tuple(rewards.shape)} and {tuple(group_ids.shape)}"
         )
-    rewards = lifted(rewards)
+    rewards = upcast(rewards)
     advantages = torch.zeros_like(rewards)
     for group in torch.unique(group_ids):
         members = group_ids == group
@@ -55,7 +55,7 @@ def grpo_loss(
     normaliser: Tensor | float | None = None,
     token_scales: Tensor | None = None,
 ) -> Tensor:
-    """Give −J of tool-integrated GRPO (eq. 1), to be minimised.
+    """Compute −J of tool-integrated GRPO (eq. 1), to be minimised.
 
     J = (1/N) Σ_i Σ_t Σ_k min(γ A_i, clip(γ, 1−ε, 1+ε) A_i),  γ = π_θ(y_{i,t,k}|·) / π_old(y_{i,t,k}|·),
     with N the number of action tokens in the batch.
@@ -80,7 +80,7 @@ def grpo_loss(
         ValueError: If shapes do not belong together.
     """
     require_shapes(logprobs, advantages, by_token=True, old_logprobs=old_logprobs, mask=mask, token_scales=token_scales)
-    log_ratio = torch.where(mask, lifted(logprobs) - lifted(old_logprobs).detach(), 0.0)
+    log_ratio = torch.where(mask, upcast(logprobs) - upcast(old_logprobs).detach(), 0.0)
     ratio = log_ratio.exp()
     weight = advantages.to(ratio.dtype)
     weight = weight[:, None] if weight.ndim == 1 else torch.where(mask, weight, 0.0)

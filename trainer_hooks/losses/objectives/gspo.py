@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import lifted, require_shapes
+from trainer_hooks.losses.tokens import require_shapes, upcast
 
 __all__ = ["gspo_loss", "sequence_log_ratio"]
 
 
 def sequence_log_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tensor:
-    """Give ln s_i = (1/|y_i|) Σ_k (ln π_θ(y_k) − ln π_old(y_k)) over a response's action tokens (eq. 7 there).
+    """Compute ln s_i = (1/|y_i|) Σ_k (ln π_θ(y_k) − ln π_old(y_k)) over a response's action tokens (eq. 7 there).
 
     Args:
         logprobs: ln π_θ of the sampled tokens, shape ``(B, T)``, nats.
@@ -19,7 +19,7 @@ def sequence_log_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> 
     Returns:
         ln s, shape ``(B,)``, nats a token; 0 for a response without action tokens.
     """
-    log_ratio = torch.where(mask, lifted(logprobs) - lifted(old_logprobs).detach(), 0.0)
+    log_ratio = torch.where(mask, upcast(logprobs) - upcast(old_logprobs).detach(), 0.0)
     return log_ratio.sum(dim=1) / mask.sum(dim=1).clamp(min=1)
 
 
@@ -32,7 +32,7 @@ def gspo_loss(
     clip_low: float = 3e-4,
     clip_high: float = 4e-4,
 ) -> Tensor:
-    """Give −J of GSPO (eq. 5 there), to be minimised.
+    """Compute −J of GSPO (eq. 5 there), to be minimised.
 
     J = (1/B) Σ_i min(s_i A_i, clip(s_i, 1−ε_low, 1+ε_high) A_i): responses weigh alike, however long they are.
 
@@ -54,5 +54,5 @@ def gspo_loss(
     ratio = sequence_log_ratio(logprobs, old_logprobs, mask).exp()
     weight = advantages.to(ratio.dtype)
     surrogate = torch.minimum(ratio * weight, ratio.clamp(1 - clip_low, 1 + clip_high) * weight)
-    spoken = mask.any(dim=1)
-    return -(surrogate * spoken).sum() / spoken.sum().clamp(min=1)
+    has_tokens = mask.any(dim=1)
+    return -(surrogate * has_tokens).sum() / has_tokens.sum().clamp(min=1)

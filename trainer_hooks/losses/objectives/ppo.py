@@ -1,4 +1,4 @@
-"""What PPO adds to the clipped objective: advantages from a learned value of every state, and that value's loss.
+"""The parts of PPO beside the clipped objective: advantages from a learned value, and its loss.
 
 The policy term is `grpo_loss` with the advantages of `generalised_advantages`, one a token. States are the contexts in
 which the model acts: tool feedback is skipped, so the state after an action's last token is the one before the next
@@ -8,7 +8,7 @@ action's first.
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import lifted
+from trainer_hooks.losses.tokens import upcast
 
 __all__ = ["generalised_advantages", "value_loss"]
 
@@ -16,7 +16,7 @@ __all__ = ["generalised_advantages", "value_loss"]
 def generalised_advantages(
     rewards: Tensor, values: Tensor, mask: Tensor, *, discount: float = 1.0, gae_lambda: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """Give generalised advantage estimates and returns of action tokens (GAE).
+    """Compute generalised advantage estimates and returns of action tokens (GAE).
 
     With a response's action tokens numbered k = 1 … n and its reward R paid at the last,
     δ_k = r_k + γ V(s_{k+1}) − V(s_k),  r_n = R and 0 before,  V(s_{n+1}) = 0;
@@ -43,8 +43,8 @@ def generalised_advantages(
     if rewards.shape != values.shape[:1]:
         raise ValueError(f"rewards must have shape ({len(values)},), one a response, got {tuple(rewards.shape)}")
     _require_shape_of(values, mask=mask)
-    values = torch.where(mask, lifted(values).detach(), 0.0)
-    paid = lifted(rewards).to(values.dtype)
+    values = torch.where(mask, upcast(values).detach(), 0.0)
+    paid = upcast(rewards).to(values.dtype)
     next_value, next_advantage = torch.zeros_like(paid), torch.zeros_like(paid)
     advantages = torch.zeros_like(values)
     for k in reversed(range(values.shape[1])):
@@ -66,7 +66,7 @@ def value_loss(
     clip: float = 0.2,
     normaliser: Tensor | float | None = None,
 ) -> Tensor:
-    """Give the clipped loss of the value, to be minimised.
+    """Compute the clipped value loss, to be minimised.
 
     L_V = (1/N) Σ_k ½ max((V_k − R̂_k)², (V_old,k + clip(V_k − V_old,k, −ε, ε) − R̂_k)²), N = action tokens.
 
@@ -89,7 +89,7 @@ def value_loss(
         authors' code, see Engstrom et al. (arXiv 2005.12729), section 3.
     """
     _require_shape_of(values, old_values=old_values, returns=returns, mask=mask)
-    values, old_values = lifted(values), lifted(old_values).detach()
+    values, old_values = upcast(values), upcast(old_values).detach()
     held = old_values + (values - old_values).clamp(-clip, clip)
     error = torch.maximum((values - returns).square(), (held - returns).square())
     count = mask.sum().clamp(min=1) if normaliser is None else normaliser

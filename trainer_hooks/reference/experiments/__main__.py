@@ -1,6 +1,7 @@
-"""`python -m trainer_hooks.reference.experiments NAME`: run what is missing of an experiment, tell it, draw it.
+"""`python -m trainer_hooks.reference.experiments NAME`: run what is missing, print the tables, draw the figure.
 
-Every run is recorded and every seed is shown. Work that is cut goes on where it was; what is recorded is not run again.
+Every run is recorded and every seed is shown. An interrupted run continues; a recorded run is not
+repeated.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from trainer_hooks.reference.experiments.record import record
 from trainer_hooks.reference.experiments.rescue import RESCUED_STEPS, rescue
 from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
-from trainer_hooks.reference.experiments.table import recorded, table
+from trainer_hooks.reference.experiments.table import read_runs, table
 
 __all__ = ["main"]
 
@@ -31,13 +32,13 @@ DEMO = "demo"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit code."""
+    """Run the command line and return the exit code."""
     given = _parser().parse_args(arguments)
     torch.set_num_threads(1)
     for name in given.names:
         if not given.draw_only:
             _run(_jobs(name, given))
-        print(_told(name, given))  # noqa: T201 - the table is what was asked for
+        print(_tables(name, given))  # noqa: T201 - the table is what was asked for
         if name in EXPERIMENTS:
             _draw(name, given)
     if not given.names:
@@ -56,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="folder of recordings and pictures")
     parser.add_argument("--cache", type=Path, default=Config().cache, help="folder that keeps warm starts")
     parser.add_argument("--preset", choices=sorted(PRESETS), default=DEMO, help="the regime of the arms [demo]")
-    parser.add_argument("--draw-only", action="store_true", help="train nothing: tell and draw what is recorded")
+    parser.add_argument("--draw-only", action="store_true", help="train nothing: print and draw the recorded runs")
     parser.add_argument("--offline", action="store_true", help="pages that fetch nothing, 5 MB each")
     return parser
 
@@ -83,7 +84,7 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
 
 
 def _runs(given: argparse.Namespace, kind: str = "runs") -> Path:
-    """Give the folder of a regime's recordings of a kind, ``runs`` or ``rescue``."""
+    """Return the folder of a regime's recordings of one kind, ``runs`` or ``rescue``."""
     folder: Path = given.out / (kind if given.preset == DEMO else f"{kind}-{given.preset}")
     return folder
 
@@ -104,7 +105,7 @@ def _run(jobs: Sequence[Job]) -> None:
         print(file=sys.stderr)  # noqa: T201 - ends the line of progress
 
 
-def _told(name: str, given: argparse.Namespace) -> str:
+def _tables(name: str, given: argparse.Namespace) -> str:
     if name == "healthy":
         return healthy_table(given.out / "healthy")
     if name == "search":
@@ -112,14 +113,14 @@ def _told(name: str, given: argparse.Namespace) -> str:
     if name == "rescue":
         return rescue_table(_runs(given, "rescue"), _runs(given))
     arms = EXPERIMENTS[name].arms
-    told = [table(_runs(given), arms)]
+    tables = [table(_runs(given), arms)]
     if name in ("dynamics", "sizes"):
-        told.append(drift_table(_runs(given), arms))
+        tables.append(drift_table(_runs(given), arms))
     if name == "dynamics":
-        told += [course_table(_runs(given), arm) for arm in arms]
+        tables += [course_table(_runs(given), arm) for arm in arms]
     if name == "displacement":
-        told.append(question_table(_runs(given), arms))
-    return "\n\n".join(told)
+        tables.append(question_table(_runs(given), arms))
+    return "\n\n".join(tables)
 
 
 def _draw(name: str, given: argparse.Namespace) -> None:
@@ -131,7 +132,7 @@ def _draw(name: str, given: argparse.Namespace) -> None:
         print("no figure: plotly is missing, pip install 'rlvitals[dashboard]'", file=sys.stderr)  # noqa: T201
         return
     experiment = replace(EXPERIMENTS[name], title=f"{EXPERIMENTS[name].title}, preset {given.preset}")
-    runs = {arm: seeds for arm in experiment.arms if (seeds := recorded(_runs(given), arm))}
+    runs = {arm: seeds for arm in experiment.arms if (seeds := read_runs(_runs(given), arm))}
     if not experiment.panels:
         runs = {arm: seeds for arm, seeds in runs.items() if is_probed(seeds)}
     if not runs:

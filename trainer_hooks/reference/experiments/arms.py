@@ -1,18 +1,18 @@
-"""The arms of the experiments: what each changes in the settings of a preset."""
+"""The arms of the experiments: the changes of each to the settings of a preset."""
 
 from dataclasses import replace
 from typing import Any
 
 from trainer_hooks.reference.config import Config
 
-__all__ = ["ARMS", "SEEDS", "configured"]
+__all__ = ["ARMS", "SEEDS", "configure_arm"]
 
 SEEDS = (0, 1, 2, 3, 4)
 
 _LLDS: dict[str, Any] = {"method": "llds"}
 
 ARMS: dict[str, dict[str, Any]] = {
-    # The probe of eq. 3 puts everything back: the run is the same to the last bit with it and without.
+    # The probe of eq. 3 restores all state: the run is the same bit for bit with it and without.
     "grpo": {"probe_every": 5},
     "llds-0.01": _LLDS | {"lambda_": 0.01},
     "llds-0.1": _LLDS,
@@ -35,11 +35,11 @@ ARMS: dict[str, dict[str, Any]] = {
     "grpo-strong": {"warm_steps": 1800},
     "llds-strong": _LLDS | {"warm_steps": 1800},
 }
-"""What each arm changes in the settings of a preset; ``lr_factor`` is one on the preset's rate, at every step."""
+"""The changes of each arm to the settings of a preset; ``lr_factor`` multiplies the preset's learning rate."""
 
 
-def configured(base: Config, arm: str, seed: int) -> Config:
-    """Give a preset's settings as an arm changes them, with a seed."""
+def configure_arm(base: Config, arm: str, seed: int) -> Config:
+    """Apply an arm and a seed to a preset's settings."""
     changed = dict(ARMS[arm])
     slower = {"lr": base.lr * changed.pop("lr_factor", 1.0)}
     return replace(base, seed=seed, **slower | changed)

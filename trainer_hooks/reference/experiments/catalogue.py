@@ -1,4 +1,4 @@
-"""What each experiment shows: the picture of the paper that it stands beside, its arms and its panels."""
+"""The experiments: the figure of the paper that each is compared with, its arms and its panels."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from trainer_hooks.reference.experiments.arms import ARMS
 __all__ = ["EXPERIMENTS", "MOST_ARMS", "Experiment"]
 
 LIKELIHOOD = "likelihood/correct"
-MOST_ARMS = 8  # so many colours can be told apart
+MOST_ARMS = 8  # the number of distinguishable colours
 
 
 @dataclass(frozen=True, slots=True)

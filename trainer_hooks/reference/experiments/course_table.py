@@ -1,4 +1,4 @@
-"""The course of an arm as a Markdown table: what a run looks like on its way, a signal a row."""
+"""The course of an arm over its steps as a Markdown table, one row a signal."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from trainer_hooks.reference.experiments.measures import BLOCK, block_means
-from trainer_hooks.reference.experiments.table import recorded
+from trainer_hooks.reference.experiments.table import read_runs
 
 __all__ = ["course_table"]
 
@@ -30,8 +30,8 @@ ROWS = {
 
 
 def course_table(folder: Path, arm: str) -> str:
-    """Give medians over seeds of means of ten steps, as far as every seed goes; a dash where no seed has a signal."""
-    runs = list(recorded(folder, arm).values())
+    """Format medians over seeds of means of ten steps, as far as every seed goes; a dash where no seed has a signal."""
+    runs = list(read_runs(folder, arm).values())
     blocks = min((len(run) for run in runs), default=0) // BLOCK
     every = max(1, math.ceil(blocks / COLUMNS))
     head = ["to step", *(str((block + 1) * BLOCK) for block in range(0, blocks, every))]

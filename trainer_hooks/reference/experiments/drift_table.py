@@ -1,10 +1,10 @@
-"""Phase II of recorded runs as a Markdown table, a run a row."""
+"""Phase II of recorded runs as a Markdown table, one row a run."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainer_hooks.reference.experiments.measures import collapse_step, drift, series, smoothed
-from trainer_hooks.reference.experiments.table import recorded
+from trainer_hooks.reference.experiments.measures import collapse_step, drift, series, smooth
+from trainer_hooks.reference.experiments.table import read_runs
 
 __all__ = ["drift_table"]
 
@@ -15,16 +15,16 @@ _HEADER = (
 
 
 def drift_table(folder: Path, names: Iterable[str]) -> str:
-    """Give a setting and seed a row: its phase II (`measures.drift`), what came after, its collapse.
+    """Format a row for each setting and seed: its phase II (`measures.drift`), what came after, its collapse.
 
     Changes over phase II are in nats a token, the paired ones summed over it.
     """
     rows = [_HEADER, "|---" * _HEADER.count(" | ") + "|---|"]
     for name in names:
-        for seed, run in recorded(folder, name).items():
+        for seed, run in read_runs(folder, name).items():
             rewards = series(run, "reward/mean")
             found = drift(run)
-            averages = smoothed(rewards)
+            averages = smooth(rewards)
             phase = (
                 f"{found.first_step} to {found.last_step} | {found.likelihood:+.2f} | {found.displacement:+.2f} "
                 f"| {found.entropy:+.2f} | {found.reward:+.2f} | {found.further_fall:+.2f} | {found.surge:.2f}"

@@ -1,7 +1,7 @@
-"""Likelihood on contexts that never change: the warm start's own correct responses, scored under today's weights.
+"""Likelihood on fixed contexts: the warm start's own correct responses, scored under the current weights.
 
-The likelihood of a batch's correct responses is that of the survivors; the same responses at every step say what the
-weights do. They grow stale in healthy runs too, where the policy settles on other wordings.
+The likelihood of a batch's correct responses has a selection effect; the same responses at every step show the
+effect of the weights alone. Their likelihood falls in healthy runs too, where the policy settles on other wordings.
 """
 
 import random
@@ -30,7 +30,7 @@ class FixedContexts:
 
     @classmethod
     def sampled(cls, config: Config, model: Policy) -> "FixedContexts":
-        """Draw them: of 192 responses those that are right. The same for every seed of a world and a warm start."""
+        """Sample 192 responses and select the correct ones. The same for every seed of a world and a warm start."""
         world = FactsWorld(config)
         questions = world.held_out(random.Random(_SEED), RESPONSES)
         rollout = model.sample(

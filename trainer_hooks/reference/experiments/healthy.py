@@ -1,11 +1,11 @@
-"""Settings in which people train and nothing dies: the healthy recordings of the detection benchmark (suite B)."""
+"""Ordinary settings in which runs stay healthy: the healthy recordings of the detection benchmark (suite B)."""
 
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series, stayed_healthy
-from trainer_hooks.reference.experiments.table import recorded
+from trainer_hooks.reference.experiments.table import read_runs
 
 __all__ = ["HEALTHY", "HEALTHY_SEEDS", "healthy_table"]
 
@@ -33,13 +33,13 @@ HEALTHY_SEEDS = {name: [100 + 3 * number + extra for extra in range(3)] for numb
 
 
 def healthy_table(folder: Path) -> str:
-    """Give a setting and seed a row: rewards at the beginning, at best and at the end, and whether it stayed well."""
+    """Format a row for each setting and seed: first, best and last rewards, and whether it stayed healthy."""
     rows = [
         "| setting | seed | steps | reward: first 50 | best 50 | last 50 | entropy: first 50 | last 50 | healthy |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name in HEALTHY:
-        for seed, run in recorded(folder, name).items():
+        for seed, run in read_runs(folder, name).items():
             rewards, entropies = series(run, "reward/mean"), series(run, "entropy/mean")
             best = max(fmean(rewards[at : at + 50]) for at in range(max(1, len(rewards) - 49)))
             collapse = collapse_step(rewards)

@@ -1,19 +1,19 @@
-"""Which runs an experiment needs: every arm, setting and hypothesis with its seeds, as recordings to be made."""
+"""The runs that an experiment needs: every arm, setting and hypothesis with its seeds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.experiments.arms import configured
+from trainer_hooks.reference.experiments.arms import configure_arm
 from trainer_hooks.reference.experiments.healthy import HEALTHY, HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.rescue import RESCUES
 from trainer_hooks.reference.experiments.search import HYPOTHESES, MORE_SEEDS, PROMISING, SEARCH_SEEDS
 
 __all__ = ["Job", "arm_jobs", "healthy_jobs", "rescue_jobs", "search_jobs"]
 
-GRAVE_STEPS = 40
-"""Steps that a dead run is followed for: enough to see that it stays dead."""
+STEPS_AFTER_COLLAPSE = 40
+"""Steps to record after a collapse: enough to see that the run does not recover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Job:
     """A run to record: its settings, where its recording goes, and how (`record.record`).
 
     Attributes:
-        is_watched: Whether a collector watches it, whose verdict it acts on (`rescue.rescue`).
+        is_watched: Whether it runs under a collector and acts on its verdict (`rescue.rescue`).
     """
 
     config: Config
@@ -32,13 +32,13 @@ class Job:
 
 
 def arm_jobs(base: Config, arms: Iterable[str], seeds: Sequence[int], folder: Path) -> list[Job]:
-    """Give every seed of every arm, seed by seed, so that what is cut short is cut short evenly."""
+    """List every seed of every arm, seed by seed, so that an interrupted experiment is incomplete evenly."""
     names = list(arms)
     return [
         Job(
-            configured(base, arm, seed),
+            configure_arm(base, arm, seed),
             folder / f"{arm}-seed{seed}.jsonl.gz",
-            after_collapse=GRAVE_STEPS,
+            after_collapse=STEPS_AFTER_COLLAPSE,
             fixed=True,
         )
         for seed in seeds
@@ -47,7 +47,7 @@ def arm_jobs(base: Config, arms: Iterable[str], seeds: Sequence[int], folder: Pa
 
 
 def healthy_jobs(cache: Path, folder: Path) -> list[Job]:
-    """Give the healthy runs, one seed of every setting before the next; they are never stopped."""
+    """List the healthy runs, one seed of every setting before the next; they are never stopped."""
     jobs = []
     for turn in zip(*HEALTHY_SEEDS.values(), strict=True):
         for name, seed in zip(HEALTHY, turn, strict=True):
@@ -56,14 +56,14 @@ def healthy_jobs(cache: Path, folder: Path) -> list[Job]:
 
 
 def search_jobs(cache: Path, folder: Path) -> list[Job]:
-    """Give the runs of the search for a slow phase II: one seed of every setting before the next."""
+    """List the runs of the search for a slow phase II: one seed of every setting before the next."""
     planned = [(seed, name) for seed in SEARCH_SEEDS for name in HYPOTHESES]
     planned += [(seed, name) for seed in MORE_SEEDS for name in PROMISING]
     return [
         Job(
             Config(**HYPOTHESES[name], seed=seed, cache=cache),
             folder / f"{name}-seed{seed}.jsonl.gz",
-            after_collapse=GRAVE_STEPS,
+            after_collapse=STEPS_AFTER_COLLAPSE,
             fixed=True,
         )
         for seed, name in planned
@@ -71,7 +71,7 @@ def search_jobs(cache: Path, folder: Path) -> list[Job]:
 
 
 def rescue_jobs(base: Config, seeds: Sequence[int], folder: Path) -> list[Job]:
-    """Give every seed of every way to take a dying run back."""
+    """List every seed of every rollback setting."""
     return [
         Job(replace(base, seed=seed, **changed), folder / f"{name}-seed{seed}.jsonl.gz", is_watched=True)
         for name, changed in RESCUES.items()

@@ -1,17 +1,17 @@
-"""What is read off a recorded run: its collapse, its drift before that, and whether it stayed healthy. Pure Python."""
+"""Measures of a recorded run: its collapse, its drift before that, and whether it stayed healthy. Pure Python."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
 
-__all__ = ["BLOCK", "Drift", "block_means", "collapse_step", "drift", "series", "smoothed", "stayed_healthy"]
+__all__ = ["BLOCK", "Drift", "block_means", "collapse_step", "drift", "series", "smooth", "stayed_healthy"]
 
 COLLAPSE_SHARE, COLLAPSE_STEPS = 0.5, 10
 HEALTHY_SHARE, HEALTHY_STEPS = 0.8, 50
 
 FIRST_STEP = 11
-"""Before it a policy leaves its warm start."""
+"""Before it the policy still adapts from its warm start."""
 
 BLOCK = 10
 """Steps in the means at both ends of a stretch."""
@@ -24,12 +24,12 @@ SURGE_STEPS = 5
 
 
 def series(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    """Give a signal over the steps of a run; NaN where a step has none."""
+    """Return a signal over the steps of a run; NaN where a step has none."""
     return [row.get(name, float("nan")) for row in rows]
 
 
-def smoothed(values: Sequence[float], *, weight: float = 0.2) -> list[float]:
-    """Give the exponential moving average, begun at the first value; a NaN leaves it where it was."""
+def smooth(values: Sequence[float], *, weight: float = 0.2) -> list[float]:
+    """Compute the exponential moving average from the first value on; a NaN leaves it unchanged."""
     averages: list[float] = []
     for value in values:
         last = averages[-1] if averages else value
@@ -40,9 +40,9 @@ def smoothed(values: Sequence[float], *, weight: float = 0.2) -> list[float]:
 
 
 def collapse_step(rewards: Sequence[float]) -> int | None:
-    """Give the first step, from 1, at which the average falls under half its running best and stays for 10 steps."""
+    """Find the first step, from 1, at which the average falls below half its running best for 10 steps."""
     best, below = 0.0, 0
-    for step, average in enumerate(smoothed(rewards), start=1):
+    for step, average in enumerate(smooth(rewards), start=1):
         best = max(best, average)
         below = below + 1 if average < COLLAPSE_SHARE * best else 0
         if below == COLLAPSE_STEPS:
@@ -51,14 +51,14 @@ def collapse_step(rewards: Sequence[float]) -> int | None:
 
 
 def stayed_healthy(rewards: Sequence[float]) -> bool:
-    """Tell whether the last 50 steps earned 0.8 of the best 50 in a row, and there was no collapse."""
+    """Return whether the last 50 steps earned 0.8 of the best 50 in a row, and there was no collapse."""
     means = [fmean(rewards[at : at + HEALTHY_STEPS]) for at in range(max(1, len(rewards) - HEALTHY_STEPS + 1))]
     return means[-1] >= HEALTHY_SHARE * max(means) and collapse_step(rewards) is None
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Phase II of a run: the longest stretch in which correct responses sink and nothing else shows it.
+    """Phase II of a run: the longest stretch in which correct responses lose likelihood while reward and gradient hold.
 
     Changes are from the means of its first ten steps to those of its last ten; the paired ones are sums over it.
     """
@@ -76,7 +76,7 @@ class Drift:
 
     @property
     def steps(self) -> int:
-        """Its length."""
+        """Length of the stretch in steps."""
         return self.last_step - self.first_step + 1
 
 
@@ -129,7 +129,7 @@ def drift(rows: Sequence[Mapping[str, float]]) -> Drift | None:
 
 
 def block_means(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    """Give the mean of the ten steps that begin at each step; steps without the signal are left out of it."""
+    """Compute the mean of the ten steps that begin at each step; steps without the signal are left out of it."""
     values = series(rows, name)
     blocks = (values[at : at + BLOCK] for at in range(len(values) - BLOCK + 1))
     present = ([value for value in block if value == value] for block in blocks)  # noqa: PLR0124 - NaN
@@ -137,5 +137,5 @@ def block_means(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
 
 
 def _sums(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    """Give the sum of the steps before each step; a step without the signal adds nothing."""
+    """Compute the sum of the steps before each step; a step without the signal adds nothing."""
     return list(accumulate((row.get(name, 0.0) for row in rows), initial=0.0))

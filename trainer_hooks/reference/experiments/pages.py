@@ -29,7 +29,7 @@ def write_page(figure: "go.Figure", path: Path, *, offline: bool = False) -> Non
 
 
 def write_picture(figure: "go.Figure", path: Path) -> bool:
-    """Write a figure as PNG; give whether there was a browser to draw it.
+    """Write a figure as PNG; return whether there was a browser to draw it.
 
     Raises:
         RuntimeError: If the browser gave no picture.

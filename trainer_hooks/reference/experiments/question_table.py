@@ -1,4 +1,4 @@
-"""What one update on a question does to its own correct responses (eq. 3), as a Markdown table by thirds of a run."""
+"""Displacement of each question's correct responses by its own update (eq. 3), as a Markdown table."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from statistics import median
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.record import Row
-from trainer_hooks.reference.experiments.table import recorded
+from trainer_hooks.reference.experiments.table import read_runs
 
 __all__ = ["fell_share", "is_probed", "question_table", "stages"]
 
@@ -15,7 +15,7 @@ STAGES = ("early", "middle", "late")
 
 
 def is_probed(seeds: Mapping[int, Sequence[Row]]) -> bool:
-    """Tell whether any of the runs was recorded with the probe."""
+    """Return whether any of the runs was recorded with the probe."""
     return any("probe/by_question" in row for rows in seeds.values() for row in rows)
 
 
@@ -30,15 +30,15 @@ def stages(seeds: Mapping[int, Sequence[Row]]) -> dict[str, list[float]]:
 
 
 def fell_share(changes: Sequence[float]) -> float:
-    """Give the share of questions whose correct responses fell; NaN without any."""
+    """Compute the share of questions whose correct responses fell; NaN without any."""
     return sum(change < 0 for change in changes) / len(changes) if changes else math.nan
 
 
 def question_table(folder: Path, arms: Iterable[str]) -> str:
-    """Give a third of an arm's runs a row: questions probed, median of Δ(x) in nats a response, share that fell."""
+    """Format a row for each third of an arm's runs: questions, median Δ(x) in nats a response, share that fell."""
     lines = ["| arm | third | questions | median Δ(x) | fell |", "|---|---|---|---|---|"]
     for arm in arms:
-        for stage, values in stages(recorded(folder, arm)).items():
+        for stage, values in stages(read_runs(folder, arm)).items():
             if values:
                 lines.append(f"| {arm} | {stage} | {len(values)} | {median(values):+.3f} | {fell_share(values):.0%} |")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Recording of one run: train to the last step, a JSON object a step under the canonical names, compressed.
 
-A run that is cut goes on where it was: every few steps its state and its rows so far are put beside the recording,
-which itself is there whole or not at all.
+An interrupted run continues where it was: every few steps its state and its rows so far are written beside the
+recording, which itself is written atomically.
 """
 
 import gzip
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 """A step's numbers by signal name, and ``step``; ``probe/by_question`` is a list, where there was a probe."""
 
 KEEP_EVERY = 25
-"""Steps between two kept states: losing fewer than these costs little."""
+"""Steps between two kept states: an interruption loses fewer steps than this."""
 
 DIGITS = 4
 """Significant digits of a recorded number: well under the noise of any signal, and half the bytes of all of them."""
@@ -44,8 +44,8 @@ def record(
 
     Args:
         config: The run's settings.
-        path: Where the recording goes; the state of a cut run waits beside it as ``.part``.
-        after_collapse: Stop a dead run so many steps after its collapse; None trains it to the last step.
+        path: Where the recording goes; the state of an interrupted run is beside it as ``.part``.
+        after_collapse: Stop a run this many steps after its collapse; None trains it to the last step.
         fixed: Also score the warm start's own correct responses at every step (`FixedContexts`).
         report: Takes a line of progress at every step.
     """
@@ -54,12 +54,12 @@ def record(
     contexts = FixedContexts.sampled(config, model) if fixed else None
     trainer = Trainer(config, model)
     part = path.with_suffix(".part")
-    rows = _resumed(trainer, part)
-    while trainer.step_number < config.steps and not _is_dead(rows, after_collapse):
+    rows = _resume(trainer, part)
+    while trainer.step_number < config.steps and not _is_finished(rows, after_collapse):
         row = _row(trainer.step(), config)
         if contexts is not None:
             row |= contexts.scores(model)
-        rows.append(_rounded(row))
+        rows.append(_round(row))
         report(f"{path.name.removesuffix('.jsonl.gz')} {trainer.step_number}/{config.steps}")
         if trainer.step_number % KEEP_EVERY == 0:
             _keep(trainer, rows, part)
@@ -68,8 +68,8 @@ def record(
 
 
 def write(rows: Iterable[Row], path: Path) -> None:
-    """Write a recording: a row a line, numbers rounded, there whole or not at all."""
-    text = "".join(json.dumps(_rounded(row)) + "\n" for row in rows)
+    """Write a recording: a row a line, numbers rounded, written atomically."""
+    text = "".join(json.dumps(_round(row)) + "\n" for row in rows)
     whole = path.with_suffix(".whole")
     # Compressed without its time of writing: the same run gives the same bytes.
     whole.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
@@ -77,7 +77,7 @@ def write(rows: Iterable[Row], path: Path) -> None:
 
 
 def read(path: Path) -> list[Row]:
-    """Give a recording's rows in order."""
+    """Read a recording's rows in order."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [json.loads(text) for text in file]
 
@@ -87,7 +87,7 @@ def _row(result: StepResult, config: Config) -> Row:
     return row | ({"probe/by_question": list(result.displaced.values())} if result.displaced else {})
 
 
-def _rounded(row: Row) -> Row:
+def _round(row: Row) -> Row:
     return {name: _short(value) for name, value in row.items()}
 
 
@@ -97,7 +97,7 @@ def _short(value: Any) -> Any:  # noqa: ANN401 - a number or a list of them
     return value if isinstance(value, int) else float(f"{value:.{DIGITS}g}")
 
 
-def _is_dead(rows: list[Row], after_collapse: int | None) -> bool:
+def _is_finished(rows: list[Row], after_collapse: int | None) -> bool:
     if after_collapse is None:
         return False
     collapse = collapse_step(series(rows, "reward/mean"))
@@ -114,8 +114,8 @@ def _keep(trainer: Trainer, rows: list[Row], part: Path) -> None:
     unfinished.replace(part)
 
 
-def _resumed(trainer: Trainer, part: Path) -> list[Row]:
-    """Bring the trainer to where a cut run of the same settings was, and give the rows that it had."""
+def _resume(trainer: Trainer, part: Path) -> list[Row]:
+    """Restore the trainer of an interrupted run of the same settings, and return its rows."""
     if not part.exists():
         return []
     kept: dict[str, Any] = torch.load(part, weights_only=True)

@@ -1,7 +1,7 @@
-"""Dying runs that are taken back: the demo's regime under a real collector, whose verdict the trainer acts on.
+"""Runs with rollbacks: a regime that collapses, under a real collector whose verdict the trainer acts on.
 
-The collector is a process of its own, as in real life, and its verdict comes when it comes: after which step a run goes
-back depends on the machine. What was recorded is what happened.
+The collector is a process of its own, and its verdict arrives asynchronously: the step after which a run is rolled back
+depends on the machine. A recording shows what happened in that run.
 """
 
 import json
@@ -30,7 +30,7 @@ RESCUES: dict[str, dict[str, Any]] = {
     "rollback-llds-tenth": _ROLLBACK | {"rollback_lr": 0.1},
     "rollback-llds": _ROLLBACK,
 }
-"""What each changes in the settings of a regime that dies."""
+"""The changes of each to the settings of a regime that collapses."""
 
 RESCUED_STEPS = {"demo": 160, "stubborn": 1000}
 """Steps of a rescued run by preset: twice the median life of the twins, and four times."""
@@ -47,7 +47,7 @@ def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda
         report: Takes a line of progress every other step, and at each rewind.
 
     Raises:
-        RuntimeError: If the collector does not start; the message holds what it said.
+        RuntimeError: If the collector does not start; the message holds its output.
     """
     with tempfile.TemporaryDirectory() as name, _collector(Path(name)) as url:
         folder = Path(name)
@@ -59,11 +59,11 @@ def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda
             Loop(config, trainer, monitor, report).run()
         taken = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write(_numbered(taken), path)
+    write(_number_attempts(taken), path)
 
 
-def _numbered(rows: Iterable[Row]) -> Iterator[Row]:
-    """Number the attempts: a step that is not after the one before begins another."""
+def _number_attempts(rows: Iterable[Row]) -> Iterator[Row]:
+    """Number the attempts: a step number that does not increase begins another attempt."""
     attempt, last = 1, 0
     for row in rows:
         attempt += row["step"] <= last
@@ -73,15 +73,15 @@ def _numbered(rows: Iterable[Row]) -> Iterator[Row]:
 
 @contextmanager
 def _collector(folder: Path) -> Iterator[str]:
-    """Run a collector on a free port of this machine; give its address."""
+    """Run a collector on a free port of this machine; return its address."""
     command = [sys.executable, "-m", "monitor_server", "serve", "--port", "0"]
     database = ["--database", f"sqlite:///{folder / 'rlvitals.db'}"]
     with subprocess.Popen([*command, *database], stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
         try:
-            said = process.stdout.readline() if process.stdout else ""
-            address = re.search(r"http://[\w.:]+", said)
+            output = process.stdout.readline() if process.stdout else ""
+            address = re.search(r"http://[\w.:]+", output)
             if address is None:
-                raise RuntimeError(f"the collector must say where it listens, got {said!r}; see what it printed above")
+                raise RuntimeError(f"the collector must print its address, got {output!r}; see its output above")
             yield address[0]
         finally:
             process.terminate()

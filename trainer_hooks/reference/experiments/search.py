@@ -1,4 +1,4 @@
-"""The search for a slow phase II: every hypothesis as a setting. The protocol is docs/experiments/search.md."""
+"""The search for a slow phase II: every hypothesis is a setting. The protocol is docs/experiments/search.md."""
 
 from typing import Any
 
@@ -32,4 +32,4 @@ HYPOTHESES: dict[str, dict[str, Any]] = {
         "loose-clip": {"lr": 2e-4, "clip": 0.5},
     }.items()
 }  # fmt: skip
-"""What each changes in the settings of `Config`."""
+"""The changes of each to the settings of `Config`."""

@@ -1,4 +1,4 @@
-"""Recorded runs summed up as Markdown tables: every seed shown, nothing picked."""
+"""Summary tables of recorded runs in Markdown; every seed is shown."""
 
 import math
 import statistics
@@ -6,40 +6,41 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from trainer_hooks.reference.experiments.arms import ARMS
-from trainer_hooks.reference.experiments.measures import collapse_step, series, smoothed
+from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
 from trainer_hooks.reference.experiments.record import Row, read
 
-__all__ = ["recorded", "share", "share_interval", "table"]
+__all__ = ["read_runs", "share", "share_interval", "table"]
 
 TAIL = 0.025
 
 
-def recorded(folder: Path, arm: str) -> dict[int, list[Row]]:
-    """Give the rows of every recorded run of an arm, by seed."""
+def read_runs(folder: Path, arm: str) -> dict[int, list[Row]]:
+    """Read the rows of every recorded run of an arm, by seed."""
     paths = {int(path.name.split("-seed")[1].split(".")[0]): path for path in folder.glob(f"{arm}-seed*.jsonl.gz")}
     return {seed: read(paths[seed]) for seed in sorted(paths)}
 
 
 def table(folder: Path, arms: Iterable[str] = tuple(ARMS)) -> str:
-    """Give an arm a row: collapses with the exact 95 % interval of their share, peak and final reward."""
+    """Format a row for each arm: collapses with the exact 95 % interval of their share, peak and final reward."""
     rows = ["| arm | collapsed | seed: step of collapse | peak reward | final reward |", "|---|---|---|---|---|"]
     for arm in arms:
-        runs = recorded(folder, arm)
+        runs = read_runs(folder, arm)
         if not runs:
             continue
         rewards = {seed: series(run, "reward/mean") for seed, run in runs.items()}
         steps = {seed: collapse_step(values) for seed, values in rewards.items()}
-        averages = [smoothed(values) for values in rewards.values()]
+        averages = [smooth(values) for values in rewards.values()]
         rows.append(
             f"| {arm} | {share([step is not None for step in steps.values()])} "
             f"| {', '.join(f'{seed}: {_step(step)}' for seed, step in steps.items())} "
-            f"| {_spread([max(average) for average in averages])} | {_spread([average[-1] for average in averages])} |"
+            f"| {_median_and_range([max(average) for average in averages])} "
+            f"| {_median_and_range([average[-1] for average in averages])} |"
         )
     return "\n".join(rows)
 
 
 def share_interval(count: int, total: int) -> tuple[float, float]:
-    """Give the exact 95 % interval of a share (Clopper and Pearson): the shares under which it is no surprise."""
+    """Compute the exact 95 % interval of a share (Clopper and Pearson)."""
 
     def at_least(share: float) -> float:
         return sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(count, total + 1))
@@ -62,7 +63,7 @@ def _root(rising: Callable[[float], float]) -> float:
 
 
 def share(events: Sequence[bool]) -> str:
-    """Give how many of so many, with the exact interval of their share."""
+    """Format a count of a total with the exact interval of its share."""
     low, high = share_interval(sum(events), len(events))
     return f"{sum(events)}/{len(events)} ({low:.0%} to {high:.0%})"
 
@@ -71,6 +72,6 @@ def _step(step: int | None) -> str:
     return "–" if step is None else str(step)
 
 
-def _spread(values: Sequence[float]) -> str:
-    """Give median and range."""
+def _median_and_range(values: Sequence[float]) -> str:
+    """Format median and range."""
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"

@@ -1,4 +1,4 @@
-"""Worked responses for the supervised warm start, with the imperfections that leave GRPO something to learn."""
+"""Demonstrations for the supervised warm start, with flaws that leave GRPO something to learn."""
 
 import random
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ __all__ = ["Demonstration", "Flaws", "demonstrate"]
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A worked response: all tokens from the prompt on, and which of them are action tokens."""
+    """A demonstrated response: all tokens from the prompt on, and which of them are action tokens."""
 
     tokens: list[int]
     is_action: list[bool]
@@ -30,7 +30,7 @@ class Flaws:
     wrong_copy: float = 0.08
     """Copies a value that the passages do not give."""
     ramble: float = 0.08
-    """Fills a thought with words that say nothing."""
+    """Fills a thought with filler words."""
     bad_tag: float = 0.05
     """Closes an action with the wrong tag."""
 
@@ -45,7 +45,7 @@ def demonstrate(
     retry: bool,
     thought_words: int = 0,
 ) -> Demonstration:
-    """Play an episode by the book, flaws aside, to its end or to ``max_actions``."""
+    """Demonstrate an episode, with flaws, to its end or to ``max_actions``."""
     episode = FactsEpisode(facts, question, max_actions=max_actions, max_action_tokens=64, retry=retry)
     tokens, is_action = list(question.prompt), [False] * len(question.prompt)
     for action in _actions(facts, question, draw, flaws, thought_words):
@@ -64,7 +64,7 @@ def demonstrate(
 
 
 def _actions(facts: Facts, question: Question, draw: random.Random, flaws: Flaws, length: int) -> list[list[int]]:
-    """Write the actions; more than are needed, because the environment may ask for another answer."""
+    """Write more actions than needed, because the environment may ask for another answer."""
     words, mark = facts.vocabulary, facts.vocabulary.mark
     actions: list[list[int]] = []
     hops = list(question.hops)
@@ -110,7 +110,7 @@ def _rambling(facts: Facts, draw: random.Random, flaws: Flaws) -> list[int]:
 
 
 def _text(facts: Facts, draw: random.Random, length: int) -> list[int]:
-    """Write free-form text of about ``length`` words: a walk on which four words may follow each, all as good."""
+    """Write free-form text of about ``length`` words: a random walk with four equally likely successors a word."""
     if not length:
         return []
     words = facts.vocabulary

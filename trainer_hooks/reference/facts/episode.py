@@ -1,7 +1,7 @@
-"""The rules of the built-in world: where an action ends, what the tool answers, when it is over, what it earned.
+"""The rules of the built-in world: where an action ends, what the tool answers, when the episode ends, and its reward.
 
 An action is text that ends with ``</search>`` or ``</answer>``, or with its token limit. The environment answers
-every action except a last one; the reward is exact match of the first answer. Knows no model and no tensor.
+every action except a last one; the reward is exact match of the first answer. This module uses no model and no tensor.
 """
 
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ __all__ = ["FactsEpisode"]
 
 @dataclass(slots=True)
 class FactsEpisode:
-    """One response in the making (`protocols.Episode`).
+    """One response while it is sampled (`protocols.Episode`).
 
     Attributes:
         max_actions: After so many actions the episode is over.
         max_action_tokens: An action that has not ended by then is invalid.
-        retry: Whether a wrong answer is told and the episode goes on, as under a verifier that lets an agent try
+        retry: Whether a wrong answer gets feedback and the episode goes on, as with a verifier that lets an agent try
             again. The reward is that of the first answer all the same, so wrong responses become long ones.
     """
 
@@ -39,12 +39,12 @@ class FactsEpisode:
 
     @property
     def prompt(self) -> tuple[int, ...]:
-        """What the response begins with."""
+        """The tokens that the response begins with."""
         return self.question.prompt
 
     @property
     def tool_calls(self) -> int:
-        """Searches, and actions that could not be read."""
+        """Searches, and malformed actions."""
         return len(self.searches) + self.invalid_actions
 
     @property
@@ -54,14 +54,14 @@ class FactsEpisode:
 
     @property
     def first_feedback(self) -> int:
-        """Number what the first action brought back: the search, or −1 where it was none."""
+        """A number that identifies the first action's search; −1 where it did not search."""
         if self.first_search is None:
             return -1
         entity, relation = self.first_search
         return entity * len(self.facts.vocabulary) + relation
 
     def step(self, token: int) -> bool:
-        """Take one sampled token; give whether it ended the action, which `feedback` then answers.
+        """Take one sampled token; return whether it ended the action, which `feedback` then answers.
 
         Raises:
             ValueError: If the episode is over.
@@ -107,7 +107,7 @@ class FactsEpisode:
         return None
 
     def _between(self, action: list[int], opening: str, closing: str) -> tuple[int, ...] | None:
-        """Give what stands between a tag and its closing at the action's end; None where that is not so."""
+        """Return the tokens between a tag and its closing tag at the action's end; None where there is no such pair."""
         mark = self.facts.vocabulary.mark
         if action[-1] != mark[closing] or mark[opening] not in action:
             return None

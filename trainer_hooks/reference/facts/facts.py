@@ -1,7 +1,7 @@
-"""A small world to ask about: facts, questions of one and two hops, a search tool.
+"""A small world of facts: questions of one and two hops, and a search tool.
 
-Everything is made on the spot from a seed. This module knows words and facts; how an episode unfolds is
-`episode`, what a good response looks like is `demonstrations`.
+All of it is generated from a seed. The rules of an episode are in `episode`, examples of good responses in
+`demonstrations`.
 """
 
 import random
@@ -53,27 +53,27 @@ class Vocabulary:
         return (*MARKS, *named)
 
     def relation(self, number: int) -> int:
-        """Give the id of a relation."""
+        """Return the id of a relation."""
         return len(MARKS) + number
 
     def entity(self, number: int) -> int:
-        """Give the id of an entity."""
+        """Return the id of an entity."""
         return self.relation(self.relations) + number
 
     def family(self, number: int) -> int:
-        """Give the id of a family name."""
+        """Return the id of a family name."""
         return self.entity(self.entities) + number
 
     def filler(self, number: int) -> int:
-        """Give the id of a word of free-form thought, which names nothing."""
+        """Return the id of a word of free-form thought, which names nothing."""
         return self.family(self.families) + number
 
     def is_entity(self, token: int) -> bool:
-        """Tell whether a token names an entity."""
+        """Return whether a token names an entity."""
         return self.entity(0) <= token < self.family(0)
 
     def is_relation(self, token: int) -> bool:
-        """Tell whether a token names a relation."""
+        """Return whether a token names a relation."""
         return self.relation(0) <= token < self.entity(0)
 
 
@@ -97,12 +97,12 @@ class Facts:
         self._family = [draw.randrange(vocabulary.families) for _ in numbers]
 
     def value(self, fact: Fact) -> int:
-        """Give the entity token that a fact leads to."""
+        """Return the entity token that a fact leads to."""
         words = self.vocabulary
         return words.entity(self._value[fact[0] - words.entity(0)][fact[1] - words.relation(0)])
 
     def family(self, entity: int) -> int:
-        """Give the family-name token of an entity token."""
+        """Return the family-name token of an entity token."""
         return self.vocabulary.family(self._family[entity - self.vocabulary.entity(0)])
 
     def question(self, draw: random.Random) -> Question:
@@ -118,7 +118,7 @@ class Facts:
         return Question((mark["<q>"], start, *relations, mark["</q>"]), tuple(hops), answer)
 
     def search(self, query: Fact) -> list[int]:
-        """Give three passages in a fixed order: the fact asked for and two that share half of it with the query."""
+        """Return three passages in a fixed order: the fact asked for and two that share half of it with the query."""
         words = self.vocabulary
         draw = random.Random(f"{self.seed} {query}")
         entity, relation = query

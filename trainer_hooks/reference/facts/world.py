@@ -1,4 +1,4 @@
-"""The built-in world: questions over made facts, a search tool that never fails, no download."""
+"""The built-in world: questions over generated facts and a search tool that never fails; nothing is downloaded."""
 
 import random
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ TAGS = ("<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>")
 
 
 def vocabulary_of(config: Config) -> Vocabulary:
-    """Give the words of a configuration."""
+    """Build the vocabulary of a configuration."""
     return Vocabulary(entities=config.entities, fillers=FILLERS if config.thought_words else 0)
 
 
@@ -33,7 +33,7 @@ class FactsWorld:
         self._rules = (config.max_actions, config.max_action_tokens, config.retry)
 
     def held_out(self, draw: random.Random, count: int) -> list[Question]:
-        """Draw fresh questions; there are so many that hardly one is met twice."""
+        """Draw fresh questions; the world has so many that a repetition is rare."""
         return [self.facts.question(draw) for _ in range(count)]
 
     def episode(self, question: Question) -> FactsEpisode:

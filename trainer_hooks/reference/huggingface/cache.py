@@ -1,4 +1,4 @@
-"""Keys and values of rows that stand at different lengths, in buffers that are made once."""
+"""A cache of keys and values for rows of different lengths, in buffers that are allocated once."""
 
 from collections.abc import Sequence
 
@@ -79,13 +79,13 @@ class RowCache:
         """Make these the rows: others are dropped, one that is named twice is there twice."""
         index = torch.tensor(rows, dtype=torch.long, device=self.device)
         self._buffers = {
-            layer: (self._kept(keys, index, 3), self._kept(values, index, 2))
+            layer: (self._copy_rows(keys, index, 3), self._copy_rows(values, index, 2))
             for layer, (keys, values) in self._buffers.items()
         }
         self._settle([self.lengths[row] for row in rows])
 
-    def _kept(self, buffer: Tensor, index: Tensor, dim: int) -> Tensor:
-        """Give a buffer of these rows; what has never been written is not copied."""
+    def _copy_rows(self, buffer: Tensor, index: Tensor, dim: int) -> Tensor:
+        """Copy these rows of a buffer; positions that were never written are not copied."""
         kept = buffer.new_zeros(len(index), *buffer.shape[1:])
         kept.narrow(dim, 0, self.longest).copy_(buffer.narrow(dim, 0, self.longest).index_select(0, index))
         return kept

@@ -24,7 +24,7 @@ class Decoder(Protocol):
 
 
 def decoder_for(model: Any, context: int) -> Decoder:
-    """Give a fresh decoder of the model for rows of so many positions."""
+    """Build a decoder of the model for rows of this many positions."""
     cache = RowCache(context, model.device, model.dtype)
     return LlamaDecoder(model, cache) if is_llama(model.config) else ModelDecoder(model, cache)
 
@@ -74,13 +74,13 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return keys.view(*by_head, *keys.shape[1:]).transpose(2, 3), values.view(*by_head, *values.shape[1:])
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:  # noqa: ARG002 - fixed by transformers
-        """Give the number of cached positions and where they begin."""
+        """Return the number of cached positions and where they begin."""
         return self._cache.longest, 0
 
     def get_seq_length(self) -> int:
-        """Give the number of positions that the longest row has."""
+        """Return the number of positions that the longest row has."""
         return self._cache.longest
 
     def get_max_length(self) -> int:
-        """Give the most positions that a row can have."""
+        """Return the most positions that a row can have."""
         return self._cache.context

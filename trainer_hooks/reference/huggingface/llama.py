@@ -22,7 +22,7 @@ _FEW_QUERIES = 32
 
 
 def is_llama(config: Any) -> bool:
-    """Tell whether a model of this configuration has the forward of this module."""
+    """Return whether a model of this configuration has the forward pass of this module."""
     layers = set(getattr(config, "layer_types", None) or ["full_attention"])
     is_rope_fixed = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default") == "default"
     is_silu = getattr(config, "hidden_act", "silu") == "silu"
@@ -42,7 +42,7 @@ class LlamaDecoder:
         self._layers = [_LlamaLayer(layer) for layer in base.layers]
         positions = torch.arange(cache.context + 1, device=model.device)
         cosine, sine = base.rotary_emb(self._embedding, positions[None])
-        self._cosine, self._sine = _turns(cosine[0], sine[0], self._layers[0].queries)
+        self._cosine, self._sine = _rotations(cosine[0], sine[0], self._layers[0].queries)
 
     def feed(self, tokens: Tensor, counts: Sequence[int]) -> Tensor:
         """Feed the next tokens of each row; give their hidden states, ``(b, C, d)``."""
@@ -86,9 +86,9 @@ class _LlamaLayer:
         return torch.cat([part.view(self._heads, -1, *part.shape[1:]) for part in parts], dim=1).flatten(0, 1)
 
     def __call__(self, x: Tensor, rotation: tuple[Tensor, Tensor], cache: RowCache, number: int) -> Tensor:
-        x = _added(x, self._attend(self._norms[0](x), rotation, cache, number), *self._out)
+        x = _add_linear(x, self._attend(self._norms[0](x), rotation, cache, number), *self._out)
         h = self._norms[1](x)
-        return _added(x, F.silu(F.linear(h, *self._gate), inplace=True).mul_(F.linear(h, *self._up)), *self._down)
+        return _add_linear(x, F.silu(F.linear(h, *self._gate), inplace=True).mul_(F.linear(h, *self._up)), *self._down)
 
     def _attend(self, x: Tensor, rotation: tuple[Tensor, Tensor], cache: RowCache, number: int) -> Tensor:
         batch, length = cache.positions.shape
@@ -137,15 +137,15 @@ class _RmsNorm:
         return (x / torch.hypot(length, self._floor)).mul_(self._weight).to(x.dtype)
 
 
-def _added(x: Tensor, h: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Give x + h W + b in one call where there is no b."""
+def _add_linear(x: Tensor, h: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Compute x + h W + b, in one call where there is no b."""
     return torch.addmm(x if bias is None else x + bias, h, weight)
 
 
-def _turns(cosine: Tensor, sine: Tensor, queries: int) -> tuple[Tensor, Tensor]:
-    """Give what each of a head's queries, its key and its value are turned by, ``(positions, 1, queries + 2, d)``.
+def _rotations(cosine: Tensor, sine: Tensor, queries: int) -> tuple[Tensor, Tensor]:
+    """Return the rotations of a head's queries, key and value, ``(positions, 1, queries + 2, d)``.
 
-    rotate_half(x) · sin = roll(x) · (−sin, sin): the sign goes into the table. A value is not turned: 1 and 0.
+    rotate_half(x) · sin = roll(x) · (−sin, sin): the sign goes into the table. A value is not rotated: 1 and 0.
     """
     half = cosine.shape[-1] // 2
     sine = torch.cat((-sine[:, :half], sine[:, half:]), dim=-1)
@@ -155,6 +155,6 @@ def _turns(cosine: Tensor, sine: Tensor, queries: int) -> tuple[Tensor, Tensor]:
 
 
 def _head_norm(attention: Any, queries: int) -> tuple[Tensor, float]:
-    """Give the weights of the norms of a head's queries and of its key, ``(queries + 1, d)``, and their epsilon."""
+    """Return the weights of the norms of a head's queries and of its key, ``(queries + 1, d)``, and their epsilon."""
     weights = [attention.q_norm.weight] * queries + [attention.k_norm.weight]
     return torch.stack(weights), attention.q_norm.variance_epsilon

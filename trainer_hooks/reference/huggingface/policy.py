@@ -1,4 +1,4 @@
-"""A causal language model from a local folder as a policy, checked before it is trusted."""
+"""A causal language model from a local folder as a policy, checked when it is loaded."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,7 +55,7 @@ class HuggingFacePolicy(Policy):
         """Load a model from a local folder onto the CPU; nothing is downloaded.
 
         Raises:
-            ValueError: If the folder holds no such model, or it cannot be sampled from here; the message says why.
+            ValueError: If the folder holds no such model, or it cannot be sampled from; the message has the reason.
         """
         try:
             model: Any = AutoModelForCausalLM.from_pretrained(
@@ -67,11 +67,11 @@ class HuggingFacePolicy(Policy):
 
     @property
     def vocabulary(self) -> int:
-        """Number of tokens that it chooses from."""
+        """Size of the vocabulary."""
         return int(self._head[0].weight.shape[0])
 
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Give the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``, where the weights are."""
+        """Return the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``, where the weights are."""
         out: Tensor = self.model.base_model(input_ids=tokens.to(self.model.device), use_cache=False).last_hidden_state
         return out
 
@@ -85,7 +85,7 @@ class HuggingFacePolicy(Policy):
     def sample(
         self, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
     ) -> Rollout:
-        """Play every episode to its end, by turns; the tool is asked in batches."""
+        """Sample every episode to its end by turns; the tool is called in batches."""
         decoder = decoder_for(self.model, self.context)
         return play(self, decoder, world, episodes, context=self.context, generator=generator, temperature=temperature)
 
@@ -113,7 +113,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 @torch.no_grad()
 def _check(policy: HuggingFacePolicy) -> None:
-    """Hold our two ways to logits, at once and row by row with a cache, against the model's own forward."""
+    """Compare our logits, at once and row by row with a cache, with those of the model's own forward pass."""
     model = policy.model
     length = min(12, policy.context)
     vocabulary = model.get_input_embeddings().num_embeddings
@@ -122,7 +122,7 @@ def _check(policy: HuggingFacePolicy) -> None:
     own = model(input_ids=tokens.to(model.device), use_cache=False).logits
     try:
         at_once = policy.logits(policy.hidden(tokens))
-        by_row = _decoded(policy, tokens)
+        by_row = _decode_in_pieces(policy, tokens)
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} cannot be decoded row by row with a cache of keys and values: {error}"
@@ -137,8 +137,8 @@ def _check(policy: HuggingFacePolicy) -> None:
             )
 
 
-def _decoded(policy: HuggingFacePolicy, tokens: Tensor) -> Tensor:
-    """Give the last logits of each of two rows, fed in ragged pieces."""
+def _decode_in_pieces(policy: HuggingFacePolicy, tokens: Tensor) -> Tensor:
+    """Compute the last logits of each of two rows, fed in pieces of different lengths."""
     model = policy.model
     decoder = decoder_for(model, policy.context)
     last = torch.zeros(0)

@@ -1,6 +1,6 @@
-"""Sampling by turns: all rows speak until enough of them wait for the tool, whose answers come in one go.
+"""Sampling by turns: rows generate until enough of them wait for the tool, which then answers them in one call.
 
-Prompts and feedback are fed as whole chunks, every row at its own length; only speech is decoded a token at a time.
+Prompts and feedback are fed as whole chunks, each row at its own length; only actions are decoded token by token.
 """
 
 from collections.abc import Sequence
@@ -17,43 +17,43 @@ from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
 
 __all__ = ["play"]
 
-_SPEAKING = 0.5
-"""The tool is asked once so few of the rows still speak: one request serves many, and few stand idle for long."""
+_MIN_GENERATING = 0.5
+"""The tool is called when at most this share of the rows still generates: one request serves many rows."""
 
 
 @dataclass(slots=True)
 class _Row:
-    """One response in the making."""
+    """One response while it is sampled."""
 
     episode: Episode
     context: int
     tokens: list[int]
-    is_said: list[bool]
-    """Which of its tokens are its own words, up to the newest feedback: False on prompt and feedback."""
-    is_speaking: bool = True
+    is_action: list[bool]
+    """Whether each token is an action token, up to the newest feedback: False on prompt and feedback."""
+    is_generating: bool = True
     is_waiting: bool = False
 
-    def say(self, token: int) -> bool:
-        """Take a sampled token; give whether the row stops to speak with it."""
+    def append_token(self, token: int) -> bool:
+        """Append a sampled token; return whether the row stops generating with it."""
         self.tokens.append(token)
         self.is_waiting = self.episode.step(token)
-        self.is_speaking = not self.is_waiting and len(self.tokens) < self.context
-        return not self.is_speaking
+        self.is_generating = not self.is_waiting and len(self.tokens) < self.context
+        return not self.is_generating
 
-    def hear(self, feedback: Sequence[int]) -> None:
-        """Take the feedback to an action, as far as there is room."""
-        heard = feedback[: self.context - len(self.tokens)]
-        self.is_said = self.mask(len(self.tokens)) + [False] * len(heard)
-        self.tokens += heard
-        self.is_waiting, self.is_speaking = False, not self.episode.is_over and len(self.tokens) < self.context
+    def append_feedback(self, feedback: Sequence[int]) -> None:
+        """Append the feedback to an action, as far as there is room."""
+        kept = feedback[: self.context - len(self.tokens)]
+        self.is_action = self.mask(len(self.tokens)) + [False] * len(kept)
+        self.tokens += kept
+        self.is_waiting, self.is_generating = False, not self.episode.is_over and len(self.tokens) < self.context
 
     def mask(self, width: int) -> list[bool]:
-        """Give which of so many tokens are its own words; none is after the last."""
-        said = self.is_said + [True] * (len(self.tokens) - len(self.is_said))
-        return said + [False] * (width - len(said))
+        """Return the action mask, padded with False to a width."""
+        mask = self.is_action + [True] * (len(self.tokens) - len(self.is_action))
+        return mask + [False] * (width - len(mask))
 
     def unread(self, read: int) -> list[int]:
-        """Give what the model should read now, after so many tokens: nothing while the tool is waited for."""
+        """Return the tokens to feed next, after ``read`` tokens; none while the row waits for the tool."""
         return [] if self.is_waiting else self.tokens[read:]
 
 
@@ -67,7 +67,7 @@ def play(
     generator: torch.Generator,
     temperature: float,
 ) -> Rollout:
-    """Play every episode to its end, or to ``context`` tokens.
+    """Sample every episode to its end, or to ``context`` tokens.
 
     Args:
         policy: Maps the decoder's hidden states to logits.
@@ -90,12 +90,12 @@ def play(
         hidden = _read_prompts(decoder, rows)
         while alive:
             drawn = draw(policy.logits(hidden), generator, temperature)
-            said = zip(alive, drawn.tolist(), strict=True)
-            stopped = [row.say(token) for row, token in said if row.is_speaking]
+            sampled = zip(alive, drawn.tolist(), strict=True)
+            stopped = [row.append_token(token) for row, token in sampled if row.is_generating]
             if any(stopped):
                 alive = _settle(decoder, world, alive)
             if len(stopped) == len(alive) and not any(stopped):
-                # What all of them have said is all that there is to read.
+                # Each row has exactly one new token to feed.
                 hidden = decoder.feed(drawn[:, None], [1] * len(alive))[:, 0]
             elif alive:
                 lengths = decoder.cache.lengths
@@ -105,12 +105,12 @@ def play(
 
 def _settle(decoder: Decoder, world: World, alive: list[_Row]) -> list[_Row]:
     """Ask the tool if enough rows wait for it, drop the rows that are done if they are many, and give the rest."""
-    if sum(row.is_speaking for row in alive) <= _SPEAKING * len(alive):
+    if sum(row.is_generating for row in alive) <= _MIN_GENERATING * len(alive):
         waiting = [row for row in alive if row.is_waiting]
         feedback = world.feedback([row.episode for row in waiting]) if waiting else []
-        for row, heard in zip(waiting, feedback, strict=True):
-            row.hear(heard)
-    kept = [index for index, row in enumerate(alive) if row.is_speaking or row.is_waiting]
+        for row, ids in zip(waiting, feedback, strict=True):
+            row.append_feedback(ids)
+    kept = [index for index, row in enumerate(alive) if row.is_generating or row.is_waiting]
     # Dropping rows copies the cache, so it waits until a quarter of them is done.
     if len(kept) > 0.75 * len(alive):
         return alive
@@ -129,7 +129,7 @@ def _row(episode: Episode, context: int) -> _Row:
 
 
 def _read_prompts(decoder: Decoder, rows: list[_Row]) -> Tensor:
-    """Let the model read each different prompt once, however many responses begin with it."""
+    """Feed each different prompt once, however many responses begin with it."""
     numbers: dict[tuple[int, ...], int] = {}
     of_row = [numbers.setdefault(tuple(row.tokens), len(numbers)) for row in rows]
     hidden = _read(decoder, list(numbers))
@@ -138,7 +138,7 @@ def _read_prompts(decoder: Decoder, rows: list[_Row]) -> Tensor:
 
 
 def _read(decoder: Decoder, unread: Sequence[Sequence[int]]) -> Tensor:
-    """Let the model read what is new of each row; give the hidden state after the last token of each, ``(b, d)``."""
+    """Feed the new tokens of each row; return the hidden state after the last token of each, ``(b, d)``."""
     counts = [len(tokens) for tokens in unread]
     padded = torch.tensor([*zip_longest(*unread, fillvalue=0)]).T
     device = decoder.cache.device
@@ -149,7 +149,7 @@ def _read(decoder: Decoder, unread: Sequence[Sequence[int]]) -> Tensor:
 
 def _rollout(rows: list[_Row]) -> Rollout:
     used = max(len(row.tokens) for row in rows)
-    # By way of numpy, which reads lists five times as fast as torch.
+    # Through numpy, which reads lists five times as fast as torch.
     tokens = torch.from_numpy(np.array([row.tokens + [0] * (used - len(row.tokens)) for row in rows]))
     mask = torch.from_numpy(np.array([row.mask(used) for row in rows]))
     return Rollout(

@@ -1,4 +1,4 @@
-"""A token from each row of logits: the one draw of every sampler."""
+"""Draw a token from each row of logits; every sampler uses this function."""
 
 import torch
 from torch import Tensor

@@ -1,8 +1,8 @@
 """The built-in policy: a small decoder-only transformer with a key-value cache.
 
-One piece is unusual: each position also sees the embeddings of the two tokens before it, through linear maps. That
-makes "find where these two words stand and copy what follows" a job for one attention layer, learnable in some
-hundred steps of supervised training instead of tens of thousands.
+One part is unusual: each position also sees the embeddings of the two tokens before it, through linear maps. With
+them one attention layer can find two given words and copy what follows, which is learned in some hundred supervised
+steps instead of tens of thousands.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Cache:
         self.length = 0
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Put a layer's keys and values of one token, ``(B, heads, 1, d)``, in place; give all so far."""
+        """Put a layer's keys and values of one token, ``(B, heads, 1, d)``, in place; return all so far."""
         end = self.length + 1
         self.keys[layer][:, :, self.length : end] = keys
         self.values[layer][:, :, self.length : end] = values
@@ -103,7 +103,7 @@ class PolicyModel(Policy):
         return self.shape.vocabulary
 
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Give the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``."""
+        """Return the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``."""
         embedded = self.embed(tokens)
         x = embedded + self.position.weight[: tokens.shape[1]]
         for back, tap in enumerate(self.taps, start=1):
@@ -129,7 +129,7 @@ class PolicyModel(Policy):
         return sample(self, world, episodes, generator=generator, temperature=temperature)
 
     def empty_cache(self, batch: int) -> Cache:
-        """Give a cache for so many rows."""
+        """Return a cache for so many rows."""
         return Cache(self.shape, batch, self.embed.weight.device)
 
     def next_logits(self, tokens: Tensor, cache: Cache) -> Tensor:

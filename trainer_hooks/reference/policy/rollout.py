@@ -1,7 +1,7 @@
-"""Sampling: responses of a batch of questions, tool feedback injected between actions as it comes.
+"""Sampling: responses of a batch of questions, tool feedback is inserted between actions.
 
 All rows advance together, one position at a time: a row takes its next forced token (prompt, feedback) where it has
-one, and a sampled token otherwise. Knows nothing of rewards' use, losses or training.
+one, and a sampled token otherwise. This module does not depend on losses or training.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ class Decoder(Protocol):
         ...
 
     def empty_cache(self, batch: int) -> Any:  # noqa: ANN401 - whatever next_logits takes, with keep(rows)
-        """Give a cache for so many rows."""
+        """Return a cache for so many rows."""
         ...
 
     def next_logits(self, tokens: Tensor, cache: Any) -> Tensor:  # noqa: ANN401 - likewise

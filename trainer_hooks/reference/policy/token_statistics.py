@@ -1,4 +1,4 @@
-"""What a policy says of tokens: their log-probabilities and its entropies, at action positions alone."""
+"""Log-probabilities and entropies of a policy at action tokens."""
 
 import torch
 from torch import Tensor
@@ -14,11 +14,11 @@ _MOST_LOGITS = 2**26
 
 
 def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Give ln π(token | all before it) and the entropy of π(· | all before it), for action tokens.
+    """Compute ln π(token | all before it) and the entropy of π(· | all before it), for action tokens.
 
-    Only positions in the mask are projected to the vocabulary, and nothing after the last of them is read: feedback
-    costs no logits, padding nothing. Where there are many, they are projected a part at a time, and again in the
-    backward pass. Both are float32 whatever the weights are.
+    Only positions in the mask are projected to the vocabulary, and nothing after the last of them is read, so feedback
+    costs no logits and padding costs nothing. Many positions are projected in parts, and again in the backward
+    pass. Both are float32 whatever the weights are.
 
     Args:
         model: The policy, on any device.
@@ -47,6 +47,6 @@ def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tenso
 
 
 def _statistics(model: Policy, before: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
-    """Give ln π(following) and the entropy after each of the hidden states, ``(N, width)``."""
+    """Compute ln π(following) and the entropy after each of the hidden states, ``(N, width)``."""
     log_pi = F.log_softmax(model.logits(before).float(), dim=-1)
     return log_pi.gather(1, following[:, None])[:, 0], -(log_pi.exp() * log_pi).sum(dim=-1)

@@ -19,18 +19,18 @@ __all__ = ["shape_of", "warm_start"]
 
 _BATCH = 32
 _VERSION = 3
-"""Counts changes to the world, the model or this module that make kept warm starts stale."""
+"""Increased with each change to the world, the model or this module that makes cached warm starts stale."""
 
 
 def shape_of(config: Config) -> Shape:
-    """Give the model size of a configuration."""
+    """Return the model size of a configuration."""
     return Shape(len(vocabulary_of(config)), config.context, config.width, config.layers, config.heads)
 
 
 def warm_start(config: Config, *, report: Callable[[str], None] = lambda _: None) -> PolicyModel:
-    """Give the model that GRPO starts from: read from the cache, or trained now and kept there.
+    """Return the model that GRPO starts from: read from the cache, or trained now and written there.
 
-    Every batch comes from a world of its own, so what is learned is to search, read and copy, not the facts.
+    Every batch comes from a world of its own, so the model learns to search, read and copy, and not the facts.
     The warm start depends on the configuration's world and model alone, never on its ``seed``.
     """
     path = _path(config)
@@ -57,7 +57,7 @@ def _path(config: Config) -> Path:
 
 
 def _fresh(config: Config) -> PolicyModel:
-    """Give random weights, always the same, and leave the global generator as it was."""
+    """Build a model with fixed random weights, and leave the global generator unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return PolicyModel(shape_of(config))

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: everything a run needs to go on to the last bit as if it had never stopped."""
+"""Checkpoints on disk: the state that a run needs to continue bit for bit."""
 
 import pickle
 import re
@@ -13,8 +13,8 @@ from trainer_hooks.reference.train import Trainer
 
 __all__ = ["Checkpoints"]
 
-FREE_IN_THE_RUN = {"steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks"}
-FREE_AROUND_IT = {
+CHANGEABLE_OF_RUN = {"steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks"}
+CHANGEABLE_OF_PROCESS = {
     "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device", "texts",
     "retriever", "tool_timeout",
 }  # fmt: skip
@@ -48,24 +48,24 @@ class Checkpoints:
         return path
 
     def newest(self) -> Path | None:
-        """Give the newest checkpoint; None where there is none."""
+        """Return the newest checkpoint; None where there is none."""
         found = self._all()
         return found[-1] if found else None
 
     def mark_healthy(self, path: Path) -> None:
-        """Remember a checkpoint as one to go back to, for this process and later ones."""
+        """Mark a checkpoint as one to roll back to, for this process and later ones."""
         part = self.directory / f"{HEALTHY}.part"
         part.write_text(path.name, encoding="utf-8")
         part.replace(self.directory / HEALTHY)
 
     def healthy(self) -> Path | None:
-        """Give the newest checkpoint that was marked healthy; None where there is none."""
+        """Return the newest checkpoint that was marked healthy; None where there is none."""
         mark = self.directory / HEALTHY
         path = self.directory / mark.read_text(encoding="utf-8") if mark.exists() else None
         return path if path is not None and path.exists() else None
 
     def forget_after(self, path: Path) -> None:
-        """Remove what was written after a checkpoint: a run that has gone back to it must not resume from beyond."""
+        """Remove later checkpoints: a run that was rolled back must not resume from one of them."""
         for later in self._all():
             if _step(later) > _step(path):
                 later.unlink()
@@ -95,9 +95,9 @@ class Checkpoints:
 
 
 def _settings(config: Config) -> dict[str, object]:
-    """Give what has to be the same; of the method, whether it has a critic, for that is part of the state."""
+    """Return the settings that must be equal, and whether the method has a critic, which is part of the state."""
     plain = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
-    fixed = {name: value for name, value in plain.items() if name not in FREE_IN_THE_RUN | FREE_AROUND_IT}
+    fixed = {name: value for name, value in plain.items() if name not in CHANGEABLE_OF_RUN | CHANGEABLE_OF_PROCESS}
     return fixed | {"has_critic": config.optimises.has_critic}
 
 

@@ -1,7 +1,7 @@
-"""Paired measurement on responses that no update sees: the same contexts before and after it.
+"""Paired measurement on held-out responses: the same contexts before and after an update.
 
-The entropy of a batch moves with its questions and with its luck; the change of entropy on fixed contexts moves with
-the weights alone, and is the least noisy early sign of drift there is.
+The entropy of a batch varies with its questions and with sampling noise. The change of entropy on fixed contexts
+depends on the weights alone, and is the least noisy early sign of drift.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy, Rollout
-from trainer_hooks.reference.run.ranks import ALONE, Ranks
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.updates.batch import select
 
 __all__ = ["HeldOut"]
@@ -30,9 +30,9 @@ class HeldOut:
 
     @classmethod
     @torch.no_grad()
-    def before(cls, model: Policy, rollout: Rollout, ranks: Ranks = ALONE) -> "HeldOut":
+    def before(cls, model: Policy, rollout: Rollout, ranks: Ranks = SINGLE_PROCESS) -> "HeldOut":
         """Score this rank's share of fresh responses under the policy that sampled them."""
-        share = select(rollout, ranks.share(torch.arange(len(rollout.episodes))))
+        share = select(rollout, ranks.shard(torch.arange(len(rollout.episodes))))
         device = next(model.parameters()).device
         tokens, mask = share.tokens.to(device), share.mask.to(device)
         return cls(tokens, mask, share.rewards.to(device) > 0, *token_statistics(model, tokens, mask), ranks)

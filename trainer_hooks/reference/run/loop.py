@@ -1,4 +1,4 @@
-"""The loop around the trainer: stream each step, keep checkpoints, and act on what the collector says.
+"""The loop around the trainer: stream each step, write checkpoints, and act on the collector's verdict.
 
 The verdict comes back through the SDK; a rewind shows in the run's history as a new attempt. With several ranks the
 first one's verdict counts, and it alone writes and reports.
@@ -10,23 +10,23 @@ from pathlib import Path
 import trainer_hooks
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.run.checkpoints import Checkpoints
-from trainer_hooks.reference.run.telemetry import append_log, line, numbers, remarks, rollouts
+from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings
 from trainer_hooks.reference.train import StepResult, Trainer
 
 __all__ = ["Loop"]
 
 LINE_EVERY = 2
-SICK = ("decay", "acceleration", "collapsed")
-DYING = ("acceleration", "collapsed")
+UNHEALTHY = ("decay", "acceleration", "collapsed")
+COLLAPSING = ("acceleration", "collapsed")
 
 
 class Loop:
-    """Trains to the last step, or to what `Config.on_acceleration` makes of the collector's verdict.
+    """Trains to the last step, or until `Config.on_acceleration` stops the run on the collector's verdict.
 
     Args:
         config: The run's settings.
         trainer: The trainer, fresh or resumed.
-        monitor: Where steps go and verdicts come from.
+        monitor: The connection that takes steps and returns verdicts.
         report: Takes lines for the terminal.
     """
 
@@ -40,22 +40,22 @@ class Loop:
         self.report = report if self.ranks.rank == 0 else lambda _: None
         self.checkpoints = Checkpoints(config.checkpoints or config.cache / "checkpoints" / config.run_name)
         self._candidate: Path | None = None
-        self._is_armed = True
-        self._said: set[str] = set()
+        self._may_act = True
+        self._active_warnings: set[str] = set()
 
     @property
     def rollbacks(self) -> int:
         """How often the run went back."""
-        return self.trainer.learner.treatment.rollbacks
+        return self.trainer.learner.adjustment.rollbacks
 
     def resume(self) -> None:
-        """Go on from the newest checkpoint, where the settings ask for it and there is one.
+        """Continue from the newest checkpoint, if the settings ask for it and there is one.
 
         Raises:
             ValueError: If the checkpoint comes from another configuration; or, where it is not to be gone on from,
                 if it would be taken for one of this run's.
         """
-        newest = self.ranks.agree(self.checkpoints.newest())
+        newest = self.ranks.broadcast(self.checkpoints.newest())
         if self.config.resume and newest is not None:
             self.checkpoints.load(self.trainer, newest)
             self.report(f"resumed from {newest}")
@@ -68,23 +68,23 @@ class Loop:
             )
 
     def run(self) -> int:
-        """Train; give how many times the run was rolled back.
+        """Train; return how many times the run was rolled back.
 
         Raises:
             TrainingError: If training cannot go on.
         """
         while self.trainer.step_number < self.config.steps:
             phase = self._step()
-            if self._is_dying(phase) and not self._act(phase):
+            if self._is_collapsing(phase) and not self._apply_action(phase):
                 break
         return self.rollbacks
 
     def _step(self) -> str:
-        """Take a step and tell of it; give the phase that the run is in."""
+        """Take a step and report it; return the run's phase."""
         try:
             sampled = self.trainer.sample()
         except Exception:
-            # A tool that is down, say: the weights are those of the last step, and nothing of it need be lost.
+            # For example a tool that is down: the weights are those of the last step, which is worth a checkpoint.
             if self.config.checkpoint_every and self.trainer.step_number and self.ranks.rank == 0:
                 self.report(f"kept {self.checkpoints.save(self.trainer)}, to go on from with --resume")
             raise
@@ -96,13 +96,13 @@ class Loop:
             rollouts=rollouts(result, clip=self.config.clip, vocabulary=getattr(self.trainer.world, "texts", None)),
             grad_norm=result.grad_norm if self.ranks.rank == 0 else None,
         )
-        phase = self.ranks.agree(self.monitor.phase)
-        self._tell(result, phase)
+        phase = self.ranks.broadcast(self.monitor.phase)
+        self._report_step(result, phase)
         if self.config.checkpoint_every and result.step % self.config.checkpoint_every == 0:
-            self._keep(phase)
+            self._save_checkpoint(phase)
         return phase
 
-    def _tell(self, result: StepResult, phase: str) -> None:
+    def _report_step(self, result: StepResult, phase: str) -> None:
         config = self.config
         if config.log is not None:
             values = numbers(result, clip=config.clip, ranks=self.ranks)
@@ -110,51 +110,51 @@ class Loop:
                 append_log(config.log, result.step, values)
         if result.step % LINE_EVERY == 0 or result.step == 1:
             self.report(line(result, phase, self.ranks))
-        said = remarks(result, self.ranks)
-        for kind, text in said.items():
-            if kind not in self._said:
+        warnings = step_warnings(result, self.ranks)
+        for kind, text in warnings.items():
+            if kind not in self._active_warnings:
                 self.report(f"step {result.step:>4}  {text}")
-        self._said = set(said)
+        self._active_warnings = set(warnings)
 
-    def _keep(self, phase: str) -> None:
-        """Save; the checkpoint before counts as healthy if the run is still well: verdicts come late."""
-        is_well = phase not in SICK
+    def _save_checkpoint(self, phase: str) -> None:
+        """Save; the checkpoint before counts as healthy if the run is still healthy: verdicts come late."""
+        is_healthy = phase not in UNHEALTHY
         if self.ranks.rank == 0:
             path = self.checkpoints.save(self.trainer)
-            if is_well and self._candidate is not None:
+            if is_healthy and self._candidate is not None:
                 self.checkpoints.mark_healthy(self._candidate)
-            self._candidate = path if is_well else None
-        self.ranks.wait()
+            self._candidate = path if is_healthy else None
+        self.ranks.barrier()
 
-    def _is_dying(self, phase: str) -> bool:
-        """Say whether to act; after a rollback not before the collector has taken its verdict back."""
-        is_dying = phase in DYING
-        self._is_armed = self._is_armed or not (is_dying or phase == "unknown")
-        return is_dying and self._is_armed and self.config.on_acceleration != "none"
+    def _is_collapsing(self, phase: str) -> bool:
+        """Return whether to act. After a rollback this waits until the collector has withdrawn its verdict."""
+        is_collapsing = phase in COLLAPSING
+        self._may_act = self._may_act or not (is_collapsing or phase == "unknown")
+        return is_collapsing and self._may_act and self.config.on_acceleration != "none"
 
-    def _act(self, phase: str) -> bool:
-        """Answer a verdict of death; give whether training goes on."""
+    def _apply_action(self, phase: str) -> bool:
+        """Act on a verdict of acceleration or collapse; return whether training goes on."""
         action, learner = self.config.on_acceleration, self.trainer.learner
-        healthy = self.ranks.agree(self.checkpoints.healthy())
+        healthy = self.ranks.broadcast(self.checkpoints.healthy())
         if action == "stop" or healthy is None or self.rollbacks >= self.config.max_rollbacks:
             self.report(f"phase {phase} at step {self.trainer.step_number}: stopped{_why(action, healthy)}")
             return False
-        treatment = learner.treatment.after_rollback(
+        adjustment = learner.adjustment.after_rollback(
             lr=self.config.rollback_lr, llds=action == "rollback+llds", weight=learner.llds_weight
         )
-        died_at = self.trainer.step_number
-        self._is_armed, self._candidate = False, None
+        failed_at = self.trainer.step_number
+        self._may_act, self._candidate = False, None
         self.checkpoints.load(self.trainer, healthy)
-        learner.treatment = treatment
-        self.trainer.reseed(treatment.rollbacks)
+        learner.adjustment = adjustment
+        self.trainer.reseed(adjustment.rollbacks)
         if self.ranks.rank == 0:
             self.checkpoints.forget_after(healthy)
-            # What a resumed process reads must know of the rollback too.
+            # A resumed process must know of the rollback too.
             self.checkpoints.save(self.trainer)
-        self.ranks.wait()
+        self.ranks.barrier()
         self.report(
-            f"phase {phase} at step {died_at}: rolled back to step {self.trainer.step_number}, "
-            f"λ = {learner.llds_weight:g}, learning rate × {treatment.lr_factor:g}"
+            f"phase {phase} at step {failed_at}: rolled back to step {self.trainer.step_number}, "
+            f"λ = {learner.llds_weight:g}, learning rate × {adjustment.lr_factor:g}"
         )
         return True
 

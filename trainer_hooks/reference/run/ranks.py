@@ -16,48 +16,48 @@ import torch.distributed.nn.functional
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-__all__ = ["ALONE", "Ranks"]
+__all__ = ["SINGLE_PROCESS", "Ranks"]
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process's place among those that train together; with one of them nothing here does anything."""
+    """This process's place among those that train together; with one process every method is trivial."""
 
     rank: int = 0
     size: int = 1
 
     @classmethod
     def join(cls) -> Self:
-        """Meet the other processes that torchrun has started, over gloo; alone where it has not."""
+        """Join the processes that torchrun has started, over gloo; a single process where it has not."""
         if not distributed.is_torchelastic_launched():
             return cls()
         distributed.init_process_group("gloo")
         return cls(distributed.get_rank(), distributed.get_world_size())
 
     def leave(self) -> None:
-        """Part from the other processes, when every averaging module has been let go of; the process can end then."""
+        """Leave the process group, after every averaging module has been released; the process can then end."""
         if distributed.is_initialized():
-            # A module keeps its group, and a group gloo's threads: one that has yet to let go of its last tensor needs
-            # the interpreter for it, and aborts the process where the interpreter ends first (torch 2.13).
+            # A module keeps its group, and a group keeps gloo's threads. A thread that still holds a tensor needs the
+            # interpreter to release it, and aborts the process where the interpreter ends first (torch 2.13).
             gc.collect()
             distributed.destroy_process_group()
 
-    def share(self, tensor: Tensor) -> Tensor:
-        """Give this rank's part of a tensor that is cut along its first dimension."""
+    def shard(self, tensor: Tensor) -> Tensor:
+        """Return this rank's part of a tensor that is cut along its first dimension."""
         return tensor.tensor_split(self.size)[self.rank]
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """Add a tensor up over the ranks."""
+        """Sum a tensor over the ranks."""
         if self.size == 1:
             return tensor
         total = tensor.detach().cpu().clone()
         distributed.all_reduce(total)
         return total.to(tensor.device)
 
-    def agree(self, value: Item) -> Item:
-        """Give what rank 0 has: ranks that decide for themselves would wait for each other for ever."""
+    def broadcast(self, value: Item) -> Item:
+        """Return rank 0's value: ranks that decide for themselves could wait for each other for ever."""
         if self.size == 1:
             return value
         held = [value]
@@ -65,31 +65,31 @@ class Ranks:
         return held[0]
 
     def gather(self, value: Item) -> list[Item]:
-        """Give what every rank has, by rank."""
+        """Return the values of all ranks, by rank."""
         if self.size == 1:
             return [value]
         held: list[Item | None] = [None] * self.size
         distributed.all_gather_object(held, value)
         return held  # type: ignore[return-value]
 
-    def wait(self) -> None:
-        """Go on when all ranks are here."""
+    def barrier(self) -> None:
+        """Wait until all ranks have called this."""
         if self.size > 1:
             distributed.barrier()
 
-    def averaging(self, module: nn.Module) -> nn.Module:
-        """Give a module whose backward pass averages gradients over the ranks; the weights become rank 0's."""
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """Wrap a module so that its backward pass averages gradients over the ranks; the weights become rank 0's."""
         if self.size == 1:
             return module
         device = next(module.parameters()).device
         return DistributedDataParallel(module, device_ids=[device] if device.type == "cuda" else None)
 
 
-ALONE = Ranks()
+SINGLE_PROCESS = Ranks()
 
 
 def device_of(name: str, ranks: Ranks) -> torch.device:
-    """Give the device of a setting: ``"auto"`` is a GPU where there is one, each rank on its own while they last."""
+    """Return the device of a setting: ``"auto"`` is a GPU where there is one, each rank on its own while they last."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda":

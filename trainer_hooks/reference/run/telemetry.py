@@ -1,4 +1,4 @@
-"""What a step says to the outside: token arrays for the SDK, numbers for a log file, a line for the terminal."""
+"""The output of a step: token arrays for the SDK, signals for a log file, a line for the terminal."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,18 +9,18 @@ import torch
 from torch import Tensor
 
 from trainer_hooks import Rollouts
-from trainer_hooks.reference.run.ranks import ALONE, Ranks
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.train import StepResult
 from trainer_hooks.signals import summarise
 from trainer_hooks.wire import Summary, merge_summaries
 
-__all__ = ["append_log", "line", "numbers", "remarks", "rollouts"]
+__all__ = ["append_log", "line", "numbers", "rollouts", "step_warnings"]
 
 
 def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | None = None) -> dict[str, Any]:
-    """Give a step's responses as the SDK takes them from any trainer: the arguments of `Rollouts`.
+    """Return a step's responses as the arguments of `Rollouts`.
 
-    Given as such they are looked at in the background; each step computes them anew, and so they need no copy.
+    The SDK reads them in the background; each step computes new ones, so they need no copy.
     """
     batch = result.batch
     return {
@@ -45,8 +45,8 @@ def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | Non
     }
 
 
-def numbers(result: StepResult, *, clip: float, ranks: Ranks = ALONE) -> dict[str, float]:
-    """Give every signal of a step by its canonical name, over all ranks, as the collector would show it."""
+def numbers(result: StepResult, *, clip: float, ranks: Ranks = SINGLE_PROCESS) -> dict[str, float]:
+    """Compute every signal of a step by its canonical name, over all ranks, as the collector would show it."""
     shards: list[dict[str, Summary]] = ranks.gather(summarise(Rollouts(**rollouts(result, clip=clip))))
     summaries = merge_summaries(item for shard in shards for item in shard.items())
     values = {name: summary.value() for name, summary in summaries.items()}
@@ -54,8 +54,8 @@ def numbers(result: StepResult, *, clip: float, ranks: Ranks = ALONE) -> dict[st
     return {"grad/norm": result.grad_norm} | result.scalars | seen
 
 
-def line(result: StepResult, phase: str, ranks: Ranks = ALONE) -> str:
-    """Give a step as one line of the terminal, over all ranks."""
+def line(result: StepResult, phase: str, ranks: Ranks = SINGLE_PROCESS) -> str:
+    """Format a step as one line for the terminal, over all ranks."""
     batch = result.batch
     correct = batch.mask & (batch.rewards > 0)[:, None]
     every = torch.ones_like(batch.rewards, dtype=torch.bool)
@@ -70,8 +70,8 @@ def line(result: StepResult, phase: str, ranks: Ranks = ALONE) -> str:
     )
 
 
-def remarks(result: StepResult, ranks: Ranks = ALONE) -> dict[str, str]:
-    """Say in words, by kind, what a step did not do: a zero or a gap in the curves must not be the only trace."""
+def step_warnings(result: StepResult, ranks: Ranks = SINGLE_PROCESS) -> dict[str, str]:
+    """Return warnings about a step by kind: a zero or a gap in the curves must not be the only trace."""
     batch = result.batch
     counts = ranks.sum(
         torch.stack(
@@ -83,20 +83,20 @@ def remarks(result: StepResult, ranks: Ranks = ALONE) -> dict[str, str]:
             )
         )
     )
-    taught, correct, empty, responses = counts.tolist()
-    said = {}
+    has_advantage, correct, empty, responses = counts.tolist()
+    found = {}
     if result.skipped[0]:
-        said["skipped"] = "{} of {} updates left out: the gradient is not finite".format(*result.skipped)
-    if not taught:
-        said["equal"] = (
+        found["skipped"] = "{} of {} updates left out: the gradient is not finite".format(*result.skipped)
+    if not has_advantage:
+        found["equal"] = (
             "all rewards are equal within their groups: every advantage is 0, and the policy has no gradient but that "
             "of a penalty"
         )
     if not correct:
-        said["wrong"] = f"none of {responses} responses is correct: their likelihood is not observed"
+        found["wrong"] = f"none of {responses} responses is correct: their likelihood is not observed"
     if empty:
-        said["empty"] = f"{empty} of {responses} responses have no action token: raise --context"
-    return said
+        found["empty"] = f"{empty} of {responses} responses have no action token: raise --context"
+    return found
 
 
 def append_log(path: Path, step: int, values: Mapping[str, float]) -> None:
@@ -106,7 +106,7 @@ def append_log(path: Path, step: int, values: Mapping[str, float]) -> None:
 
 
 def _mean(values: Tensor, ranks: Ranks) -> float:
-    """Give the mean over all ranks; NaN of nothing."""
+    """Compute the mean over all ranks; NaN where there is no value."""
     total, count = ranks.sum(torch.tensor((values.sum().item(), values.numel()), dtype=torch.float64)).tolist()
     return total / count if count else float("nan")
 

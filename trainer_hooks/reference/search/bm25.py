@@ -40,7 +40,7 @@ class Bm25Corpus:
         return cls(passages, topk)
 
     def search(self, queries: Sequence[str]) -> list[list[str]]:
-        """Give the passages found for each query, best first; passages that share no word with it are not found."""
+        """Find passages for each query, best first; a passage that shares no word with the query is not returned."""
         if not queries:
             return []
         numbers, scores = self._index.retrieve(_words(queries), k=self._topk, show_progress=False)

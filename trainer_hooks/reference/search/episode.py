@@ -1,7 +1,7 @@
-"""The rules of an episode in plain text: where an action ends, what it asks, what it earned.
+"""The rules of an episode in plain text: where an action ends, its query or answer, and its reward.
 
 An action ends with ``</search>``, ``</answer>`` or the end-of-text token, or at its token limit. A search is answered
-by the tool, an answer ends the episode, anything else is told to be invalid.
+by the tool, an answer ends the episode, any other action gets feedback that it is invalid.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class Rules:
 
 @dataclass(slots=True)
 class SearchEpisode:
-    """One response in the making (`protocols.Episode`).
+    """One response while it is sampled (`protocols.Episode`).
 
     Attributes:
         query: What the newest action asks the tool; None where it does not search.
@@ -68,7 +68,7 @@ class SearchEpisode:
     _is_answering: bool = False
 
     def step(self, token: int) -> bool:
-        """Take one sampled token; give whether it ended the action, which the world then answers.
+        """Take one sampled token; return whether it ended the action, which the world then answers.
 
         Raises:
             ValueError: If the episode is over.
@@ -78,7 +78,7 @@ class SearchEpisode:
         rules, action = self.rules, self._action
         action.append(token)
         self.answer_mask.append(self._is_answering)
-        # Most tokens need no more than this look.
+        # Most tokens need only this check.
         if token not in rules.watched and len(action) < rules.max_action_tokens:
             return False
         is_over = self._look_for_tags() or token in rules.end_of_text or len(action) >= rules.max_action_tokens
@@ -87,14 +87,14 @@ class SearchEpisode:
             self._action, self._is_answering = [], False
         return is_over
 
-    def hear(self, passages: Sequence[str]) -> None:
-        """Take note of what the tool found for `query`."""
+    def record_passages(self, passages: Sequence[str]) -> None:
+        """Record the passages that the tool found for `query`."""
         if self.actions == 1 and passages:
             digest = hashlib.blake2b("\n".join(passages).encode(), digest_size=7).digest()
             self.first_feedback = int.from_bytes(digest, "big")
 
     def _look_for_tags(self) -> bool:
-        """Tell whether the newest token closes the action; mark the tokens of an answer's opening tag.
+        """Return whether the newest token closes the action, and mark the tokens of an answer's opening tag.
 
         Tags are ASCII, so they survive being decoded a token at a time where a letter of two tokens does not.
         """
@@ -110,7 +110,7 @@ class SearchEpisode:
         return _SEARCHED in tail or _ANSWERED in tail
 
     def _read(self, text: str) -> None:
-        """Read the action that has ended."""
+        """Parse the action that has ended."""
         self.actions += 1
         found = _ACTION.search(text)
         body = found[2].strip() if found else ""

@@ -1,17 +1,17 @@
-"""Exact match of answers after the normalisation that reading comprehension has settled on."""
+"""Exact match of answers after the usual normalisation of reading comprehension."""
 
 import re
 import string
 from collections.abc import Iterable
 
-__all__ = ["exact_match", "normalised"]
+__all__ = ["exact_match", "normalise"]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalised(answer: str) -> str:
-    """Give an answer in lower case without punctuation and English articles, single spaces between words.
+def normalise(answer: str) -> str:
+    """Normalise an answer: lower case, no punctuation, no English articles, single spaces between words.
 
     Reference:
         Rajpurkar et al., SQuAD (arXiv 1606.05250), the evaluation of exact match.
@@ -20,6 +20,6 @@ def normalised(answer: str) -> str:
 
 
 def exact_match(answer: str, golden_answers: Iterable[str]) -> bool:
-    """Tell whether an answer is one of the golden ones, both normalised."""
-    given = normalised(answer)
-    return any(given == normalised(golden) for golden in golden_answers)
+    """Return whether an answer is one of the golden ones, both normalised."""
+    given = normalise(answer)
+    return any(given == normalise(golden) for golden in golden_answers)

@@ -1,4 +1,4 @@
-"""Reading a file of JSON objects, one a line, with errors that say where."""
+"""Read a file of JSON objects, one a line; errors name the place."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ class FileError(ValueError):
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each line's place, as ``file:line``, and its object; empty lines are left out.
+    """Yield each line's place, as ``file:line``, and its object; empty lines are skipped.
 
     Raises:
         FileError: If the file cannot be read, holds no line, or a line is not a JSON object.
@@ -32,7 +32,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def text_of(place: str, row: dict[str, Any], field: str) -> str:
-    """Give a text field that is not empty.
+    """Return a text field, which must not be empty.
 
     Raises:
         FileError: If it is missing, empty or of another type.

@@ -63,8 +63,8 @@ class RetrievalServer:
                 f"the retrieval server must answer at {self._url}: {error}; start it, then --resume"
             ) from error
         if answer.status != 200:  # noqa: PLR2004 - OK
-            said = answer.data[:200].decode(errors="replace")
-            raise ToolError(f"{self._url} must answer 200, got {answer.status}: {said}")
+            body_text = answer.data[:200].decode(errors="replace")
+            raise ToolError(f"{self._url} must answer 200, got {answer.status}: {body_text}")
         try:
             found = msgspec.json.decode(answer.data, type=_Answer).result
         except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""A model, questions and a search tool of one's own, read, checked and put together."""
+"""Load, check and combine your own model, questions and search tool."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,14 +11,16 @@ from trainer_hooks.reference.search.server import RetrievalServer
 from trainer_hooks.reference.search.tool import SearchTool, ToolError, within
 from trainer_hooks.reference.search.world import PROMPT, SearchWorld
 
-__all__ = ["search_policy_and_world"]
+__all__ = ["build_search_policy_and_world"]
 
 
-def search_policy_and_world(config: Config, *, report: Callable[[str], None]) -> tuple[HuggingFacePolicy, SearchWorld]:
-    """Give what ``--model``, ``--questions`` and ``--corpus`` or ``--retriever`` name.
+def build_search_policy_and_world(
+    config: Config, *, report: Callable[[str], None]
+) -> tuple[HuggingFacePolicy, SearchWorld]:
+    """Build what ``--model``, ``--questions`` and ``--corpus`` or ``--retriever`` name.
 
     Raises:
-        ValueError: If one of them cannot be used; the message says which and why.
+        ValueError: If one of them cannot be used; the message names it and the reason.
     """
     if config.model is None or config.questions is None:
         raise ValueError("a model of your own needs model and questions")
@@ -52,7 +54,7 @@ def search_policy_and_world(config: Config, *, report: Callable[[str], None]) ->
 
 
 def _tool(config: Config, question: str) -> SearchTool:
-    """Give the search tool, tried once: one that is down should be known before an hour of loading weights."""
+    """Build the search tool and try it once, so that a tool that is down is found before the weights are loaded."""
     if config.corpus is not None:
         return Bm25Corpus.from_file(config.corpus, topk=config.topk)
     tool = RetrievalServer(config.retriever or "", topk=config.topk, timeout_seconds=config.tool_timeout / 5)

@@ -1,4 +1,4 @@
-"""What a search tool is, and how to call one that may raise or never return."""
+"""The interface of a search tool, and a call with a time limit."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -10,14 +10,14 @@ T = TypeVar("T")
 
 
 class ToolError(RuntimeError):
-    """The tool did not answer as it must, so the step cannot be trained on; the message says what to do."""
+    """The tool failed, so the step cannot be trained on; the message has the next action."""
 
 
 class SearchTool(Protocol):
     """Finds passages for queries."""
 
     def search(self, queries: Sequence[str]) -> list[list[str]]:
-        """Give the passages found for each query, best first; none where nothing matches.
+        """Find passages for each query, best first; an empty list where nothing matches.
 
         Raises:
             ToolError: If it cannot answer.
@@ -26,7 +26,7 @@ class SearchTool(Protocol):
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """Give what a call returns, if it does within so many seconds.
+    """Return the result of a call that has a time limit in seconds.
 
     A call that hangs is left to a daemon thread: Python cannot end it, and the process can still exit.
 
@@ -39,7 +39,7 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     def run() -> None:
         try:
             returned.append(call())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller must hear of it
+        except BaseException as error:  # noqa: BLE001 - the caller re-raises any error
             raised.append(error)
 
     thread = threading.Thread(target=run, name="search-tool", daemon=True)

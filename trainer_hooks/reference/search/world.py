@@ -33,7 +33,7 @@ class SearchWorld:
 
     Args:
         questions: Every tenth of them is never trained on.
-        tool: Answers searches, all that are due at once.
+        tool: Answers searches, all queries in one call.
         tokenizer: Of the model, from transformers.
         context: Most tokens of a response, with its prompt.
         max_actions: Actions in a response.
@@ -44,7 +44,7 @@ class SearchWorld:
             tokenizer's chat template where there is one.
 
     Raises:
-        ValueError: If there is no question to hold out, or a prompt does not fit; the message says which.
+        ValueError: If there is no question to hold out, or a prompt does not fit; the message names it.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ class SearchWorld:
                     f"the search tool must answer each of {len(queries)} queries, got {len(answers)} answers"
                 )
             found = dict(zip(queries, answers, strict=True))
-        return [self._tell(episode, found.get(episode.query, [])) for episode in episodes]
+        return [self._feedback_to(episode, found.get(episode.query, [])) for episode in episodes]
 
-    def _tell(self, episode: SearchEpisode, passages: Sequence[str]) -> list[int]:
-        """Give the tokens of feedback; what was found is cut between its tags."""
-        episode.hear(passages)
+    def _feedback_to(self, episode: SearchEpisode, passages: Sequence[str]) -> list[int]:
+        """Return the tokens of feedback; the passages between the tags are truncated."""
+        episode.record_passages(passages)
         if episode.is_over:
             return []
         if episode.query is None:
@@ -133,8 +133,8 @@ class SearchWorld:
         text = self._prompt.replace("{question}", question.question)
         if not getattr(self._tokenizer, "chat_template", None):
             return list(self._tokenizer(text)["input_ids"])
-        said = [{"role": "user", "content": text}]
-        return self._encode(self._tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
+        messages = [{"role": "user", "content": text}]
+        return self._encode(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
     def _encode(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])

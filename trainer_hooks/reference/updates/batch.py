@@ -1,4 +1,4 @@
-"""From rollouts to what an update needs: advantages, old log-probabilities, and a partition into minibatches."""
+"""Turn rollouts into a training batch: advantages, old log-probabilities, and a partition into minibatches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from trainer_hooks.losses import group_advantages, nthr_scales
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout
-from trainer_hooks.reference.run.ranks import ALONE, Ranks
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.updates.critic import Critic, credit
 
 __all__ = ["Minibatch", "TrainingBatch", "Values", "answer_tokens", "prepare", "select"]
@@ -35,7 +35,7 @@ class Minibatch:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What PPO's critic made of a batch: V before each token, and the returns to learn, each ``(B, T)``."""
+    """The values of PPO's critic: V before each token, and the returns to learn, each ``(B, T)``."""
 
     old: Tensor
     returns: Tensor
@@ -45,9 +45,9 @@ class Values:
 class TrainingBatch:
     """This rank's share of a rollout batch, ready to be trained on; B responses, T tokens.
 
-    ``logprobs`` is written by the training passes: the log-probabilities that the newest pass saw, each under the
-    weights just before its own minibatch's update. ``advantages`` are of responses, ``(B,)``, or with a critic of
-    tokens, ``(B, T)``. ``token_scales`` are NTHR's factors, where asked for; ``told`` are numbers for the telemetry.
+    ``logprobs`` is written by the training passes: log-probabilities of the newest pass, each under the weights just
+    before its own minibatch's update. ``advantages`` are of responses, ``(B,)``, or with a critic of
+    tokens, ``(B, T)``. ``token_scales`` are NTHR's factors, where the method has them; ``metrics`` are further signals.
     """
 
     tokens: Tensor
@@ -64,20 +64,20 @@ class TrainingBatch:
     episodes: Sequence[Episode]
     truncated: Tensor
     minibatches: list[Minibatch]
-    told: dict[str, float]
+    metrics: dict[str, float]
 
     @property
     def response_advantages(self) -> Tensor:
         """One advantage a response, ``(B,)``: its own, or the sum of its tokens'."""
         return self.advantages if self.advantages.ndim == 1 else self.advantages.sum(dim=1)
 
-    def shuffled(self, generator: torch.Generator) -> Iterator[Minibatch]:
-        """Give the minibatches in a fresh order; their composition stays, and so do their shapes."""
+    def shuffle(self, generator: torch.Generator) -> Iterator[Minibatch]:
+        """Yield the minibatches in a fresh order; their composition and shapes stay the same."""
         order = torch.randperm(len(self.minibatches), generator=generator, device=generator.device)
         for index in order.tolist():
             yield self.minibatches[index]
 
-    def minibatch(self, rows: Tensor, ranks: Ranks = ALONE) -> Minibatch:
+    def minibatch(self, rows: Tensor, ranks: Ranks = SINGLE_PROCESS) -> Minibatch:
         """Make a minibatch of some of the batch's responses, with those of the other ranks where there are any."""
         lengths = self.mask[rows].sum(dim=1)
         kept = lengths[self.response_advantages[rows] >= 0]
@@ -93,9 +93,9 @@ def prepare(
     *,
     generator: torch.Generator,
     critic: Critic | None = None,
-    ranks: Ranks = ALONE,
+    ranks: Ranks = SINGLE_PROCESS,
 ) -> TrainingBatch:
-    """Keep this rank's groups of a rollout, score them under the policy that sampled them, and cut them up.
+    """Select this rank's groups of a rollout, score them under the policy that sampled them, and form minibatches.
 
     Every minibatch is made of whole groups, as many on each rank. Old log-probabilities come from the training
     forward on the very rows and shapes that training will use, not from the sampler: at θ = θ_old the ratio is then
@@ -111,12 +111,12 @@ def prepare(
     scores = torch.zeros(2, *mask.shape, device=device)
     for part in rows:
         scores[:, part] = torch.stack(token_statistics(policy, tokens[part], mask[part]))
-    advantages, values, told = group_advantages(rewards, group_ids.to(device)), None, dict[str, float]()
+    advantages, values, metrics = group_advantages(rewards, group_ids.to(device)), None, dict[str, float]()
     if critic is not None:
         expected = torch.zeros(mask.shape, device=device)
         for part in rows:
             expected[part] = critic(tokens[part], mask[part])
-        advantages, returns, told = credit(rewards, expected, mask, config=config, ranks=ranks)
+        advantages, returns, metrics = credit(rewards, expected, mask, config=config, ranks=ranks)
         values = Values(expected, returns)
     batch = TrainingBatch(
         tokens=tokens,
@@ -128,25 +128,27 @@ def prepare(
         old_logprobs=scores[0],
         entropies=scores[1],
         logprobs=scores[0].clone(),
-        token_scales=_token_scales(policy, tokens, mask, rewards, group_ids) if config.optimises.softens else None,
+        token_scales=_token_scales(policy, tokens, mask, rewards, group_ids)
+        if config.optimises.scales_tokens
+        else None,
         values=values,
         episodes=share.episodes,
         truncated=share.truncated,
         minibatches=[],
-        told=told,
+        metrics=metrics,
     )
     batch.minibatches.extend(batch.minibatch(part, ranks) for part in rows)
     return batch
 
 
 def _own_groups(groups: int, minibatches: int, generator: torch.Generator, ranks: Ranks) -> list[Tensor]:
-    """Deal the groups out to minibatches, and each minibatch's to the ranks; give this rank's."""
+    """Assign the groups to minibatches, and each minibatch's groups to the ranks; return this rank's groups."""
     dealt = torch.randperm(groups, generator=generator, device=generator.device).cpu()
-    return [ranks.share(part) for part in dealt.chunk(minibatches)]
+    return [ranks.shard(part) for part in dealt.chunk(minibatches)]
 
 
 def select(rollout: Rollout, rows: Tensor) -> Rollout:
-    """Give some responses of a rollout."""
+    """Select some responses of a rollout."""
     return Rollout(
         tokens=rollout.tokens[rows],
         mask=rollout.mask[rows],
@@ -157,7 +159,7 @@ def select(rollout: Rollout, rows: Tensor) -> Rollout:
 
 
 def _token_scales(policy: Policy, tokens: Tensor, mask: Tensor, rewards: Tensor, group_ids: Tensor) -> Tensor:
-    """Give NTHR's factors, group by group: a group's logits at a time is all the memory that it takes."""
+    """Compute NTHR's factors group by group, so that only one group's logits are in memory."""
     scales = torch.ones(mask.shape, device=mask.device)
     for group in torch.unique(group_ids):
         rows = (group_ids == group).nonzero()[:, 0]

@@ -27,7 +27,7 @@ from trainer_hooks.reference.run.ranks import Ranks
 __all__ = ["Critic", "credit"]
 
 SPREAD_OF_EQUALS = 1e-12
-"""Variance that rounding gives to equal returns, and more."""
+"""An upper bound of the variance that rounding gives to equal returns."""
 
 
 class Critic(nn.Module):
@@ -42,18 +42,18 @@ class Critic(nn.Module):
         self.body = copy.deepcopy(policy)
         weights = list(self.body.parameters())
         embedded = self.body.hidden(torch.zeros(1, 1, dtype=torch.long, device=weights[0].device))
-        # Ranks would wait for the gradient of a weight that no value depends on, such as an output layer.
+        # DistributedDataParallel would wait for gradients of weights that no value depends on, such as an output layer.
         for weight, slope in zip(weights, torch.autograd.grad(embedded.sum(), weights, allow_unused=True), strict=True):
             weight.requires_grad_(slope is not None)
         with torch.random.fork_rng(devices=[]):
             head = nn.Linear(embedded.shape[-1], 1)
         self.head = head.to(embedded.device, embedded.dtype)
-        # It expects nothing at first, and the first advantages are those of the reward alone.
+        # All values are 0 at first, so the first advantages are those of the reward alone.
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Give V of the context before each action token, shape ``(B, T)``, in units of the reward; 0 elsewhere."""
+        """Compute V of the context before each action token, shape ``(B, T)``, in units of the reward; 0 elsewhere."""
         rows, columns = mask.nonzero(as_tuple=True)
         values: Tensor = self.head(self.body.hidden(tokens)[rows, columns - 1])[:, 0].float()
         return values.new_zeros(mask.shape).index_put((rows, columns), values)
@@ -62,7 +62,7 @@ class Critic(nn.Module):
 def credit(
     rewards: Tensor, values: Tensor, mask: Tensor, *, config: Config, ranks: Ranks
 ) -> tuple[Tensor, Tensor, dict[str, float]]:
-    """Give each action token its advantage.
+    """Compute the advantage of each action token.
 
     Args:
         rewards: Shape ``(B,)``.
@@ -82,12 +82,12 @@ def credit(
     mean, variance = _moments(advantages[mask], ranks)
     _, spread = _moments(returns[mask], ranks)
     standard = torch.where(mask, (advantages - mean) / (variance.sqrt() + 1e-8), 0.0)
-    told = {"value/explained_var": (1 - variance / spread).item()} if spread > SPREAD_OF_EQUALS else {}
-    return standard.float(), returns.float(), told
+    metrics = {"value/explained_var": (1 - variance / spread).item()} if spread > SPREAD_OF_EQUALS else {}
+    return standard.float(), returns.float(), metrics
 
 
 def _moments(values: Tensor, ranks: Ranks) -> tuple[Tensor, Tensor]:
-    """Give mean and variance over all ranks, in float64."""
+    """Compute mean and variance over all ranks, in float64."""
     wide = values.double()
     count, total = ranks.sum(torch.stack((torch.ones_like(wide).sum(), wide.sum()))).unbind()
     mean = total / count.clamp(min=1)

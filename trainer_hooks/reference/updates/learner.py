@@ -1,4 +1,4 @@
-"""The weights and how they move: policy, critic and reference, their optimisers, and one update on a minibatch."""
+"""Policy, critic and reference with their optimisers, and one update on a minibatch."""
 
 import copy
 from typing import Any
@@ -10,8 +10,8 @@ from trainer_hooks.losses import value_loss
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
+from trainer_hooks.reference.run.adjustment import UNADJUSTED, Adjustment
 from trainer_hooks.reference.run.ranks import Ranks
-from trainer_hooks.reference.run.treatment import UNTREATED, Treatment
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
 from trainer_hooks.reference.updates.critic import Critic
 from trainer_hooks.reference.updates.objective import k3_divergence, policy_losses
@@ -20,47 +20,47 @@ __all__ = ["Learner"]
 
 
 class Learner:
-    """Moves a policy's weights, together with the other ranks.
+    """Updates a policy's weights, together with the other ranks.
 
     Args:
         config: Every setting.
         policy: Trained in place; a copy stays as the reference where ``config.kl`` asks for one, and another becomes
             the critic under PPO.
-        ranks: Who else trains it.
+        ranks: The processes that train it together.
 
     Attributes:
-        treatment: What rollbacks have changed.
+        adjustment: What rollbacks have changed.
     """
 
     def __init__(self, config: Config, policy: Policy, ranks: Ranks) -> None:
         self.config = config
         self.policy = policy
-        self.treatment: Treatment = UNTREATED
+        self.adjustment: Adjustment = UNADJUSTED
         self.optimiser = _adamw(policy, config.lr)
         self.reference = copy.deepcopy(policy).requires_grad_(requires_grad=False) if config.kl > 0 else None
         self.critic = Critic(policy) if config.optimises.has_critic else None
         if self.critic is not None:
             self.critic_optimiser = _adamw(self.critic, config.critic_lr)
-            self._values = ranks.averaging(self.critic)
-        self._logprobs = ranks.averaging(_Scorer(policy))
+            self._values = ranks.wrap(self.critic)
+        self._logprobs = ranks.wrap(_Scorer(policy))
 
     @property
     def llds_weight(self) -> float:
         """λ in force."""
-        return self.config.llds_weight if self.treatment.lambda_ is None else self.treatment.lambda_
+        return self.config.llds_weight if self.adjustment.lambda_ is None else self.adjustment.lambda_
 
     def set_rate(self, step: int) -> None:
         """Set the learning rates of a step, from 0: a straight climb over ``lr_warmup`` steps, then constant."""
         config = self.config
         share = min(1.0, (step + 1) / config.lr_warmup) if config.lr_warmup else 1.0
         for group in self.optimiser.param_groups:
-            group["lr"] = config.lr * share * self.treatment.lr_factor
+            group["lr"] = config.lr * share * self.adjustment.lr_factor
         if self.critic is not None:
             for group in self.critic_optimiser.param_groups:
-                group["lr"] = config.critic_lr * share * self.treatment.lr_factor
+                group["lr"] = config.critic_lr * share * self.adjustment.lr_factor
 
     def update(self, batch: TrainingBatch, part: Minibatch, *, alone: bool = False) -> dict[str, float]:
-        """Take one optimiser step on a minibatch; give its losses and the norm of its gradient before clipping.
+        """Take one optimiser step on a minibatch; return its losses and the norm of its gradient before clipping.
 
         Where the norm is NaN or Inf the weights stay as they are.
 
@@ -92,14 +92,14 @@ class Learner:
         return {name: loss.item() for name, loss in losses.items()} | {"grad/norm": norm}
 
     def state(self) -> dict[str, Any]:
-        """Give weights and moments."""
+        """Return weights and optimiser moments."""
         state = {"model": self.policy.state_dict(), "optimiser": self.optimiser.state_dict()}
         if self.critic is not None:
             state |= {"critic": self.critic.state_dict(), "critic_optimiser": self.critic_optimiser.state_dict()}
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` returned."""
         self.policy.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         if self.critic is not None:
@@ -108,7 +108,7 @@ class Learner:
 
 
 class _Scorer(nn.Module):
-    """`token_statistics` as a forward pass, which is where ranks hook in to average gradients."""
+    """`token_statistics` as a forward pass, where DistributedDataParallel averages gradients over ranks."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__()
@@ -123,12 +123,12 @@ def _adamw(model: nn.Module, lr: float) -> torch.optim.AdamW:
 
 
 def _descend(loss: Tensor, optimiser: torch.optim.Optimizer, limit: float) -> float:
-    """Take an optimiser step down a loss; give the norm of its gradient before clipping."""
+    """Take an optimiser step down a loss; return the norm of its gradient before clipping."""
     optimiser.zero_grad()
     torch.autograd.backward(loss)
     weights = [weight for group in optimiser.param_groups for weight in group["params"]]
     norm = torch.nn.utils.clip_grad_norm_(weights, limit or torch.inf)
-    # A gradient that is not finite would poison every weight; its norm is told as it is, so the failure is seen.
+    # A gradient that is not finite would spoil every weight; its norm is reported as it is, so the failure is visible.
     if norm.isfinite():
         optimiser.step()
     return norm.item()

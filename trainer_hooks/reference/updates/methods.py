@@ -1,4 +1,4 @@
-"""What is optimised: every method by its name, as what it adds to the clipped objective. One option chooses one."""
+"""The methods by name: the terms that each adds to the clipped objective."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,26 +12,26 @@ MethodName = Literal["grpo", "lld", "llds", "llds-action", "llds-ma", "llds-ma-a
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """What stands in the loss beside the clipped objective.
+    """The terms of the loss beside the clipped objective.
 
     Attributes:
         gate: Gate of the likelihood-preserving penalty λ L (eq. 4, 5, v2); None is no penalty.
-        spares_answer: Whether answer tokens are left out of the penalty (LLDS-MA, eq. 6).
-        softens: Whether tokens that hurt correct responses get a smaller negative advantage (NTHR).
+        masks_answer: Whether answer tokens are left out of the penalty (LLDS-MA, eq. 6).
+        scales_tokens: Whether tokens that lower correct responses get a smaller negative advantage (NTHR).
         has_critic: Whether a learned value gives each token's advantage (PPO), and not the group's rewards (GRPO).
-        is_placebo: Whether λ weighs plain likelihood of the preserving set: the control for "any pull towards good
-            responses would do".
+        is_placebo: Whether λ weighs plain likelihood of the preserving set: the control that shows what
+            any likelihood term would do.
     """
 
     gate: Gate | None = None
-    spares_answer: bool = False
-    softens: bool = False
+    masks_answer: bool = False
+    scales_tokens: bool = False
     has_critic: bool = False
     is_placebo: bool = False
 
     @property
-    def is_weighed(self) -> bool:
-        """Whether λ has something to weigh."""
+    def has_weight(self) -> bool:
+        """Whether the method has a term that λ weighs."""
         return self.gate is not None or self.is_placebo
 
 
@@ -40,9 +40,9 @@ METHODS: dict[MethodName, Method] = {
     "lld": Method(gate="none"),
     "llds": Method(gate="response"),
     "llds-action": Method(gate="action"),
-    "llds-ma": Method(gate="response", spares_answer=True),
-    "llds-ma-action": Method(gate="action", spares_answer=True),
-    "nthr": Method(softens=True),
+    "llds-ma": Method(gate="response", masks_answer=True),
+    "llds-ma-action": Method(gate="action", masks_answer=True),
+    "nthr": Method(scales_tokens=True),
     "ppo": Method(has_critic=True),
     "placebo": Method(is_placebo=True),
 }

@@ -1,6 +1,6 @@
-"""What one update minimises: the clipped objective (eq. 1), the penalty λ L (eq. 4 to 7), and the pull of a reference.
+"""The loss of one update: the clipped objective (eq. 1), the penalty λ L (eq. 4 to 7), and a KL term.
 
-Pure: it reads a batch and the log-probabilities of a forward pass, and gives scalars.
+Pure functions of a batch and the log-probabilities of a forward pass.
 """
 
 from torch import Tensor
@@ -15,13 +15,13 @@ __all__ = ["k3_divergence", "policy_losses"]
 def policy_losses(
     batch: TrainingBatch, part: Minibatch, logprobs: Tensor, *, method: Method, clip: float
 ) -> dict[str, Tensor]:
-    """Give the losses of a minibatch by signal name; ``loss/llds`` is measured whether or not λ weighs it.
+    """Compute the losses of a minibatch by signal name; ``loss/llds`` is measured whether or not λ weighs it.
 
     Args:
         batch: What `part` belongs to.
         part: The minibatch, with the normalisers that it shares with other ranks.
         logprobs: ln π_θ of its tokens under the weights as they are, shape ``(rows, T)``, nats.
-        method: Gate of the penalty (eq. 5 where the method has none), what it spares, and whether there is a placebo.
+        method: Gate of the penalty (eq. 5 where it has none), whether it leaves out the answer, and the placebo.
         clip: ε of eq. 1.
     """
     rows = part.rows
@@ -43,7 +43,7 @@ def policy_losses(
             mask,
             batch.response_advantages[rows],
             gate=method.gate or "response",
-            answer_mask=batch.answer_mask[rows] if method.spares_answer else None,
+            answer_mask=batch.answer_mask[rows] if method.masks_answer else None,
             normaliser=part.preserved,
         ),
     }

@@ -20,7 +20,7 @@ __all__ = ["displacement_by_question", "gwhes_by_question"]
 
 
 def displacement_by_question(learner: Learner, batch: TrainingBatch) -> dict[int, float]:
-    """Give Δ(x) = mean over correct responses of ln π_θ'(y⁺|x) − ln π_θ(y⁺|x), nats, by group (eq. 3).
+    """Return Δ(x) = mean over correct responses of ln π_θ'(y⁺|x) − ln π_θ(y⁺|x), nats, by group (eq. 3).
 
     The update is the one that the optimiser would take now, its momentum included, if the question were the minibatch.
 
@@ -38,9 +38,9 @@ def displacement_by_question(learner: Learner, batch: TrainingBatch) -> dict[int
     for group in _mixed(batch):
         rows = (batch.group_ids == group).nonzero()[:, 0]
         correct = rows[batch.rewards[rows] > 0]
-        before = _summed(model, batch, correct)
+        before = _response_logprobs(model, batch, correct)
         learner.update(batch, batch.minibatch(rows), alone=True)
-        found[group] = (_summed(model, batch, correct) - before).mean().item()
+        found[group] = (_response_logprobs(model, batch, correct) - before).mean().item()
         model.load_state_dict(weights)
         optimiser.load_state_dict(copy.deepcopy(moments))
     batch.logprobs.copy_(seen)
@@ -49,7 +49,7 @@ def displacement_by_question(learner: Learner, batch: TrainingBatch) -> dict[int
 
 @torch.no_grad()
 def gwhes_by_question(model: Policy, batch: TrainingBatch) -> dict[int, float]:
-    """Give G summed over the actions of a correct response and averaged over them (eq. 9), by mixed group."""
+    """Return G summed over the actions of a correct response and averaged over them (eq. 9), by mixed group."""
     found = {}
     for group in _mixed(batch):
         rows = batch.group_ids == group
@@ -68,6 +68,6 @@ def _mixed(batch: TrainingBatch) -> list[int]:
 
 
 @torch.no_grad()
-def _summed(model: Policy, batch: TrainingBatch, rows: Tensor) -> Tensor:
+def _response_logprobs(model: Policy, batch: TrainingBatch, rows: Tensor) -> Tensor:
     logprobs, _ = token_statistics(model, batch.tokens[rows], batch.mask[rows])
     return logprobs.sum(dim=1)

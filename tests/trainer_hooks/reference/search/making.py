@@ -104,6 +104,6 @@ def retrieval_server(answer) -> Iterator[str]:
 
 
 def answered(rows):
-    """Give an answer of Search-R1's form: a list of texts a query."""
+    """Return an answer of Search-R1's form: a list of texts a query."""
     result = [[{"document": {"id": "0", "contents": text}, "score": 1.5} for text in row] for row in rows]
     return json.dumps({"result": result}).encode()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer_hooks.reference.search.exact_match import exact_match, normalised
+from trainer_hooks.reference.search.exact_match import exact_match, normalise
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_case_punctuation_and_articles_do_not_count(answer, golden, is_right):
 @given(st.text(max_size=30))
 def test_normalising_twice_changes_nothing_but_articles_brought_together(answer):
     """A normalised answer has no upper case, no punctuation and single spaces; it matches itself."""
-    once = normalised(answer)
+    once = normalise(answer)
     assert once == " ".join(once.split())
     assert exact_match(answer, [answer])

@@ -1,15 +1,15 @@
-"""Per-question displacement (Fig. 3): what one update on a question does to its own correct responses."""
+"""Displacement by question (Fig. 3): the effect of one update on a question on its own correct responses."""
 
 import plotly.graph_objects as go
 
-from trainer_hooks.reference.experiments.figures.panels import COLOURS, Runs, dressed
+from trainer_hooks.reference.experiments.figures.panels import COLOURS, Runs, apply_layout
 from trainer_hooks.reference.experiments.question_table import fell_share, stages
 
 __all__ = ["displacement_figure"]
 
 
 def displacement_figure(title: str, runs: Runs) -> go.Figure:
-    """Draw a dot a question, in thirds of the way to the collapse, and tell the share that fell."""
+    """Draw a dot for each question, by thirds of the way to the collapse, with the share that fell."""
     figure = go.Figure()
     for (arm, seeds), colour in zip(runs.items(), COLOURS, strict=False):
         for stage, values in stages(seeds).items():
@@ -28,4 +28,4 @@ def displacement_figure(title: str, runs: Runs) -> go.Figure:
             )
     figure.add_hline(y=0, line={"color": "#858fa0", "width": 1})
     figure.update_yaxes(title_text="Δ(x), nats a response (eq. 3)")
-    return dressed(figure, title, height=480)
+    return apply_layout(figure, title, height=480)

@@ -8,7 +8,7 @@ from statistics import median
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from trainer_hooks.reference.experiments.measures import collapse_step, series, smoothed
+from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
 from trainer_hooks.reference.experiments.record import Row
 
 __all__ = ["COLOURS", "Panel", "Runs", "product", "running_sum", "signal", "steps_figure"]
@@ -42,18 +42,18 @@ class Panel:
 
 
 def signal(name: str) -> Callable[[Sequence[Row]], list[float]]:
-    """Give a signal's moving average (weight 0.2)."""
-    return lambda rows: smoothed(series(rows, name))
+    """Make a panel function: a signal's moving average (weight 0.2)."""
+    return lambda rows: smooth(series(rows, name))
 
 
 def running_sum(name: str) -> Callable[[Sequence[Row]], list[float]]:
-    """Give a signal summed from the first step on; a step without it adds nothing."""
+    """Make a panel function: a signal summed from the first step on; a step without it adds nothing."""
     return lambda rows: list(accumulate(row.get(name, 0.0) for row in rows))
 
 
 def product(one: str, other: str) -> Callable[[Sequence[Row]], list[float]]:
-    """Give the moving average of the product of two signals."""
-    return lambda rows: smoothed([a * b for a, b in zip(series(rows, one), series(rows, other), strict=True)])
+    """Make a panel function: the moving average of the product of two signals."""
+    return lambda rows: smooth([a * b for a, b in zip(series(rows, one), series(rows, other), strict=True)])
 
 
 def steps_figure(title: str, runs: Runs, panels: Sequence[Panel]) -> go.Figure:
@@ -77,11 +77,11 @@ def steps_figure(title: str, runs: Runs, panels: Sequence[Panel]) -> go.Figure:
         figure.update_yaxes(type="log" if panel.is_log else "linear", **where)
     figure.update_xaxes(showgrid=False)
     figure.update_xaxes(title_text="step", title_standoff=4, title_font_size=13, row=lines)
-    return dressed(figure, title, height=PANEL_PIXELS * lines + 130)
+    return apply_layout(figure, title, height=PANEL_PIXELS * lines + 130)
 
 
-def dressed(figure: go.Figure, title: str, *, height: int) -> go.Figure:
-    """Give a figure the look that all of them share."""
+def apply_layout(figure: go.Figure, title: str, *, height: int) -> go.Figure:
+    """Apply the layout that all figures share."""
     figure.update_layout(
         title={"text": title, "x": 0.01, "y": 1 - 14 / height, "yanchor": "top"},
         template="plotly_white",
@@ -98,10 +98,10 @@ def dressed(figure: go.Figure, title: str, *, height: int) -> go.Figure:
 def _arm(
     arm: str, seeds: Mapping[int, Sequence[Row]], panel: Panel, colour: str, *, is_first: bool
 ) -> list[go.Scatter]:
-    """Give an arm's lines in a panel; it stands in the legend once."""
+    """Build an arm's lines in a panel; the arm has one legend entry."""
     drawn, lines = [], []
     for seed, rows in seeds.items():
-        values = [_rounded(value) for value in panel.values(rows)]
+        values = [_round(value) for value in panel.values(rows)]
         lines.append(values)
         look = {"legendgroup": arm, "showlegend": False, "hovertemplate": f"{arm}, seed {seed}<br>%{{x}}: %{{y}}"}
         steps = list(range(1, len(values) + 1))
@@ -111,7 +111,7 @@ def _arm(
             cross = {"symbol": "x", "size": 8, "color": colour}
             drawn.append(go.Scatter(x=[collapse], y=[values[collapse - 1]], mode="markers", marker=cross, **look))
     shared = range(min(map(len, lines)))
-    middle = [_rounded(median(line[at] for line in lines)) for at in shared]
+    middle = [_round(median(line[at] for line in lines)) for at in shared]
     drawn.append(
         go.Scatter(
             x=[at + 1 for at in shared],
@@ -126,5 +126,5 @@ def _arm(
     return drawn
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{value:.4g}")

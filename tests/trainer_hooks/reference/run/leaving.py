@@ -9,7 +9,7 @@ from trainer_hooks.reference.__main__ import main
 
 
 def gloo_threads() -> list[str]:
-    """Give the names of gloo's threads in this process."""
+    """Return the names of gloo's threads in this process."""
     names = []
     for task in Path("/proc/self/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since it was listed

@@ -8,7 +8,7 @@ import torch
 from trainer_hooks.losses import generalised_advantages
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.policy.warm_start import warm_start
-from trainer_hooks.reference.run.ranks import ALONE
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.train import Trainer
 from trainer_hooks.reference.updates.critic import Critic, credit
@@ -45,7 +45,7 @@ def test_advantages_are_standardised_over_action_tokens(ppo):
     draw = torch.Generator().manual_seed(0)
     rewards, values = torch.tensor([1.0, 0.0, 1.0]), torch.rand(3, 6, generator=draw)
     mask = torch.rand(3, 6, generator=draw) < 0.7
-    advantages, returns, told = credit(rewards, values, mask, config=ppo, ranks=ALONE)
+    advantages, returns, told = credit(rewards, values, mask, config=ppo, ranks=SINGLE_PROCESS)
     raw, expected = generalised_advantages(rewards, values, mask)
     assert torch.allclose(returns, expected)
     assert advantages[mask].mean().item() == pytest.approx(0, abs=1e-6)
@@ -58,11 +58,11 @@ def test_advantages_are_standardised_over_action_tokens(ppo):
 def test_equal_returns_leave_nothing_to_explain(ppo):
     """All wrong: the explained variance is not observed; with a critic that expects nothing advantages are 0."""
     mask = torch.ones(2, 3, dtype=torch.bool)
-    advantages, _, told = credit(torch.zeros(2), torch.zeros(2, 3), mask, config=ppo, ranks=ALONE)
+    advantages, _, told = credit(torch.zeros(2), torch.zeros(2, 3), mask, config=ppo, ranks=SINGLE_PROCESS)
     assert not advantages.any()
     assert told == {}
     draw = torch.Generator().manual_seed(0)
-    assert credit(torch.zeros(2), torch.rand(2, 3, generator=draw), mask, config=ppo, ranks=ALONE)[2] == {}
+    assert credit(torch.zeros(2), torch.rand(2, 3, generator=draw), mask, config=ppo, ranks=SINGLE_PROCESS)[2] == {}
 
 
 def test_the_critic_learns_and_the_policy_is_not_touched_by_its_loss(ppo):

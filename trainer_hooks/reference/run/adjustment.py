@@ -1,21 +1,21 @@
-"""What rollbacks have changed in a run: kept in its checkpoints, so that a resumed run stays treated."""
+"""Settings that rollbacks have changed in a run. Checkpoints hold them, so that a resumed run keeps them."""
 
 from dataclasses import dataclass, replace
 from typing import Self
 
-__all__ = ["UNTREATED", "Treatment"]
+__all__ = ["UNADJUSTED", "Adjustment"]
 
 LLDS_WEIGHT = 0.1
-"""λ of the paper: what turning LLDS on means."""
+"""λ of the paper, used when LLDS is turned on."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Treatment:
-    """The changes to a run's settings since it began.
+class Adjustment:
+    """Changes to a run's settings since it began.
 
     Attributes:
-        rollbacks: How often it went back.
-        lr_factor: What the learning rate is multiplied by.
+        rollbacks: Number of rollbacks.
+        lr_factor: Factor on the learning rate.
         lambda_: Weight of LLDS where rollbacks have set it; None leaves it to the settings.
     """
 
@@ -24,7 +24,7 @@ class Treatment:
     lambda_: float | None = None
 
     def after_rollback(self, *, lr: float, llds: bool, weight: float) -> Self:
-        """Give the treatment after one more rollback.
+        """Return the adjustment after one more rollback.
 
         Args:
             lr: Factor on the learning rate.
@@ -39,4 +39,4 @@ class Treatment:
         )
 
 
-UNTREATED = Treatment()
+UNADJUSTED = Adjustment()

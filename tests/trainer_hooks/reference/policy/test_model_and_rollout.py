@@ -9,7 +9,7 @@ from trainer_hooks.reference.facts.episode import FactsEpisode
 from trainer_hooks.reference.facts.world import FactsWorld, vocabulary_of
 from trainer_hooks.reference.policy.model import Cache, PolicyModel, Shape
 from trainer_hooks.reference.policy.token_statistics import token_statistics
-from trainer_hooks.reference.run.ranks import ALONE, Ranks
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.updates.batch import answer_tokens, prepare
 
 
@@ -123,7 +123,7 @@ def test_two_ranks_share_each_minibatch_in_whole_groups(tiny, model):
     rollout = rollout_of(tiny, model, rows=16)
     whole, first, second = (
         prepare(model, rollout, tiny, generator=torch.Generator().manual_seed(0), ranks=ranks)
-        for ranks in (ALONE, Dealt(0, 2), Dealt(1, 2))
+        for ranks in (SINGLE_PROCESS, Dealt(0, 2), Dealt(1, 2))
     )
     for part, *shares in zip(whole.minibatches, first.minibatches, second.minibatches, strict=True):
         groups = [
@@ -141,7 +141,7 @@ class Dealt(Ranks):
     """A rank that is told its place and adds nothing up: what is dealt out needs no other process."""
 
     def sum(self, tensor):
-        """Give the own part."""
+        """Return the own part."""
         return tensor
 
 

@@ -17,7 +17,7 @@ from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
 from trainer_hooks.reference.experiments.table import table
 
-EXPERIMENTS = Path(__file__).parents[3] / "docs/experiments"
+EXPERIMENTS = Path(__file__).parents[4] / "docs/experiments"
 FOLDER = EXPERIMENTS / "runs"
 SPIRAL = EXPERIMENTS / "runs-spiral"
 STUBBORN = EXPERIMENTS / "runs-stubborn"

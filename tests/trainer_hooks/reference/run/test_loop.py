@@ -262,7 +262,7 @@ class Flushing:
 
     @property
     def phase(self):
-        """Give the phase."""
+        """Return the phase."""
         return self.monitor.phase
 
 

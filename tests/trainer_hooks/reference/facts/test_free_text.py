@@ -11,7 +11,7 @@ from trainer_hooks.reference.policy.warm_start import shape_of
 
 
 def written(config, seed):
-    """Give the words of a demonstration that are actions."""
+    """Return the words of a demonstration that are actions."""
     facts, draw = Facts(vocabulary_of(config), seed=1), random.Random(seed)
     worked = demonstrate(
         facts, facts.question(draw), draw, flaws=Flaws(), max_actions=4, retry=True, thought_words=config.thought_words

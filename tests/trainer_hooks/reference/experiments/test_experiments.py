@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from trainer_hooks.reference.experiments.__main__ import main
-from trainer_hooks.reference.experiments.arms import ARMS, configured
+from trainer_hooks.reference.experiments.arms import ARMS, configure_arm
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, MOST_ARMS, Experiment
 from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.figures.draw import draw
@@ -26,8 +26,8 @@ def written(folder):
 
 def test_an_arm_changes_its_setting_alone(tiny):
     """A slower arm climbs to a share of the preset's learning rate over the same steps; LLDS leaves the rate alone."""
-    assert configured(tiny, "quarter-lr", 5) == replace(tiny, seed=5, lr=tiny.lr / 4)
-    assert configured(tiny, "llds-0.01", 5) == replace(tiny, seed=5, method="llds", lambda_=0.01)
+    assert configure_arm(tiny, "quarter-lr", 5) == replace(tiny, seed=5, lr=tiny.lr / 4)
+    assert configure_arm(tiny, "llds-0.01", 5) == replace(tiny, seed=5, method="llds", lambda_=0.01)
 
 
 def test_arms_are_recorded_once_and_shown(tmp_path, tiny_cache, capsys):

@@ -12,15 +12,15 @@ import torch
 
 from tests import ranks, warm
 from trainer_hooks.reference.policy.warm_start import warm_start
-from trainer_hooks.reference.run.ranks import ALONE, Ranks, device_of
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks, device_of
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.train import Trainer
 from trainer_hooks.wire import Receipt, decode_record, merge
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
 ONE, TWO = 1, 2
-LEAVING = "tests.trainer_hooks.reference.leaving"
+LEAVING = "tests.trainer_hooks.reference.run.leaving"
 
 
 def launch(world_size, folder, cache, *options):
@@ -55,7 +55,7 @@ def _options(folder, cache, options):
 
 
 def run(world_size, folder, cache, *options):
-    """Train three steps; give the log's rows and the newest checkpoint."""
+    """Train three steps; return the log's rows and the newest checkpoint."""
     settings = ["--group-size", "8", "--steps", "3", "--lr", "1e-3", "--checkpoint-every", "1"]
     launch(world_size, folder, cache, *settings, *options)
     rows = [json.loads(text) for text in (folder / "log.jsonl").read_text().splitlines()]
@@ -92,7 +92,7 @@ def test_two_processes_train_the_run_of_one(tiny, tmp_path, collector, options):
 
 
 def decoded(batch, step):
-    """Give a batch's records of one step."""
+    """Return a batch's records of one step."""
     records = [decode_record(raw) for raw in batch.records]
     return [record for record in records if record.step == step]
 
@@ -155,7 +155,7 @@ def test_a_rank_ends_without_a_thread_of_gloos(tiny, tmp_path):
 def test_it_trains_on_a_gpu(tiny):
     """The model, its critic and its reference on the GPU: finite weights that have moved, and signals as on the CPU."""
     config = replace(tiny, method="ppo", kl=0.01, probe_every=1)
-    trainer = Trainer(config, warm_start(config).to(device_of("cuda", ALONE)))
+    trainer = Trainer(config, warm_start(config).to(device_of("cuda", SINGLE_PROCESS)))
     before = [weight.clone() for weight in trainer.model.parameters()]
     result = trainer.step()
     assert all(weight.is_cuda and weight.isfinite().all() for weight in trainer.model.parameters())
@@ -172,21 +172,21 @@ def test_groups_that_cannot_be_dealt_out_are_refused(tiny):
         Trainer(tiny, warm_start(tiny), ranks=Ranks(0, 4))
 
 
-def test_alone_nothing_is_asked_of_anybody():
-    """Sums, agreements and gatherings of one process are its own."""
+def test_a_single_process_asks_no_other_process():
+    """Sums, broadcasts and gatherings of one process return its own values."""
     tensor = torch.arange(3)
-    assert ALONE.sum(tensor) is tensor
-    assert ALONE.agree("healthy") == "healthy"
-    assert ALONE.gather(1) == [1]
-    assert torch.equal(ALONE.share(tensor), tensor)
-    assert Ranks.join() == ALONE
+    assert SINGLE_PROCESS.sum(tensor) is tensor
+    assert SINGLE_PROCESS.broadcast("healthy") == "healthy"
+    assert SINGLE_PROCESS.gather(1) == [1]
+    assert torch.equal(SINGLE_PROCESS.shard(tensor), tensor)
+    assert Ranks.join() == SINGLE_PROCESS
 
 
 def test_each_rank_has_a_gpu_of_its_own_while_they_last(monkeypatch):
     """Automatic is a GPU where there is one; more ranks than GPUs share them in turn."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert device_of("auto", ALONE) == torch.device("cpu")
+    assert device_of("auto", SINGLE_PROCESS) == torch.device("cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert [device_of("auto", Ranks(rank, 3)).index for rank in range(3)] == [0, 1, 0]
-    assert device_of("cpu", ALONE) == torch.device("cpu")
+    assert device_of("cpu", SINGLE_PROCESS) == torch.device("cpu")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from trainer_hooks.reference.experiments.measures import collapse_step, drift, smoothed, stayed_healthy
+from trainer_hooks.reference.experiments.measures import collapse_step, drift, smooth, stayed_healthy
 from trainer_hooks.reference.experiments.question_table import question_table, stages
 
 
@@ -25,9 +25,9 @@ def test_a_run_that_recovers_within_ten_steps_has_not_collapsed():
 
 def test_the_average_starts_at_the_first_reward_and_passes_over_what_is_absent():
     """0.5, then 0.8·0.5 + 0.2·1 = 0.6; NaN changes nothing, at the beginning neither."""
-    assert smoothed([0.5, 1.0]) == pytest.approx([0.5, 0.6])
-    assert smoothed([0.5, math.nan, 1.0]) == pytest.approx([0.5, 0.5, 0.6])
-    assert smoothed([math.nan, 0.5])[1] == 0.5
+    assert smooth([0.5, 1.0]) == pytest.approx([0.5, 0.6])
+    assert smooth([0.5, math.nan, 1.0]) == pytest.approx([0.5, 0.5, 0.6])
+    assert smooth([math.nan, 0.5])[1] == 0.5
 
 
 def test_a_healthy_run_ends_at_four_fifths_of_its_best_fifty_steps():
