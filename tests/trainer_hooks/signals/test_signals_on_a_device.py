@@ -21,6 +21,7 @@ from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.device_candidates import gather_candidates
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.responses import ResponseSampler
+from trainer_hooks.recording.selection import rank_rows
 from trainer_hooks.signals import fetch, reduce, summarise
 from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.wire import Moments, Record, merge
@@ -214,3 +215,12 @@ def test_sampled_responses_are_those_chosen_from_all(a, count, data):
     found = asked.finish(*asked.numbers)
     assert len(found.tokens.rollouts.rewards) <= 5 * count
     assert sampler.sample(found.tokens, seed="1", drawable=found.drawable) == here
+
+
+def test_a_response_with_nan_does_not_hide_one_without_probability():
+    """Both come first among the unlikely ones, in the order of the step, on the host and on a device."""
+    logprobs = torch.tensor([[-1.0, -1.0], [-1.0, -torch.inf], [torch.nan, -1.0]])
+    given = {"logprobs": logprobs, "mask": torch.ones(3, 2), "rewards": [1.0, 0.0, 0.0]}
+    here = rank_rows(ActionTokens.of(Rollouts(**given)), 1)["unlikely"].rows
+    there = rank_rows(ActionTokens.of(Rollouts(**given, library=DeviceArrays(PROCESSOR))), 1)["unlikely"].rows
+    assert here.tolist() == there.tolist() == [1]
