@@ -33,7 +33,7 @@ MASK = [[1, 1, 1, 0], [1, 1, 0, 0]]
 
 
 def tensors(a, dtype=torch.float64, device=PROCESSOR):
-    """Give a step as a trainer with tensors has it: masks of integers, and rewards that are still on the host."""
+    """Return a step as a trainer with tensors has it: masks of integers, and rewards that are still on the host."""
     found = {name: torch.as_tensor(array) if isinstance(array, np.ndarray) else array for name, array in a.items()}
     found |= {name: found[name].to(device, dtype) for name in TOKEN_FLOATS}
     return found | {
@@ -44,13 +44,13 @@ def tensors(a, dtype=torch.float64, device=PROCESSOR):
 
 
 def two_responses(**changes):
-    """Give the arguments for two responses, with some changed."""
+    """Return the arguments for two responses, with some changed."""
     return {"logprobs": torch.tensor(LOGPROBS), "mask": torch.tensor(MASK), "rewards": [1.0, 0.0]} | changes
 
 
 @st.composite
 def steps(draw):
-    """Give a step in which some responses, perhaps all, have no action token, and some advantages are per token."""
+    """Return a step in which some responses, perhaps all, have no action token, and some advantages are per token."""
     a = draw(st.builds(arrays, st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 24), bad=st.booleans()))
     a["mask"][draw(st.lists(st.integers(0, len(a["mask"]) - 1)))] = False
     if draw(st.booleans()):
