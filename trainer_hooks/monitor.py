@@ -200,6 +200,15 @@ class Monitor:
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.drops.count_error(error, lost="unpacked")
 
+    def read_numbers(self, scalars: Mapping[str, SupportsFloat]) -> dict[str, float]:
+        """Convert scalars to floats, for adapters that have to know a value before they log it.
+
+        Returns:
+            Numbers by name; those on a device are fetched with one copy, and a value that is no number is left out and
+            counted. Nothing where the monitor is silent.
+        """
+        return {} if self._is_silent else self._reader.read_numbers(scalars)
+
     def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:
         """Wait until the collector has answered for everything that was logged (offline: until it is on disk).
 

@@ -12,6 +12,7 @@ OWN = {
     "hooks/dropped_records",
     *(f"hooks/dropped/{reason}" for reason in DROPPED_RECORD_REASONS),
     "hooks/internal_errors",
+    "hooks/partial_step",
     "hooks/rejected_responses",
     "hooks/rejected_rollouts",
     "hooks/rejected_scalars",
@@ -21,7 +22,7 @@ OWN = {
 
 
 def documented(title):
-    """Return the signals in the first column of a section's table; `a0` to `a7` stands for all between."""
+    """Give the signals in the first column of a section's table; `a0` to `a7` stands for all between."""
     section = (DOCS / "signals.md").read_text().partition(f"## {title}\n")[2].partition("\n## ")[0]
     names = []
     for row in re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE):

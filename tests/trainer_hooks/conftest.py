@@ -68,7 +68,7 @@ def serve(collector: Collector) -> ThreadingHTTPServer:
             self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
-            """Do nothing."""
+            """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

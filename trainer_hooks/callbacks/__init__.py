@@ -1,1 +1,1 @@
-"""One framework a file: each hands what its trainer already has to `Monitor.log_step`."""
+"""One framework a file or a folder: each passes what its trainer computes anyway to `Monitor.log_step`."""

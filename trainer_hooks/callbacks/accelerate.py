@@ -1,4 +1,4 @@
-"""A tracker for Accelerate: ``Accelerator(log_with=VitalsTracker())``. Scalars only; tokens go through `torch_loop`."""
+"""A tracker for Accelerate: ``Accelerator(log_with=VitalsTracker())``. Scalars only; `torch_loop` takes tokens."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,19 +8,18 @@ from accelerate.tracking import GeneralTracker
 import trainer_hooks
 from trainer_hooks.callbacks.parts.guard import Guard
 from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
-from trainer_hooks.recording.inputs import InputReader
 
 __all__ = ["VitalsTracker"]
 
 
 class VitalsTracker(GeneralTracker):
-    """Streams what ``accelerator.log(values, step=...)`` is given, from the main process.
+    """Streams the values given to ``accelerator.log(values, step=...)``, from the main process.
 
     ``loss``, ``grad_norm`` and ``learning_rate`` become signals; a canonical name is kept as it is; anything else
-    arrives as ``accelerate/name``. What is no number is left out, and counted in ``hooks/rejected_scalars``.
+    arrives as ``accelerate/name``. A value that is no number is left out, and counted in ``hooks/rejected_scalars``.
 
     Args:
-        run_name: Name of the run; else `RLVITALS_RUN`, else one is made up.
+        run_name: Name of the run; else `RLVITALS_RUN`, else one is generated.
         url: Address of the collector; else `RLVITALS_URL`. Without either nothing happens.
         project: Project of the run.
         api_key: Key with the scope ingest.
@@ -46,12 +45,11 @@ class VitalsTracker(GeneralTracker):
         self._options: dict[str, Any] = {"url": url, "project": project, "api_key": api_key, "on_alert": on_alert}
         self._run_name = run_name
         self._monitor: trainer_hooks.Monitor = trainer_hooks.NullMonitor()
-        self._reader = InputReader(self._monitor.drops)
         self._is_connected = False
 
     @property
     def tracker(self) -> "trainer_hooks.Monitor":
-        """The monitor behind it, for ``log_step`` with rollouts."""
+        """The monitor of this tracker, for ``log_step`` with rollouts."""
         self._connect(None)
         return self._monitor
 
@@ -60,13 +58,13 @@ class VitalsTracker(GeneralTracker):
         self._connect(values)
 
     def log(self, values: Mapping[str, Any], step: int | None = None, **_: object) -> None:
-        """Take a step's numbers; without ``step`` they belong to the next one."""
+        """Log a step's numbers; without ``step`` they belong to the step after the last one."""
         with self._guard:
             self._connect(None)
             if isinstance(self._monitor, trainer_hooks.NullMonitor):
                 return
             self._step = self._step + 1 if step is None else step
-            numbers = canonical(self._reader.read_numbers(values), TRANSFORMERS, prefix="accelerate")
+            numbers = canonical(self._monitor.read_numbers(values), TRANSFORMERS, prefix="accelerate")
             self._monitor.log_step(self._step, numbers)
 
     def finish(self) -> None:
@@ -77,9 +75,8 @@ class VitalsTracker(GeneralTracker):
     def _connect(self, config: Mapping[str, Any] | None) -> None:
         if not self._is_connected:
             self._is_connected = True
-            # The main process speaks for all: the other ranks have no tracker.
+            # The main process sends for all ranks: the others have no tracker.
             self._monitor = trainer_hooks.connect(
                 run=self._run_name, config=config, rank=0, world_size=1, source="accelerate", **self._options
             )
-            self._guard.tell(self._monitor)
-            self._reader = InputReader(self._monitor.drops)
+            self._guard.count_for(self._monitor)

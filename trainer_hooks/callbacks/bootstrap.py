@@ -1,8 +1,8 @@
-"""Loads an adapter in every Python process of an environment, for trainers that have no place to name one.
+"""Loads an adapter in every Python process of an environment, for trainers that cannot be told to load one.
 
-``python -m trainer_hooks.callbacks.bootstrap install`` puts a line into the environment's site-packages that does
-nothing unless `RLVITALS_HOOKS` names an adapter, such as ``openrlhf``; ``remove`` takes it out again. Ray's processes
-start through it, too.
+``python -m trainer_hooks.callbacks.bootstrap install`` writes a line into the environment's site-packages that does
+nothing unless `RLVITALS_HOOKS` names an adapter, such as ``openrlhf``; ``remove`` deletes it. Ray's processes run the
+line, too, when they start.
 """
 
 import logging
@@ -18,7 +18,7 @@ __all__ = ["load", "main"]
 logger = logging.getLogger("trainer_hooks")
 
 PTH = "rlvitals.pth"
-# Python runs a line that begins with import at every start, before the program's first.
+# Python executes a line of a .pth file that begins with import at every start, before the program.
 LINE = (
     'import os; "RLVITALS_HOOKS" in os.environ and '
     '__import__("trainer_hooks.callbacks.bootstrap").callbacks.bootstrap.load()'
@@ -26,24 +26,24 @@ LINE = (
 
 
 def load() -> None:
-    """Import the adapters that `RLVITALS_HOOKS` names; one that cannot be imported is said and left out."""
+    """Import the adapters that `RLVITALS_HOOKS` names; one that cannot be imported is logged and left out."""
     for name in hooks_to_load():
         try:
             import_module(f"trainer_hooks.callbacks.{name}")
-        except Exception as error:  # noqa: BLE001 - no program may fail to start because of us
+        except Exception as error:  # noqa: BLE001 - no program may fail to start because of this package
             logger.warning("rlvitals: RLVITALS_HOOKS names %r, which cannot be loaded: %s", name, error)
 
 
 def main(arguments: list[str], site_packages: Path | None = None) -> int:
-    """Install or remove the line, and say where."""
+    """Install or remove the line, and print where."""
     file = (site_packages or Path(sysconfig.get_path("purelib"))) / PTH
     match arguments:
         case ["install"]:
             file.write_text(LINE + "\n", encoding="utf-8")
-            print(f"{file} loads what RLVITALS_HOOKS names")  # noqa: T201 - a command's output
+            print(f"{file} loads the adapters that RLVITALS_HOOKS names")  # noqa: T201 - a command's output
         case ["remove"]:
             file.unlink(missing_ok=True)
-            print(f"{file} is gone")  # noqa: T201 - likewise
+            print(f"{file} is removed")  # noqa: T201 - likewise
         case _:
             print("usage: python -m trainer_hooks.callbacks.bootstrap install | remove", file=sys.stderr)  # noqa: T201
             return 2

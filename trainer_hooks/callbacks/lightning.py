@@ -11,8 +11,6 @@ import trainer_hooks
 from trainer_hooks.callbacks.parts.guard import Guard
 from trainer_hooks.callbacks.parts.microbatches import Microbatches
 from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
-from trainer_hooks.delivery import DropCounter
-from trainer_hooks.recording.inputs import InputReader
 
 __all__ = ["VitalsCallback"]
 
@@ -23,8 +21,8 @@ class VitalsCallback(Callback):
     """Streams each optimiser step: loss, gradient norm before clipping, learning rate and what the module logs.
 
     Return ``{"loss": loss, "rollouts": {...}}`` from ``training_step``, with the arguments of
-    `trainer_hooks.Rollouts`, and the signals of the tokens are there, too, each rank its own. Where Lightning
-    accumulates gradients, the loss is the mean over the step's batches, and their responses are joined.
+    `trainer_hooks.Rollouts`, and the token signals arrive, too; each rank sends its own responses. Where Lightning
+    accumulates gradients, the loss is the mean over the step's batches, and their responses are concatenated.
 
     Args:
         monitor: A monitor of your own; then the arguments below and the closing are yours.
@@ -34,8 +32,8 @@ class VitalsCallback(Callback):
         api_key: Key with the scope ingest.
         on_alert: Called with each alert that fires on the run, in a background thread.
 
-    Several processes need a name of the run, and those that Lightning starts itself need `RLVITALS_ATTEMPT`, too:
-    without them a `ConfigurationError` is raised before the first step.
+    Several processes need a name of the run. Processes that Lightning starts itself need `RLVITALS_ATTEMPT`, too;
+    without these a `ConfigurationError` is raised before the first step.
     """
 
     def __init__(
@@ -57,11 +55,10 @@ class VitalsCallback(Callback):
         self._grad_norm: torch.Tensor | None = None
         self._learning_rate: float | None = None
         self._last_step = 0
-        # Of the batches since then.
+        # Of the batches since the last step.
         self._losses: list[torch.Tensor] = []
         self._microbatches = Microbatches()
         self._logged: dict[str, torch.Tensor] = {}
-        self._reader = InputReader(DropCounter())
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Connect, before the first step."""
@@ -70,8 +67,7 @@ class VitalsCallback(Callback):
             self._monitor = self._connect(
                 config=dict(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size
             )
-        self._guard.tell(self._monitor)
-        self._reader = InputReader(self._monitor.drops)
+        self._guard.count_for(self._monitor)
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: torch.optim.Optimizer
@@ -87,15 +83,15 @@ class VitalsCallback(Callback):
             self._grad_norm = torch.nn.utils.get_total_norm(gradients) if gradients and not is_sharded else None
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the batches after which an epoch was left early: Lightning drops their gradients, if it steps."""
+        """Drop the batches of a step that the end of an epoch cut off: Lightning drops their gradients, too."""
         if pl_module.automatic_optimization:
             self._losses.clear()
-            self._microbatches.forget()
+            self._microbatches.clear()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Note the batch, and hand the step over, where this batch ended one."""
+        """Add the batch, and log the step, if this batch ended one."""
         if self._monitor is None or isinstance(self._monitor, trainer_hooks.NullMonitor):
             return
         is_last = trainer.global_step != self._last_step
@@ -115,7 +111,7 @@ class VitalsCallback(Callback):
                 scalars = self._scalars(trainer)
         self._losses.clear()
         with self._guard:
-            rollouts = self._microbatches.joined()
+            rollouts = self._microbatches.concatenate()
         self._monitor.log_step(trainer.global_step, scalars, rollouts=rollouts, policy_version=self._last_step)
         self._last_step = trainer.global_step
 
@@ -124,12 +120,12 @@ class VitalsCallback(Callback):
         self._close("finished")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Say that the run did not finish."""
+        """Deliver what is left; the run is ``stopped``."""
         self._close("stopped")
 
     def _scalars(self, trainer: Trainer) -> dict[str, Any]:
-        """Give the step's numbers by canonical names; they may be tensors, which nobody has waited for."""
-        numbers: dict[str, Any] = {**canonical(self._news(trainer), TRANSFORMERS, prefix="lightning")}
+        """Return the step's numbers by canonical name; some may be tensors that are still being computed."""
+        numbers: dict[str, Any] = {**canonical(self._new_metrics(trainer), TRANSFORMERS, prefix="lightning")}
         if self._losses:
             # Lightning has divided each by the number of batches to a step.
             numbers["loss/policy"] = torch.stack(self._losses).float().mean() * trainer.accumulate_grad_batches
@@ -139,15 +135,15 @@ class VitalsCallback(Callback):
             numbers["grad/norm"] = self._grad_norm
         return numbers
 
-    def _news(self, trainer: Trainer) -> dict[str, float]:
-        """Give what was logged since the last step, fetched at once: Lightning keeps older values among the rest."""
-        news = {
+    def _new_metrics(self, trainer: Trainer) -> dict[str, float]:
+        """Return the metrics logged since the last step: Lightning keeps older values among them."""
+        new = {
             name: value
             for name, value in trainer.callback_metrics.items()
             if not _is_same(value, self._logged.get(name))
         }
-        self._logged |= news
-        return self._reader.read_numbers(news)
+        self._logged |= new
+        return self._monitor.read_numbers(new) if self._monitor is not None else {}
 
     def _close(self, end: "trainer_hooks.wire.RunEnd") -> None:
         if self._monitor is not None and self._is_own:
@@ -156,7 +152,7 @@ class VitalsCallback(Callback):
 
 
 def _is_same(value: object, held: object) -> bool:
-    """Say whether a metric is the one held: what is logged again lies elsewhere, because the old one is in use."""
+    """Whether a metric is the kept one: a value that is logged again has other memory, as the old one is in use."""
     if isinstance(value, torch.Tensor) and isinstance(held, torch.Tensor):
         return value.data_ptr() == held.data_ptr()
     return value is held

@@ -1,31 +1,45 @@
 """Watches SkyRL: ``trainer.add_callback(VitalsCallback())``.
 
-SkyRL pops rewards and prompts from the batch before the step ends, so they are read when advantages are computed.
+SkyRL removes rewards and prompts from the batch before the step ends, so they are read when advantages are computed.
 """
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.guard import Guard, Wrappings
-from trainer_hooks.callbacks.parts.naming import SKYRL, canonical
+from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.method_wrappers import Method, MethodWrappers
+from trainer_hooks.callbacks.parts.naming import PARTIAL_STEP, SKYRL, canonical
 
 __all__ = ["VitalsCallback"]
 
 logger = logging.getLogger("trainer_hooks")
 
-Method = Callable[..., Any]
+# The parts of SkyRL's step that run the models, in their order: memory runs out in one of them.
+STEP_METHODS = ("fwd_logprobs_values_reward", "compute_advantages_and_returns", "train_critic_and_policy")
+
+NO_REWARDS = "SkyRL has no compute_advantages_and_returns, and tokens are not observed"
+NO_SAMPLER = (
+    "the gap between sampler and trainer (mismatch/...) is not observed, because SkyRL's batch has no "
+    "rollout_logprobs: set generator.sampling_params.logprobs=0; a generator of your own must return them"
+)
+NO_TRAINER_SCORES = (
+    "the gap between sampler and trainer (mismatch/...) is not observed, because this loss skips the policy's forward "
+    "pass before the update and SkyRL's batch has no action_log_probs: likelihoods are the sampler's. "
+    "Set trainer.algorithm.policy_loss_type=regular to have both"
+)
 
 
 class VitalsCallback:
-    """A SkyRL TrainingCallback: hands over the driver's tokens and metrics at the end of each step.
+    """A SkyRL TrainingCallback: logs the driver's tokens and metrics at the end of each step.
 
-    It has the methods of `skyrl.train.utils.callbacks.TrainingCallback` that it needs, and answers any other event
-    with nothing, so that it can be used without importing SkyRL.
+    It has the methods of `skyrl.train.utils.callbacks.TrainingCallback` that it needs, and ignores every other event,
+    so that it can be used without importing SkyRL. Where an exception ends a step, what is known of the step is sent
+    before it propagates, and a run of the callback's own monitor is ``stopped``.
 
     Args:
         monitor: A monitor of your own, which is yours to close; else one is connected from `RLVITALS_URL` and SkyRL's
@@ -37,9 +51,10 @@ class VitalsCallback:
         self._is_own = monitor is None
         self._is_on_policy = False
         self._guard = Guard()
-        self._wrappings = Wrappings()
-        self._outcomes: tuple[Any, list[str]] | None = None
+        self._wrappers = MethodWrappers()
+        self._rewards_and_uids: tuple[Any, list[str]] | None = None
         self._rollouts: dict[str, Any] | None = None
+        self._warnings: set[str] = set()
 
     def __getattr__(self, name: str) -> Method:
         if name.startswith("on_"):
@@ -47,7 +62,7 @@ class VitalsCallback:
         raise AttributeError(name)
 
     def on_train_start(self, trainer: Any, callback_input: Any = None, control: Any = None) -> None:
-        """Connect, and listen where advantages are computed.
+        """Connect, and wrap the methods that a step consists of.
 
         Raises:
             ConfigurationError: If a setting cannot work; the first step is still to come.
@@ -62,34 +77,29 @@ class VitalsCallback:
                 world_size=1,
                 source="skyrl",
             )
-        self._guard.tell(self._monitor)
+        self._guard.count_for(self._monitor)
         with self._guard:
-            if not self._wrappings.wrap(trainer, "compute_advantages_and_returns", self._around_advantages):
-                logger.warning("rlvitals: SkyRL has no compute_advantages_and_returns, and tokens are not observed")
+            if not self._wrappers.wrap(trainer, "compute_advantages_and_returns", self._around_advantages):
+                self._warn_once(NO_REWARDS)
+            for name in STEP_METHODS:
+                self._wrappers.wrap(trainer, name, functools.partial(self._sending_partial_step, trainer))
             self._is_on_policy = _has_one_update(settings)
 
     def on_step_end(self, trainer: Any, callback_input: Any, control: Any = None) -> None:
-        """Take the step's tokens; its metrics are not complete yet."""
+        """Read the step's tokens; its metrics are not complete yet."""
         with self._guard:
             self._rollouts = self._rollouts_of(callback_input.batch)
 
     def on_log(self, trainer: Any, callback_input: Any, control: Any = None) -> None:
-        """Hand the step over, or an evaluation before the first."""
+        """Log the step, or an evaluation before the first one."""
         with self._guard:
-            if self._monitor is None:
-                return
             rollouts, self._rollouts = self._rollouts, None
-            scalars = canonical(callback_input.logs or {}, SKYRL, prefix="skyrl")
-            if self._is_on_policy:
-                # One update a rollout batch: 0 by construction.
-                scalars.pop("ratio/clip_frac", None)
-            step = int(trainer.global_step)
-            self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=max(0, step - 1))
+            self._log_step(trainer, callback_input.logs or {}, rollouts)
 
     def on_train_end(self, trainer: Any, callback_input: Any = None, control: Any = None) -> None:
-        """Deliver what is left."""
+        """Restore SkyRL's methods and deliver what is left."""
         with self._guard:
-            self._wrappings.undo()
+            self._wrappers.restore()
             if self._monitor is not None and self._is_own:
                 self._monitor.close()
 
@@ -97,38 +107,89 @@ class VitalsCallback:
         @functools.wraps(original)
         def compute_advantages_and_returns(*args: Any, **kwargs: Any) -> Any:
             with self._guard:
-                (batch,) = (*args, *kwargs.values())[:1]
-                self._outcomes = _rewards(batch), list(batch.metadata["uids"])
+                batch = _batch(args, kwargs)
+                self._rewards_and_uids = _rewards(batch), list(batch.metadata["uids"])
             return original(*args, **kwargs)
 
         return compute_advantages_and_returns
 
+    def _sending_partial_step(self, trainer: Any, original: Method) -> Method:
+        @functools.wraps(original)
+        def part_of_a_step(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except BaseException:
+                with self._guard:
+                    self._end_in_partial_step(trainer, _batch(args, kwargs))
+                raise
+
+        return part_of_a_step
+
+    def _end_in_partial_step(self, trainer: Any, batch: Any) -> None:
+        """Log what is known of the step that an exception ends, such as one that runs out of memory."""
+        rollouts = None
+        with self._guard:
+            rollouts = self._rollouts_of(batch)
+        self._log_step(trainer, {**getattr(trainer, "all_metrics", {}), PARTIAL_STEP: 1.0}, rollouts)
+        if self._monitor is not None and self._is_own:
+            # SkyRL calls no callback after an exception, and Ray may end this process before it exits by itself.
+            self._monitor.close("stopped")
+
+    def _log_step(self, trainer: Any, metrics: Mapping[str, object], rollouts: dict[str, Any] | None) -> None:
+        if self._monitor is None:
+            return
+        scalars = canonical(metrics, SKYRL, prefix="skyrl")
+        if self._is_on_policy:
+            # With one update a rollout batch the clipped share is 0 by construction.
+            scalars.pop("ratio/clip_frac", None)
+        step = int(trainer.global_step)
+        self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=max(0, step - 1))
+
     def _rollouts_of(self, batch: Mapping[str, Any]) -> dict[str, Any] | None:
-        outcomes, self._outcomes = self._outcomes, None
-        if outcomes is None or batch.get("action_log_probs") is None:
+        known, self._rewards_and_uids = self._rewards_and_uids, None
+        if known is None:
             return None
-        rewards, uids = outcomes
-        # The last rows repeat the first, to fill a batch up.
+        sampler = batch.get("rollout_logprobs")
+        logprobs = batch.get("action_log_probs")
+        if sampler is None:
+            self._warn_once(NO_SAMPLER)
+        elif logprobs is None:
+            self._warn_once(NO_TRAINER_SCORES)
+            # The sampler's in both places would show a mismatch of 0.
+            logprobs, sampler = sampler, None
+        if logprobs is None:
+            return None
+        rewards, uids = known
+        # The last rows repeat the first, to pad the batch.
         real = len(rewards) - int((batch.metadata or {}).get("pad_size", 0))  # type: ignore[attr-defined]
         optional = {
-            "sampler_logprobs": "rollout_logprobs",
-            "ref_logprobs": "base_action_log_probs",
-            "advantages": "advantages",
+            "sampler_logprobs": sampler,
+            "ref_logprobs": batch.get("base_action_log_probs"),
+            "advantages": batch.get("advantages"),
         }
-        found = {name: batch[theirs][:real] for name, theirs in optional.items() if batch.get(theirs) is not None}
         # response_mask is True on the environment's tokens, too.
         mask = batch["loss_mask"][:real]
-        return found | {
-            "logprobs": batch["action_log_probs"][:real],
+        return {name: found[:real] for name, found in optional.items() if found is not None} | {
+            "logprobs": logprobs[:real],
             "mask": mask,
             "rewards": rewards[:real],
             "group_ids": np.unique(np.array(uids[:real], dtype=str), return_inverse=True)[1],
             "token_ids": batch["sequences"][:real, -mask.shape[1] :],
         }
 
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warnings:
+            self._warnings.add(message)
+            logger.warning("rlvitals: %s", message)
+
+
+def _batch(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return the batch, which is the first argument of SkyRL's methods, by position or by name."""
+    return next(iter((*args, *kwargs.values())), {})
+
 
 def _has_one_update(settings: Any) -> bool:
-    """Say whether the configuration makes one optimiser step a rollout batch."""
+    """Whether the configuration makes one optimiser step a rollout batch."""
     try:
         batch, minibatch = settings.train_batch_size, settings.policy_mini_batch_size
         return bool(settings.update_epochs_per_batch == 1 and minibatch >= batch)
@@ -137,7 +198,7 @@ def _has_one_update(settings: Any) -> bool:
 
 
 def _rewards(batch: Any) -> Any:
-    """Give one reward a row; where rows are steps of a trajectory, each that of its last step."""
+    """Return one reward a row; where rows are steps of a trajectory, each has the reward of the trajectory's last."""
     rewards = batch["rewards"].detach().float().cpu()
     sums = rewards.sum(dim=-1) if rewards.ndim > 1 else rewards
     is_last = batch.metadata.get("is_last_step")

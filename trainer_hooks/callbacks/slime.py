@@ -1,9 +1,9 @@
-"""Watches slime by one of its hooks; the address is `RLVITALS_URL`, the name of the run `RLVITALS_RUN`.
+"""Watches slime by one of two hooks; the address is `RLVITALS_URL`, the name of the run `RLVITALS_RUN`.
 
-``--custom-rollout-log-function-path trainer_hooks.callbacks.slime.watch_samples`` sees the whole rollout where it is
-made, however the trainer is parallelised, with the sampler's log-probabilities.
-``--rollout-data-postprocess-path trainer_hooks.callbacks.slime.watch`` sees a data-parallel rank's share of it in the
-trainer, with the trainer's log-probabilities; raw rewards are not always there. Take one of the two.
+``--custom-rollout-log-function-path trainer_hooks.callbacks.slime.watch_samples`` reads the whole rollout in the
+process that makes it, however the trainer is parallelised, with the sampler's log-probabilities.
+``--rollout-data-postprocess-path trainer_hooks.callbacks.slime.watch`` reads a data-parallel rank's share of it in the
+trainer, with the trainer's log-probabilities; raw rewards are not always available there. Use one of the two.
 """
 
 import functools
@@ -29,30 +29,32 @@ NEVER_NORMALISED = ("ppo", "reinforce_plus_plus")
 # Arguments of slime that hold keys to other people's services.
 SECRET_ENDINGS = ("_key", "_token", "_env_vars")
 
-BLIND = "this slime shows nothing to --rollout-data-postprocess-path; take watch_samples (docs/trainers/slime.md)"
-SLICED = "no rank of context parallelism has whole responses, and only the mean reward is sent; take watch_samples"
-UNREWARDED = (
-    "slime does not keep the raw rewards with each rank's responses here, and only their mean is sent; "
-    "take watch_samples (docs/trainers/slime.md)"
+NO_DATA = "this slime passes no data to --rollout-data-postprocess-path; use watch_samples (docs/trainers/slime.md)"
+CONTEXT_PARALLEL = (
+    "no rank of context parallelism has whole responses, and only the mean reward is sent; use watch_samples"
 )
-UNSCORED = "slime has no log-probability for each token of the responses, and only the mean reward is sent"
+NO_RAW_REWARDS = (
+    "slime does not keep the raw rewards with each rank's responses here, and only their mean is sent; "
+    "use watch_samples (docs/trainers/slime.md)"
+)
+NO_LOGPROBS = "slime has no log-probability for each token of the responses, and only the mean reward is sent"
 
 guard = Guard()
 _monitors: list["trainer_hooks.Monitor"] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """This process among slime's trainers: what it streams as, if it does; ranks are data-parallel ranks."""
+class RankRole:
+    """The data-parallel rank of this process among slime's trainers, and whether it sends that rank's records."""
 
     rank: int | None = None
     world_size: int | None = None
-    speaks: bool = True
+    is_sender: bool = True
     has_whole_responses: bool = True
 
 
 def watch(args: Any, rollout_id: int | None = None, rollout_data: Mapping[str, Any] | None = None) -> None:
-    """Hand a rank's share of a rollout over as the step of its number; never raises.
+    """Log a rank's share of a rollout as the step of its number; never raises.
 
     Args:
         args: slime's arguments.
@@ -61,20 +63,20 @@ def watch(args: Any, rollout_id: int | None = None, rollout_data: Mapping[str, A
             rollout_log_probs, advantages, raw_reward, rewards, sample_indices``; what is absent is left out.
     """
     with guard:
-        place = _place()
-        monitor = _monitor(args, place.rank, place.world_size) if place.speaks else None
+        role = _rank_role()
+        monitor = _monitor(args, role.rank, role.world_size) if role.is_sender else None
         if monitor is None:
             return
         if rollout_id is None or rollout_data is None:
-            _say(BLIND)
+            _warn_once(NO_DATA)
             return
-        rollouts = _rollouts(args, rollout_data) if place.has_whole_responses else _say(SLICED)
+        rollouts = _rollout_arguments(args, rollout_data) if role.has_whole_responses else _warn_once(CONTEXT_PARALLEL)
         scalars = {} if rollouts else _mean_reward(rollout_data.get("raw_reward"))
         monitor.log_step(rollout_id + 1, scalars, rollouts=rollouts, policy_version=rollout_id)
 
 
 def watch_samples(rollout_id: int, args: Any, samples: Sequence[Any], *_: Any, **__: Any) -> bool:
-    """Hand a rollout over as the step of its number; never raises.
+    """Log a rollout as the step of its number; never raises.
 
     Args:
         rollout_id: Number of the rollout, from 0.
@@ -89,15 +91,18 @@ def watch_samples(rollout_id: int, args: Any, samples: Sequence[Any], *_: Any, *
         if monitor is None:
             return False
         rewards = [sample.get_reward_value(args) for sample in samples]
-        rollouts = _of_samples(samples, rewards)
+        rollouts = _sample_arguments(samples, rewards)
         monitor.log_step(rollout_id + 1, {} if rollouts else _mean_reward(rewards), rollouts=rollouts)
     return False
 
 
 def _monitor(args: Any, rank: int | None, world_size: int | None) -> "trainer_hooks.Monitor | None":
-    """Connect at the first rollout, or give None where nobody listens and so nothing is to be read.
+    """Connect at the first rollout.
 
-    Training has begun by then, so that settings which cannot work are only said.
+    Training has begun by then, so that settings which cannot work are logged and not raised.
+
+    Returns:
+        The monitor, or None where there is no collector, so that nothing needs to be read.
     """
     if not _monitors:
         config = {name: value for name, value in vars(args).items() if not name.endswith(SECRET_ENDINGS)}
@@ -106,34 +111,34 @@ def _monitor(args: Any, rank: int | None, world_size: int | None) -> "trainer_ho
         except trainer_hooks.ConfigurationError as error:
             logger.warning("rlvitals: this training is not watched: %s", error)
             monitor = trainer_hooks.NullMonitor()
-        guard.tell(monitor)
+        guard.count_for(monitor)
         _monitors.append(monitor)
     return None if isinstance(_monitors[0], trainer_hooks.NullMonitor) else _monitors[0]
 
 
-def _place() -> Place:
-    """Ask Megatron, where it is the backend: as for slime's own logging, one rank speaks for those with equal data."""
+def _rank_role() -> RankRole:
+    """Ask Megatron, where it is the backend: as in slime's own logging, one rank sends for all that have equal data."""
     state: Any = sys.modules.get("megatron.core.parallel_state")
     if state is None or not state.model_parallel_is_initialized():
-        return Place()
-    return Place(
+        return RankRole()
+    return RankRole(
         rank=state.get_data_parallel_rank(with_context_parallel=False),
         world_size=state.get_data_parallel_world_size(with_context_parallel=False),
-        speaks=(
+        is_sender=(
             state.get_tensor_model_parallel_rank() == 0
             and state.get_context_parallel_rank() == 0
-            # The other stages have no log-probabilities of the trainer's.
+            # The other stages do not have the trainer's log-probabilities.
             and state.is_pipeline_last_stage(ignore_virtual=True)
         ),
         has_whole_responses=state.get_context_parallel_world_size() == 1,
     )
 
 
-def _rollouts(args: Any, data: Mapping[str, Any]) -> dict[str, Any] | None:
+def _rollout_arguments(args: Any, data: Mapping[str, Any]) -> dict[str, Any] | None:
     masks = data["loss_masks"]
     rewards = _rewards(args, data, len(masks))
     if rewards is None:
-        return _say(UNREWARDED)
+        return _warn_once(NO_RAW_REWARDS)
     columns = {
         name: _column(data.get(theirs), masks)
         for name, theirs in {
@@ -143,12 +148,12 @@ def _rollouts(args: Any, data: Mapping[str, Any]) -> dict[str, Any] | None:
             "advantages": "advantages",
         }.items()
     }
-    # log_probs is absent where slime takes them from the training forward. The sampler's, in their place, would show
-    # a mismatch of 0 beside themselves.
+    # log_probs is absent where slime takes them from the training forward pass. The sampler's then replace them, and
+    # are not sent as the sampler's as well: the mismatch would be 0.
     if columns["logprobs"] is None:
         columns["logprobs"] = columns.pop("sampler_logprobs")
     if columns["logprobs"] is None:
-        return _say(UNSCORED)
+        return _warn_once(NO_LOGPROBS)
     ids = [row[len(row) - len(mask) :] for row, mask in zip(data.get("tokens") or (), masks, strict=False)]
     return columns | {
         "mask": padded(masks).astype(bool),
@@ -158,10 +163,10 @@ def _rollouts(args: Any, data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _rewards(args: Any, data: Mapping[str, Any], responses: int) -> Any:
-    """Give the rewards before normalisation, one a response, or None where they cannot be known.
+    """Return the rewards before normalisation, one a response, or None where they cannot be determined.
 
-    ``rewards`` are this rank's own. ``raw_reward`` is that of the whole rollout in the order of its samples, which the
-    packing of microbatches and the split over ranks change.
+    ``rewards`` are this rank's own. ``raw_reward`` is that of the whole rollout, in the order of its samples; packing
+    into microbatches and splitting over ranks change the order of the responses.
     """
     is_raw = not getattr(args, "rewards_normalization", True) or (
         getattr(args, "advantage_estimator", None) in NEVER_NORMALISED
@@ -175,11 +180,11 @@ def _rewards(args: Any, data: Mapping[str, Any], responses: int) -> Any:
     return raw if all(place < following for place, following in pairwise(places)) else None
 
 
-def _of_samples(samples: Sequence[Any], rewards: Sequence[Any]) -> dict[str, Any] | None:
+def _sample_arguments(samples: Sequence[Any], rewards: Sequence[Any]) -> dict[str, Any] | None:
     masks = [[1] * sample.response_length if sample.loss_mask is None else sample.loss_mask for sample in samples]
     scores = _column([sample.rollout_log_probs for sample in samples], masks)
     if scores is None:
-        return _say(UNSCORED)
+        return _warn_once(NO_LOGPROBS)
     groups = [sample.group_index for sample in samples]
     ids = [sample.tokens[len(sample.tokens) - len(mask) :] for sample, mask in zip(samples, masks, strict=True)]
     return {
@@ -193,7 +198,7 @@ def _of_samples(samples: Sequence[Any], rewards: Sequence[Any]) -> dict[str, Any
 
 
 def _column(rows: Sequence[Any] | None, masks: Sequence[Any]) -> Any:
-    """Lay per-token numbers out; None where a response has none for each of its tokens, which must not become 0."""
+    """Pad per-token numbers; None where a response lacks one for any of its tokens, because that must not become 0."""
     if rows is None or len(rows) != len(masks) or any(row is None for row in rows):
         return None
     return padded(rows) if all(len(row) == len(mask) for row, mask in zip(rows, masks, strict=True)) else None
@@ -206,6 +211,6 @@ def _mean_reward(rewards: Sequence[Any] | None) -> dict[str, float]:
 
 
 @functools.cache
-def _say(what: str) -> None:
-    """Say it once."""
-    logger.warning("rlvitals: %s", what)
+def _warn_once(message: str) -> None:
+    """Log a warning once in this process."""
+    logger.warning("rlvitals: %s", message)

@@ -1,4 +1,4 @@
-"""Watches a plain PyTorch loop: each ``optimizer.step()`` becomes a step. Knows no framework but torch."""
+"""Watches a plain PyTorch loop: each ``optimizer.step()`` is a step. Knows no framework but torch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, SupportsFloat
@@ -9,6 +9,7 @@ from torch import distributed
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy, Decision
 from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.naming import PARTIAL_STEP
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probes.paired import Paired
@@ -19,12 +20,12 @@ from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
 
-# All that can be known here of an action that the loop takes by itself.
-HANDED_OVER = "handed to the loop, which carries it out itself"
+# The detail of an action that the loop carries out: whether it did is not known here.
+DELEGATED = "handed to the loop, which carries it out itself"
 
 
 class LoopWatch:
-    """Hands over a step each time the optimiser steps: its gradient norm and learning rate, and what you noted.
+    """Logs a step each time the optimiser steps: gradient norm, learning rate, and what you noted.
 
         with LoopWatch(optimizer, trainer_hooks.connect()) as watch:
             for batch in data:
@@ -32,23 +33,25 @@ class LoopWatch:
                 watch.note({"loss/policy": loss, "reward/mean": rewards.mean()}, rollouts={...})
                 optimizer.step()
 
-    The gradient norm is that of the gradients the optimiser sees. If you clip them, note the norm that
-    ``clip_grad_norm_`` returns, as ``grad/norm``: after clipping it is a constant. Under FSDP note it, too: a
+    The gradient norm is that of the gradients that the optimiser sees. If you clip them, note the norm that
+    ``clip_grad_norm_`` returns, as ``grad/norm``: after clipping the norm is a constant. Under FSDP note it, too: a
     sharded norm cannot be read without a collective, and is left out.
+
+    If an exception ends the block, what was noted since the last step is sent first, marked ``hooks/partial_step``.
 
     Args:
         optimizer: Any torch optimiser, prepared by Accelerate or not.
         monitor: From `trainer_hooks.connect`; closed when the block ends. If it has a policy, ``connect(actions=...)``,
-            look at ``decisions`` after each step and do what they say: the loop is yours. Where `torch.distributed`
-            has several processes, a decision stands there after the same step on every rank, or on none.
+            read ``decisions`` after each step and carry them out in your loop. Where `torch.distributed` has several
+            processes, a decision appears after the same step on every rank, or on none.
         first_step: Number of the first step; the checkpoint's plus 1 when training resumes.
-        model_monitors: Made with the loop's model; looks into it at every n-th step. Its gradients are those that the
-            optimiser sees. Nobody does unless given.
-        probe_every: Score what `score_again` is given at every n-th step (level L4); off unless given. Give it on every
-            rank: several processes score from the third step on, and only if all of them do.
+        model_monitors: Constructed with the loop's model; measures it at every n-th step, with the gradients that the
+            optimiser sees. Off unless given.
+        probe_every: Score the responses given to `score_again` at every n-th step (level L4); off unless given. Give
+            it on every rank: several processes score from the third step on, and only if all of them do.
 
     Raises:
-        ConfigurationError: If the model monitors have no model, or what was given is no torch optimiser.
+        ConfigurationError: If the model monitors have no model, or ``optimizer`` is no torch optimiser.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class LoopWatch:
         self._monitor = monitor
         self._model_monitors = model_monitors
         self._guard = Guard()
-        self._guard.tell(monitor)
+        self._guard.count_for(monitor)
         self._step = first_step
         self._scalars: dict[str, SupportsFloat] = {}
         self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None
@@ -88,10 +91,10 @@ class LoopWatch:
         *,
         rollouts: "trainer_hooks.Rollouts | Mapping[str, Any] | None" = None,
     ) -> None:
-        """Note what belongs to the next optimiser step; a name noted twice keeps the later value.
+        """Note numbers and token arrays of the next optimiser step; a name noted twice keeps the later value.
 
         Args:
-            scalars: Numbers by canonical signal name or one of your own.
+            scalars: Numbers by canonical signal name or by a name of your own.
             rollouts: The step's token arrays, as in `Monitor.log_step`.
         """
         if not self._handles:
@@ -113,22 +116,23 @@ class LoopWatch:
     ) -> None:
         """Have responses scored before and after the next optimiser step, if it is one of every ``probe_every``.
 
-        For responses that the step is not about: held out from it by you, or of groups whose rewards are all equal.
-        With several processes call it as often on every rank.
+        For responses that have no influence on the step: held out from it by you, or of groups whose rewards are all
+        equal. With several processes, call it equally often on every rank.
 
         Args:
-            score: Gives log-probabilities, and entropies or None, under the weights as they are, ``(B, T)``, nats.
+            score: Returns log-probabilities, and entropies or None, under the current weights, ``(B, T)``, nats.
             mask: True on action tokens, shape ``(B, T)``.
             correct: Whether each response is correct, shape ``(B,)``.
-            fresh: True on responses that the step is not about, shape ``(B,)``; all unless given.
-            before: What ``score`` would give now, where the loss has it anyway; saves one of two forward passes.
+            fresh: True on responses that have no influence on the step, shape ``(B,)``; all unless given.
+            before: The result that ``score`` would return now, where the loss has it anyway; saves one of two forward
+                passes.
         """
         with self._guard:
             if self._probe is not None and self._handles and self._probe.is_due(self._step):
                 self._probe.note(score, mask=mask, correct=correct, fresh=fresh, before=before)
 
     def close(self) -> None:
-        """Let go of the optimiser and close the monitor; safe to call twice."""
+        """Remove the hooks from the optimiser and close the monitor; safe to call twice."""
         self._detach()
         self._monitor.close()
 
@@ -136,6 +140,8 @@ class LoopWatch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._handles:
+            self._log_partial_step()
         self._detach()
         self._monitor.close("finished" if kind is None else "stopped")
 
@@ -146,10 +152,18 @@ class LoopWatch:
         if self._model_monitors is not None:
             self._model_monitors.remove()
 
+    def _log_partial_step(self) -> None:
+        """Log what was noted for the step that an exception ends before its update."""
+        scalars, rollouts = self._scalars, self._rollouts
+        self._scalars, self._rollouts = {}, None
+        if scalars or rollouts is not None:
+            scalars |= {PARTIAL_STEP: 1.0}
+            self._monitor.log_step(self._step, scalars, rollouts=rollouts, policy_version=self._step - 1)
+
     def _before_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         with self._guard:
             if self._model_monitors is not None:
-                self._model_monitors.note_gradients()
+                self._model_monitors.measure_gradients()
         with self._guard:
             groups = optimizer.param_groups
             self._scalars.setdefault("lr", float(groups[0]["lr"]))
@@ -164,13 +178,13 @@ class LoopWatch:
         reports: list[ActionReport] = []
         with self._guard:
             if self._policy is not None:
-                reports = self._settle(self._policy)
+                reports = self._decide(self._policy)
             scalars |= {f"action/{report.action}": 1.0 for report in reports if report.outcome == "taken"}
         with self._guard:
             if self._model_monitors is not None:
                 scalars |= self._model_monitors.end_step()
         paired: Sequence[Paired] = ()
-        with self._guard:  # what looks into the model has looked
+        with self._guard:  # the model monitors have detached by now
             paired = self._probe.after_update() if self._probe else ()
         self._monitor.log_step(
             self._step, scalars, rollouts=rollouts, policy_version=self._step - 1, paired=paired, actions=reports
@@ -180,13 +194,13 @@ class LoopWatch:
             if self._model_monitors is not None:
                 self._model_monitors.begin_step(self._step)
 
-    def _settle(self, policy: ActionPolicy) -> list[ActionReport]:
+    def _decide(self, policy: ActionPolicy) -> list[ActionReport]:
         verdicts = self._coordinator.due(policy.due(), self._step)
         self.decisions = [verdict.decision for verdict in verdicts if verdict.refusal is None]
         reports = [
             verdict.decision.report("refused", verdict.refusal)
             if verdict.refusal
-            else verdict.decision.report("taken", "" if verdict.decision.action == "notify" else HANDED_OVER)
+            else verdict.decision.report("taken", "" if verdict.decision.action == "notify" else DELEGATED)
             for verdict in verdicts
             if verdict.is_reported_here
         ]
@@ -195,7 +209,7 @@ class LoopWatch:
 
 
 def _unwrapped(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """Give the optimiser that steps: Accelerate's wrapper calls itself one, and has no hooks."""
+    """Return the optimiser that steps: Accelerate's wrapper is an Optimizer too, but has no hooks."""
     has_hooks = hasattr(optimizer, "_optimizer_step_pre_hooks")
     found = optimizer if has_hooks else getattr(optimizer, "optimizer", optimizer)
     if not isinstance(found, torch.optim.Optimizer):

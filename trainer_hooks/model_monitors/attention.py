@@ -1,4 +1,4 @@
-"""Spectral entropy of query-key products: how many directions each attention head still uses. Reads weights alone."""
+"""Spectral entropy of query-key products: how many directions each attention head uses. Reads weights alone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ class Heads:
     size: int
 
     def split(self) -> tuple[Tensor, Tensor]:
-        """Give W_q and W_k of each query head, shape ``(heads, d, hidden)`` each, at full precision."""
-        # Metal knows no float64.
+        """Return W_q and W_k of each query head, shape ``(heads, d, hidden)`` each, at full precision."""
+        # Metal has no float64.
         dtype = torch.float32 if self.query.device.type == "mps" else torch.float64
         query = self.query.detach().to(dtype).view(-1, self.size, self.query.shape[1])
         key = self.key.detach().to(dtype).view(-1, self.size, self.key.shape[1])
@@ -35,8 +35,8 @@ class Heads:
 def heads_of(model: nn.Module) -> Iterator[Heads]:
     """Find the attention modules of a Hugging Face model: those with ``q_proj``, ``k_proj`` and ``head_dim``.
 
-    Fused projections, those that also hold a gate (Qwen3-Next, Qwen3.5), adapters (LoRA), quantised and sharded weights
-    are not looked at: what is there would not be the matrix that the head multiplies with.
+    Fused projections, projections that also hold a gate (Qwen3-Next, Qwen3.5), adapters (LoRA), quantised weights and
+    sharded weights are skipped: the stored matrix would not be the one that the head multiplies with.
     """
     for module in model.modules():
         size, count = getattr(module, "head_dim", None), _head_count(module)
@@ -46,14 +46,14 @@ def heads_of(model: nn.Module) -> Iterator[Heads]:
 
 
 def spectral_entropies(query: Tensor, key: Tensor) -> Tensor:
-    """Give the spectral entropy of each head's bilinear form B = W_qᵀ W_k, nats.
+    """Compute the spectral entropy of each head's bilinear form B = W_qᵀ W_k, nats.
 
-    H = −Σ p_i ln p_i with p_i = σ_i² / Σ σ_j², σ the singular values of B: ln d where all d directions count alike, 0
-    where one direction is all. A query and a key at the same position meet in x_qᵀ B x_k; rotary embeddings turn B
-    with the distance, biases and norms of queries and keys are not in it.
+    H = −Σ p_i ln p_i with p_i = σ_i² / Σ σ_j², σ the singular values of B: ln d where all d directions count equally, 0
+    where a single direction has all the weight. The score of a query and a key at the same position is x_qᵀ B x_k.
+    Rotary embeddings, which rotate B with the distance, and biases and norms of queries and keys are not included.
 
-    The singular values of B are those of S Wk with S the square root of W_q W_qᵀ, so that nothing of the size of the
-    hidden state squared is ever made.
+    The singular values of B are those of S Wk with S the square root of W_q W_qᵀ, so that no matrix of shape
+    ``(hidden, hidden)`` is ever computed.
 
     Args:
         query: W_q of each head, shape ``(heads, r, hidden)``.
@@ -67,7 +67,7 @@ def spectral_entropies(query: Tensor, key: Tensor) -> Tensor:
     """
     gram_query, gram_key = query @ query.mT, key @ key.mT
     is_finite = (gram_query.isfinite() & gram_key.isfinite()).flatten(1).all(dim=1)
-    # A decomposition of NaN raises.
+    # A decomposition of NaN would raise.
     usable = is_finite[:, None, None]
     gram_query, gram_key = torch.where(usable, gram_query, 0.0), torch.where(usable, gram_key, 0.0)
     values, vectors = torch.linalg.eigh(gram_query)
@@ -78,7 +78,7 @@ def spectral_entropies(query: Tensor, key: Tensor) -> Tensor:
 
 
 def _head_count(module: nn.Module) -> int:
-    """Give the number of query heads, by the module or its configuration; 0 where neither says."""
+    """Return the number of query heads, from the module or its configuration; 0 where neither has it."""
     for owner in (module, getattr(module, "config", None)):
         for name in ("num_heads", "num_attention_heads"):
             count = getattr(owner, name, None)
@@ -90,7 +90,7 @@ def _head_count(module: nn.Module) -> int:
 def _weight(module: nn.Module, name: str) -> Tensor | None:
     projection = getattr(module, name, None)
     weight = getattr(projection, "weight", None)
-    # An adapter's projection still shows the frozen weight that it adapts.
+    # The weight of an adapter's projection is the frozen one that it adapts.
     if not isinstance(weight, Tensor) or hasattr(projection, "base_layer") or hasattr(weight, "full_tensor"):
         return None
     return weight if weight.ndim == 2 and weight.is_floating_point() else None  # noqa: PLR2004 - a matrix

@@ -9,13 +9,13 @@ MATRIX = 2
 
 
 def module_norms(model: nn.Module) -> dict[str, Tensor]:
-    """Give the norm of the gradients of each module that holds a matrix.
+    """Compute the norm of the gradients of each module that holds a matrix.
 
-    A module is a child of a block (``model.layers.3.self_attn``), or what holds the weight outside of blocks
+    A module is a child of a block (``model.layers.3.self_attn``), or outside of blocks the owner of the weight
     (``lm_head``). ‖g‖ = √Σ g² over all its weights. Sharded gradients are left out: their norm needs a collective.
 
     Returns:
-        0-d tensors by module; no module whose weights have no gradient.
+        0-d tensors by module; modules without gradients are left out.
     """
     gradients: dict[str, list[Tensor]] = {}
     with_matrix = set()
@@ -32,8 +32,8 @@ def module_norms(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _module_of(weight: str) -> str:
-    """Cut ``model.layers.3.self_attn.q_proj.weight`` after the child of the block, or before the weight's own name."""
-    # Wrappers of torch.compile and of DDP.
+    """Shorten ``model.layers.3.self_attn.q_proj.weight`` to the child of the block, or to the weight's owner."""
+    # Prefixes that torch.compile and DDP add.
     parts = [part for part in weight.split(".") if part not in ("_orig_mod", "module")]
     for place, part in enumerate(parts[:-2]):
         if part.isdigit():

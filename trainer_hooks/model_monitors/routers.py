@@ -1,4 +1,4 @@
-"""How a mixture of experts spreads its tokens. Listens to the routers' outputs by forward hooks."""
+"""How a mixture of experts distributes its tokens, read from the routers' outputs by forward hooks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-__all__ = ["RouterWatch", "routers_of"]
+__all__ = ["RouterMonitor", "routers_of"]
 
 ROUNDING = 0.05
-"""By how much probabilities in half precision may miss a sum of 1."""
+"""The largest difference from 1 of a sum of probabilities in half precision."""
 
 
 def routers_of(model: nn.Module) -> Iterator[tuple[nn.Module, int]]:
@@ -24,11 +24,11 @@ def routers_of(model: nn.Module) -> Iterator[tuple[nn.Module, int]]:
             yield router, top_k
 
 
-class RouterWatch:
-    """Counts where tokens go, in the forward passes that have gradients: those of the loss.
+class RouterMonitor:
+    """Counts the tokens of each expert, in the forward passes that have gradients: those of the loss.
 
-    Padding is left out where the model is called with an ``attention_mask``. Sums stay on their device. Of a router
-    whose output has an order that is not known here, such as Llama 4's, nothing is said.
+    Padding is left out where the model is called with an ``attention_mask``. Sums stay on their device. A router whose
+    output has another order, such as Llama 4's, is not observed.
 
     Args:
         model: The whole model.
@@ -36,13 +36,13 @@ class RouterWatch:
 
     def __init__(self, model: nn.Module) -> None:
         self._attention_mask: Tensor | None = None
-        self._counts: list[_Counts] = []
+        self._counts: list[_RouterCounts] = []
         self._handles: list[RemovableHandle] = []
         self._error: Exception | None = None
         for router, top_k in routers_of(model):
-            counts = _Counts()
+            counts = _RouterCounts()
             self._counts.append(counts)
-            self._handles.append(router.register_forward_hook(self._listening(counts, top_k)))
+            self._handles.append(router.register_forward_hook(self._make_hook(counts, top_k)))
         if self._counts:
             self._handles.append(model.register_forward_pre_hook(self._note_mask, with_kwargs=True))
 
@@ -53,15 +53,15 @@ class RouterWatch:
         self._handles.clear()
 
     def signals(self) -> dict[str, Tensor]:
-        """Give what was seen; nothing where no router spoke.
+        """Compute the signals of the step; empty where no router ran.
 
         With f_e the share of assignments that expert e got: ``moe/load_entropy`` = −Σ f_e ln f_e, nats;
         ``moe/router_entropy`` = mean over tokens of the entropy of the router's softmax; ``moe/top1_share`` = share
-        of tokens whose first choice is the expert that most tokens choose first. Means over layers, and the worst
-        layer's.
+        of tokens whose first choice is the expert that most tokens choose first. Means over
+        layers; ``_min`` and ``_max`` are the worst layer's.
 
         Raises:
-            Exception: What went wrong in a hook, if anything did: here it does not end a forward pass.
+            Exception: The error of a hook, if there was one; raised here, it does not end a forward pass.
         """
         if self._error is not None:
             raise self._error
@@ -83,23 +83,23 @@ class RouterWatch:
         mask = kwargs.get("attention_mask")
         self._attention_mask = mask if isinstance(mask, Tensor) else None
 
-    def _listening(self, counts: "_Counts", top_k: int) -> Any:  # noqa: ANN401 - a hook
-        def hook(router: nn.Module, _args: Sequence[Any], output: Any) -> None:  # noqa: ANN401 - whatever it gives
-            # Without gradients it is generation, or the scoring of an old or a reference policy.
+    def _make_hook(self, counts: "_RouterCounts", top_k: int) -> Any:  # noqa: ANN401 - a hook
+        def hook(router: nn.Module, _args: Sequence[Any], output: Any) -> None:  # noqa: ANN401 - depends on the router
+            # A forward pass without gradients is generation, or scoring by an old or a reference policy.
             if self._error is not None or not torch.is_grad_enabled() or not router.training:
                 return
             try:
                 read = _logits_and_choices(output, top_k)
                 if read is not None:
                     counts.add(*read, self._attention_mask)
-            except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
+            except Exception as error:  # noqa: BLE001 - no error of this package reaches the training
                 self._error = error
 
         return hook
 
 
-class _Counts:
-    """What one router did with its tokens."""
+class _RouterCounts:
+    """Counts of one router."""
 
     def __init__(self) -> None:
         self.tokens: Tensor | None = None
@@ -108,7 +108,7 @@ class _Counts:
         self._entropy: Tensor
 
     def add(self, logits: Tensor, choices: Tensor, attention_mask: Tensor | None) -> None:
-        """Take a router's logits ``(…, experts)`` and the experts ``(…, k)`` that it chose."""
+        """Add a router's logits ``(…, experts)`` and the experts ``(…, k)`` that it chose."""
         logits, choices = logits.detach().float().flatten(0, -2), choices.detach().flatten(0, -2)
         real = torch.ones(len(logits), dtype=torch.bool, device=logits.device)
         if attention_mask is not None and attention_mask.numel() == len(logits):
@@ -126,23 +126,23 @@ class _Counts:
             self._first, self._entropy = self._first + found[2], self._entropy + found[3]
 
     def load_entropy(self) -> Tensor:
-        """Give −Σ f_e ln f_e, nats."""
+        """Compute −Σ f_e ln f_e, nats."""
         shares = self._load / self._load.sum()
         return -torch.xlogy(shares, shares).sum()
 
     def top1_share(self) -> Tensor:
-        """Give the share of the expert that is most often chosen first."""
+        """Compute the share of the expert that is most often chosen first."""
         return self._first.max() / self._first.sum()
 
     def router_entropy(self) -> Tensor:
-        """Give the mean entropy of the router's softmax, nats."""
+        """Compute the mean entropy of the router's softmax, nats."""
         return self._entropy / self._first.sum()
 
 
 def _logits_and_choices(output: Any, top_k: int) -> tuple[Tensor, Tensor] | None:  # noqa: ANN401 - a router's own output
-    """Read logits ``(…, experts)`` alone, or (logits, weights, choices, …) as in transformers 5; None of all else.
+    """Read logits ``(…, experts)`` alone, or (logits, weights, choices, …) as in transformers 5; else return None.
 
-    Llama 4 gives (scores, logits), and DeepSeek of transformers 4 (choices, weights).
+    Llama 4 returns (scores, logits), and DeepSeek in transformers 4 (choices, weights).
     """
     match output:
         case Tensor() as logits if logits.is_floating_point() and logits.ndim > 1 and logits.shape[-1] >= top_k:
@@ -159,6 +159,6 @@ def _logits_and_choices(output: Any, top_k: int) -> tuple[Tensor, Tensor] | None
 
 
 def _without_softmax(logits: Tensor) -> Tensor:
-    """Take the logarithm of what are probabilities, as transformers 5.0 gives them in the logits' place."""
+    """Take the logarithm of probabilities, which transformers 5.0 returns in place of logits."""
     is_softmax = (logits >= 0).all() & ((logits.sum(dim=-1) - 1).abs() < ROUNDING).all()
     return torch.where(is_softmax, logits.log(), logits)

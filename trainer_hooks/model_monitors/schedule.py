@@ -1,4 +1,4 @@
-"""When the model is looked into, and what the looks give: `ModelMonitors`."""
+"""Which measurements of the model are made, and at which steps: `ModelMonitors`."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors.attention import Heads, heads_of, spectral_entropies
 from trainer_hooks.model_monitors.gradients import module_norms
-from trainer_hooks.model_monitors.routers import RouterWatch
+from trainer_hooks.model_monitors.routers import RouterMonitor
 
 __all__ = ["ModelMonitors"]
 
@@ -21,15 +21,16 @@ class ModelMonitors:
         VitalsCallback(model_monitors=ModelMonitors(every=50))
         LoopWatch(optimizer, monitor, model_monitors=ModelMonitors(model, every=50))
 
-    Between its steps there is no hook on the model. Weights, gradients and random generators are the same with and
-    without it; no collective is added, so that sharded weights and gradients are not observed.
+    At all other steps the model has no hooks. Weights, gradients and random generators are the same with and without
+    it. No collective is added, so that sharded weights and gradients are not observed.
 
     Args:
-        model: The model; a trainer's callback finds its own.
+        model: The model; a trainer's callback uses the trainer's.
         every: Measure at each step whose number is a multiple of this, and at the first.
         attention: Spectral entropy of query-key products (arXiv 2606.28116).
         attention_update: That of the first-order term of their change since the first step, ΔW_qᵀ W_k + W_qᵀ ΔW_k,
-            which the source found to move first. Keeps a copy of the projections: for 7 billion weights about 1 GB.
+            which changes first according to the paper. Keeps a copy of the projections: about 1 GB for 7 billion
+            weights.
         routers: Load and entropy of mixture-of-experts routers.
         gradients: Gradient norm of each module.
 
@@ -53,16 +54,16 @@ class ModelMonitors:
         self._every = every
         self._attention = attention
         self._attention_update = attention_update
-        self._watches_routers = routers
-        self._watches_gradients = gradients
-        self._begun_with: list[Heads] = []
+        self._measures_routers = routers
+        self._measures_gradients = gradients
+        self._initial_heads: list[Heads] = []
         self._is_first = True
         self._is_due = False
-        self._routers: RouterWatch | None = None
+        self._routers: RouterMonitor | None = None
         self._norms: dict[str, Tensor] = {}
 
     def attach(self, model: nn.Module | None = None) -> None:
-        """Take the model to look into, unless it was given before, at the weights that its updates are counted from.
+        """Set the model, unless one was given before; its weights now are those that updates are measured from.
 
         Raises:
             ConfigurationError: If there is no model.
@@ -73,27 +74,27 @@ class ModelMonitors:
         self.model = model
         self._is_first = True
         if self._attention_update:
-            self._begun_with = [
+            self._initial_heads = [
                 Heads(heads.query.detach().clone(), heads.key.detach().clone(), heads.size) for heads in heads_of(model)
             ]
 
     def begin_step(self, step: int) -> None:
-        """Start to listen, where this step is to be measured."""
+        """Attach the hooks, where this step is to be measured."""
         self.remove()
         if self.model is None:
             return
         self._is_due = self._is_first or step % self._every == 0
         self._is_first = False
-        if self._is_due and self._watches_routers:
-            self._routers = RouterWatch(self.model)
+        if self._is_due and self._measures_routers:
+            self._routers = RouterMonitor(self.model)
 
-    def note_gradients(self) -> None:
-        """Measure gradients as they are now; the first call of a step counts."""
-        if self._is_due and self._watches_gradients and not self._norms and self.model is not None:
+    def measure_gradients(self) -> None:
+        """Measure the gradients as they are now; only the first call of a step has an effect."""
+        if self._is_due and self._measures_gradients and not self._norms and self.model is not None:
             self._norms = module_norms(self.model)
 
     def end_step(self) -> dict[str, float]:
-        """Give the step's signals, weights as they are now, and stop to listen; one copy off the device."""
+        """Remove the hooks, and return the signals of the step and of its weights; one copy from the device."""
         if not self._is_due or self.model is None:
             return {}
         try:
@@ -112,12 +113,12 @@ class ModelMonitors:
         numbers = torch.stack([value.detach().float().to(device) for value in found.values()]).tolist()
         signals = dict(zip(found, numbers, strict=True))
         if math.isnan(signals.get(UPDATE, 0.0)):
-            # No head has moved: there is no update to speak of. Weights of NaN show in the product itself.
+            # No head has changed, so there is no update. Weights that are NaN show in the product itself.
             del signals[UPDATE]
         return signals
 
     def remove(self) -> None:
-        """Take every hook off the model; safe to call twice."""
+        """Remove all hooks from the model; safe to call twice."""
         if self._routers is not None:
             self._routers.remove()
         self._routers, self._is_due, self._norms = None, False, {}
@@ -129,9 +130,9 @@ class ModelMonitors:
             if entropies:
                 together = torch.cat([found.to(entropies[0].device) for found in entropies])
                 signals = {"qk/spectral_entropy": together.mean(), "qk/spectral_entropy_min": together.min()}
-        if self._begun_with:
+        if self._initial_heads:
             changes = [
-                _update_entropies(begun, now) for begun, now in zip(self._begun_with, heads_of(model), strict=True)
+                _update_entropies(begun, now) for begun, now in zip(self._initial_heads, heads_of(model), strict=True)
             ]
             moved = torch.cat([found.to(changes[0].device) for found in changes])
             signals[UPDATE] = moved.nanmean()
@@ -139,10 +140,10 @@ class ModelMonitors:
 
 
 def _update_entropies(begun: Heads, now: Heads) -> Tensor:
-    """Give the spectral entropies of ΔW_qᵀ W_k + W_qᵀ ΔW_k, as the one product [ΔW_q; W_q]ᵀ [W_k; ΔW_k]."""
+    """Compute the spectral entropies of ΔW_qᵀ W_k + W_qᵀ ΔW_k, as the single product [ΔW_q; W_q]ᵀ [W_k; ΔW_k]."""
     (query, key), (moved_query, moved_key) = begun.split(), now.split()
     change_query, change_key = moved_query - query, moved_key - key
-    # The entropy does not know scale, and small changes beside large weights would drown in rounding.
+    # The entropy does not depend on scale; beside large weights, small changes would be lost in rounding.
     size = torch.maximum(_norms(change_query) / _norms(query), _norms(change_key) / _norms(key))
     left = torch.cat([change_query / size, query], dim=1)
     right = torch.cat([key, change_key / size], dim=1)

@@ -14,6 +14,7 @@ from trainer_hooks.callbacks import transformers, trl, verl
 from trainer_hooks.callbacks.accelerate import VitalsTracker
 from trainer_hooks.callbacks.lightning import VitalsCallback as LightningCallback
 from trainer_hooks.callbacks.torch_loop import LoopWatch
+from trainer_hooks.callbacks.verl.wrappers import wrap_legacy_trainer
 
 TOKENS = {"logprobs": [[-1.0, -2.0]], "mask": [[1, 1]], "rewards": [1.0]}
 
@@ -91,7 +92,7 @@ def log_with_verl(_, monitor, **tokens):
     """Log as verl's driver does."""
     logger = verl.VitalsLogger("project", "run", monitor=monitor)
     if tokens:
-        logger.note(tokens)
+        logger.note_rollouts(tokens)
     logger.log(data={"actor/entropy": 0.5}, step=1)
     logger.finish()
 
@@ -110,7 +111,7 @@ def log_with_search_r1(_, monitor):
     """Log as its driver does; search results are told apart by a mask of the whole sequence."""
     logger = verl.VitalsLogger("project", "run", monitor=monitor)
     module = SimpleNamespace(compute_data_metrics=lambda *_, **__: {"critic/score/mean": 1.0})
-    verl._watch_legacy_trainer(module)
+    wrap_legacy_trainer(module)
     tensors = {
         "responses": torch.tensor([[5, 6, 7]]),
         "info_mask": torch.tensor([[1, 1, 1, 0, 1]]),

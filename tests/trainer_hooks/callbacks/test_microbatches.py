@@ -25,19 +25,19 @@ def test_joined_microbatches_say_what_they_say_together(place):
     for tokens in (1, 3):
         advantages = torch.ones(2, tokens) if place else torch.ones(2)
         whole.add(microbatch(tokens, advantages=advantages, texts=["a", "b"], **place), is_last=tokens == 3)
-    rollouts = whole.joined()
+    rollouts = whole.concatenate()
     assert isinstance(rollouts, Rollouts)
     assert rollouts.texts == ("a", "b", "a", "b")
     signals = {name: summary.value() for name, summary in summarise(rollouts).items()}
     assert (signals["length/mean"], signals["reward/mean"]) == (2, 1)
-    assert whole.joined() is None
+    assert whole.concatenate() is None
 
 
 def test_a_step_of_one_microbatch_is_held_as_it_came():
     """Nothing is copied twice."""
     given, whole = microbatch(1), Microbatches()
     whole.add(given, is_last=True)
-    assert whole.joined() is given
+    assert whole.concatenate() is given
 
 
 def test_microbatches_keep_no_graph_and_no_array_that_may_be_overwritten():
@@ -47,7 +47,7 @@ def test_microbatches_keep_no_graph_and_no_array_that_may_be_overwritten():
     for is_last in (False, True):
         whole.add(microbatch(1, logprobs=logprobs * 1, rewards=rewards), is_last=is_last)
         rewards += 1
-    assert whole.joined().rewards.tolist() == [0, 0, 1, 1]
+    assert whole.concatenate().rewards.tolist() == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("place", ["device"], indirect=True)
@@ -57,7 +57,7 @@ def test_what_a_device_refuses_of_any_microbatch_is_refused(place):
     whole.add(microbatch(1, **place), is_last=False)
     whole.add(microbatch(1, mask=torch.full((2, 1), 2)), is_last=True)
     with pytest.raises(RolloutsError, match=r"mask must hold only 0 and 1, got 2 at \[0, 0\]"):
-        reduce(whole.joined()).fetch().finish()
+        reduce(whole.concatenate()).fetch().finish()
 
 
 def test_arguments_that_there_are_not_are_refused():

@@ -5,6 +5,8 @@ import pytest
 import torch
 
 from trainer_hooks.callbacks import openrlhf
+from trainer_hooks.callbacks.openrlhf import wrappers
+from trainer_hooks.callbacks.openrlhf.rollouts import rollout_arguments
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.losses.loss_sums import NAMES
 
@@ -52,7 +54,7 @@ def test_experiences_of_different_lengths_become_one_step(args, connect, collect
     """Groups go by the place in the rollout, rewards are those before shaping, ids those of the actions."""
     logger = openrlhf.VitalsLogger(None, args, monitor=connect())
     experiences = [experience([0, 3], [[-1.0, -3.0], [-4.0, -6.0]]), experience([1, 2], [[-2.0], [-8.0]])]
-    found = openrlhf._rollouts(experiences, 2)
+    found = rollout_arguments(experiences, 2)
     assert found["group_ids"].tolist() == [0, 1, 0, 1]
     assert found["token_ids"].tolist() == [[3, 4], [3, 4], [3, 0], [3, 0]]
     logger.note_rollouts(experiences, 2)
@@ -129,9 +131,9 @@ def watched(collector, monkeypatch):
 
 
 NEWER = [
-    (openrlhf._watch_driver, "class Trainer: ...", "BasePPOTrainer"),
-    (openrlhf._watch_worker, "class ActorPPOTrainer: ...", "ppo_train"),
-    (openrlhf._watch_loss, "class PolicyLoss:\n    def __call__(self): ...", "forward"),
+    (wrappers.wrap_driver, "class Trainer: ...", "BasePPOTrainer"),
+    (wrappers.wrap_worker, "class ActorPPOTrainer: ...", "ppo_train"),
+    (wrappers.wrap_loss, "class PolicyLoss:\n    def __call__(self): ...", "forward"),
 ]
 
 
@@ -147,7 +149,7 @@ def test_a_newer_openrlhf_without_a_name_is_imported_all_the_same(watch, source,
 def test_an_address_that_cannot_work_is_said_when_openrlhf_is_imported(imported, monkeypatch, caplog):
     """In Ray's processes there is nobody to raise it to."""
     monkeypatch.setenv("RLVITALS_URL", "nowhere")
-    imported("class PolicyLoss:\n    def forward(self): ...", openrlhf._watch_loss)
+    imported("class PolicyLoss:\n    def forward(self): ...", wrappers.wrap_loss)
     assert "http://host:8600" in caplog.text
 
 
@@ -167,7 +169,7 @@ class BasePPOTrainer:
 @pytest.mark.usefixtures("watched")
 def test_a_newer_openrlhf_trains_on_whatever_it_calls_with(imported, collector, caplog, swallowed):
     """Without names for the run, with an argument more and a method less, metrics arrive all the same."""
-    trainer = imported(DRIVER, openrlhf._watch_driver).BasePPOTrainer(argparse.Namespace(seed=1))
+    trainer = imported(DRIVER, wrappers.wrap_driver).BasePPOTrainer(argparse.Namespace(seed=1))
     assert caplog.messages == ["rlvitals: BasePPOTrainer has no ppo_train, and what is read there is not observed"]
     assert trainer._compute_rollout_stats(experiences=[], extra=1) == 1
     assert "rollout" in str(swallowed.pop())
@@ -181,7 +183,7 @@ def test_a_newer_openrlhf_trains_on_whatever_it_calls_with(imported, collector, 
 def test_a_worker_that_keeps_its_loss_elsewhere_trains_on(imported, swallowed):
     """There are no sums then, and that is logged."""
     source = "class ActorPPOTrainer:\n    def ppo_train(self, kl): return {'policy_loss': kl}"
-    trainer = imported(source, openrlhf._watch_worker).ActorPPOTrainer()
+    trainer = imported(source, wrappers.wrap_worker).ActorPPOTrainer()
     assert trainer.ppo_train(kl=0.5) == {"policy_loss": 0.5}
     assert "actor_loss_fn" in str(swallowed[0])
     swallowed.clear()
@@ -196,4 +198,4 @@ def test_a_setting_that_cannot_work_is_said_before_training(args, monkeypatch):
             self.args, self.wandb_logger = args, Inner()
 
     with pytest.raises(ConfigurationError, match="url must look like"):
-        openrlhf._with_logger(Trainer.__init__)(Trainer.__new__(Trainer))
+        wrappers._around_init(Trainer.__init__)(Trainer.__new__(Trainer))

@@ -11,6 +11,7 @@ import pytest
 
 import trainer_hooks
 from trainer_hooks.callbacks import prime_rl
+from trainer_hooks.callbacks.prime_rl import command as following
 from trainer_hooks.callbacks.prime_rl.rewards import LAG_STEPS
 
 PROMPT = [7, 8]
@@ -122,7 +123,7 @@ def test_only_traces_that_a_step_may_be_made_of_are_kept(tmp_path, connect, coll
     assert all(record.summaries["length/mean"].count == 2 for record in collector.records)
     assert len(collector.records) == 2 * LAG_STEPS
     assert kept[-1] == pytest.approx(kept[LAG_STEPS], rel=0.02)
-    assert follower._rewards.of(sequence([0])) is None
+    assert follower._rewards.find(sequence([0])) is None
 
 
 def test_traces_that_a_run_writes_anew_are_read_anew(tmp_path, connect, collector):
@@ -174,7 +175,7 @@ def test_a_follower_is_behind_where_the_step_after_its_newest_is_complete(tmp_pa
 
 def test_a_run_with_steps_missing_is_followed_all_the_same(tmp_path, collector, monkeypatch):
     """All steps are looked at now and then; a run that goes back is found by that, too."""
-    monkeypatch.setattr(prime_rl, "LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
     stop = threading.Event()
     command = [str(tmp_path), "--url", collector.url, "--run", "r"]
     follower = threading.Thread(target=prime_rl.main, args=(command,), kwargs={"stop": stop})
@@ -266,7 +267,7 @@ def test_the_command_waits_for_its_folder_and_follows_until_it_is_stopped(tmp_pa
     command = [sys.executable, "-m", "trainer_hooks.callbacks.prime_rl", str(folder), "--url", collector.url]
     with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": root}, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert "my-run is not there yet" in process.stderr.readline()
+            assert "my-run does not exist yet" in process.stderr.readline()
             export(folder, 1, [sequence([4], reward=1.0)])
             collector.wait_for(lambda seen: len(seen.records) == 1)
             export(folder, 2, [sequence([4], reward=1.0)])

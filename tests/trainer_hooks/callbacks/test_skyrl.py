@@ -27,6 +27,16 @@ class Trainer:
         data.metadata.pop("uids")
         return data
 
+    def fwd_logprobs_values_reward(self, data):
+        """Score the batch, unless there is no memory left."""
+        if data.get("action_log_probs") is None:
+            raise torch.OutOfMemoryError("no memory for the forward pass")
+        return data
+
+    def train_critic_and_policy(self, data):
+        """Have no memory left."""
+        raise torch.OutOfMemoryError(f"no memory for the backward pass of {len(data)} arrays")
+
 
 @pytest.fixture
 def batch():
@@ -114,3 +124,60 @@ def test_a_setting_that_cannot_work_is_said_before_the_first_step(monkeypatch):
     monkeypatch.setenv("RLVITALS_URL", "nowhere")
     with pytest.raises(trainer_hooks.ConfigurationError):
         VitalsCallback().on_train_start(Trainer())
+
+
+def test_a_step_that_runs_out_of_memory_is_sent_before_it_is_lost(batch, collector, monkeypatch):
+    """Its rewards, tokens and metrics arrive, marked as a partial step, and the run is stopped; SkyRL's error stays."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    callback, trainer = VitalsCallback(), Trainer()
+    trainer.all_metrics = {"reward/avg_pass_at_2": 0.5}
+    callback.on_train_start(trainer)
+    trainer.compute_advantages_and_returns(batch)
+    with pytest.raises(torch.OutOfMemoryError, match="backward"):
+        trainer.train_critic_and_policy(batch)
+    (record,) = collector.records
+    assert record.step == 3
+    assert record.scalars == {"hooks/partial_step": 1.0, "skyrl/reward/avg_pass_at_2": 0.5}
+    assert record.summaries["reward/mean"].value() == 0.5
+    assert record.summaries["likelihood/correct"].value() == -2
+    assert collector.batches[-1].end == "stopped"
+
+
+def test_a_step_that_fails_before_its_advantages_is_sent_with_its_metrics_alone(connect, collector):
+    """The rollouts' metrics are known by then; a monitor of the user's own stays open."""
+    callback, trainer = VitalsCallback(connect()), Trainer()
+    trainer.all_metrics = {"reward/avg_raw_reward": 0.25}
+    callback.on_train_start(trainer)
+    with pytest.raises(torch.OutOfMemoryError, match="forward"):
+        trainer.fwd_logprobs_values_reward(Batch())
+    assert callback._monitor.flush()
+    (record,) = collector.records
+    assert record.scalars == {"hooks/partial_step": 1.0, "reward/mean": 0.25}
+    assert [batch.end for batch in collector.batches if batch.end] == []
+
+
+def test_the_setting_that_the_gap_to_the_sampler_needs_is_named_once(batch, connect, caplog):
+    """Without the sampler's log-probabilities the mismatch is not observed, and the log says what to set."""
+    callback, trainer = VitalsCallback(connect()), Trainer()
+    callback.on_train_start(trainer)
+    for _ in range(2):
+        given = Batch(batch)
+        given.metadata = dict(batch.metadata)
+        trainer.compute_advantages_and_returns(given)
+        callback.on_step_end(trainer, SimpleNamespace(batch=given))
+        assert "sampler_logprobs" not in callback._rollouts
+    (message,) = caplog.messages
+    assert "generator.sampling_params.logprobs=0" in message
+
+
+def test_a_loss_without_old_logprobs_has_the_samplers_and_says_that_there_is_no_mismatch(batch, connect, caplog):
+    """SkyRL skips the policy's forward pass for `rollout_is` and `dppo`; a mismatch of 0 would be no measurement."""
+    callback, trainer = VitalsCallback(connect()), Trainer()
+    batch["rollout_logprobs"], batch["action_log_probs"] = batch["action_log_probs"], None
+    callback.on_train_start(trainer)
+    trainer.compute_advantages_and_returns(batch)
+    callback.on_step_end(trainer, SimpleNamespace(batch=batch))
+    assert callback._rollouts["logprobs"].tolist() == [[-1.0, -3.0], [-4.0, -9.0]]
+    assert "sampler_logprobs" not in callback._rollouts
+    (message,) = caplog.messages
+    assert "policy_loss_type" in message

@@ -28,7 +28,7 @@ GRPO = {"advantage_estimator": "grpo", "rewards_normalization": True}
 def first_rollout(monkeypatch):
     """Nothing is connected and nothing said yet."""
     monkeypatch.setattr(slime, "_monitors", [])
-    slime._say.cache_clear()
+    slime._warn_once.cache_clear()
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_context_parallelism_is_refused_aloud_once(collected, caplog):
     for _ in range(2):
         (record,) = collected(sliced, cp=(0, 2))
     assert told_of_responses(record) == {"reward/mean": 0.5}
-    assert caplog.messages == [f"rlvitals: {slime.SLICED}"]
+    assert caplog.messages == [f"rlvitals: {slime.CONTEXT_PARALLEL}"]
 
 
 def test_log_probabilities_of_a_part_of_a_response_are_no_zeros(collected, caplog):
@@ -128,7 +128,7 @@ def test_log_probabilities_of_a_part_of_a_response_are_no_zeros(collected, caplo
     short = SHARE | {"log_probs": [torch.tensor([-1.0]), torch.tensor([-4.0])], "rollout_log_probs": [[-1.0], [-4.0]]}
     (record,) = collected(short)
     assert "likelihood/correct" not in record.summaries
-    assert caplog.messages == [f"rlvitals: {slime.UNSCORED}"]
+    assert caplog.messages == [f"rlvitals: {slime.NO_LOGPROBS}"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_normalised_rewards_are_never_taken_for_rewards(options, reason, collect
     """Of the raw ones it is not known which are this rank's: their mean is all there is to say."""
     (record,) = collected(SHARE | {"rewards": [0.7, -0.7]}, options)
     assert told_of_responses(record) == {"reward/mean": 0.5}, reason
-    assert caplog.messages == [f"rlvitals: {slime.UNREWARDED}"]
+    assert caplog.messages == [f"rlvitals: {slime.NO_RAW_REWARDS}"]
 
 
 def test_raw_rewards_are_taken_where_they_are_those_of_these_responses(collected):
@@ -184,7 +184,7 @@ def test_a_slime_that_shows_nothing_is_said(collector, monkeypatch, caplog):
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     slime.watch(SimpleNamespace())
     slime._monitors[0].close()
-    assert caplog.messages == [f"rlvitals: {slime.BLIND}"]
+    assert caplog.messages == [f"rlvitals: {slime.NO_DATA}"]
 
 
 class Status(Enum):
@@ -242,7 +242,7 @@ def test_samples_without_log_probabilities_have_rewards(logged, caplog):
     """Not every sampler gives them."""
     record = logged([*SAMPLES, sample([9, 7], None, 1.0, loss_mask=[1])])
     assert record.scalars["reward/mean"] == pytest.approx(2 / 3)
-    assert caplog.messages == [f"rlvitals: {slime.UNSCORED}"]
+    assert caplog.messages == [f"rlvitals: {slime.NO_LOGPROBS}"]
 
 
 def test_samples_of_a_shape_that_we_do_not_know_reach_nobody(collector, monkeypatch, swallowed):

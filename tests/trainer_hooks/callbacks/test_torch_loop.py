@@ -155,6 +155,25 @@ def test_an_error_of_the_loop_ends_the_run_as_stopped(optimizer, connect, collec
     assert not optimizer._optimizer_step_post_hooks
 
 
+def test_what_was_noted_of_a_step_that_an_exception_ends_is_sent(optimizer, connect, collector):
+    """Out of memory in the backward pass: rewards and tokens of the rollout arrive, marked as a partial step."""
+    tokens = {"logprobs": torch.tensor([[-1.0, -3.0]]), "mask": torch.ones(1, 2), "rewards": torch.ones(1)}
+
+    def train():
+        with LoopWatch(optimizer, connect()) as watch:
+            step(optimizer)
+            watch.note({"loss/policy": 2.0}, rollouts=tokens)
+            raise torch.OutOfMemoryError
+
+    with pytest.raises(torch.OutOfMemoryError):
+        train()
+    whole, partial = collector.records
+    assert "hooks/partial_step" not in whole.scalars
+    assert partial.step == 2
+    assert partial.scalars == {"loss/policy": 2.0, "hooks/partial_step": 1.0}
+    assert partial.summaries["likelihood/correct"].value() == -2
+
+
 def test_responses_are_scored_before_and_after_the_step(optimizer, connect, collector):
     """At every second step what is held out is scored twice, and what the loss has scored once more."""
     first, _ = optimizer.param_groups[0]["params"]

@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from trainer_hooks.callbacks.parts.trainer_checkpoints import STOP_FILE, TrainerCheckpoints
+from trainer_hooks.callbacks.parts.hf_trainer.checkpoints import STOP_FILE, TrainerCheckpoints
 
 
 @pytest.fixture
@@ -48,14 +48,14 @@ def test_the_one_that_was_resumed_counts_as_healthy(saved, tmp_path):
 def test_a_second_stop_keeps_the_way_back_of_the_first(saved, tmp_path):
     """While its checkpoint is there, and only in a training that goes on: else the word is another training's."""
     told = lambda: json.loads((tmp_path / STOP_FILE).read_text())  # noqa: E731
-    saved(2).leave_word(5, reason="one", healthy=str(tmp_path / "checkpoint-2"))
-    saved(4, resumed_step=4).leave_word(6, reason="two", healthy=None)
+    saved(2).write_stop_file(5, reason="one", healthy=str(tmp_path / "checkpoint-2"))
+    saved(4, resumed_step=4).write_stop_file(6, reason="two", healthy=None)
     assert told() == {"step": 6, "reason": "two", "last_healthy_checkpoint": str(tmp_path / "checkpoint-2")}
     shutil.rmtree(tmp_path / "checkpoint-2")
-    saved(4, resumed_step=4).leave_word(7, reason="three", healthy=None)
+    saved(4, resumed_step=4).write_stop_file(7, reason="three", healthy=None)
     assert told()["last_healthy_checkpoint"] is None
-    saved(2).leave_word(5, reason="one", healthy=str(tmp_path / "checkpoint-2"))
-    saved().leave_word(1, reason="another", healthy=None)
+    saved(2).write_stop_file(5, reason="one", healthy=str(tmp_path / "checkpoint-2"))
+    saved().write_stop_file(1, reason="another", healthy=None)
     assert told()["last_healthy_checkpoint"] is None
 
 
@@ -63,17 +63,17 @@ def test_a_second_stop_keeps_the_way_back_of_the_first(saved, tmp_path):
 def test_a_word_that_cannot_be_read_is_overwritten(saved, tmp_path, word):
     """Somebody else's file, or a disk that was full."""
     (tmp_path / STOP_FILE).write_text(word)
-    saved(4, resumed_step=4).leave_word(6, reason="two", healthy=None)
+    saved(4, resumed_step=4).write_stop_file(6, reason="two", healthy=None)
     assert json.loads((tmp_path / STOP_FILE).read_text())["step"] == 6
 
 
 def test_one_that_was_resumed_against_the_word_is_not_healthy(saved, tmp_path):
     """The newest checkpoint was taken, and the word had named an earlier one: it stands, until the collector speaks."""
-    saved(2, 6).leave_word(8, reason="one", healthy=str(tmp_path / "checkpoint-2"))
+    saved(2, 6).write_stop_file(8, reason="one", healthy=str(tmp_path / "checkpoint-2"))
     checkpoints = saved(7, resumed_step=6)
     healthy = checkpoints.healthy(judged_step=None, before=8)
     assert healthy is None
-    checkpoints.leave_word(9, reason="two", healthy=healthy)
+    checkpoints.write_stop_file(9, reason="two", healthy=healthy)
     assert json.loads((tmp_path / STOP_FILE).read_text())["last_healthy_checkpoint"] == str(tmp_path / "checkpoint-2")
     assert saved(7, resumed_step=6).healthy(judged_step=7, before=9) is not None
     assert saved(7, resumed_step=1).healthy(judged_step=None, before=9) is None

@@ -1,4 +1,5 @@
 import inspect
+import itertools
 import math
 import random
 from pathlib import Path
@@ -425,6 +426,31 @@ class Dying(GRPOTrainer):
     def _compute_loss(self, model, inputs):
         loss = super()._compute_loss(model, inputs)
         return loss * math.nan if self.state.global_step == 1 else loss
+
+
+@pytest.mark.parametrize("failing_call", [3, 4], ids=["in the first microbatch", "in the second microbatch"])
+def test_a_step_that_runs_out_of_memory_is_sent_before_it_is_lost(failing_call, tmp_path, connect, steps):
+    """Rewards and lengths of the rollout arrive, and the tokens of the microbatches before; TRL's error stays."""
+    monitor = connect()
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)])
+    compute_loss, calls = trainer.compute_loss, itertools.count(1)
+
+    def compute_loss_of_a_small_device(*args, **kwargs):
+        if next(calls) == failing_call:
+            raise torch.OutOfMemoryError
+        return compute_loss(*args, **kwargs)
+
+    trainer.compute_loss = compute_loss_of_a_small_device
+    with pytest.raises(torch.OutOfMemoryError):
+        trainer.train()
+    assert monitor.flush()
+    whole, partial = steps().values()
+    assert "hooks/partial_step" not in whole
+    assert partial["hooks/partial_step"] == 1
+    assert math.isfinite(partial["reward/mean"])
+    assert partial["length/mean"] > 0
+    assert ("likelihood/p05" in partial) == (failing_call == 4)
+    assert "grad/norm" not in partial
 
 
 def test_a_loss_of_nan_is_reported_as_nan(run, steps):

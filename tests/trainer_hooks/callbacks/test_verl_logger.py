@@ -9,6 +9,8 @@ import torch
 
 import trainer_hooks
 from trainer_hooks.callbacks import verl
+from trainer_hooks.callbacks.verl import wrappers
+from trainer_hooks.callbacks.verl.logger import SUMS, guard
 from trainer_hooks.losses.verl import with_sums
 
 METRICS = {
@@ -30,7 +32,7 @@ def log(connect, collector):
         monitor = connect()
         logger = verl.VitalsLogger("project", "run", config, monitor=monitor)
         if noted:
-            logger.note(noted)
+            logger.note_rollouts(noted)
         logger.log(data=data, step=3)
         logger.finish()
         return collector.records[-1]
@@ -80,7 +82,7 @@ def test_sums_over_the_tokens_of_the_loss_become_signals(log):
     def loss(old_log_prob, log_prob, advantages, response_mask, **_):  # noqa: ARG001 - verl's signature
         return torch.tensor(1.0), {"actor/pg_clipfrac": 0.5}
 
-    wrapped = with_sums(loss, verl.SUMS, verl.guard)
+    wrapped = with_sums(loss, SUMS, guard)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
     old = torch.full((2, 3), -1.0)
     # Two kept responses of 3 and 2 tokens: changes −1, +2, −0.5 (sum above 0: not lost) and −1, −1 (lost).
@@ -109,12 +111,12 @@ def test_sums_over_the_tokens_of_the_loss_become_signals(log):
 @pytest.mark.parametrize("outcome", [torch.tensor(2.0), (torch.tensor(2.0), 0.5, 0.25, 0.125), (1, None)])
 def test_a_loss_without_metrics_gives_what_it_gave(outcome):
     """That of an older verl, or of a newer one."""
-    assert with_sums(lambda **_: outcome, verl.SUMS, verl.guard)(log_prob=None) is outcome
+    assert with_sums(lambda **_: outcome, SUMS, guard)(log_prob=None) is outcome
 
 
 def test_an_error_in_the_sums_leaves_the_loss_alone(swallowed):
     """Every key is still there, or verl could not aggregate over ranks."""
-    wrapped = with_sums(lambda *_, **__: (torch.tensor(2.0), {}), verl.SUMS, verl.guard)
+    wrapped = with_sums(lambda *_, **__: (torch.tensor(2.0), {}), SUMS, guard)
     loss, metrics = wrapped(old_log_prob=None, log_prob=None, advantages=None, response_mask=None)
     assert loss == 2
     assert set(metrics.values()) == {0.0}
@@ -123,12 +125,12 @@ def test_an_error_in_the_sums_leaves_the_loss_alone(swallowed):
 
 
 NEWER = [
-    (verl._watch_trainer, "class PPOTrainer:\n    def _compute_step_metrics(self): ...", "_compute_metrics"),
-    (verl._watch_trainer, "class Trainer: ...", "PPOTrainer"),
-    (verl._watch_legacy_trainer, "class RayPPOTrainer: ...", "compute_data_metrics"),
-    (verl._watch_tracking, "class Tracker: ...", "Tracking"),
-    (verl._watch_tracking, "class Tracking: ...", "supported_backend"),
-    (verl._watch_losses, "POLICY_LOSS_REGISTRY = {}", "verl"),
+    (wrappers.wrap_trainer, "class PPOTrainer:\n    def _compute_step_metrics(self): ...", "_compute_metrics"),
+    (wrappers.wrap_trainer, "class Trainer: ...", "PPOTrainer"),
+    (wrappers.wrap_legacy_trainer, "class RayPPOTrainer: ...", "compute_data_metrics"),
+    (wrappers.wrap_tracking, "class Tracker: ...", "Tracking"),
+    (wrappers.wrap_tracking, "class Tracking: ...", "supported_backend"),
+    (wrappers.wrap_losses, "POLICY_LOSS_REGISTRY = {}", "verl"),
 ]
 
 
@@ -152,7 +154,7 @@ def test_a_newer_verl_may_give_its_loggers_more_to_know(imported, collector, mon
     """A keyword of its own reaches verl, whether we are asked for or not."""
     monkeypatch.setattr(verl.VitalsLogger, "current", None)
     monkeypatch.setenv("RLVITALS_URL", collector.url)
-    tracking = imported(TRACKING, verl._watch_tracking).Tracking
+    tracking = imported(TRACKING, wrappers.wrap_tracking).Tracking
     alone = tracking("p", "e", ["console"], resume=True)
     assert (alone.resume, alone.logger) == (True, {})
     ours = tracking(project_name="p", experiment_name="e", default_backend="rlvitals", resume=True).logger["rlvitals"]
@@ -164,7 +166,7 @@ def test_a_newer_verl_may_give_its_loggers_more_to_know(imported, collector, mon
 
 def test_a_newer_verl_that_names_its_arguments_otherwise_trains_unwatched(imported, swallowed):
     """Which loggers are asked for cannot be known then, and that is logged."""
-    tracking = imported(TRACKING.replace("default_backend", "backends"), verl._watch_tracking).Tracking
+    tracking = imported(TRACKING.replace("default_backend", "backends"), wrappers.wrap_tracking).Tracking
     assert tracking("p", "e", backends="rlvitals").logger == {}
     assert "default_backend" in str(swallowed.pop())
 
@@ -172,7 +174,7 @@ def test_a_newer_verl_that_names_its_arguments_otherwise_trains_unwatched(import
 def test_verl_may_name_the_batch_in_its_calls(imported, monkeypatch, swallowed):
     """By position or by name, its own method gets what was given; without a logger of ours nothing is read."""
     source = "class PPOTrainer:\n    def _compute_metrics(self, batch, *, more): return batch, more"
-    trainer = imported(source, verl._watch_trainer).PPOTrainer()
+    trainer = imported(source, wrappers.wrap_trainer).PPOTrainer()
     monkeypatch.setattr(verl.VitalsLogger, "current", None)
     assert trainer._compute_metrics("batch", more=1) == ("batch", 1)
     verl.VitalsLogger("project", "run", monitor=trainer_hooks.NullMonitor())

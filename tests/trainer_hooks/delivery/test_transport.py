@@ -18,7 +18,7 @@ class StepClock:
     now = 0.0
 
     def __call__(self):
-        """Return the time."""
+        """Give the time."""
         return self.now
 
 

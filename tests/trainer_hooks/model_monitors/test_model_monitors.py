@@ -59,7 +59,7 @@ def train_a_step(model, monitors=None, *, step=1, lr=0.1):
     model.zero_grad()
     model(input_ids=tokens, attention_mask=mask, labels=tokens).loss.backward()
     if monitors is not None:
-        monitors.note_gradients()
+        monitors.measure_gradients()
     with torch.no_grad():
         for weight in model.parameters():
             weight.sub_(lr * weight.grad)

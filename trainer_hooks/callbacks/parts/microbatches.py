@@ -1,4 +1,4 @@
-"""Joins the token arrays of the microbatches that one optimiser step is made of. Knows no framework."""
+"""Concatenates the token arrays of the microbatches that one optimiser step is made of. Knows no framework."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,71 +7,93 @@ from trainer_hooks.arrays import Array, ArrayLibrary
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.rollouts import Rollouts
 
-__all__ = ["Microbatches"]
+__all__ = ["Microbatches", "concatenated_arrays"]
 
-TOGETHER = ("clip_range", "control_ids", "decode", "vocabulary")  # said of all responses
-NO_ARRAYS = {*TOGETHER, "is_checked", "library", "texts", "trained"}
+PER_STEP = ("clip_range", "control_ids", "decode", "vocabulary")  # one value for all responses
+NO_ARRAYS = {*PER_STEP, "is_checked", "library", "texts", "trained"}
 
 
 class Microbatches:
-    """Takes the token arrays of microbatches, and gives those of the step; waits for no device."""
+    """Collects the token arrays of microbatches, and returns those of the step; never waits for a device."""
 
     def __init__(self) -> None:
-        self._taken: list[Rollouts | Mapping[str, Any]] = []
+        self._rollouts: list[Rollouts | Mapping[str, Any]] = []
         self._library: ArrayLibrary | None = None  # the device that holds them
 
     def add(self, rollouts: Rollouts | Mapping[str, Any], *, is_last: bool) -> None:
-        """Take a microbatch.
+        """Add a microbatch.
 
         Args:
             rollouts: Its responses, or the arguments for them, which are copied as `Rollouts` copies; those of a step
-                that is one microbatch are held as they came.
+                that is one microbatch are kept as they came.
             is_last: Whether the step ends with it.
 
         Raises:
             RolloutsError: If the arguments contradict each other.
         """
-        if isinstance(rollouts, Mapping) and (self._taken or not is_last):
-            # Holding what came would hold on to the graph behind it, and to arrays that the loop may overwrite.
+        if isinstance(rollouts, Mapping) and (self._rollouts or not is_last):
+            # A reference would keep the autograd graph alive, and see what the loop overwrites.
             try:
                 rollouts = Rollouts(**{"library": self._library, **rollouts, "check": False})
-            except TypeError as error:  # names that there are not, or that are missing
+            except TypeError as error:  # unknown names, or missing ones
                 raise RolloutsError(str(error)) from error
             self._library = None if rollouts.library.is_host else rollouts.library
-        self._taken.append(rollouts)
+        self._rollouts.append(rollouts)
 
-    def joined(self) -> Rollouts | Mapping[str, Any] | None:
-        """Give the step's, None where there are none, and forget them."""
-        taken = self.forget()
-        rollouts = [part for part in taken if isinstance(part, Rollouts)]
-        return _joined(rollouts) if len(rollouts) > 1 else next(iter(taken), None)
+    def concatenate(self) -> Rollouts | Mapping[str, Any] | None:
+        """Return the step's responses, None where there are none, and clear."""
+        added = self.clear()
+        rollouts = [part for part in added if isinstance(part, Rollouts)]
+        return _concatenated(rollouts) if len(rollouts) > 1 else next(iter(added), None)
 
-    def forget(self) -> list[Rollouts | Mapping[str, Any]]:
-        """Forget all, and give what it was."""
-        taken, self._taken, self._library = self._taken, [], None
-        return taken
+    def clear(self) -> list[Rollouts | Mapping[str, Any]]:
+        """Remove all microbatches, and return them."""
+        added, self._rollouts, self._library = self._rollouts, [], None
+        return added
 
 
-def _joined(microbatches: Sequence[Rollouts]) -> Rollouts:
-    """Lay microbatches end to end, padded to the longest; what not all of them have is left out."""
+def concatenated_arrays(microbatches: Sequence[Mapping[str, Array]], xp: Any) -> dict[str, Array]:
+    """Concatenate microbatches along responses, each padded with 0 to the longest; keep what all of them have.
+
+    Args:
+        microbatches: Arrays by name, shape ``(B,)`` or ``(B, T)``; B and T may differ between microbatches.
+        xp: The library of the arrays, numpy or torch.
+
+    Returns:
+        Arrays by name, shape ``(Σ B,)`` or ``(Σ B, max T)``; those of a single microbatch as they are.
+    """
+    if len(microbatches) <= 1:
+        return dict(*microbatches)
+    common = set.intersection(*(set(microbatch) for microbatch in microbatches))
+    return {name: _concatenated_rows([microbatch[name] for microbatch in microbatches], xp) for name in common}
+
+
+def _concatenated(microbatches: Sequence[Rollouts]) -> Rollouts:
+    """Concatenate microbatches; what not all of them have is left out."""
     first = microbatches[0]
-    xp = first.library.xp
-    length = max(part.logprobs.shape[1] for part in microbatches)
-    arguments: dict[str, Any] = {name: getattr(first, name) for name in TOGETHER}
-    for name in set(Rollouts.__slots__) - NO_ARRAYS:
-        arrays = [getattr(part, name) for part in microbatches]
-        if all(array is not None for array in arrays):
-            arguments[name] = xp.concat([_padded(array, length, xp) for array in arrays])
+    arguments: dict[str, Any] = {name: getattr(first, name) for name in PER_STEP}
+    names = set(Rollouts.__slots__) - NO_ARRAYS
+    arguments |= concatenated_arrays(
+        [{name: getattr(part, name) for name in names if getattr(part, name) is not None} for part in microbatches],
+        first.library.xp,
+    )
     if all(part.texts is not None for part in microbatches):
         arguments["texts"] = [text for part in microbatches for text in part.texts or ()]
     if all(part.trained == first.trained for part in microbatches):
         arguments["trained"] = first.trained
-    # What the values contradict is found where the signals are computed, out of training's way.
+    # Values that contradict each other are found where signals are computed, outside the training thread.
     return Rollouts(**arguments, check=False, copy=False, library=first.library)
 
 
+def _concatenated_rows(arrays: Sequence[Array], xp: Any) -> Array:
+    if arrays[0].ndim == 1:
+        return xp.concat([*arrays])
+    length = max(array.shape[1] for array in arrays)
+    return xp.concat([_padded(array, length, xp) for array in arrays])
+
+
 def _padded(array: Array, length: int, xp: Any) -> Array:
-    if array.ndim == 1 or array.shape[1] == length:
+    if array.shape[1] == length:
         return array
-    filling = xp.broadcast_to(xp.zeros_like(array[:, :1]), (len(array), length - array.shape[1]))
-    return xp.concat([array, filling], axis=1)
+    padding = xp.broadcast_to(xp.zeros_like(array[:, :1]), (len(array), length - array.shape[1]))
+    return xp.concat([array, padding], axis=1)

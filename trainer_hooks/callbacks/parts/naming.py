@@ -1,6 +1,6 @@
-"""What trainers call their metrics, and what they are called here (docs/signals.md). Knows no framework.
+"""Maps the names of each trainer's metrics to canonical signal names (docs/signals.md). Knows no framework.
 
-A name that a trainer uses for something else than its look suggests is left out rather than mapped wrongly.
+A metric whose name suggests a signal that it does not measure is left out of the tables.
 """
 
 import math
@@ -9,9 +9,12 @@ from numbers import Real
 
 from trainer_hooks.signals import NAMES
 
-__all__ = ["OPENRLHF", "SIGNALS", "SKYRL", "TRANSFORMERS", "TRL", "VERL", "canonical"]
+__all__ = ["OPENRLHF", "PARTIAL_STEP", "SIGNALS", "SKYRL", "TRANSFORMERS", "TRL", "VERL", "canonical"]
 
-# What token arrays give, and what only a trainer or a probe knows.
+# 1 at a step that an exception ended before its update: what is there was measured, and the rest is missing.
+PARTIAL_STEP = "hooks/partial_step"
+
+# Signals computed from token arrays, and those that only a trainer or a probe knows.
 SIGNALS = frozenset(NAMES) | {
     "entropy/paired_delta",
     "grad/clipped_frac",
@@ -21,6 +24,7 @@ SIGNALS = frozenset(NAMES) | {
     "loss/llds",
     "loss/policy",
     "lr",
+    PARTIAL_STEP,
 }
 
 TRANSFORMERS: Mapping[str, str] = {"loss": "loss/policy", "grad_norm": "grad/norm", "learning_rate": "lr"}
@@ -91,19 +95,19 @@ SKYRL: Mapping[str, str] = {
 
 
 def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix: str) -> dict[str, float]:
-    """Give a trainer's numbers under canonical names, the rest under ``prefix/name``.
+    """Return a trainer's numbers under canonical names, and all others under ``prefix/name``.
 
-    Who logs a canonical name means it. A canonical number is kept whatever it is, because NaN is data; another one
-    only where it is finite, because a metric of the user's own may well be NaN by design.
+    A metric that is logged under a canonical name keeps it. A canonical number is kept even if it is NaN or infinite,
+    because that is data; any other number only if it is finite, because a user's own metric may be NaN by design.
 
     Args:
-        metrics: Numbers by the trainer's name; what is no number is left out.
-        names: The trainer's table, one of this module.
+        metrics: Numbers by the trainer's name; values that are no numbers are left out.
+        names: Canonical names by the trainer's, one of the tables of this module.
         prefix: Put before names that the table does not hold.
     """
     numbers: dict[str, float] = {}
     for name, value in metrics.items():
-        # Asking an abstract class takes its time, and nearly all are floats.
+        # isinstance with an abstract class is slow, and nearly all values are floats.
         if type(value) is not float and (isinstance(value, bool) or not isinstance(value, Real)):
             continue
         known = names.get(name, name)

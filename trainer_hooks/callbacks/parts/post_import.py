@@ -1,7 +1,7 @@
-"""Changes a module right after somebody else imports it, without importing it early. Standard library only.
+"""Changes a module right after it is imported, without importing it early. Standard library only.
 
-An adapter is loaded in every process of an environment, by those too who never asked to be watched. So nothing here
-raises: what a newer version of a trainer no longer has is said once, and is not observed.
+An adapter is loaded in every process of an environment, also in those that are not to be watched. So nothing here
+raises: what a newer version of a trainer no longer has is one warning, and is not observed.
 """
 
 import contextlib
@@ -18,25 +18,25 @@ __all__ = ["after_import", "wrap"]
 
 logger = logging.getLogger("trainer_hooks")
 
-Then = Callable[[ModuleType], object]
+Hook = Callable[[ModuleType], object]
 Function = Callable[..., Any]
 
 
-def after_import(name: str, then: Then) -> None:
-    """Call ``then(module)`` once the module is there: now, or when it is first imported.
+def after_import(name: str, hook: Hook) -> None:
+    """Call ``hook(module)`` once the module is imported: now, or after its first import.
 
     Args:
         name: Full name of the module.
-        then: What it raises becomes a warning, and the module stays as far as it got.
+        hook: Takes the module. An exception of it becomes a warning, and its changes until then stay.
     """
     if name in sys.modules:
-        _tell(then, sys.modules[name])
+        _run_hook(hook, sys.modules[name])
     else:
-        sys.meta_path.insert(0, _Waiting(name, then))
+        sys.meta_path.insert(0, _PostImportFinder(name, hook))
 
 
 def wrap(owner: type | ModuleType, name: str, around: Callable[[Function], Function]) -> None:
-    """Put ``around(function)`` in the place of a class's or module's function; where there is none, say so."""
+    """Replace a function of a class or a module by ``around(function)``; where there is none, log a warning."""
     original = getattr(owner, name, None)
     if not callable(original):
         logger.warning("rlvitals: %s has no %s, and what is read there is not observed", owner.__name__, name)
@@ -44,19 +44,19 @@ def wrap(owner: type | ModuleType, name: str, around: Callable[[Function], Funct
     setattr(owner, name, functools.wraps(original)(around(original)))
 
 
-def _tell(then: Then, module: ModuleType) -> None:
+def _run_hook(hook: Hook, module: ModuleType) -> None:
     try:
-        then(module)
-    except Exception as error:  # noqa: BLE001 - nobody's import may fail because of us
+        hook(module)
+    except Exception as error:  # noqa: BLE001 - no import may fail because of this package
         logger.warning("rlvitals: %s is not watched: %s: %s", module.__name__, type(error).__name__, error)
 
 
-class _Waiting(importlib.abc.MetaPathFinder):
-    """Stands in front of the finders until its module is there: one that is looked for need not be imported."""
+class _PostImportFinder(importlib.abc.MetaPathFinder):
+    """Comes before the other finders until its module is imported; finding a module does not always import it."""
 
-    def __init__(self, name: str, then: Then) -> None:
+    def __init__(self, name: str, hook: Hook) -> None:
         self._name = name
-        self._then = then
+        self._hook = hook
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -64,29 +64,29 @@ class _Waiting(importlib.abc.MetaPathFinder):
         if fullname != self._name:
             return None
         finders = [*sys.meta_path]
-        # Those before this one have been asked.
+        # The finders before this one were asked already.
         for finder in finders[finders.index(self) + 1 :] if self in finders else finders:
             spec = finder.find_spec(fullname, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None and spec.loader is not None:
-                spec.loader = _Telling(spec.loader, self._tell)
+                spec.loader = _PostImportLoader(spec.loader, self._run_hook)
                 return spec
         return None
 
-    def _tell(self, module: ModuleType) -> None:
-        with contextlib.suppress(ValueError):  # another thread was first
+    def _run_hook(self, module: ModuleType) -> None:
+        with contextlib.suppress(ValueError):  # another thread removed it first
             sys.meta_path.remove(self)
-        _tell(self._then, module)
+        _run_hook(self._hook, module)
 
 
-class _Telling(importlib.abc.Loader):
-    """Loads as the loader it wraps does, then tells."""
+class _PostImportLoader(importlib.abc.Loader):
+    """Loads by the loader that it wraps, then runs the hook."""
 
-    def __init__(self, loader: importlib.abc.Loader, tell: Then) -> None:
+    def __init__(self, loader: importlib.abc.Loader, run_hook: Hook) -> None:
         self._loader = loader
-        self._tell = tell
+        self._run_hook = run_hook
 
     def __getattr__(self, name: str) -> object:
-        if name == "_loader":  # a copy that is being made has none yet
+        if name == "_loader":  # an object that is being copied has none yet
             raise AttributeError(name)
         return getattr(self._loader, name)
 
@@ -95,4 +95,4 @@ class _Telling(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        self._tell(module)
+        self._run_hook(module)

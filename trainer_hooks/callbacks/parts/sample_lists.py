@@ -1,4 +1,4 @@
-"""Lays per-response lists of different lengths out as the padded arrays that `trainer_hooks.Rollouts` takes."""
+"""Pads per-response lists of different lengths to the arrays that `trainer_hooks.Rollouts` takes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,11 @@ __all__ = ["padded"]
 
 
 def padded(rows: Sequence[Any], *, fill: float = 0.0) -> NDArray[np.float64]:
-    """Give an array ``(B, T)`` of rows put left and filled up to the longest; tensors on any device are taken.
+    """Left-align rows in an array of shape ``(B, T)``, T the length of the longest.
 
     Args:
-        rows: One sequence of numbers a response.
-        fill: Put where a row has ended.
+        rows: One sequence of numbers a response; tensors may be on any device.
+        fill: Value after the end of a row.
     """
     arrays = [np.asarray(row.detach().float().cpu() if hasattr(row, "detach") else row, dtype=float) for row in rows]
     table = np.full((len(arrays), max((len(array) for array in arrays), default=0)), fill)

@@ -1,5 +1,5 @@
 """``python -m trainer_hooks.callbacks.prime_rl RUN_FOLDER``."""
 
-from trainer_hooks.callbacks.prime_rl.follower import main
+from trainer_hooks.callbacks.prime_rl.command import main
 
 raise SystemExit(main())

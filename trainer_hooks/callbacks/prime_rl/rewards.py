@@ -1,7 +1,7 @@
 """Finds the rewards of prime-rl's exported sequences in the traces that its orchestrator writes beside them.
 
-An exported sequence and a branch of a trace are the same where their token ids are. Newer exports hold the reward
-themselves, and then nothing is looked for.
+A sequence and a branch of a trace match where their token ids are equal. Newer exports hold the reward themselves, and
+then only the task is looked up.
 """
 
 import hashlib
@@ -15,16 +15,16 @@ import numpy as np
 
 __all__ = ["RewardIndex"]
 
-# Where the traces of a step are, depending on prime-rl's version.
+# The files of a step's traces; the folder depends on prime-rl's version.
 PATTERNS = ("rollouts/step_{}/train/**/traces.jsonl", "traces/step_{}/train/**/traces.jsonl")
 # A rollout is trained on at the step in which it arrived, or some steps later.
 LAG_STEPS = 32
 
-Found = tuple[float, str | None]
+RewardAndTask = tuple[float, str | None]
 
 
 class RewardIndex:
-    """Rewards and tasks of the responses that a step may train on, by their token ids.
+    """Rewards and tasks of the responses that a step may be trained on, by token ids.
 
     Args:
         folder: The run's folder.
@@ -36,9 +36,9 @@ class RewardIndex:
         self._read_up_to = -1
 
     def read(self, *, up_to: int) -> None:
-        """Read what was written since the last call up to this step, and forget the steps long before it."""
+        """Read what was written since the last call up to this step, and drop steps more than `LAG_STEPS` older."""
         if up_to <= self._read_up_to:
-            self._steps.clear()  # the run has gone back, and writes its traces anew
+            self._steps.clear()  # the run went back to a checkpoint, and writes its traces again
         self._read_up_to = up_to
         near = range(max(0, up_to - LAG_STEPS), up_to + 1)
         self._steps = {step: self._steps.get(step) or _Traces() for step in near}
@@ -47,27 +47,27 @@ class RewardIndex:
                 for file in self._folder.glob(pattern.format(step)):
                     traces.read(file)
 
-    def of(self, sequence: Mapping[str, Any]) -> Found | None:
-        """Give the reward of an exported sequence, and its task where that is known; None without a reward."""
+    def find(self, sequence: Mapping[str, Any]) -> RewardAndTask | None:
+        """Return the reward of an exported sequence, and its task where that is known; None without a reward."""
         own = sequence.get("rewards")
         if own:
             values = [value for value, is_action in zip(own, sequence["loss_mask"], strict=True) if is_action]
             if None not in values:
-                found = self._find(sequence["token_ids"])
+                found = self._look_up(sequence["token_ids"])
                 return float(np.mean(values)), found[1] if found else None
-        return self._find(sequence["token_ids"])
+        return self._look_up(sequence["token_ids"])
 
-    def _find(self, token_ids: Sequence[int]) -> Found | None:
+    def _look_up(self, token_ids: Sequence[int]) -> RewardAndTask | None:
         key = _key(token_ids)
         newest_first = reversed(self._steps.values())
         return next((traces.rewards[key] for traces in newest_first if key in traces.rewards), None)
 
 
 class _Traces:
-    """What the traces of one step hold; their files grow while the run goes on."""
+    """The rewards in the traces of one step, whose files grow while the run continues."""
 
     def __init__(self) -> None:
-        self.rewards: dict[bytes, Found] = {}
+        self.rewards: dict[bytes, RewardAndTask] = {}
         self._read_bytes: dict[Path, int] = {}
 
     def read(self, file: Path) -> None:
@@ -75,7 +75,7 @@ class _Traces:
         with file.open("rb") as opened:
             opened.seek(self._read_bytes.get(file, 0))
             written = opened.read()
-        # The last line may still be on its way.
+        # The last line may be incomplete.
         complete = written[: written.rfind(b"\n") + 1]
         self._read_bytes[file] = self._read_bytes.get(file, 0) + len(complete)
         for line in complete.splitlines():
@@ -88,7 +88,7 @@ class _Traces:
 
 
 def _traces(line: bytes) -> Iterator[Mapping[str, Any]]:
-    """Give the traces of an episode, or the one that the line is."""
+    """Yield the traces of a line, which is an episode of several traces, or one trace."""
     try:
         record = msgspec.json.decode(line)
     except msgspec.MsgspecError:
@@ -99,8 +99,8 @@ def _traces(line: bytes) -> Iterator[Mapping[str, Any]]:
                 yield trace
 
 
-def _reward(rewards: Any) -> float | None:  # what a trace holds there depends on its version
-    """Give Σ score · weight, or None where nothing was scored."""
+def _reward(rewards: Any) -> float | None:  # its form depends on the version
+    """Compute Σ score · weight; None where nothing was scored."""
     if isinstance(rewards, int | float):
         return float(rewards)
     if not isinstance(rewards, dict):
@@ -114,7 +114,7 @@ def _reward(rewards: Any) -> float | None:  # what a trace holds there depends o
 
 
 def _branches(nodes: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
-    """Give the token ids of each path from a root to a leaf: nodes hold what they add."""
+    """Yield the token ids of each path from a root to a leaf; a node holds the tokens that it adds."""
     parents = {node.get("parent") for node in nodes}
     for place in range(len(nodes)):
         if place in parents:

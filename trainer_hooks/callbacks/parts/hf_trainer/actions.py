@@ -1,4 +1,4 @@
-"""Carries decisions out on a transformers Trainer, between two steps."""
+"""Carries out decisions on alerts in a Hugging Face Trainer, between two steps."""
 
 from pathlib import Path
 from typing import Any
@@ -7,20 +7,20 @@ from transformers import TrainerControl, TrainerState
 
 from trainer_hooks.actions import ActionPolicy, Decision
 from trainer_hooks.callbacks.parts.guard import Guard
-from trainer_hooks.callbacks.parts.trainer_checkpoints import STOP_FILE, TrainerCheckpoints
+from trainer_hooks.callbacks.parts.hf_trainer.checkpoints import STOP_FILE, TrainerCheckpoints
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor
 from trainer_hooks.ranks.agreement import Coordinator, make_coordinator
 from trainer_hooks.recording.health import UNHEALTHY_PHASES
 from trainer_hooks.wire import ActionReport
 
-__all__ = ["STOP_FILE", "TrainerActions", "refuse_impossible"]
+__all__ = ["TrainerActions", "require_possible"]
 
 DEFAULT_LLDS_COEF = 0.1
 
 
-def refuse_impossible(policy: ActionPolicy | None) -> None:
-    """Say before training what could never be done during it.
+def require_possible(policy: ActionPolicy | None) -> None:
+    """Check before training that a Trainer can do what a policy asks for.
 
     Raises:
         ConfigurationError: If a rule asks for a rollback.
@@ -33,13 +33,13 @@ def refuse_impossible(policy: ActionPolicy | None) -> None:
 
 
 class TrainerActions:
-    """Does what a policy decides, after the same step on every rank or on none (`agreement`).
+    """Does what a policy decides, after the same step on every rank or on none (`trainer_hooks.ranks.agreement`).
 
     Args:
         policy: What to do about which alert.
-        monitor: Says how the run is.
+        monitor: Knows the run's phase and its newest healthy step.
         trainer: The trainer to act on, whose training begins.
-        guard: Takes our errors.
+        guard: Swallows and counts errors of this package.
     """
 
     def __init__(self, policy: ActionPolicy, monitor: Monitor, trainer: Any, guard: Guard) -> None:
@@ -54,18 +54,22 @@ class TrainerActions:
         )
 
     def note_checkpoint(self, state: TrainerState) -> None:
-        """Remember a checkpoint, unless the run is known to be sick; whether it was well, later answers tell."""
+        """Record a checkpoint, unless the run is known to be sick; later answers decide whether it was healthy."""
         if self._monitor.phase not in UNHEALTHY_PHASES:
             self._checkpoints.note(state.global_step)
 
     def before_update(self, model: Any) -> None:
-        """Leave an update out, if one is to be: an optimiser passes over weights that have no gradient."""
+        """Skip this update, where one is to be skipped: an optimiser passes over weights that have no gradient."""
         if self._skips:
             self._skips -= 1
             model.zero_grad(set_to_none=True)
 
     def after_step(self, state: TrainerState, control: TrainerControl) -> list[ActionReport]:
-        """Do what is due, and give what this rank has to report of it."""
+        """Do what is due.
+
+        Returns:
+            What this rank has to report of it.
+        """
         reports = []
         for verdict in self._coordinator.due(self._policy.due(), state.global_step):
             refusal = verdict.refusal or self._do(verdict.decision, state, control)
@@ -76,7 +80,7 @@ class TrainerActions:
         return reports
 
     def _do(self, decision: Decision, state: TrainerState, control: TrainerControl) -> str | None:
-        """Do it, or give the reason why not, which is the same on every rank."""
+        """Carry out a decision, or return the reason why not, which is the same on every rank."""
         if decision.action == "checkpoint":
             control.should_save = True
         elif decision.action == "skip_update":
@@ -92,11 +96,11 @@ class TrainerActions:
             self._trainer.llds_coef = self._trainer.llds_coef or DEFAULT_LLDS_COEF
         elif decision.action == "stop":
             control.should_training_stop = True
-            # All ranks stop now, whatever becomes of the file.
+            # All ranks stop now, even if the file cannot be written.
             with self._guard:
                 if state.is_world_process_zero:
                     healthy = self._checkpoints.healthy(
                         judged_step=self._monitor.healthy_step, before=decision.alert.opened_step
                     )
-                    self._checkpoints.leave_word(state.global_step, reason=decision.reason, healthy=healthy)
+                    self._checkpoints.write_stop_file(state.global_step, reason=decision.reason, healthy=healthy)
         return None

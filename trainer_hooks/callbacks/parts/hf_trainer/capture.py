@@ -1,33 +1,40 @@
-"""Catches what any transformers Trainer computes at a step: loss, gradient norm, learning rate.
+"""Reads what any Hugging Face Trainer computes at a step: loss, gradient norm and learning rate.
 
-Methods are wrapped on the trainer object. Nothing here runs a model, draws a random number, talks to another rank or
-changes a tensor.
+Methods are wrapped on the trainer object. Nothing here runs a model, draws a random number, communicates with another
+rank or changes a tensor.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from trainer_hooks.callbacks.parts.guard import Guard, Wrappings
+from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.method_wrappers import Method, MethodWrappers
 from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
 from trainer_hooks.probes.paired import Paired
 
-__all__ = ["Method", "StepCapture"]
+__all__ = ["StepCapture"]
 
-Method = Callable[..., Any]
-# Of the run and not of a step, or known better from elsewhere.
-LEFT_OUT = ("epoch", "train_", "total_flos", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second")
+# Metrics that describe the run and not a step, or that are known more exactly from elsewhere.
+IGNORED_PREFIXES = (
+    "epoch",
+    "train_",
+    "total_flos",
+    "eval_runtime",
+    "eval_samples_per_second",
+    "eval_steps_per_second",
+)
 
 
 class StepCapture:
-    """Collects one step of a trainer.
+    """Collects the numbers of one step of a trainer.
 
     Args:
         trainer: A transformers Trainer.
-        guard: Takes our errors.
+        guard: Swallows and counts errors of this package.
     """
 
     names: Mapping[str, str] = TRANSFORMERS
@@ -36,41 +43,41 @@ class StepCapture:
     def __init__(self, trainer: Any, guard: Guard) -> None:
         self._trainer = trainer
         self._guard = guard
-        self._wrappings = Wrappings()
+        self._wrappers = MethodWrappers()
         self._losses: list[Tensor] = []
         self._grad_norm: Tensor | float | None = None
         self._learning_rate: float | None = None
 
     def install(self) -> None:
-        """Wrap what the trainer has."""
-        self._wrappings.wrap(self._trainer, "training_step", self._around_training_step)
-        self._wrappings.wrap(self._trainer.accelerator, "clip_grad_norm_", self._around_clipping)
+        """Wrap the methods that the trainer has."""
+        self._wrappers.wrap(self._trainer, "training_step", self._around_training_step)
+        self._wrappers.wrap(self._trainer.accelerator, "clip_grad_norm_", self._around_clipping)
 
     def remove(self) -> None:
-        """Give the trainer its own methods back."""
-        self._wrappings.undo()
+        """Restore the trainer's own methods."""
+        self._wrappers.restore()
 
     def begin_step(self) -> None:
-        """Forget the last step."""
+        """Clear the numbers of the last step."""
         self._losses.clear()
         self._grad_norm = self._learning_rate = None
 
     def before_update(self) -> None:
-        """Do what has to be done on every rank before the weights change."""
+        """Do what every rank has to do before the weights change; nothing for a plain trainer."""
 
     def paired(self) -> Sequence[Paired]:
-        """Give what the update did to tokens that were scored before it, once the weights have changed."""
+        """Return tokens scored before and after the update, once the weights have changed; none for a plain trainer."""
         return ()
 
     def note_learning_rate(self, value: float) -> None:
-        """Take the learning rate of this step, before the schedule moves on."""
+        """Keep the learning rate of this step; call it before the schedule advances."""
         self._learning_rate = value
 
     def scalars(self) -> dict[str, Any]:
-        """Give this rank's numbers of the step by canonical names; they may be tensors, which nobody has waited for."""
+        """Return this rank's numbers by canonical name; some may be tensors that are still being computed."""
         numbers: dict[str, Any] = {}
         if self._losses:
-            # Summed over microbatches as the trainer does, before it filters NaN out.
+            # Summed over microbatches as the trainer does, but before it filters NaN out.
             first, *others = self._losses
             numbers["loss/policy"] = torch.stack(self._losses).sum() if others else first
         if self._learning_rate is not None:
@@ -83,15 +90,15 @@ class StepCapture:
         return numbers
 
     def rollouts(self) -> dict[str, Any] | None:
-        """Give the step's arguments of `trainer_hooks.Rollouts`; a plain trainer has none."""
+        """Return the step's arguments of `trainer_hooks.Rollouts`; None for a plain trainer."""
         return None
 
     def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
-        """Give what the trainer logs beyond the numbers caught here: its own metrics, evaluations, the user's."""
-        others = {name: value for name, value in logs.items() if not name.startswith(LEFT_OUT)}
+        """Return what the trainer logs beyond the numbers read here: evaluations, and metrics of the user's own."""
+        others = {name: value for name, value in logs.items() if not name.startswith(IGNORED_PREFIXES)}
         numbers = canonical(others, self.names, prefix=self.prefix)
-        caught = set(self.scalars())
-        return {name: value for name, value in numbers.items() if name not in caught}
+        known = set(self.scalars())
+        return {name: value for name, value in numbers.items() if name not in known}
 
     def _around_training_step(self, original: Method) -> Method:
         @functools.wraps(original)
@@ -108,9 +115,9 @@ class StepCapture:
         def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
             norm = original(*args, **kwargs)
             with self._guard:
-                # A sharded norm would need a collective to be read; the trainer logs it later.
+                # Reading a sharded norm would need a collective; the trainer logs that norm later.
                 if self._grad_norm is None and norm is not None and not hasattr(norm, "full_tensor"):
-                    # Made a number when the step is over: until then the device need not be waited for.
+                    # Converted to a number when the step is over: until then nothing waits for the device.
                     self._grad_norm = norm
             return norm
 

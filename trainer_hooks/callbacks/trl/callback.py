@@ -1,0 +1,98 @@
+"""The callback for TRL: the events of any Hugging Face Trainer, with what only TRL's trainers have."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import trainer_hooks
+from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.callbacks.parts.hf_trainer.callback import StreamingCallback
+from trainer_hooks.callbacks.parts.hf_trainer.capture import StepCapture
+from trainer_hooks.callbacks.trl.capture import RolloutCapture
+from trainer_hooks.model_monitors import ModelMonitors
+from trainer_hooks.probes.rescoring import PairedProbe
+
+__all__ = ["VitalsCallback"]
+
+
+class VitalsCallback(StreamingCallback):
+    """Streams the vital signs of a TRL run at each optimiser step; each rank sends its own responses.
+
+    The trainer is found when training begins, and its methods are wrapped on that object alone until training ends.
+    The capability level depends on which of these methods are called: L3 where the loss computes token
+    log-probabilities by them, L1 with TRL's own metrics alone (where a fused loss, such as Liger's or Unsloth's,
+    computes no token log-probabilities that can be read).
+
+    Weights, gradients and random generators are the same with and without it. Nothing raises once training has
+    begun; a connection setting that cannot work raises before the first step.
+
+    Args:
+        monitor: A monitor of your own; then the connection and the closing are yours.
+        url: Address of the collector; else `RLVITALS_URL`. Without either nothing happens.
+        project: Project of the run.
+        run: Name of the run; else `RLVITALS_RUN`, else ``run_name`` of the training arguments. Give one to have a
+            resumed training continue its run.
+        api_key: Key with the scope ingest.
+        on_alert: Called with each alert that fires on the run, in a background thread.
+        policy: What to do about alerts. A monitor of your own has it from ``connect(actions=...)``.
+        correct: Name of the reward function whose positive value means that a response is correct. Without it a
+            response is correct where its weighted reward is positive: name it if you also reward format or length.
+        control_ids: Token ids of your protocol, such as the opening of a tool call.
+        probe_every: Score one microbatch again after the update at every n-th step (level L4): yields entropy change
+            and displacement also where there is one update a rollout. Costs a forward pass of a microbatch, about
+            0.27 / (n · gradient accumulation steps) of the training part of a step. Under FSDP, ZeRO-3 and DDP
+            that pass is collective; all ranks make it at the same steps, from the third on, or none does. Off unless
+            given.
+        reserved: At those steps, also score responses that you hold out from the update: a function that takes the
+            trainer, on every rank, and returns the arguments of
+            `trainer_hooks.probes.rescoring.PairedProbe.note`. Costs two forward passes of them, one where it returns
+            ``before``.
+        model_monitors: Measures the model at every n-th step, on rank 0; off unless given.
+
+    Raises:
+        ConfigurationError: If both a monitor and a policy are given, or the policy asks for a rollback.
+    """
+
+    library = "trl"
+
+    def __init__(
+        self,
+        monitor: "trainer_hooks.Monitor | None" = None,
+        *,
+        url: str | None = None,
+        project: str = "default",
+        run: str | None = None,
+        api_key: str | None = None,
+        on_alert: "Callable[[trainer_hooks.AlertNotice], object] | None" = None,
+        policy: ActionPolicy | None = None,
+        correct: str | None = None,
+        control_ids: Sequence[int] | None = None,
+        probe_every: int | None = None,
+        reserved: Callable[[Any], Mapping[str, Any]] | None = None,
+        model_monitors: ModelMonitors | None = None,
+    ) -> None:
+        super().__init__(
+            monitor,
+            url=url,
+            project=project,
+            run=run,
+            api_key=api_key,
+            on_alert=on_alert,
+            policy=policy,
+            model_monitors=model_monitors,
+        )
+        self._correct = correct
+        self._control_ids = control_ids
+        self._probe = PairedProbe(probe_every) if probe_every else None
+        self._reserved = reserved
+
+    def create_capture(self, trainer: Any, *, texts: bool) -> StepCapture:
+        """Create what reads this trainer's steps; TRL's trainers without rollouts yield their metrics alone."""
+        return RolloutCapture(
+            trainer,
+            self._guard,
+            texts=texts,
+            correct=self._correct,
+            control_ids=self._control_ids,
+            probe=self._probe,
+            reserved=self._reserved,
+        )

@@ -1,0 +1,59 @@
+"""Reads TRL's own metrics of one optimiser step, before TRL averages them over its logging window."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer_hooks.callbacks.parts.naming import TRL, canonical
+
+__all__ = ["StepMetrics"]
+
+RATIO_NAMES = ("ratio/clip_frac", "ratio/clip_low_frac", "ratio/clip_high_frac")
+
+
+class StepMetrics:
+    """The metrics that TRL has appended since the step began.
+
+    TRL appends each value to a list by name, ``trainer._metrics["train"]``, and empties the lists after every log. A
+    log may happen in the middle of a step, so that the values from before it are kept here.
+
+    Args:
+        trainer: One of TRL's trainers.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self._begin: dict[str, int] = {}  # how long each list was when the step began
+        self._before_log: dict[str, list[float]] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names, in TRL's spelling, of all metrics that wait to be logged."""
+        return frozenset(self._lists())
+
+    def begin_step(self) -> None:
+        """Ignore the values that are there already."""
+        self._before_log = {}
+        self._begin = {name: len(values) for name, values in self._lists().items()}
+
+    def after_log(self) -> None:
+        """Keep the step's values; call it when TRL logs, after which it empties its lists."""
+        self._before_log, self._begin = self._values(), {}
+
+    def means(self, *, has_ratios: bool) -> dict[str, float]:
+        """Average each metric over the step, and return it under its canonical name or as ``trl/<name>``.
+
+        Args:
+            has_ratios: Whether probability ratios are measured. With one update a rollout they are 1 by construction,
+                and the clipped shares, which are 0, are left out.
+        """
+        means = {name: sum(values) / len(values) for name, values in self._values().items() if values}
+        numbers = canonical(means, TRL, prefix="trl")
+        return numbers if has_ratios else {name: numbers[name] for name in numbers if name not in RATIO_NAMES}
+
+    def _lists(self) -> Mapping[str, list[float]]:
+        lists: Mapping[str, list[float]] = getattr(self._trainer, "_metrics", {}).get("train", {})
+        return lists
+
+    def _values(self) -> dict[str, list[float]]:
+        new = {name: values[self._begin.get(name, 0) :] for name, values in self._lists().items()}
+        return self._before_log | {name: self._before_log.get(name, []) + values for name, values in new.items()}

@@ -1,0 +1,89 @@
+"""Logs verl's steps in its driver, as one of verl's own loggers."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import trainer_hooks
+from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.naming import VERL, canonical
+from trainer_hooks.losses.loss_sums import OFF_POLICY_ONLY, signals_of
+
+__all__ = ["NAME", "SUMS", "VitalsLogger", "guard"]
+
+NAME = "rlvitals"
+# Begins the names of the metrics that carry sums over the tokens of the loss from the workers.
+SUMS = "actor/rlvitals_"
+
+guard = Guard()
+
+
+class VitalsLogger:
+    """One of verl's loggers, with ``log(data, step)``; it adds the tokens that were read since the last step.
+
+    Args:
+        project: verl's ``trainer.project_name``.
+        run: verl's ``trainer.experiment_name``.
+        config: verl's configuration.
+        monitor: A monitor of your own.
+    """
+
+    current: "VitalsLogger | None" = None
+
+    def __init__(
+        self,
+        project: str,
+        run: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        monitor: "trainer_hooks.Monitor | None" = None,
+    ) -> None:
+        # The driver sends for all workers.
+        self._monitor = monitor or trainer_hooks.connect(
+            project=project, run=run, config=config, rank=0, world_size=1, source="verl"
+        )
+        guard.count_for(self._monitor)
+        self._is_on_policy = _has_one_update(config or {})
+        self._rollouts: dict[str, Any] | None = None
+        self._masks: tuple[Any, Any] | None = None
+        VitalsLogger.current = self
+
+    def note_rollouts(self, rollouts: dict[str, Any]) -> None:
+        """Keep the step's token arrays, before verl logs the step."""
+        self._rollouts = rollouts
+
+    def note_rejection(self, sampled: Any, kept: Any) -> None:
+        """Keep the mask of the sampled tokens, and the one that rejection sampling leaves for the loss."""
+        self._masks = sampled, kept
+
+    def sampled_mask(self, mask: Any) -> Any:
+        """Return the mask before rejection sampling, if ``mask`` is the one that was left; else ``mask`` itself."""
+        if self._masks is None:
+            return mask
+        sampled, kept = self._masks
+        return sampled if kept.shape == mask.shape and bool((kept == mask).all()) else mask
+
+    def log(self, data: Mapping[str, Any], step: int, **_: Any) -> None:
+        """Log a step; verl also logs validations, under the same step."""
+        with guard:
+            rollouts, self._rollouts, self._masks = self._rollouts, None, None
+            sums = {name: float(value) for name, value in data.items() if name.startswith(SUMS)}
+            metrics = {name: value for name, value in data.items() if name not in sums}
+            loss = signals_of({name.removeprefix(SUMS): value for name, value in sums.items()})
+            scalars = canonical(metrics, VERL, prefix="verl") | loss
+            if self._is_on_policy:
+                scalars = {name: value for name, value in scalars.items() if not name.startswith(OFF_POLICY_ONLY)}
+            self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)
+
+    def finish(self) -> None:
+        """Deliver what is left; verl also calls this while an exception ends the trainer."""
+        self._monitor.close("finished" if sys.exc_info()[0] is None else "stopped")
+
+
+def _has_one_update(config: Mapping[str, Any]) -> bool:
+    """Whether the configuration makes one optimiser step a rollout batch."""
+    try:
+        actor = config["actor_rollout_ref"]["actor"]
+        return bool(actor["ppo_epochs"] == 1 and actor["ppo_mini_batch_size"] >= config["data"]["train_batch_size"])
+    except (KeyError, TypeError):
+        return False
