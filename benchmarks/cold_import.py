@@ -1,4 +1,4 @@
-"""``python -m benchmarks.cold_import``: what `import trainer_hooks` takes, and what `connect` loads after it."""
+"""``python -m benchmarks.cold_import``: the time of `import trainer_hooks` and of what `connect` loads later."""
 
 import statistics
 import subprocess
@@ -12,22 +12,22 @@ IMPORTS = (
     "trainer_hooks.wire",
     "trainer_hooks.connection, trainer_hooks.delivery.http",
 )
-# Processor time, because a busy machine doubles the clock's.
+# Processor time, because wall-clock time doubles on a busy machine.
 CODE = "import time; a = time.process_time(); import {}; print(time.process_time() - a)"
 
 
-def seconds(names: str) -> float:
-    """Give the seconds of processor time that an import takes in a fresh interpreter."""
+def measure_seconds(names: str) -> float:
+    """Measure the seconds of processor time of an import in a new interpreter."""
     done = subprocess.run([sys.executable, "-c", CODE.format(names)], capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter
     return float(done.stdout)
 
 
 def main() -> int:
-    """Print the table; the runs of all imports are interleaved, so that all see the same machine."""
+    """Print the table; the runs of all imports are interleaved, so that all run under the same load."""
     taken: dict[str, list[float]] = {names: [] for names in IMPORTS}
     for _ in range(RUNS):
         for names in IMPORTS:
-            taken[names].append(seconds(names))
+            taken[names].append(measure_seconds(names))
     base = statistics.median(taken["numpy"])
     print(f"{'import':52} {'median ms':>10} {'best ms':>8} {'× numpy':>8}")
     for names, times in taken.items():

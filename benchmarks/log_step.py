@@ -1,6 +1,6 @@
-"""``python -m benchmarks.log_step``: how long `log_step` keeps the training thread, beside a line of JSON.
+"""``python -m benchmarks.log_step``: how long `log_step` blocks the training thread, compared with a line of JSON.
 
-The candidates of a table take turns in one run on one machine; between them pure Python holds the interpreter, as the
+The candidates of a table take turns in one run on one machine. Between two calls, pure Python holds the interpreter as
 training would, so that the batch processor's thread has to compete for it. Read the ratios. The collector is a
 transport that answers at once, because waiting on a socket takes no processor time.
 """
@@ -21,23 +21,24 @@ from trainer_hooks.wire import Receipt
 
 RESPONSES, TOKENS = 64, 512
 MANY_RESPONSES = 2560
-# The budget is a tenth of trackio and a fiftieth of wandb. Measured beside them, a line of JSON took 0.63 of the one,
-# 0.11 of the other for 60 scalars; 0.79 and 0.24 with three histograms of 2,560 values.
+# The budget is a tenth of the time of trackio and a fiftieth of the time of wandb. In the same measurement, a line of
+# JSON took 0.63 of the time of trackio and 0.11 of that of wandb for 60 scalars, and 0.79 and 0.24 with 3 histograms
+# of 2,560 values.
 SCALARS_BUDGET = min(0.1 / 0.63, 0.02 / 0.11)
 HISTOGRAMS_BUDGET = min(0.1 / 0.79, 0.02 / 0.24)
 Candidates = dict[str, Callable[[int], object]]
 
 
 class Answering:
-    """A transport whose collector takes everything at once."""
+    """A transport that accepts every batch at once."""
 
     def send(self, body: bytes) -> Receipt:
-        """Take a batch."""
+        """Accept a batch."""
         return Receipt(run_id="r", accepted=len(body))
 
 
 def token_arrays() -> dict[str, Any]:
-    """Give 64 × 512 tokens as a trainer holds them after a step, float32."""
+    """Make 64 × 512 tokens as a trainer has them after a step, float32."""
     generator = np.random.default_rng(0)
     logprobs = -generator.exponential(0.5, (RESPONSES, TOKENS)).astype(np.float32)
     return {
@@ -52,7 +53,7 @@ def token_arrays() -> dict[str, Any]:
 
 
 def response_arrays() -> dict[str, Any]:
-    """Give a number of 2,560 responses each, three arrays of float32, as they are without their tokens."""
+    """Make three float32 arrays with one number for each of 2,560 responses, as where a trainer has no tokens."""
     generator = np.random.default_rng(2)
     return {
         "logprobs": -generator.exponential(0.5, (MANY_RESPONSES, 1)).astype(np.float32),
@@ -63,23 +64,23 @@ def response_arrays() -> dict[str, Any]:
 
 
 def measure(candidates: Candidates, *, steps: int, training_seconds: float) -> dict[str, np.ndarray]:
-    """Give the seconds of each call, the candidates taking turns."""
-    taken: dict[str, list[float]] = {name: [] for name in candidates}
+    """Measure the seconds of each call, with the candidates in turn."""
+    measured: dict[str, list[float]] = {name: [] for name in candidates}
     for step in range(steps):
         for name, call in candidates.items():
             hold_interpreter(training_seconds)
             started = time.perf_counter()
             call(step)
-            taken[name].append(time.perf_counter() - started)
+            measured[name].append(time.perf_counter() - started)
     # The first calls pay for imports and warm caches.
-    return {name: np.array(times[steps // 10 :]) for name, times in taken.items()}
+    return {name: np.array(times[steps // 10 :]) for name, times in measured.items()}
 
 
-def show(taken: dict[str, np.ndarray], budget: float) -> None:
+def show(measured: dict[str, np.ndarray], budget: float) -> None:
     """Print a table of ratios to its first row."""
-    base = next(iter(taken.values()))
-    print(f"{'training thread held by':48} {'p50 µs':>8} {'p99 µs':>8} {'p50 ×':>7} {'p99 ×':>7}")
-    for name, times in taken.items():
+    base = next(iter(measured.values()))
+    print(f"{'training thread blocked by':48} {'p50 µs':>8} {'p99 µs':>8} {'p50 ×':>7} {'p99 ×':>7}")
+    for name, times in measured.items():
         p50, p99 = np.quantile(times, [0.5, 0.99])
         ratios = p50 / np.quantile(base, 0.5), p99 / np.quantile(base, 0.99)
         print(f"{name:48} {p50 * 1e6:8.0f} {p99 * 1e6:8.0f} {ratios[0]:7.2f} {ratios[1]:7.2f}")

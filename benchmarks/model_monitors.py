@@ -1,8 +1,8 @@
-"""``python -m benchmarks.model_monitors``: what looking into the model takes from a training step.
+"""``python -m benchmarks.model_monitors``: the time that model monitors take from training.
 
-Random models of Hugging Face, one thread, on the CPU or on the accelerator where there is one. A step is a forward and
-a backward pass over 4 × 256 tokens and an update. Read the last two columns: how many steps one look costs, and what
-share of training that is at every 50th step. Both fall with more tokens a step, which real training has.
+This uses random models of Hugging Face on one thread, on the CPU or on the accelerator where there is one. A step is a
+forward and a backward pass over 4 × 256 tokens and an update. Read the last two columns: how many steps a measurement
+costs, and its share of training at every 50th step. Both are lower with more tokens per step, as in real training.
 """
 
 import statistics
@@ -40,7 +40,7 @@ LOOKS: dict[str, dict[str, bool]] = {
 
 
 def seconds_of_steps(model: torch.nn.Module, monitors: ModelMonitors) -> tuple[float, float]:
-    """Give the median seconds of a step without a look, and of one with it; they take turns."""
+    """Measure the median seconds of a step without and with a measurement, in turn."""
     device = next(model.parameters()).device
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     tokens = torch.arange(4 * 256, device=device).view(4, 256) % 2048
@@ -48,7 +48,7 @@ def seconds_of_steps(model: torch.nn.Module, monitors: ModelMonitors) -> tuple[f
     taken: tuple[list[float], list[float]] = ([], [])
     for step in range(1, 2 * STEPS + 1):
         started = _now(device)
-        # A monitor due at every second step; the first, which is always due, warms up.
+        # The monitor is due at every second step; the first step, which is always due, warms up.
         monitors.begin_step(step)
         optimizer.zero_grad()
         model(input_ids=tokens, labels=tokens).loss.backward()
@@ -61,7 +61,7 @@ def seconds_of_steps(model: torch.nn.Module, monitors: ModelMonitors) -> tuple[f
 
 
 def _now(device: torch.device) -> float:
-    """Give seconds: of this thread's processor time on the CPU, so that other load does not count."""
+    """Return seconds; on the CPU those of this thread's processor time, so that other load does not count."""
     if device.type != "cuda":
         return time.thread_time()
     torch.cuda.synchronize()
@@ -72,7 +72,9 @@ def main() -> int:
     """Print the table."""
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    print(f"{device:8} {'look':12} {'step, ms':>10} {'with look, ms':>14} {'steps a look':>13} {'at every 50th':>14}")
+    print(
+        f"{device:8} {'measured':12} {'step, ms':>10} {'measured, ms':>14} {'steps of cost':>13} {'at every 50th':>14}"
+    )
     for name, build in MODELS.items():
         torch.manual_seed(0)
         model = build().to(device).train()

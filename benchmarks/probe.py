@@ -1,8 +1,9 @@
-"""``python -m benchmarks.probe``: what paired re-scoring adds to the training part of a step.
+"""``python -m benchmarks.probe``: the time that paired re-scoring adds to the training part of a step.
 
-A small decoder is trained on microbatches in a plain loop, with and without the probe in turn, so that both meet the
-same machine. Printed is the time added, as a share of the steps without it, beside what counting forward passes says:
-a forward pass is 0.27 of forward and backward, one microbatch of all is scored, at every n-th step.
+A small decoder is trained on microbatches in a plain loop, with and without the probe in turn, so that both run under
+the same load. The table has the added time as a share of the steps without the probe, and the share expected from
+counting forward passes: a forward pass takes 0.27 of forward and backward, and one microbatch is scored, at every n-th
+step.
 """
 
 import time
@@ -22,7 +23,7 @@ STEPS = 12
 
 
 class Decoder(nn.Module):
-    """Two layers, enough that a forward pass is most of what scoring takes."""
+    """A decoder of two layers; that is enough for a forward pass to be most of the time of scoring."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,14 +33,14 @@ class Decoder(nn.Module):
         self.head = nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Give log-probabilities and entropies of the tokens."""
+        """Compute log-probabilities and entropies of the tokens."""
         causal = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
         logprobs = self.head(self.layers(self.embedding(tokens), mask=causal, is_causal=True)).log_softmax(-1)
         return logprobs.gather(-1, tokens[..., None])[..., 0], -(logprobs.exp() * logprobs).sum(-1)
 
 
 def step(model: Decoder, optimizer: torch.optim.Optimizer, batches: Tensor, probe: PairedProbe | None) -> float:
-    """Train on all microbatches and give the seconds; the probe takes the first of them."""
+    """Train on all microbatches and return the seconds; the probe scores the first of them."""
     started = time.perf_counter()
     for place, tokens in enumerate(batches):
         logprobs, entropies = model(tokens)
@@ -59,8 +60,8 @@ def step(model: Decoder, optimizer: torch.optim.Optimizer, batches: Tensor, prob
     return time.perf_counter() - started
 
 
-def added(take: Callable[[PairedProbe | None], float]) -> float:
-    """Give the share that the probe adds at a step where it is due: the median of steps taken in turn."""
+def measure_added_share(take: Callable[[PairedProbe | None], float]) -> float:
+    """Measure the share that the probe adds at a step where it is due: the median of steps in turn."""
     probe = PairedProbe(1)
     take(probe)
     shares = [(take(probe), take(None)) for _ in range(STEPS)]
@@ -76,7 +77,7 @@ def main() -> int:
     print(f"{'microbatches a step':>20} {'probe every':>12} {'added':>8} {'by counting':>12}")
     for microbatches in (1, MICROBATCHES):
         batches = torch.randint(VOCABULARY, (microbatches, ROWS, TOKENS))
-        share = added(lambda probe, batches=batches: step(model, optimizer, batches, probe))  # type: ignore[misc]
+        share = measure_added_share(lambda probe, batches=batches: step(model, optimizer, batches, probe))  # type: ignore[misc]
         for every in (1, 5, 10):
             counted = FORWARD_SHARE / (every * microbatches)
             print(f"{microbatches:>20} {every:>12} {share / every:>8.2%} {counted:>12.2%}")

@@ -1,11 +1,11 @@
-"""``python -m benchmarks.sampling``: tokens a second of our sampler beside `transformers.generate`.
+"""``python -m benchmarks.sampling``: tokens per second of our sampler and of `transformers.generate`.
 
-The same tiny random Qwen2, the same prompts, the same number of new tokens, both batched with a cache of keys and
-values, at temperature 1 over the whole vocabulary, in turns in one process on one thread. As in a rollout batch of
-GRPO, eight responses share a prompt. Ours also does what a search world asks of it: it reads every token for tags, and
-keeps a mask. Measured twice: with responses of one length, and with responses that end at random, as a policy's do,
-where one token in 32 ends a response; what stands after it is not counted. Time is that of the processor, which a busy
-machine lengthens for both. Read the ratios.
+Both sample from the same tiny random Qwen2, with the same prompts and the same number of new tokens, batched with a
+cache of keys and values, at temperature 1 over the whole vocabulary, in turn in one process on one thread. As in a
+rollout batch of GRPO, eight responses share a prompt. Our sampler also does what a search world needs: it reads every
+token for tags and keeps a mask. There are two measurements: responses of one length, and responses that end at random,
+as those of a policy do. There one token in 32 ends a response, and tokens after it are not counted. Time is processor
+time, which a busy machine lengthens for both. Read the ratios.
 """
 
 import argparse
@@ -25,14 +25,14 @@ from trainer_hooks.reference.search.questions import TextQuestion
 TARGET = 3.0
 VOCABULARY, CONTEXT, GROUP = 512, 144, 8
 ENDING = range(VOCABULARY // 32)
-"""Tokens that end a response, where they may: their chance under random weights is one in 32."""
+"""Tokens that may end a response; their probability under random weights is one in 32."""
 
 Sampler = Callable[[], int]
-"""Samples once, and gives the number of new tokens, up to the end of each response."""
+"""Samples once and returns the number of new tokens, up to the end of each response."""
 
 
 class Silent:
-    """A world that takes one action, to its end or a given length, and says nothing to it."""
+    """A world with one action per episode, up to its end or a given length, and no feedback."""
 
     questions: Sequence[TextQuestion] = ()
     control_ids: Sequence[int] = ()
@@ -43,7 +43,9 @@ class Silent:
             piece=str,
             decode=lambda tokens: " ".join(map(str, tokens)),
             end_of_text=frozenset(ending),
-            watched=frozenset({*ending, *range(8)}),  # about as many as have a tag's last character elsewhere
+            watched=frozenset(
+                {*ending, *range(8)}
+            ),  # about as many tokens as contain the last character of a tag elsewhere
             max_actions=1,
             max_action_tokens=new_tokens,
         )
@@ -57,7 +59,7 @@ class Silent:
         return SearchEpisode(self._rules, TextQuestion("", ("",), ""), self._prompts[question])
 
     def feedback(self, episodes: Sequence[SearchEpisode]) -> list[list[int]]:
-        """Say nothing."""
+        """Return no feedback."""
         return [[] for _ in episodes]
 
 
@@ -95,7 +97,7 @@ def samplers(
 
 
 def measure(candidates: dict[str, Sampler], repeats: int) -> dict[str, list[float]]:
-    """Return tokens a second of each repeat, the candidates taking turns."""
+    """Measure tokens per second of each repeat, with the candidates in turn."""
     rates: dict[str, list[float]] = {name: [] for name in candidates}
     for repeat in range(repeats + 1):
         for name, sample in candidates.items():

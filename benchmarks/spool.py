@@ -1,7 +1,7 @@
-"""``python -m benchmarks.spool``: what keeping records on disk takes, in all threads and in the training's own.
+"""``python -m benchmarks.spool``: the cost of writing records to disk, in all threads and in the training thread.
 
-A trainer logs a step of 60 scalars every 10 ms, which is far faster than any real one, to a collector that answers at
-once; with the spool every batch is written, read and removed. Read the difference between the rows.
+A trainer logs a step of 60 scalars every 10 ms, which is far faster than any real trainer, to a collector that answers
+at once. With the spool every batch is written, read and removed. Read the difference between the rows.
 """
 
 import statistics
@@ -20,8 +20,8 @@ BATCHES = 2000
 BATCH_BYTES = (500, 5_000, 100_000)
 
 
-def trained(spool_dir: Path | None) -> tuple[float, float]:
-    """Give the processor milliseconds of all threads, and the milliseconds that training was held, a step each."""
+def measure_training(spool_dir: Path | None) -> tuple[float, float]:
+    """Measure processor milliseconds of all threads, and milliseconds for which training was blocked, both per step."""
     monitor = Monitor(ConnectionSettings(url="", project="p", run="r", attempt=1, spool_dir=spool_dir), Answering())
     scalars = {f"group/metric{index}": index / 7 for index in range(60)}
     monitor.start()
@@ -36,8 +36,8 @@ def trained(spool_dir: Path | None) -> tuple[float, float]:
     return (time.process_time() - began) / STEPS * 1e3, statistics.median(held) * 1e3
 
 
-def batches(folder: Path, nbytes: int) -> tuple[float, float]:
-    """Give the median microseconds to write a batch of this size, and to read and remove it."""
+def measure_batches(folder: Path, nbytes: int) -> tuple[float, float]:
+    """Measure the median microseconds to write a batch of this size, and to read and remove it."""
     queue = SendingQueue(DropCounter(), spool=Spool(folder, name="1", capacity_bytes=1 << 30))
     writing, reading = [], []
     for _ in range(BATCHES):
@@ -58,13 +58,13 @@ def main() -> int:
     """Print both tables."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print(f"{'60 scalars a step':24} {'CPU ms/step, all threads':>26} {'training held, ms':>18}")
+        print(f"{'60 scalars a step':24} {'CPU ms/step, all threads':>26} {'training blocked, ms':>18}")
         for title, spool_dir in (("in memory", None), ("on disk", folder / "spool")):
-            cpu, held = trained(spool_dir)
+            cpu, held = measure_training(spool_dir)
             print(f"{title:24} {cpu:26.3f} {held:18.3f}")
         print(f"\n{'a batch of':24} {'written, µs':>26} {'read, removed, µs':>18}")
         for nbytes in BATCH_BYTES:
-            written, read = batches(folder / "run", nbytes)
+            written, read = measure_batches(folder / "run", nbytes)
             print(f"{nbytes:18} bytes {written:26.0f} {read:18.0f}")
     return 0
 

@@ -1,4 +1,4 @@
-"""What each trainer calls each signal: TRL, verl, Search-R1, OpenRLHF, SkyRL, slime, prime-rl and common loops.
+"""The names that trainers give to signals: TRL, verl, Search-R1, OpenRLHF, SkyRL, slime, prime-rl, NeMo-RL, loops.
 
 Keys are compared without case, without a leading section such as ``train/``, and with every separator alike, because
 CSV exports write ``actor_entropy`` where the trainer wrote ``actor/entropy``. It knows names only, not files.
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from monitor_server.detection.registry import DETECTORS
 
-__all__ = ["FALLBACK", "STEP_KEYS", "all_numbers", "signals_of"]
+__all__ = ["FALLBACK", "PLACES", "SIGNALS", "STEP_KEYS", "all_numbers", "is_known", "number", "signal_of", "signals_of"]
 
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", "_step")
 
@@ -20,13 +20,14 @@ _KEYS: dict[str, tuple[str, ...]] = {
         "reward", "critic_score_mean", "reward_mean", "mean_reward", "rollout_reward_mean", "rollout_raw_reward",
         "reward_avg_raw_reward", "rewards_mean", "critic_rewards_mean", "avg_reward", "average_reward", "reward_avg",
         "objective_rlhf_reward", "objective_scores", "rollout_ep_rew_mean", "ep_rew_mean", "episode_reward_mean",
-        "reward_score_mean", "batch_reward", "total_reward",
+        "reward_score_mean", "batch_reward", "total_reward", "avg_total_reward",
+        "env_all_reward_total",
     ),
     "reward/std": ("reward_std", "rollout_reward_std", "std_reward", "group_reward_std"),
     "reward/zero_std_frac": ("frac_reward_zero_std", "zero_std_frac", "advantage_zero_rate", "frac_zero_std"),
     "entropy/mean": (
         "entropy", "actor_entropy", "actor_entropy_loss", "policy_entropy", "policy_policy_entropy", "entropy_mean",
-        "entropy_loss", "entropy_all_mean", "policy_entropy_avg", "objective_entropy", "mean_entropy",
+        "entropy_loss", "entropy_all_mean", "policy_entropy_avg", "objective_entropy", "mean_entropy", "optim_entropy",
     ),
     "grad/norm": (
         "grad_norm", "actor_grad_norm", "policy_grad_norm", "optim_grad_norm", "actor_train_grad_norm",
@@ -51,11 +52,15 @@ _KEYS: dict[str, tuple[str, ...]] = {
         "sampling_sampling_logp_difference_mean", "policy_rollout_train_logprobs_abs_diff_mean",
         "train_rollout_logprob_abs_diff", "rollout_corr_log_ppl_abs_diff",
     ),
-    "mismatch/kl": ("vllm_kl", "mismatch_kl_all_mean", "rollout_corr_k3_kl", "rollout_corr_kl"),
+    "mismatch/kl": (
+        "vllm_kl", "mismatch_kl_all_mean", "mismatch_kl", "optim_kl_sample_train_v1", "generation_kl_error",
+        "gen_kl_error", "rollout_corr_k3_kl", "rollout_corr_kl",
+    ),
     "length/mean": (
         "completions_mean_length", "completion_length", "response_length_mean", "rollout_response_length_mean",
         "generate_avg_num_tokens", "rollout_response_len_mean", "num_output_tokens_mean", "mean_length", "length_mean",
-        "response_length", "completion_len", "avg_length", "mean_completion_length",
+        "response_length", "completion_len", "avg_length", "mean_completion_length", "mean_generation_length",
+        "mean_gen_tokens_per_sample", "seq_length", "env_all_ac_tokens_per_turn",
     ),
     "length/truncated_frac": (
         "completions_clipped_ratio", "response_length_clip_ratio", "rollout_truncated_rate", "rollout_truncated_ratio",
@@ -67,7 +72,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "tools/valid_frac": ("env_ratio_of_valid_action",),
     "loss/policy": (
         "policy_loss", "actor_pg_loss", "policy_policy_loss", "pg_loss", "loss", "loss_mean", "loss_policy_avg",
-        "train_loss",
+        "train_loss", "training_loss",
     ),
     "lr": ("learning_rate", "actor_lr", "lr", "policy_lr", "policy_policy_lr", "optim_lr", "lr_pg_0"),
 }  # fmt: skip
@@ -89,15 +94,15 @@ FALLBACK = {
 }
 
 _RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
-# Our own recordings carry canonical names, those that no trainer logs included; they come before any spelling.
-_CANONICAL = {*_KEYS, *(name for detector in DETECTORS.values() for name in detector.reads)}
-_PLACES = {*STEP_KEYS, "attempt"}
+# Our own recordings carry canonical names, also those that no trainer logs; they come before any spelling.
+SIGNALS = frozenset({*_KEYS, *(name for detector in DETECTORS.values() for name in detector.reads)})
+PLACES = {*STEP_KEYS, "attempt", "_timestamp", "_runtime"}
 _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)")
 
 
 @lru_cache(maxsize=4096)
 def _named(key: str) -> tuple[str, int] | None:
-    if key in _CANONICAL:
+    if key in SIGNALS:
         return key, -1
     lowered = key.strip().lower()
     for spelling in (lowered, _SECTION.sub("", lowered)):
@@ -108,8 +113,19 @@ def _named(key: str) -> tuple[str, int] | None:
     return None
 
 
+def signal_of(key: str) -> str | None:
+    """Return the canonical signal that a trainer's key names; None if it names none."""
+    named = _named(key)
+    return None if named is None else named[0]
+
+
+def is_known(key: str) -> bool:
+    """Tell whether a trainer's key names a signal."""
+    return _named(key) is not None
+
+
 def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = None) -> dict[str, float]:
-    """Give a logged row's numbers under canonical names.
+    """Return a logged row's numbers under canonical names.
 
     Args:
         row: The trainer's own keys and values; what is not a number is passed over, NaN and infinity are kept.
@@ -117,27 +133,32 @@ def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = N
     """
     best: dict[str, tuple[int, float]] = {}
     for key, value in row.items():
-        number = _number(value)
         named = _named(key)
-        if number is not None and named is not None:
+        if named is None:
+            continue
+        parsed = number(value)
+        if parsed is not None:
             signal, rank = named
             if signal not in best or rank < best[signal][0]:
-                best[signal] = (rank, number)
+                best[signal] = (rank, parsed)
     found = {signal: value for signal, (_, value) in best.items()}
     for short, key in (fallback or {}).items():
-        name, number = FALLBACK.get(short), _number(row.get(key))
-        if name is not None and number is not None and _named(key) is None:
-            found.setdefault(name, number)
+        name, parsed = FALLBACK.get(short), number(row.get(key))
+        if name is not None and parsed is not None and _named(key) is None:
+            found.setdefault(name, parsed)
     return found
 
 
 def all_numbers(row: Mapping[str, object], fallback: Mapping[str, str] | None = None) -> dict[str, float]:
-    """Give a logged row's signals, and its other numbers under the trainer's own keys."""
-    own = {key: _number(value) for key, value in row.items() if _named(key) is None and key not in _PLACES}
-    return {key: number for key, number in own.items() if number is not None} | signals_of(row, fallback)
+    """Return a logged row's signals, and its other numbers under the trainer's own keys."""
+    own = {key: number(value) for key, value in row.items() if _named(key) is None and key not in PLACES}
+    return {key: value for key, value in own.items() if value is not None} | signals_of(row, fallback)
 
 
-def _number(value: object) -> float | None:
+def number(value: object) -> float | None:
+    """Return a number, or a text that spells one ("NaN" and "Infinity" as well); None for anything else."""
+    if type(value) is float:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

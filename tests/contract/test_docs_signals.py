@@ -22,7 +22,7 @@ OWN = {
 
 
 def documented(title):
-    """Give the signals in the first column of a section's table; `a0` to `a7` stands for all between."""
+    """Return the signals in the first column of a section's table; `a0` to `a7` stands for all between."""
     section = (DOCS / "signals.md").read_text().partition(f"## {title}\n")[2].partition("\n## ")[0]
     names = []
     for row in re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE):

@@ -14,7 +14,7 @@ MODULES = [
 
 
 def parameters(function):
-    """Give the names of a function's parameters; those after a star are keyword-only."""
+    """Return the names of a function's parameters; those after a star are keyword-only."""
     return [
         ("*" if parameter.kind is parameter.KEYWORD_ONLY else "") + name
         for name, parameter in inspect.signature(function).parameters.items()

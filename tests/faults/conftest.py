@@ -30,7 +30,7 @@ def start_trainer(tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Any:
-    """Give what `start_collector`'s database holds: (attempt, rank, step) of each record."""
+    """Return what `start_collector`'s database holds: (attempt, rank, step) of each record."""
 
     def stored() -> list[tuple[int, int, int]]:
         with contextlib.closing(sqlite3.connect(tmp_path / "rlvitals.db")) as database:

@@ -30,7 +30,7 @@ def serving(database, port):
 
 
 def firing(url):
-    """Give the kinds that fire."""
+    """Return the kinds that fire."""
     items = urllib3.request("GET", f"{url}/api/v1/alerts", fields={"state": "firing"}).json()["items"]
     return {alert["kind"] for alert in items}
 
@@ -41,9 +41,9 @@ def test_a_collector_that_was_away_stops_no_run(tmp_path, unused_port, monkeypat
     monkeypatch.setenv("RLVITALS_STALL_FACTOR", "1.1")
     monkeypatch.setenv("RLVITALS_LOST_FACTOR", "1.1")
     url, database = f"http://127.0.0.1:{unused_port}", tmp_path / "rlvitals.db"
-    policy, told = stop(), []
+    policy, notified = stop(), []
     with serving(database, unused_port):
-        monitor = trainer_hooks.connect(url, run="r", actions=policy, on_alert=told.append)
+        monitor = trainer_hooks.connect(url, run="r", actions=policy, on_alert=notified.append)
         for step in range(3):
             monitor.log_step(step, {"reward/mean": 0.4})
         assert monitor.flush()
@@ -52,7 +52,7 @@ def test_a_collector_that_was_away_stops_no_run(tmp_path, unused_port, monkeypat
         monitor.log_step(3, {"reward/mean": 0.4})
         assert monitor.flush(30)
         monitor.close()
-    assert (policy.due(), told) == ([], [])
+    assert (policy.due(), notified) == ([], [])
 
 
 def test_a_run_that_was_stopped_goes_on_from_before_the_alert(collector, run_name, stop):

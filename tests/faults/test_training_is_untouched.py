@@ -21,7 +21,7 @@ def _brief(monkeypatch):
 
 @pytest.fixture(scope="module")
 def unwatched(tmp_path_factory):
-    """Give what a training ends with where nothing of ours is there."""
+    """Return what a training ends with where nothing of ours is there."""
     ends = {}
 
     def end_of(name):

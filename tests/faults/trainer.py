@@ -21,15 +21,15 @@ def main() -> int:
     """Train until stdin ends."""
     step = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     with trainer_hooks.connect(config={"seed": 1}) as monitor:
-        print("ready", flush=True)  # noqa: T201 - told to the test
+        print("ready", flush=True)  # noqa: T201 - read by the test
         for grant in sys.stdin:
             for _ in range(int(grant)):
                 monitor.log_step(step, {"x": step / 3})
-                print(step, time.time(), flush=True)  # noqa: T201 - told to the test
+                print(step, time.time(), flush=True)  # noqa: T201 - read by the test
                 step += 1
                 time.sleep(0.002)
         monitor.flush(120)
-    print("lost", monitor.drops.dropped_records, flush=True)  # noqa: T201 - told to the test
+    print("lost", monitor.drops.dropped_records, flush=True)  # noqa: T201 - read by the test
     return 0
 
 

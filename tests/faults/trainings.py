@@ -32,7 +32,7 @@ Fingerprints = dict[str, str]
 
 
 def end_of(weights: Iterable[torch.Tensor]) -> Fingerprints:
-    """Give fingerprints of the weights and of every random generator."""
+    """Return fingerprints of the weights and of every random generator."""
     parts = {
         "weights": b"".join(weight.detach().numpy().tobytes() for weight in weights),
         "random": repr(random.getstate()).encode(),
@@ -43,13 +43,13 @@ def end_of(weights: Iterable[torch.Tensor]) -> Fingerprints:
 
 
 def network() -> torch.nn.Module:
-    """Give a small network that draws random numbers, of the same weights every time."""
+    """Return a small network that draws random numbers, of the same weights every time."""
     set_seed(3)
     return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 4))
 
 
 def step_of(model: torch.nn.Module) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Give the loss of a policy on random contexts, and its rollouts."""
+    """Return the loss of a policy on random contexts, and its rollouts."""
     logprobs = model(torch.randn(6, 5, 8)).log_softmax(-1)[..., 0]
     rewards = torch.as_tensor(np.random.rand(6) + random.random())  # noqa: NPY002, S311 - what trainers draw from
     rollouts = {"logprobs": logprobs, "mask": torch.ones(6, 5, dtype=torch.bool), "rewards": rewards}
@@ -132,7 +132,7 @@ class Module(pl.LightningModule):
         self.model = network()
 
     def training_step(self, batch, index):  # noqa: ARG002 - Lightning's signature
-        """Give the loss and the rollouts."""
+        """Return the loss and the rollouts."""
         loss, rollouts = step_of(self.model)
         return {"loss": loss, "rollouts": rollouts}
 

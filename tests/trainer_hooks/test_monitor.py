@@ -78,18 +78,18 @@ def test_a_rewind_starts_a_new_attempt(collector, connect):
 
 
 def test_the_phase_and_alerts_come_back_with_the_receipt(collector, connect):
-    """The newest phase is known, and an alert is told once however often the collector repeats it."""
+    """The newest phase is known, and an alert is notified once however often the collector repeats it."""
     alert = AlertNotice(id="a", kind="lld", severity="warning", opened_step=3, summary="falling")
     collector.receipt = lambda batch: Receipt(
         run_id="r", accepted=len(batch.records), phase="decay", alerts=[alert] if batch.records else []
     )
-    told = []
-    monitor = connect(on_alert=told.append)
+    notified = []
+    monitor = connect(on_alert=notified.append)
     for step in (3, 4):
         monitor.log_step(step, {"x": 1.0})
         assert monitor.flush()
     assert monitor.phase == "decay"
-    assert told == [alert]
+    assert notified == [alert]
 
 
 def test_the_newest_healthy_step_stands_still_while_the_run_is_sick_or_unknown(collector, connect):
@@ -121,20 +121,22 @@ def test_what_was_wrong_with_a_dead_process_is_not_told_to_the_next(collector, t
         alerts=[alert] if batch.attempt == 1 else [],
     )
     monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
-    phases, told = [], []
+    phases, notified = [], []
     for attempt in ("1", "2"):
         monkeypatch.setenv("RLVITALS_ATTEMPT", attempt)
-        with trainer_hooks.connect(None if attempt == "1" else collector.url, run="r", on_alert=told.append) as monitor:
+        with trainer_hooks.connect(
+            None if attempt == "1" else collector.url, run="r", on_alert=notified.append
+        ) as monitor:
             monitor.log_step(3, {"x": 1.0})
             assert monitor.flush()
             phases.append(monitor.phase)
     assert [batch.attempt for batch in collector.batches if batch.records] == [1, 2]
-    assert (phases, told) == (["unknown", "healthy"], [])
+    assert (phases, notified) == (["unknown", "healthy"], [])
 
 
 def test_what_was_judged_before_this_process_reached_it_is_no_word_on_it(collector, connect):
     """Another process of the same attempt had come to step 10 and was sick there: ours is heard from step 11 on."""
-    told = []
+    notified = []
     alert = AlertNotice(id="a", kind="k", severity="critical", opened_step=4, summary="s")
 
     def receipt(batch):
@@ -148,13 +150,13 @@ def test_what_was_judged_before_this_process_reached_it_is_no_word_on_it(collect
         )
 
     collector.receipt = receipt
-    monitor = connect(on_alert=told.append)
+    monitor = connect(on_alert=notified.append)
     assert monitor.flush()
-    seen = [(monitor.phase, monitor.healthy_step, len(told))]
+    seen = [(monitor.phase, monitor.healthy_step, len(notified))]
     for step in (3, 10, 11):
         monitor.log_step(step, {"x": 1.0})
         assert monitor.flush()
-        seen.append((monitor.phase, monitor.healthy_step, len(told)))
+        seen.append((monitor.phase, monitor.healthy_step, len(notified)))
     assert seen == [("unknown", None, 0)] * 3 + [("healthy", 11, 1)]
 
 

@@ -26,7 +26,7 @@ class Answers:
         self.bodies = []
 
     def send(self, body):
-        """Give the next answer."""
+        """Return the next answer."""
         self.bodies.append(body)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):

@@ -5,7 +5,7 @@ It reads logs, runs the live engine over them, and prints. It reads no labels an
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,9 @@ from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
 from monitor_server.importers.calibration import load_calibration
-from monitor_server.importers.corpus import read_run, run_name, run_paths
+from monitor_server.importers.corpus import find_logs, observe
+from monitor_server.importers.mapping import NameMapping, parse_overrides
+from monitor_server.importers.protocol import Log, ReadReport
 
 __all__ = ["backtest", "run", "summarise"]
 
@@ -25,17 +27,26 @@ def run(
     folder: Annotated[Path, typer.Argument(help="A log, or a folder of logs or of run folders.")],
     calibration: Annotated[Path | None, typer.Option(help="File of `rlvitals calibrate`; built-in without.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
+    ] = None,
 ) -> int:
     """Print what the detectors would have found; the exit status is 2 where a log cannot be read."""
     try:
         loaded = load_calibration(calibration)
-        runs = [backtest(run_name(path), read_run(path), engine=Engine(loaded)) for path in run_paths(folder)]
+        overrides = parse_overrides(names or [])
+        logs = find_logs([folder], list(overrides.values()))
+        runs = [backtest(log.name, _steps(log, overrides), engine=Engine(loaded)) for log in logs]
     except OSError as failure:
         error(failure)
         return 2
     report = {"runs": runs, "summary": summarise(runs)}
     say(json.dumps(spell_non_finite(report), allow_nan=False) if as_json else _table(report))
     return 0
+
+
+def _steps(log: Log, overrides: Mapping[str, str]) -> Iterator[Observation]:
+    return observe(log.read(ReadReport()), NameMapping(overrides, log.aliases).signals)
 
 
 def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None = None) -> dict[str, Any]:

@@ -26,7 +26,9 @@ from monitor_server.detection.calibration import (
 )
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
-from monitor_server.importers.corpus import read_run, run_paths
+from monitor_server.importers.corpus import find_logs, observe
+from monitor_server.importers.mapping import NameMapping
+from monitor_server.importers.protocol import ReadReport
 
 __all__ = ["calibrate", "run", "score_run"]
 
@@ -52,8 +54,12 @@ def run(
             error(f"--{name} must lie between 0 and 1, got {share}")
             return 2
     try:
-        paths = [path for given in runs for path in run_paths(given)]
-        scores = {str(path): score_run(read_run(path)) for path in paths}
+        scores = {
+            f"{log.path} {log.name}": score_run(
+                observe(log.read(ReadReport()), NameMapping(aliases=log.aliases).signals),
+            )
+            for log in find_logs(runs)
+        }
     except OSError as failure:
         error(failure)
         return 2

@@ -17,14 +17,16 @@ from monitor_server.commands.client import DEFAULT_URL, fetch, fetch_json
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say
 from monitor_server.detection.protocol import Observation
-from monitor_server.importers.corpus import read_run, run_name, run_paths
-from monitor_server.importers.keys import all_numbers
+from monitor_server.importers.corpus import find_logs, observe
+from monitor_server.importers.mapping import NameMapping, parse_overrides
+from monitor_server.importers.protocol import Log, ReadReport
 from trainer_hooks import wire
 
-__all__ = ["batches", "run"]
+__all__ = ["batches", "replay_log", "run"]
 
 RECORDS_PER_BATCH = 500
 BEATS_PER_SECOND = 4
+PROBLEMS_SHOWN = 3
 # The collector runs the detectors over a whole batch before it answers.
 ANSWER_SECONDS = 60.0
 
@@ -35,23 +37,36 @@ def run(
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     project: Annotated[str, typer.Option(help="Project under which the runs appear.")] = "replay",
     pace: Annotated[float | None, typer.Option(help="Steps a second; as fast as possible without.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
+    ] = None,
 ) -> int:
     """Send every run and print the alerts that the collector opened."""
     if pace is not None and not pace > 0:
         raise CommandError(f"--pace must be above 0 steps a second, got {pace:g}")
     try:
-        for log in [log for given in logs for log in run_paths(given)]:
-            _replay(log, url.rstrip("/"), project, pace)
+        overrides = parse_overrides(names or [])
+        for log in find_logs(logs, list(overrides.values())):
+            mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
+            replay_log(log, mapping, url=url.rstrip("/"), project=project, pace=pace)
     except OSError as error:
         raise CommandError(str(error)) from error
     return 0
 
 
-def _replay(log: Path, url: str, project: str, pace: float | None) -> None:
-    name = run_name(log)
-    steps = read_run(log, all_numbers)
+def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: float | None = None) -> None:
+    """Send one run to a collector and print the alerts that it opened.
+
+    Raises:
+        CommandError: If the collector does not answer or refuses.
+        LogError: If the log cannot be read.
+    """
+    name, report = log.name, ReadReport()
+    steps = list(observe(log.read(report), mapping.signals))
     say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
     size = RECORDS_PER_BATCH if pace is None else max(1, round(pace / BEATS_PER_SECOND))
+    for problem in report.problems[:PROBLEMS_SHOWN]:
+        say(f"  passed over: {printable(problem)}")
     known = 0
     for batch in batches(steps, name, project, size):
         begun = time.monotonic()

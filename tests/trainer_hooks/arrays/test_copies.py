@@ -5,7 +5,7 @@ from trainer_hooks.arrays.copies import CopyPool
 
 
 def arguments(responses=64, tokens=512, **changes):
-    """Give a step of which the token arrays are large, and the others are not."""
+    """Return a step of which the token arrays are large, and the others are not."""
     logprobs = -np.ones((responses, tokens), dtype=np.float32)
     return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": np.ones(responses)} | changes
 

@@ -28,7 +28,7 @@ def quick_retries(monkeypatch):
 
 
 def losses(monitor):
-    """Give the records that will never arrive."""
+    """Return the records that will never arrive."""
     return monitor.drops.dropped_records
 
 

@@ -18,7 +18,7 @@ class StepClock:
     now = 0.0
 
     def __call__(self):
-        """Give the time."""
+        """Return the time."""
         return self.now
 
 

@@ -12,7 +12,7 @@ EVERYTHING = {"mask": torch.ones(1, 2), "correct": torch.ones(1)}
 
 
 def signals(scores):
-    """Give the signals as the collector would show them."""
+    """Return the signals as the collector would show them."""
     found = paired.compute(scores)
     here = fetch(scores.library, list(found.values()))
     return {name: summary.value() for name, summary in finish_summaries(zip(found, here, strict=True)).items()}

@@ -13,7 +13,7 @@ from trainer_hooks.signals.action_tokens import ActionTokens
 
 
 def arguments(responses=64, tokens=512, **changes):
-    """Give a step of which the token arrays are large, and the others are not."""
+    """Return a step of which the token arrays are large, and the others are not."""
     logprobs = -np.ones((responses, tokens), dtype=np.float32)
     return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": np.ones(responses)} | changes
 

@@ -74,16 +74,16 @@ def test_a_step_never_takes_more_bytes_than_allowed(max_bytes, texts):
 
 def test_texts_stay_unless_they_are_turned_on():
     """By default neither texts nor the texts of tokens leave."""
-    told = {"texts": [f"text {row}" for row in range(6)], "vocabulary": list("abcdefghij")}
-    assert all(r.text is None and r.pieces is None for r in sampled(rollouts(**told)))
-    first = sampled(rollouts(**told), texts=True)[0]
+    given_texts = {"texts": [f"text {row}" for row in range(6)], "vocabulary": list("abcdefghij")}
+    assert all(r.text is None and r.pieces is None for r in sampled(rollouts(**given_texts)))
+    first = sampled(rollouts(**given_texts), texts=True)[0]
     assert (first.text, first.pieces) == ("text 0", list("abcdef"))
 
 
 def test_redaction_keeps_the_token_ids_back_too():
     """Who has the tokenizer reads ids as text: where something was redacted they stay, elsewhere they go."""
-    told = {"texts": ["secret", *(["open"] * 5)], "vocabulary": list("abcdefghij")}
-    responses = sampled(rollouts(**told), texts=True, redact=lambda text: text.replace("secret", "…"))
+    given_texts = {"texts": ["secret", *(["open"] * 5)], "vocabulary": list("abcdefghij")}
+    responses = sampled(rollouts(**given_texts), texts=True, redact=lambda text: text.replace("secret", "…"))
     hidden, *others = responses
     assert (hidden.text, hidden.pieces, hidden.token_ids) == ("…", None, None)
     assert all(response.text == "open" and response.token_ids is not None for response in others)
@@ -100,15 +100,15 @@ def test_ids_of_which_a_redaction_sees_no_text_stay(texts):
 
 def test_a_redaction_sees_texts_that_stay():
     """Its word on the ids holds whether or not the texts themselves leave."""
-    told = {"texts": ["secret", *(["open"] * 5)], "vocabulary": list("abcdefghij")}
-    hidden, *others = sampled(rollouts(**told), redact=lambda text: text.replace("secret", "…"))
+    given_texts = {"texts": ["secret", *(["open"] * 5)], "vocabulary": list("abcdefghij")}
+    hidden, *others = sampled(rollouts(**given_texts), redact=lambda text: text.replace("secret", "…"))
     assert hidden.token_ids is None
     assert all(response.token_ids is not None for response in others)
     assert all(response.text is None and response.pieces is None for response in (hidden, *others))
 
 
 def test_token_ids_become_text_in_the_background():
-    """What is decoded are the very ids that leave; where that fails the loss is told, and the rest goes."""
+    """What is decoded are the very ids that leave; where that fails the loss is counted, and the rest goes."""
     losses = []
     assert sampled(rollouts(decode=str), texts=True)[0].text == "[0, 1, 2, 3, 4, 5]"
     assert sampled(rollouts(decode=str), texts=True, redact=lambda _: "…")[0].text == "…"
@@ -134,7 +134,7 @@ def test_a_redaction_sees_what_a_cut_leaves_out(source):
 
 
 def test_a_redaction_that_raises_lets_nothing_out():
-    """The text, the token texts and the ids stay; the loss is told; the numbers go."""
+    """The text, the token texts and the ids stay; the loss is counted; the numbers go."""
     losses = []
 
     def redact(text):
@@ -183,7 +183,7 @@ def test_a_sampler_that_fails_costs_only_the_responses(collector, connect, swall
     """The signals of the step arrive all the same."""
 
     def fail(*_, **__):
-        raise ArithmeticError("told to fail")
+        raise ArithmeticError("made to fail")
 
     monkeypatch.setattr(ResponseSampler, "sample", fail)
     monitor = connect()

@@ -44,7 +44,7 @@ def arrays(seed: int, responses: int, width: int, *, bad: bool) -> dict:
 
 
 def close(name: str, found: float, expected: float) -> bool:
-    """Say whether two values are the same to rounding, or to the bin where the signal is a quantile."""
+    """Return whether two values are the same to rounding, or to the bin where the signal is a quantile."""
     if name in ("ratio/p999", "length/p95"):
         return abs(math.log(found / expected)) <= BIN[name]
     if name in BIN:

@@ -15,7 +15,7 @@ from trainer_hooks.wire import Record, merge
 
 @np.errstate(all="ignore")
 def by_loops(a: dict) -> dict[str, float]:
-    """Give every signal, one token at a time; lists that end up empty give no signal."""
+    """Return every signal, one token at a time; lists that end up empty give no signal."""
     responses, width = a["mask"].shape
     correct = [a["rewards"][i] > 0 for i in range(responses)]
     words = {i: [k for k in range(width) if a["mask"][i, k]] for i in range(responses)}
@@ -129,7 +129,7 @@ def by_loops(a: dict) -> dict[str, float]:
 
 
 def signals_of(a: dict) -> dict[str, float]:
-    """Give the signals as the collector would show them."""
+    """Return the signals as the collector would show them."""
     return merge([Record(step=1, summaries=summarise(Rollouts(**a)))])
 
 

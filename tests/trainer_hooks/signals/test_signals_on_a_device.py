@@ -21,6 +21,7 @@ from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.device_candidates import gather_candidates
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.responses import ResponseSampler
+from trainer_hooks.recording.selection import rank_rows
 from trainer_hooks.signals import fetch, reduce, summarise
 from trainer_hooks.signals.action_tokens import ActionTokens
 from trainer_hooks.wire import Moments, Record, merge
@@ -32,7 +33,7 @@ MASK = [[1, 1, 1, 0], [1, 1, 0, 0]]
 
 
 def tensors(a, dtype=torch.float64, device=PROCESSOR):
-    """Give a step as a trainer with tensors has it: masks of integers, and rewards that are still on the host."""
+    """Return a step as a trainer with tensors has it: masks of integers, and rewards that are still on the host."""
     found = {name: torch.as_tensor(array) if isinstance(array, np.ndarray) else array for name, array in a.items()}
     found |= {name: found[name].to(device, dtype) for name in TOKEN_FLOATS}
     return found | {
@@ -43,13 +44,13 @@ def tensors(a, dtype=torch.float64, device=PROCESSOR):
 
 
 def two_responses(**changes):
-    """Give the arguments for two responses, with some changed."""
+    """Return the arguments for two responses, with some changed."""
     return {"logprobs": torch.tensor(LOGPROBS), "mask": torch.tensor(MASK), "rewards": [1.0, 0.0]} | changes
 
 
 @st.composite
 def steps(draw):
-    """Give a step in which some responses, perhaps all, have no action token, and some advantages are per token."""
+    """Return a step in which some responses, perhaps all, have no action token, and some advantages are per token."""
     a = draw(st.builds(arrays, st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 24), bad=st.booleans()))
     a["mask"][draw(st.lists(st.integers(0, len(a["mask"]) - 1)))] = False
     if draw(st.booleans()):
@@ -214,3 +215,12 @@ def test_sampled_responses_are_those_chosen_from_all(a, count, data):
     found = asked.finish(*asked.numbers)
     assert len(found.tokens.rollouts.rewards) <= 5 * count
     assert sampler.sample(found.tokens, seed="1", drawable=found.drawable) == here
+
+
+def test_a_response_with_nan_does_not_hide_one_without_probability():
+    """Both come first among the unlikely ones, in the order of the step, on the host and on a device."""
+    logprobs = torch.tensor([[-1.0, -1.0], [-1.0, -torch.inf], [torch.nan, -1.0]])
+    given = {"logprobs": logprobs, "mask": torch.ones(3, 2), "rewards": [1.0, 0.0, 0.0]}
+    here = rank_rows(ActionTokens.of(Rollouts(**given)), 1)["unlikely"].rows
+    there = rank_rows(ActionTokens.of(Rollouts(**given, library=DeviceArrays(PROCESSOR))), 1)["unlikely"].rows
+    assert here.tolist() == there.tolist() == [1]

@@ -65,7 +65,7 @@ records = st.builds(
 
 
 def same(first, second):
-    """Say whether two structs are equal, NaN being equal to itself."""
+    """Return whether two structs are equal, NaN being equal to itself."""
     return repr(first) == repr(second)
 
 
@@ -202,7 +202,7 @@ def test_a_runs_id_depends_on_project_and_name_alone():
 
 
 def golden(version):
-    """Give the recorded bytes of a batch, and the batch."""
+    """Return the recorded bytes of a batch, and the batch."""
     body = (Path(__file__).parent / f"golden/batch-v{version}.msgpack").read_bytes()
     return body, decode_batch(body)
 

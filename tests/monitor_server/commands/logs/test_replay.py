@@ -80,7 +80,7 @@ def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nowhere.jsonl"], "nowhere.jsonl must be a log of JSON lines"),
+        (["nowhere.jsonl"], "nowhere.jsonl must be a log or a folder of logs; it does not exist"),
         ([str(RECORDED), "--pace", "0"], "--pace must be above 0 steps a second, got 0"),
     ],
 )

@@ -1,0 +1,142 @@
+"""Console logs: what a trainer printed, with progress bars, warnings and samples of text in between.
+
+Slurm and nohup outputs, ``output.log`` of W&B and the streams of notebooks are console logs.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from monitor_server.importers.formats.console_lines import NUMBER, dictionary, named_numbers, pipes, verl
+from monitor_server.importers.keys import is_known, number
+from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.source import lines
+
+__all__ = ["ConsoleLog", "console_rows"]
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\))")
+# The parts that a log's line must have before it is looked at closely; progress bars have none of them.
+_WORTH = re.compile(rb"\{|step|Step|STEP|\xe2\x80\xa2|^\||(?:Training|Validation) Results")
+# NeMo-RL prints a block: a heading with the step, "Training Results:", and a bullet a number.
+_BLOCK_STEP = re.compile(r"={3,} (?:Step|step) (\d{1,15})(?:/\d+)? ={3,}")
+_BULLET = re.compile(r"•\s*([A-Za-z][\w ./-]{0,60}?):\s*(" + NUMBER + r")(?![\w.])")
+# Stable-Baselines3 prints a table with a key and a value a line.
+_CELL = re.compile(r"^\|\s+([A-Za-z_][\w/ ]{0,60}?)\s*\|\s*(" + NUMBER + r")\s*\|\s*$")
+MAX_TEXT = 1 << 16
+MAX_PENDING = 4096
+
+
+class ConsoleLog:
+    """The printed lines of TRL, transformers, verl, SkyRL, OpenRLHF, slime, prime-rl, NeMo-RL and similar loops."""
+
+    name = "console log"
+    is_specific = False
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether it is text."""
+        del path
+        return bool(head) and b"\x00" not in head
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield the one run of the file."""
+        yield Log(name=path.name, path=path, format=self.name, read=lambda report: _file_rows(path, report))
+
+
+def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
+    return console_rows(line for _, line in lines(path, report))
+
+
+def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
+    """Yield the rows among printed lines; a row without a step is counted later on."""
+    block, rollouts = _Block(), _Rollouts()
+    for line in printed:
+        if _WORTH.search(line) is None and not (block.row and line.startswith(b"---")):
+            continue
+        text = line[:MAX_TEXT].decode(errors="replace")
+        if "\x1b" in text:
+            text = _ESCAPES.sub("", text)
+        if block.takes(text):
+            continue
+        if not text.startswith("|"):
+            yield from block.close()
+            block.open(text)
+        found = dictionary(text) if "{" in text else None
+        if found is not None:
+            yield from rollouts.take(*found)
+        elif row := verl(text) or pipes(text) or named_numbers(text):
+            yield row
+    yield from block.close()
+    yield from rollouts.close()
+
+
+class _Rollouts:
+    """Puts the numbers of slime's rollouts, which it prints first and counts apart, into the row of the next update."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, object] = {}
+        self._rollout = 0
+
+    def take(self, row: Row, rollout: int | None) -> Iterator[Row]:
+        """Take the numbers of one line, with the rollout that counts them, and yield the row that is complete."""
+        if rollout is None:
+            if _is_step(row):
+                yield {**self._pending, **row}
+                self._pending = {}
+            return
+        if rollout != self._rollout:
+            yield from self.close()
+        self._rollout = rollout
+        if len(self._pending) < MAX_PENDING:
+            self._pending.update(row)
+
+    def close(self) -> Iterator[Row]:
+        """Yield what waits for an update that was not printed."""
+        if _is_step(self._pending):
+            yield {**self._pending, "step": self._rollout}
+        self._pending = {}
+
+
+def _is_step(row: Row) -> bool:
+    """Tell a training step from a configuration, an evaluation and the summary at the end.
+
+    Configurations name a learning rate, and evaluations a loss; a step has another signal, and no run time.
+    """
+    if "train_runtime" in row or any(key.startswith("eval_") for key in row):
+        return False
+    return any(
+        is_known(key) and number(value) is not None and key not in ("learning_rate", "lr") for key, value in row.items()
+    )
+
+
+class _Block:
+    """Numbers that are printed one a line: NeMo-RL's bullets and the tables of Stable-Baselines3."""
+
+    def __init__(self) -> None:
+        self._step: int | None = None
+        self._is_training = False
+        self.row: dict[str, object] = {}
+
+    def takes(self, text: str) -> bool:
+        """Take a line if it holds one of the block's numbers."""
+        cell = _CELL.match(text) or (_BULLET.search(text) if self._is_training else None)
+        if cell is None:
+            return False
+        if len(self.row) < MAX_PENDING:
+            self.row.setdefault(cell.group(1), float(cell.group(2)))
+        return True
+
+    def open(self, text: str) -> None:
+        """Take a heading: the step of the blocks that follow, or the name of one."""
+        heading = _BLOCK_STEP.search(text)
+        if heading:
+            self._step = int(heading.group(1))
+        self._is_training = "Training Results:" in text
+
+    def close(self) -> Iterator[Row]:
+        """Yield the row of the block that has ended, if it holds a signal."""
+        if not self.row:
+            return
+        row, self.row = self.row, {}
+        step = row.get("total_timesteps", self._step)
+        if any(map(is_known, row)):
+            yield row if step is None else {**row, "step": step}

@@ -1,0 +1,128 @@
+"""CSV and TSV: a heading and a row a step, as loggers write them and W&B's page exports them."""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.source import HEAD_BYTES, MAX_LINE_BYTES, head, lines
+
+__all__ = ["Delimited"]
+
+DELIMITERS = (",", "\t", ";")
+MAX_COLUMNS = 10_000
+PROBE_LINES = 6
+_NUMBER = re.compile(r"\s*[-+]?(\d|\.\d|nan|inf)", re.IGNORECASE)
+# W&B's export of a chart has a column a run, and two more for its band: "run - reward", "run - reward__MIN".
+_RUN_AND_KEY = re.compile(r"(?P<run>.{1,200}) - (?P<key>[^\s].{0,200})")
+_BAND = ("__MIN", "__MAX")
+
+
+class Delimited:
+    """Text separated by commas, tabs or semicolons; an empty cell was not logged."""
+
+    name = "CSV"
+    is_specific = False
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether the first line is a heading of names and the next ones have as many cells, with numbers."""
+        del path
+        if b"\x00" in head:
+            return False
+        return _delimiter(head.decode(errors="replace")) is not None
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield the run of the file, or one for each run of a chart exported from W&B."""
+        heading, delimiter = _heading(path)
+        runs = _runs(heading)
+        if not runs:
+            yield Log(name=path.name, path=path, format=self.name, read=lambda report: _rows(path, delimiter, report))
+        for run, keys in runs.items():
+            yield Log(name=run, path=path, format="W&B chart export", read=partial(_run_rows, path, delimiter, keys))
+
+
+def _run_rows(path: Path, delimiter: str, keys: dict[str, str], report: ReadReport) -> Iterator[Row]:
+    for row in _rows(path, delimiter, report):
+        found = {name: row.get(column) for column, name in keys.items()}
+        if any(value not in (None, "") for value in found.values()):
+            yield {"step": _integer(row.get("Step")), **found}
+
+
+def _rows(path: Path, delimiter: str, report: ReadReport) -> Iterator[Row]:
+    csv.field_size_limit(MAX_LINE_BYTES)
+    texts = (line.decode(errors="replace").replace("\x00", "") for _, line in lines(path, report))
+    reader = csv.reader(texts, delimiter=delimiter)
+    heading: Sequence[str] | None = None
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            report.add_problem(path, f"line {reader.line_num}", f"it is no row: {error}")
+            continue
+        if heading is None:
+            heading = [name.strip() for name in cells[:MAX_COLUMNS]]
+        elif len(cells) != len(heading):
+            report.add_problem(path, f"line {reader.line_num}", f"it has {len(cells)} cells, not {len(heading)}")
+        else:
+            yield {name: _cell(name, cell) for name, cell in zip(heading, cells, strict=True) if cell.strip()}
+
+
+def _cell(name: str, cell: str) -> object:
+    return _integer(cell) if name.lower().endswith("step") else cell
+
+
+def _integer(cell: object) -> object:
+    """Return a step as a number, so that it is known as a step; other text as it is."""
+    try:
+        return float(str(cell))
+    except ValueError:
+        return cell
+
+
+def _heading(path: Path) -> tuple[list[str], str]:
+    first = b""
+    for _, line in lines(path, ReadReport()):
+        first = line
+        break
+    delimiter = _delimiter(head(path).decode(errors="replace")) or ","
+    return next(csv.reader([first.decode(errors="replace")], delimiter=delimiter), []), delimiter
+
+
+def _delimiter(text: str) -> str | None:
+    """Return what separates cells: the first lines have as many as the heading of names, and numbers among them."""
+    first = [line for line in text.replace("\r", "\n").split("\n")[: PROBE_LINES + 1] if line][:PROBE_LINES]
+    if len(first) > PROBE_LINES - 1 or len(text) >= HEAD_BYTES:
+        first = first[:-1] or first  # the last one may be cut off
+    if not first or first[0].lstrip().startswith(("{", "[", "<")):
+        return None
+    for delimiter in DELIMITERS:
+        try:
+            heading, *rows = csv.reader(first, delimiter=delimiter)
+        except (csv.Error, ValueError):
+            continue
+        if (
+            len(heading) > 1
+            and rows
+            and not any(map(_NUMBER.match, heading))
+            and all(len(row) == len(heading) and any(map(_NUMBER.match, row)) for row in rows)
+        ):
+            return delimiter
+    return None
+
+
+def _runs(heading: list[str]) -> dict[str, dict[str, str]]:
+    """Return, for a chart exported from W&B, each run's columns and their keys."""
+    if not heading or heading[0] != "Step":
+        return {}
+    runs: dict[str, dict[str, str]] = {}
+    for column in heading[1:]:
+        found = _RUN_AND_KEY.fullmatch(column)
+        if found is None:
+            return {}
+        if not column.endswith(_BAND):
+            runs.setdefault(found["run"], {})[column] = found["key"]
+    return runs

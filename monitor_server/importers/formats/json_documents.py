@@ -1,0 +1,187 @@
+"""JSON documents: Hugging Face's trainer_state.json, lists of rows, and columns as pandas and W&B export them."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from monitor_server.importers.formats.json_lines import flat
+from monitor_server.importers.protocol import Log, LogError, ReadReport, Row
+from monitor_server.importers.source import MAX_LINE_BYTES, chunks, document
+
+__all__ = ["JsonColumns", "JsonList", "TrainerState"]
+
+_LOG_HISTORY = re.compile(r'"log_history"\s*:\s*\[')
+_LIST = re.compile(r"\s*\[\s*(?=\{)")
+_GAP = re.compile(r"[\s,]*")
+# How much text may stand before the list of rows.
+MAX_PREAMBLE = 1 << 20
+
+
+class TrainerState:
+    """The ``trainer_state.json`` of a Hugging Face checkpoint: the rows of its ``log_history``, one at a time."""
+
+    name = "Hugging Face trainer_state.json"
+    is_specific = True
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether it is an object with a ``log_history``."""
+        return head.lstrip().startswith(b"{") and (
+            b'"log_history"' in head or (path.name == "trainer_state.json" and b'"global_step"' in head)
+        )
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield the one run, named after the folder of its checkpoints."""
+        folder = path.absolute().parent
+        if folder.name.startswith("checkpoint-"):
+            folder = folder.parent
+        name = (folder.name or path.stem) if path.name == "trainer_state.json" else path.stem
+        yield Log(
+            name=name,
+            path=path,
+            format=self.name,
+            read=lambda report: (
+                row for row in read_list(path, report, _LOG_HISTORY, "log_history") if not _is_summary(row)
+            ),
+        )
+
+
+class JsonList:
+    """A JSON list of rows, as ``json.dump(history, file)`` writes."""
+
+    name = "JSON list"
+    is_specific = False
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether it begins with a list of objects."""
+        del path
+        return _LIST.match(head[:4096].decode(errors="replace")) is not None
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield the one run of the file."""
+        yield Log(
+            name=path.name, path=path, format=self.name, read=lambda report: read_list(path, report, _LIST, "a list")
+        )
+
+
+class JsonColumns:
+    """A JSON object that holds a list of rows or columns somewhere within its first two levels, read as a whole."""
+
+    name = "JSON document"
+    is_specific = False
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether it is called ``.json`` and is one object; one of several lines that are each whole is a row."""
+        if path.suffix.lower() != ".json" or re.match(rb"\s*\{\s*\"", head) is None:
+            return False
+        first, _, rest = head.lstrip().partition(b"\n")
+        return not (rest.lstrip().startswith(b"{") and first.rstrip().endswith(b"}"))
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield the one run of the file."""
+        yield Log(name=path.name, path=path, format=self.name, read=lambda report: self._read(path, report))
+
+    def _read(self, path: Path, report: ReadReport) -> Iterator[Row]:
+        try:
+            content = json.loads(document(path, report))
+        except (ValueError, RecursionError) as error:
+            raise LogError(f"{path} must be a JSON document: {error}") from error
+        rows = _longest(content)
+        if not rows:
+            raise LogError(f"{path} must hold a list of rows, or columns of numbers; found neither")
+        yield from (flat(row) for row in rows)
+
+
+def read_list(path: Path, report: ReadReport, start: re.Pattern[str], what: str) -> Iterator[Row]:
+    """Yield the objects of a JSON list, one at a time, so that the file may be larger than memory.
+
+    Args:
+        path: File.
+        report: Takes the place where the list breaks off.
+        start: Matches up to and including the list's opening bracket.
+        what: Name of the list, for messages.
+
+    Raises:
+        LogError: If the list is not there.
+    """
+    for count, row in enumerate(_elements(path, report, start, what), 1):
+        if isinstance(row, dict):
+            yield flat(row)
+        else:
+            report.add_problem(path, f"row {count}", "it is no JSON object")
+
+
+def _elements(path: Path, report: ReadReport, start: re.Pattern[str], what: str) -> Iterator[object]:
+    decode = json.JSONDecoder().raw_decode
+    count = 0
+    for text, left in _tails(path, report, start, what):
+        position = 0
+        while True:
+            gap = _GAP.match(text, position)
+            position = gap.end() if gap else position
+            if text.startswith("]", position):
+                return
+            try:
+                element, position = decode(text, position)
+            except ValueError:  # what follows is not read yet, or damaged
+                break
+            except RecursionError:
+                report.add_problem(path, f"row {count + 1}", "it is nested too deeply; the rest is not read")
+                return
+            count += 1
+            yield element
+        left.append(text[position:])
+    report.add_problem(path, f"after row {count}", "the file ends in the middle of the list, or is damaged there")
+
+
+def _tails(path: Path, report: ReadReport, start: re.Pattern[str], what: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield what is not read of the list so far, with each piece of the file; the reader appends what it leaves."""
+    text, found = "", False
+    for chunk in chunks(path, report):
+        text += chunk.decode(errors="replace")
+        if not found:
+            begun = start.search(text)
+            if begun is None:
+                text = text[-MAX_PREAMBLE:]
+                continue
+            text, found = text[begun.end() :], True
+        left: list[str] = []
+        yield text, left
+        text = left[0]
+        if len(text) > MAX_LINE_BYTES:  # no row is as long: the list is damaged here
+            return
+    if not found:
+        raise LogError(f"{path} must hold {what} of JSON objects; found none")
+
+
+def _is_summary(row: Row) -> bool:
+    """Tell the row that ends a training, whose means are of no step."""
+    return "train_runtime" in row
+
+
+def _longest(content: object, depth: int = 2) -> list[Mapping[str, object]]:
+    """Return the longest list of rows within a document, columns made to rows."""
+    if isinstance(content, list):
+        return [row for row in content if isinstance(row, dict)]
+    if not isinstance(content, dict):
+        return []
+    candidates = [_columns(content)]
+    if depth:
+        candidates += [_longest(value, depth - 1) for value in content.values() if isinstance(value, dict | list)]
+    return max(candidates, key=len)
+
+
+def _columns(content: Mapping[str, object]) -> list[Mapping[str, object]]:
+    columns = {key: _cells(value) for key, value in content.items()}
+    kept = {key: cells for key, cells in columns.items() if cells}
+    length = max((len(cells) for cells in kept.values()), default=0)
+    return [{key: cells[place] for key, cells in kept.items() if place < len(cells)} for place in range(length) if kept]
+
+
+def _cells(value: object) -> list[object]:
+    """Return a column's cells: of a list of plain values, or of pandas' ``{"0": 1.0, "1": 2.0}``."""
+    if isinstance(value, dict) and value and all(key.isdigit() for key in value):
+        value = list(value.values())
+    if isinstance(value, list) and not any(isinstance(cell, dict | list) for cell in value):
+        return value
+    return []

@@ -1,0 +1,76 @@
+"""JSON lines: one JSON object a line, as most trainers' own loggers and verl's file logger write."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.source import lines
+
+__all__ = ["JsonLines", "flat"]
+
+MAX_DEPTH = 4
+
+
+class JsonLines:
+    """Objects at any nesting: ``{"step": 1, "train": {"loss": 0.1}}`` has the key ``train/loss``.
+
+    verl writes ``{"step": 1, "data": {...}}`` with orjson, which writes NaN and both infinities as null. Under ``data``
+    a null is therefore read as NaN: it was measured, and it was not finite.
+    """
+
+    name = "JSON lines"
+    is_specific = False
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether the first line is a JSON object."""
+        del path
+        first = head.lstrip().split(b"\n", 1)[0]
+        if not first.startswith(b"{"):
+            return False
+        try:
+            return isinstance(json.loads(first), dict)
+        except (ValueError, RecursionError):
+            return False
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield the one run of the file."""
+        yield Log(name=path.name, path=path, format=self.name, read=lambda report: read_json_lines(path, report))
+
+
+def read_json_lines(path: Path, report: ReadReport) -> Iterator[Row]:
+    """Yield the rows of a file of JSON lines; a line that is no JSON object is reported and passed over."""
+    for number, line in lines(path, report):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            report.add_problem(path, f"line {number}", f"it is no JSON: {error}")
+            continue
+        if isinstance(row, dict):
+            yield flat(row)
+        else:
+            report.add_problem(path, f"line {number}", "it is no JSON object")
+
+
+def flat(row: Mapping[str, object]) -> Row:
+    """Return a row without nesting: inner keys follow their outer keys after a slash; ``data`` adds no key.
+
+    Objects below four levels are left out, as are lists.
+    """
+    if not any(isinstance(value, dict) for value in row.values()):
+        return row
+    found: dict[str, object] = {}
+    _flatten(row, "", found, MAX_DEPTH)
+    data = row.get("data")
+    if isinstance(data, dict):
+        found.update({str(key): math.nan for key, value in data.items() if value is None})
+    return found
+
+
+def _flatten(row: Mapping[str, object], prefix: str, found: dict[str, object], depth: int) -> None:
+    for key, value in row.items():
+        if not isinstance(value, dict):
+            found.setdefault(f"{prefix}{key}", value)
+        elif depth > 1:
+            _flatten(value, "" if not prefix and key == "data" else f"{prefix}{key}/", found, depth - 1)

@@ -1,0 +1,97 @@
+"""MLflow's stores: a folder of text files a run, or one SQLite database for all experiments."""
+
+import math
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from monitor_server.importers.columns import Columns
+from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
+from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.source import lines
+
+__all__ = ["MlflowDatabase", "is_mlflow_run", "mlflow_run"]
+
+MAX_METRICS = 10_000
+
+
+class MlflowDatabase:
+    """The tables ``runs`` and ``metrics`` of ``mlflow.db``."""
+
+    name = "MLflow database"
+    is_specific = True
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether it is a SQLite file with MLflow's tables."""
+        if not head.startswith(MAGIC):
+            return False
+        found = tables(path)
+        return {"key", "value", "step", "is_nan", "run_uuid"} <= found.get("metrics", set()) and "runs" in found
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield every run that logged a metric and was not deleted."""
+        query = (
+            "SELECT run_uuid, name FROM runs WHERE lifecycle_stage IS NOT 'deleted' AND run_uuid IN "
+            "(SELECT run_uuid FROM metrics) ORDER BY start_time"
+        )
+        with open_read_only(path) as connection:
+            found = connection.execute(query).fetchall()
+        for run, name in found:
+            yield Log(name=str(name or run), path=path, format=self.name, read=partial(_rows, path, run))
+
+
+def _rows(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
+    columns = Columns()
+    query = "SELECT key, value, step, is_nan, timestamp FROM metrics WHERE run_uuid = ? ORDER BY timestamp, step"
+    with open_read_only(path) as connection:
+        for key, value, step, is_nan, time in connection.execute(query, (run,)):
+            report.bytes_read += 32
+            if isinstance(value, int | float) and isinstance(step, int):
+                columns.add(str(key), step, _value(value, is_nan=bool(is_nan)), _seconds(time))
+    yield from columns.rows()
+
+
+def _value(value: float, *, is_nan: bool) -> float:
+    """Return the number that was logged: MLflow writes NaN as 0 with a flag, and infinity as the largest double."""
+    if is_nan:
+        return math.nan
+    return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else float(value)
+
+
+def is_mlflow_run(folder: Path) -> bool:
+    """Tell whether a folder is a run of MLflow's file store."""
+    return (folder / "meta.yaml").is_file() and (folder / "metrics").is_dir()
+
+
+def mlflow_run(folder: Path) -> Log:
+    """Return the run in a folder of the file store: ``metrics/KEY`` holds lines of time, value and step."""
+    return Log(
+        name=_run_name(folder), path=folder, format="MLflow run folder", read=lambda report: _file_rows(folder, report)
+    )
+
+
+def _file_rows(folder: Path, report: ReadReport) -> Iterator[Row]:
+    columns = Columns()
+    metrics = sorted(path for path in (folder / "metrics").rglob("*") if path.is_file() and not path.is_symlink())
+    for path in metrics[:MAX_METRICS]:
+        key = path.relative_to(folder / "metrics").as_posix()
+        for number, line in lines(path, report):
+            try:
+                time, value, step, *_ = line.split()
+                columns.add(key, int(step), float(value), _seconds(int(time)))
+            except (ValueError, OverflowError):
+                report.add_problem(path, f"line {number}", "it is no time, value and step")
+    yield from columns.rows()
+
+
+def _run_name(folder: Path) -> str:
+    tag = folder / "tags" / "mlflow.runName"
+    try:
+        return tag.read_text(errors="replace")[:200].strip() or folder.name
+    except OSError:
+        return folder.name
+
+
+def _seconds(milliseconds: object) -> float | None:
+    return milliseconds / 1000.0 if isinstance(milliseconds, int | float) else None

@@ -1,0 +1,115 @@
+"""Jupyter notebooks: the tables that transformers and Unsloth show while they train, and what cells printed."""
+
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from monitor_server.importers.formats.console import console_rows
+from monitor_server.importers.keys import is_known
+from monitor_server.importers.protocol import Log, LogError, ReadReport, Row
+from monitor_server.importers.source import document
+
+__all__ = ["Notebook"]
+
+_TABLE_ROW = re.compile(r"<tr\b[^>]*>(.*?)</tr>", re.DOTALL | re.IGNORECASE)
+_CELL = re.compile(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"<[^>]{0,1000}>")
+MAX_CELLS = 10_000
+
+
+class Notebook:
+    """An ``.ipynb`` whose cells hold a table with a column ``Step``, or printed rows; each such cell is a run."""
+
+    name = "Jupyter notebook"
+    is_specific = True
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether it is a JSON object with cells."""
+        start = head.lstrip()
+        return start.startswith(b"{") and (b'"cells"' in start[:4096] or (path.suffix == ".ipynb" and b'"' in start))
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield a run a cell that holds rows.
+
+        Raises:
+            LogError: If it is no notebook, is above 64 MiB, or no cell holds rows.
+        """
+        report = ReadReport()
+        found = 0
+        for number, cell in enumerate(_cells(path, report)):
+            rows = _best(cell)
+            if rows:
+                found += 1
+                yield Log(
+                    name=f"{path.stem}.cell{number}",
+                    path=path,
+                    format=self.name,
+                    read=partial(_counted, rows),
+                )
+        if not found:
+            raise LogError(f"{path} must have a cell that shows a table of steps or prints them; found none")
+
+
+def _counted(rows: list[Row], report: ReadReport) -> Iterator[Row]:
+    for row in rows:
+        report.bytes_read += 16 * len(row)
+        yield row
+
+
+def _cells(path: Path, report: ReadReport) -> Iterator[Mapping[str, object]]:
+    try:
+        content = json.loads(document(path, report))
+    except (ValueError, RecursionError) as error:
+        raise LogError(f"{path} must be a notebook: {error}") from error
+    cells = content.get("cells") if isinstance(content, dict) else None
+    if not isinstance(cells, list):
+        raise LogError(f"{path} must be a notebook with cells; found none")
+    return (cell for cell in islice(cells, MAX_CELLS) if isinstance(cell, dict))
+
+
+def _best(cell: Mapping[str, object]) -> list[Row]:
+    """Return a cell's rows: of its tables and its printed text, those with the most signals."""
+    candidates: list[list[Row]] = []
+    printed = ""
+    outputs = cell.get("outputs")
+    for output in outputs if isinstance(outputs, list) else []:
+        if not isinstance(output, dict):
+            continue
+        printed += _text(output.get("text"))
+        data = output.get("data")
+        if isinstance(data, dict):
+            shown = _text(data.get("text/html"))
+            if "<t" in shown:
+                candidates.append(_table(shown))
+    if printed:
+        candidates.append(list(console_rows(printed.encode(errors="replace").replace(b"\r", b"\n").split(b"\n"))))
+    return max(candidates, key=lambda rows: sum(len(row) for row in rows), default=[])
+
+
+def _table(shown: str) -> list[Row]:
+    """Return the rows of an HTML table that has a column of steps and a known signal."""
+    rows = [[_plain(cell) for cell in _CELL.findall(row)] for row in _TABLE_ROW.findall(shown)]
+    rows = [row for row in rows if row]
+    if not rows or "step" not in (heading := [name.lower() for name in rows[0]]) or not any(map(is_known, rows[0])):
+        return []
+    place = heading.index("step")
+    found: list[Row] = []
+    for cells in rows[1:]:
+        if len(cells) == len(rows[0]) and cells[place].isdigit():
+            row = {name: cell for name, cell in zip(rows[0], cells, strict=True) if name}
+            found.append({**row, "step": int(cells[place])})
+    return found
+
+
+def _plain(cell: str) -> str:
+    return html.unescape(_TAG.sub("", cell)).strip()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return "".join(part for part in value if isinstance(part, str))
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,52 @@
+"""Trackio's databases: one SQLite file a project, a row of JSON a logged step."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from monitor_server.importers.formats.json_lines import flat
+from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
+from monitor_server.importers.protocol import Log, ReadReport, Row
+
+__all__ = ["TrackioDatabase"]
+
+
+class TrackioDatabase:
+    """The table ``metrics`` with a JSON object a row, as trackio keeps it in ``TRACKIO_DIR``."""
+
+    name = "Trackio database"
+    is_specific = True
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether it is a SQLite file with Trackio's table."""
+        return head.startswith(MAGIC) and {"run_name", "step", "metrics"} <= tables(path).get("metrics", set())
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield every run of the project, in the order in which they began."""
+        with open_read_only(path) as connection:
+            found = connection.execute("SELECT run_name FROM metrics GROUP BY run_name ORDER BY MIN(rowid)").fetchall()
+        for (name,) in found:
+            yield Log(name=str(name), path=path, format=self.name, read=partial(_rows, path, name))
+
+
+def _rows(path: Path, name: object, report: ReadReport) -> Iterator[Row]:
+    with open_read_only(path) as connection:
+        query = "SELECT rowid, step, timestamp, metrics FROM metrics WHERE run_name IS ? ORDER BY rowid"
+        for number, step, time, content in connection.execute(query, (name,)):
+            report.bytes_read += len(content or "")
+            try:
+                row = json.loads(content)
+            except (ValueError, TypeError, RecursionError) as error:
+                report.add_problem(path, f"row {number} of metrics", f"it is no JSON: {error}")
+                continue
+            if isinstance(row, dict):
+                yield {**flat(row), "step": step, **_timestamp(time)}
+
+
+def _timestamp(text: object) -> dict[str, float]:
+    try:
+        return {"_timestamp": datetime.fromisoformat(str(text)).timestamp()}
+    except (ValueError, OverflowError):
+        return {}

@@ -1,0 +1,152 @@
+"""W&B's offline run files (``run-ID.wandb``): LevelDB's log framing around Protocol Buffers, read without wandb."""
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from monitor_server.importers.formats.json_lines import flat
+from monitor_server.importers.formats.protobuf import fields, signed
+from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.source import MAX_LINE_BYTES, chunks
+
+__all__ = ["WandbFile"]
+
+MAGIC = b":W&B"
+FILE_HEADER_BYTES, RECORD_HEADER_BYTES, BLOCK_BYTES = 7, 7, 32768
+DAMAGED, FULL, FIRST, LAST = 0, 1, 2, 4
+# Numbers of fields: Record{2 history, 17 run}, RunRecord{1 run_id, 8 display_name}, HistoryRecord{1 item, 2 step},
+# HistoryStep{1 num}, HistoryItem{1 key, 2 nested_key, 4 boolean, 5 integer, 6 number, 7 text, 16 value_json}.
+HISTORY, RUN = 2, 17
+HEAD_RECORDS = 64
+OWN_STEPS = ("train/global_step", "trainer/global_step", "training/global_step", "global_step")
+
+
+class WandbFile:
+    """The transaction log that W&B keeps of each run, offline or not; its history rows are the run's rows."""
+
+    name = "W&B run file"
+    is_specific = True
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Tell whether the file begins with W&B's magic bytes."""
+        del path
+        return head.startswith(MAGIC)
+
+    def logs(self, path: Path) -> Iterator[Log]:
+        """Yield the one run of the file, under the name that it had in W&B."""
+        name = _display_name(path) or path.stem.removeprefix("run-")
+        yield Log(name=name, path=path, format=self.name, read=lambda report: _rows(path, report))
+
+
+def _rows(path: Path, report: ReadReport) -> Iterator[Row]:
+    for place, record in _records(path, report):
+        try:
+            for number, value in fields(record):
+                if number == HISTORY and isinstance(value, bytes):
+                    yield flat(_history(value))
+        except (ValueError, RecursionError) as error:
+            report.add_problem(path, f"byte {place}", f"a record cannot be read: {error}")
+
+
+def _display_name(path: Path) -> str:
+    try:
+        for count, (_, record) in enumerate(_records(path, ReadReport())):
+            for number, value in fields(record):
+                if number == RUN and isinstance(value, bytes):
+                    found = {key: text for key, text in fields(value) if isinstance(text, bytes)}
+                    return found.get(8, found.get(1, b"")).decode(errors="replace")
+            if count > HEAD_RECORDS:
+                break
+    except (OSError, ValueError):
+        pass
+    return ""
+
+
+def _records(path: Path, report: ReadReport) -> Iterator[tuple[int, bytes]]:
+    """Yield each record with its position; a damaged one costs itself, and what is left of its block of 32 KiB."""
+    parts: list[bytes] | None = None
+    for place, kind, content in _fragments(path, report):
+        if kind in (FULL, FIRST):
+            parts = []
+        if parts is None or kind == DAMAGED:  # the record's beginning, or this part of it, is lost
+            parts = None
+            continue
+        parts.append(content)
+        if len(parts) * BLOCK_BYTES > MAX_LINE_BYTES:
+            report.add_problem(path, f"byte {place}", f"a record is longer than {MAX_LINE_BYTES >> 20} MiB")
+            parts = None
+        elif kind in (FULL, LAST):
+            yield place, b"".join(parts)
+            parts = None
+    if parts:
+        report.add_problem(path, "its end", "the file ends within a record")
+
+
+def _fragments(path: Path, report: ReadReport) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the parts of records: position, kind and content."""
+    for begin, block in _blocks(path, report):
+        position = FILE_HEADER_BYTES if begin == 0 else 0
+        while len(block) - position >= RECORD_HEADER_BYTES:
+            checksum, length, kind = struct.unpack_from("<IHB", block, position)
+            content = block[position + RECORD_HEADER_BYTES : position + RECORD_HEADER_BYTES + length]
+            place, position = begin + position, position + RECORD_HEADER_BYTES + length
+            if kind == 0 and length == 0 and checksum == 0:  # padding of the block
+                break
+            if len(content) < length and len(block) < BLOCK_BYTES:
+                report.add_problem(path, f"byte {place}", "the file ends within a record")
+                return
+            if zlib.crc32(content, zlib.crc32(bytes([kind]))) != checksum or kind > LAST:
+                report.add_problem(path, f"byte {place}", "a record's checksum is wrong")
+                yield place, DAMAGED, b""
+                break
+            yield place, kind, content
+
+
+def _blocks(path: Path, report: ReadReport) -> Iterator[tuple[int, bytes]]:
+    buffer, begin = b"", 0
+    for chunk in chunks(path, report):
+        buffer += chunk
+        whole = len(buffer) // BLOCK_BYTES * BLOCK_BYTES
+        for start in range(0, whole, BLOCK_BYTES):
+            yield begin + start, buffer[start : start + BLOCK_BYTES]
+        begin, buffer = begin + whole, buffer[whole:]
+    if buffer:
+        yield begin, buffer
+
+
+def _history(history: bytes) -> dict[str, object]:
+    row: dict[str, object] = {}
+    for number, content in fields(history):
+        if number == 1 and isinstance(content, bytes):
+            key, value = _item(content)
+            row[key] = value
+        elif number == 2 and isinstance(content, bytes):  # noqa: PLR2004 - HistoryRecord.step
+            step = dict(fields(content)).get(1)
+            row.setdefault("_step", signed(step) if isinstance(step, int) else None)
+    # W&B counts calls of log(); trainers that log their own step mean that one.
+    own = next((row[key] for key in OWN_STEPS if key in row), None)
+    return row if own is None else {**row, "step": own}
+
+
+def _item(item: bytes) -> tuple[str, object]:
+    """Return a history item's key, nested keys joined by slashes, and its value."""
+    key, nested, value = "", [], None
+    for number, content in fields(item):
+        if isinstance(content, bytes):
+            if number == 1:
+                key = content.decode(errors="replace")
+            elif number == 2:  # noqa: PLR2004 - nested_key
+                nested.append(content.decode(errors="replace"))
+            elif number in (8, 16):  # json, value_json
+                value = json.loads(content)
+            elif number == 7:  # noqa: PLR2004 - text
+                value = content.decode(errors="replace")
+        elif number == 5 and isinstance(content, int):  # noqa: PLR2004 - integer, zigzag
+            value = (content >> 1) ^ -(content & 1)
+        elif number == 6 and isinstance(content, float):  # noqa: PLR2004 - number
+            value = content
+        elif number == 4:  # noqa: PLR2004 - boolean
+            value = bool(content)
+    return key or "/".join(nested), value

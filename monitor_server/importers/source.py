@@ -1,0 +1,137 @@
+"""Opens log files: decompressed, decoded, cut into lines, and bounded in memory and time whatever they hold."""
+
+import bz2
+import codecs
+import gzip
+import lzma
+import re
+import zlib
+from collections.abc import Iterator
+from io import BufferedIOBase, BufferedReader
+from pathlib import Path
+
+from monitor_server.importers.protocol import LogError, ReadReport
+
+__all__ = ["HEAD_BYTES", "MAX_DOCUMENT_BYTES", "chunks", "document", "head", "lines"]
+
+HEAD_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 20
+# The longest line, JSON object or record that is read; a logged step is a few kilobytes.
+MAX_LINE_BYTES = 16 << 20
+# Formats that must be parsed as a whole (notebooks, JSON columns) are refused above this.
+MAX_DOCUMENT_BYTES = 64 << 20
+# A compressed file is refused once it has grown to this, and by more than this ratio. Logs shrink 5 to 100 times.
+BOMB_BYTES = 256 << 20
+BOMB_RATIO = 250
+
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_LINE_ENDS = re.compile(rb"[\r\n]+")
+
+
+def head(path: Path) -> bytes:
+    """Return the first 64 KiB of a file, decompressed and as UTF-8; empty where they cannot be read."""
+    read = b""
+    try:
+        for chunk in chunks(path, ReadReport(), size=HEAD_BYTES):
+            read += chunk
+            if len(read) >= HEAD_BYTES:
+                break
+    except OSError:
+        return read
+    return read[:HEAD_BYTES]
+
+
+def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """Yield a file's bytes in pieces: decompressed, UTF-16 as UTF-8, without a byte order mark.
+
+    What follows a damaged place of a compressed file is lost, which is reported.
+
+    Raises:
+        LogError: If the file cannot be opened, is no regular file, or decompresses to far more than a log does.
+    """
+    if not path.is_file():
+        raise LogError(f"{path} must be a readable log: it is no regular file")
+    try:
+        with path.open("rb") as raw, _decompressed(raw, path) as stream:
+            decoder = None
+            first = True
+            while True:
+                try:
+                    piece = stream.read1(size)  # read() would lose what precedes a cut
+                except (EOFError, zlib.error, lzma.LZMAError) as error:
+                    report.add_problem(path, f"after {report.bytes_read} bytes", f"the compressed file ends: {error}")
+                    return
+                if not piece:
+                    return
+                report.bytes_read += len(piece)
+                if stream is not raw and report.bytes_read > max(BOMB_BYTES, BOMB_RATIO * raw.tell()):
+                    raise _bomb(path)
+                if first:
+                    first = False
+                    if piece.startswith(UTF16):
+                        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+                    piece = piece.removeprefix(codecs.BOM_UTF8)
+                yield decoder.decode(piece).encode("utf-8", "replace") if decoder else piece
+    except LogError:
+        raise
+    except OSError as error:
+        raise LogError(f"{path} must be a readable log: {error}; mend it or take it out of the folder") from error
+
+
+def _bomb(path: Path) -> LogError:
+    return LogError(f"{path} must be a log: it decompresses to more than {BOMB_RATIO} times its size, as no log does")
+
+
+def lines(path: Path, report: ReadReport) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file with their numbers, from 1; a carriage return ends a line as well.
+
+    Progress bars rewrite one line for hours, so a file may hold gigabytes between two line ends. A line longer than
+    16 MiB is passed over. Empty lines are not yielded and not counted.
+    """
+    rest, number, too_long = b"", 0, False
+    for chunk in chunks(path, report):
+        pieces = _LINE_ENDS.split(rest + chunk)
+        rest = pieces.pop()
+        for piece in pieces:
+            if too_long:  # the end of the line that was passed over
+                too_long = False
+                continue
+            if piece:
+                number += 1
+                yield number, piece
+        if len(rest) > MAX_LINE_BYTES:
+            if not too_long:
+                number += 1
+                report.add_problem(path, f"line {number}", f"it is longer than {MAX_LINE_BYTES >> 20} MiB")
+            too_long, rest = True, b""
+    if rest and not too_long:
+        yield number + 1, rest
+
+
+def document(path: Path, report: ReadReport) -> str:
+    """Return a whole file as text, for formats that cannot be read in pieces.
+
+    Raises:
+        LogError: If it is larger than 64 MiB.
+    """
+    read: list[bytes] = []
+    for chunk in chunks(path, report):
+        read.append(chunk)
+        if report.bytes_read > MAX_DOCUMENT_BYTES:
+            raise LogError(
+                f"{path} must be at most {MAX_DOCUMENT_BYTES >> 20} MiB, because this format is read as a whole: "
+                "write it as JSON lines or CSV"
+            )
+    return b"".join(read).decode(errors="replace")
+
+
+def _decompressed(raw: BufferedReader, path: Path) -> BufferedIOBase:
+    magic = raw.read(6)
+    raw.seek(0)
+    if magic.startswith(b"\x1f\x8b") or (magic and path.suffix == ".gz"):
+        return gzip.GzipFile(fileobj=raw)
+    if magic.startswith(b"BZh"):
+        return bz2.BZ2File(raw)
+    if magic.startswith(b"\xfd7zXZ"):
+        return lzma.LZMAFile(raw)
+    return raw

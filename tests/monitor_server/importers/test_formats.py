@@ -1,0 +1,205 @@
+"""Files of text and JSON become steps: documents, lists, lines, tables, notebooks, and folders of them."""
+
+import csv
+import json
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from monitor_server.importers.corpus import find_logs, observe
+from monitor_server.importers.mapping import NameMapping, parse_overrides
+from monitor_server.importers.protocol import LogError, ReadReport
+
+ROWS = [{"step": step, "reward": 0.1 * step, "grad_norm": math.nan if step == 3 else 1.0} for step in range(1, 6)]
+
+
+def steps_of(log, overrides=None):
+    """Return a log's steps."""
+    return list(observe(log.read(ReadReport()), NameMapping(overrides, log.aliases).signals))
+
+
+def only(path):
+    """Return the steps and the format of the one run in a place."""
+    (log,) = find_logs([path])
+    return steps_of(log), log.format
+
+
+def assert_rows(steps):
+    """Compare steps with ROWS."""
+    assert [step.step for step in steps] == [1, 2, 3, 4, 5]
+    assert [step.signals["reward/mean"] for step in steps] == [row["reward"] for row in ROWS]
+    assert math.isnan(steps[2].signals["grad/norm"])
+
+
+def write_delimited(path, separator, rows=ROWS):
+    """Write rows under a heading."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=separator)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def columns(rows):
+    """Return rows as columns."""
+    return {key: [row[key] for row in rows] for key in rows[0]}
+
+
+DOCUMENTS = {
+    "trainer_state.json": (
+        {"global_step": 5, "log_history": [*ROWS, {"step": 5, "train_runtime": 1.0}]},
+        "Hugging Face",
+    ),
+    "list.json": (ROWS, "JSON list"),
+    "columns.json": (columns(ROWS), "JSON document"),
+    "pandas.json": ({key: {str(n): v for n, v in enumerate(c)} for key, c in columns(ROWS).items()}, "JSON document"),
+    "history.json": ({"run": "x", "history": {"rows": ROWS}}, "JSON document"),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_json_document_is_read(tmp_path, name, indent):
+    """Hugging Face's state, lists, columns, and rows inside a document; NaN is kept."""
+    content, form = DOCUMENTS[name]
+    (tmp_path / name).write_text(json.dumps(content, indent=indent))
+    steps, found = only(tmp_path / name)
+    assert_rows(steps)
+    assert found.startswith(form)
+
+
+@pytest.mark.parametrize(
+    "nesting", [lambda row: row, lambda row: {"step": row["step"], "metrics": row}], ids=["flat", "nested"]
+)
+def test_json_lines_are_read(tmp_path, nesting):
+    """At any nesting; a file's name does not matter."""
+    (tmp_path / "run.log").write_text("".join(json.dumps(nesting(row)) + "\n" for row in ROWS))
+    steps, found = only(tmp_path / "run.log")
+    assert_rows(steps)
+    assert found == "JSON lines"
+
+
+def test_a_null_of_verls_file_logger_was_not_finite(tmp_path):
+    """Verl writes ``data`` with orjson, which has no NaN."""
+    line = {"step": 1, "data": {"critic/score/mean": 0.5, "actor/grad_norm": None}}
+    (tmp_path / "verl.jsonl").write_text(json.dumps(line) + "\n")
+    (step,), _ = only(tmp_path / "verl.jsonl")
+    assert step.signals["reward/mean"] == 0.5
+    assert math.isnan(step.signals["grad/norm"])
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_a_table_of_text_is_read(tmp_path, separator):
+    """An empty cell was not logged; a spelled NaN was."""
+    write_delimited(tmp_path / "run.txt", separator)
+    steps, found = only(tmp_path / "run.txt")
+    assert_rows(steps)
+    assert found == "CSV"
+
+
+def test_a_parquet_file_is_read(tmp_path):
+    """With pyarrow, which is an extra."""
+    parquet.write_table(pa.table(columns(ROWS)), tmp_path / "run.parquet")
+    steps, found = only(tmp_path / "run.parquet")
+    assert_rows(steps)
+    assert found == "Parquet"
+
+
+def test_a_chart_exported_from_wandb_holds_a_run_a_column(tmp_path):
+    """Its bands are left out, and a step that a run did not log is none of its steps."""
+    heading = ["Step", *(f"{run} - train/reward{end}" for run in ("a", "b - 2") for end in ("", "__MIN", "__MAX"))]
+    lines = [["1", "0.5", "0.5", "0.5", "", "", ""], ["2", "0.6", "0.6", "0.6", "0.1", "0.1", "0.1"]]
+    (tmp_path / "wandb.csv").write_text("\n".join(",".join(f'"{cell}"' for cell in row) for row in [heading, *lines]))
+    found = {log.name: [(s.step, s.signals) for s in steps_of(log)] for log in find_logs([tmp_path / "wandb.csv"])}
+    assert found == {
+        "a": [(1, {"reward/mean": 0.5}), (2, {"reward/mean": 0.6})],
+        "b - 2": [(2, {"reward/mean": 0.1})],
+    }
+
+
+def test_a_notebooks_cells_are_runs(tmp_path):
+    """The table that transformers shows, and the lines that a cell printed."""
+    cells = "".join(f"<tr><td>{row['step']}</td><td>{row['reward']}</td><td>No log</td></tr>" for row in ROWS)
+    table = f"<table><thead><tr style='x'><th>Step</th><th>reward</th><th>kl</th></tr></thead>{cells}</table>"
+    printed = ["step 1: {'reward': 0.5}\n", "step 2: {'reward': 0.6}\n"]
+    notebook = {
+        "cells": [
+            {"cell_type": "markdown", "source": "<table><tr><th>Step</th><th>reward</th></tr></table>"},
+            {"cell_type": "code", "outputs": [{"output_type": "display_data", "data": {"text/html": [table]}}]},
+            {"cell_type": "code", "outputs": [{"output_type": "stream", "text": printed}]},
+        ],
+        "nbformat": 4,
+    }
+    (tmp_path / "train.ipynb").write_text(json.dumps(notebook))
+    logs = find_logs([tmp_path / "train.ipynb"])
+    assert [log.name for log in logs] == ["train.cell1", "train.cell2"]
+    assert [step.signals["reward/mean"] for step in steps_of(logs[0])] == [row["reward"] for row in ROWS]
+    assert [(step.step, step.signals) for step in steps_of(logs[1])] == [
+        (1, {"reward/mean": 0.5}),
+        (2, {"reward/mean": 0.6}),
+    ]
+
+
+def test_of_a_trainers_checkpoints_the_newest_is_read(tmp_path):
+    """Each holds the whole history; the run is named after the folder of the checkpoints."""
+    for number in (5, 10, 9):
+        folder = tmp_path / "out" / f"checkpoint-{number}"
+        folder.mkdir(parents=True)
+        (folder / "trainer_state.json").write_text(json.dumps({"log_history": [{"step": number, "reward": 1.0}]}))
+    (log,) = find_logs([tmp_path])
+    assert (log.name, [step.step for step in steps_of(log)]) == ("out", [10])
+
+
+def test_a_folder_is_searched_for_logs_and_for_nothing_else(tmp_path):
+    """Tables and text count where they name a signal; links are not followed; equal names are numbered."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for folder in ("a", "b"):
+        write_delimited(tmp_path / folder / "metrics.csv", ",")
+    (tmp_path / "a" / "labels.csv").write_text("run,label\nx,1\n")
+    (tmp_path / "a" / "notes.txt").write_text("step by step\n")
+    (tmp_path / "a" / "config.json").write_text('{"learning_rate": 0.1}')
+    (tmp_path / "b" / "loop").symlink_to(tmp_path)
+    assert [log.name for log in find_logs([tmp_path])] == ["metrics", "metrics-2"]
+    assert [log.name for log in find_logs([tmp_path], keys=["label"])] == ["labels", "metrics", "metrics-2"]
+
+
+def test_a_signal_may_be_read_from_a_key_of_the_users(tmp_path):
+    """`--map` comes before every known name, and says what no row had."""
+    (tmp_path / "run.jsonl").write_text('{"step": 1, "my_reward": 0.5, "reward": 9.0, "own": 3}\n')
+    (log,) = find_logs([tmp_path / "run.jsonl"])
+    mapping = NameMapping(parse_overrides(["reward/mean=my_reward", "grad/norm=absent"]))
+    (step,) = observe(log.read(ReadReport()), mapping.signals)
+    assert step.signals == {"reward/mean": 0.5}
+    assert mapping.mapped() == {"reward/mean": "my_reward"}
+    assert mapping.unknown() == ["own"]
+    assert mapping.unused_overrides() == {"grad/norm": "absent"}
+
+
+@pytest.mark.parametrize("text", ["reward/mean", "=x", "reward/mean=", "reward/man=x"])
+def test_a_mapping_that_names_no_signal_is_refused(text):
+    """The message says what it must look like, or which names are near."""
+    with pytest.raises(LogError, match=r"--map must (look like|name a signal).*reward/mean"):
+        parse_overrides([text])
+
+
+@given(st.lists(st.floats(width=64) | st.integers(-(2**53), 2**53), min_size=1, max_size=20))
+def test_every_number_is_read_back_from_every_text_format(tmp_path_factory, values):
+    """What Python prints, Python reads: JSON lines, a list, CSV, and a printed dict."""
+    folder = tmp_path_factory.mktemp("numbers")
+    rows = [{"step": step, "reward": value, "kl": 0.0} for step, value in enumerate(values)]
+    (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "b.json").write_text(json.dumps(rows))
+    write_delimited(folder / "c.csv", ",", rows)
+    (folder / "d.log").write_text(
+        "".join(f"step {row['step']}: {{'reward': {row['reward']}, 'kl': 0.0}}\n" for row in rows)
+    )
+    for name in ("a.jsonl", "b.json", "c.csv", "d.log"):
+        steps, _ = only(folder / name)
+        found = [step.signals["reward/mean"] for step in steps]
+        assert [(step.step, repr(value)) for step, value in zip(steps, found, strict=True)] == [
+            (row["step"], repr(float(row["reward"]))) for row in rows
+        ]

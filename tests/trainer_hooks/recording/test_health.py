@@ -1,0 +1,131 @@
+"""The run's health as last reported by the collector, without threads and without HTTP."""
+
+import pytest
+
+from trainer_hooks.delivery import DropCounter
+from trainer_hooks.recording.health import RunHealth
+from trainer_hooks.wire import AlertNotice, Receipt
+
+ATTEMPT = 7
+
+
+def alert(name="a", severity="warning"):
+    """Make an alert."""
+    return AlertNotice(id=name, kind="likelihood_drift", severity=severity, opened_step=3, summary="falling")
+
+
+def receipt(**fields):
+    """Make a receipt for one record."""
+    return Receipt(run_id="r", accepted=1, **fields)
+
+
+def health(*listeners):
+    """Make the health of a process that has reached step 5."""
+    made = RunHealth(ATTEMPT, DropCounter(), listeners)
+    made.advance(ATTEMPT, 5)
+    return made
+
+
+def test_nothing_is_known_before_the_first_receipt():
+    """The phase is unknown, which is not healthy."""
+    made = health()
+    assert (made.phase, made.healthy_step) == ("unknown", None)
+
+
+@pytest.mark.parametrize(
+    ("phase", "healthy_step"),
+    [
+        ("warmup", 5),
+        ("healthy", 5),
+        ("stagnation", 5),
+        ("decay", None),
+        ("acceleration", None),
+        ("collapsed", None),
+        ("unknown", None),
+    ],
+)
+def test_the_healthy_step_follows_healthy_phases_only(phase, healthy_step):
+    """Stagnation counts as healthy, and an unknown phase does not."""
+    made = health()
+    made.update(receipt(phase=phase, judged_step=5), ATTEMPT)
+    assert (made.phase, made.healthy_step) == (phase, healthy_step)
+
+
+def test_a_receipt_without_a_step_sets_the_phase_only():
+    """An older collector does not name the step of its phase."""
+    made = health()
+    made.update(receipt(phase="healthy"), ATTEMPT)
+    assert (made.phase, made.healthy_step) == ("healthy", None)
+
+
+def test_a_receipt_for_another_attempt_is_ignored():
+    """It answers a batch that a dead process has left in the spool."""
+    notified = []
+    made = health(notified.append)
+    made.update(receipt(phase="collapsed", judged_step=5, alerts=[alert()]), ATTEMPT - 1)
+    assert (made.phase, notified) == ("unknown", [])
+
+
+def test_a_step_that_this_process_has_not_reached_is_another_processs():
+    """Detection had processed step 9 of an earlier process: the receipts count from step 10 on."""
+    notified = []
+    made = health(notified.append)
+    made.update(receipt(phase="collapsed", judged_step=9, alerts=[alert()]), ATTEMPT)
+    made.advance(ATTEMPT, 9)
+    made.update(receipt(phase="collapsed", judged_step=9, alerts=[alert()]), ATTEMPT)
+    assert (made.phase, notified) == ("unknown", [])
+    made.advance(ATTEMPT, 10)
+    made.update(receipt(phase="decay", judged_step=10, alerts=[alert()]), ATTEMPT)
+    assert (made.phase, notified) == ("decay", [alert()])
+
+
+def test_a_receipt_before_the_first_step_is_another_processs():
+    """A process that has logged nothing can have been judged nowhere."""
+    made = RunHealth(ATTEMPT, DropCounter())
+    made.update(receipt(phase="collapsed", judged_step=0), ATTEMPT)
+    assert made.phase == "unknown"
+
+
+def test_a_new_attempt_resets_the_phase_and_the_healthy_step():
+    """After a rewind the old findings concern abandoned weights; the new attempt is judged from its first step."""
+    made = health()
+    made.update(receipt(phase="healthy", judged_step=5), ATTEMPT)
+    made.advance(ATTEMPT + 1, 2)
+    assert (made.phase, made.healthy_step) == ("unknown", None)
+    made.update(receipt(phase="healthy", judged_step=5), ATTEMPT)
+    assert made.phase == "unknown"
+    made.update(receipt(phase="decay", judged_step=2), ATTEMPT + 1)
+    assert made.phase == "decay"
+
+
+def test_an_alert_is_notified_once_for_each_severity():
+    """The collector repeats a firing alert with every receipt."""
+    notified = []
+    made = health(notified.append)
+    alerts = [alert(), alert(), alert(severity="critical"), alert("b")]
+    for _ in range(2):
+        made.update(receipt(phase="decay", judged_step=5, alerts=alerts), ATTEMPT)
+    assert notified == [alert(), alert(severity="critical"), alert("b")]
+
+
+def test_a_listener_that_raises_does_not_keep_the_others_from_the_alert():
+    """The error is counted as an internal error."""
+
+    def fail(_notice):
+        raise RuntimeError("the user's mistake")
+
+    notified = []
+    drops = DropCounter()
+    made = RunHealth(ATTEMPT, drops, [fail, notified.append])
+    made.update(receipt(phase="decay", alerts=[alert()]), ATTEMPT)
+    assert notified == [alert()]
+    assert drops["internal_errors"] == 1
+
+
+@pytest.mark.parametrize(("newest", "warnings"), [(ATTEMPT + 1, 1), (ATTEMPT, 0), (None, 0)])
+def test_a_launch_that_no_detector_processes_is_warned_of(newest, warnings, caplog):
+    """Only the first receipt is checked, because a rank may rewind before another one later."""
+    made = health()
+    made.update(receipt(newest_attempt=newest), ATTEMPT)
+    made.update(receipt(newest_attempt=ATTEMPT + 9), ATTEMPT)
+    assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH") == warnings

@@ -1,0 +1,189 @@
+"""A measurement is reduced and encoded as one record, without threads and without HTTP."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from trainer_hooks import Rollouts
+from trainer_hooks.arrays.copies import CopyPool
+from trainer_hooks.delivery import DropCounter
+from trainer_hooks.probes.paired import Paired
+from trainer_hooks.recording.health import RunHealth
+from trainer_hooks.recording.inputs import InputReader
+from trainer_hooks.recording.records import Measurement, RecordBuilder
+from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.wire import ActionReport, decode_record, decode_response
+
+SETTINGS = ConnectionSettings(url="", project="p", run="r", attempt=7, rank=1, world_size=2, response_seconds=0.0)
+ARRAYS = {"logprobs": [[-1.0, -2.0], [-3.0, -1.0]], "mask": [[1, 1], [1, 0]], "rewards": [1.0, 0.0]}
+
+
+def builder(drops=None, settings=SETTINGS, **options):
+    """Make a builder, and the counter of what it leaves out."""
+    drops = drops or DropCounter()
+    return RecordBuilder(settings, drops, RunHealth(settings.attempt, drops), **options), drops
+
+
+def measurement(step=1, tokens=None, numbers=None, **fields):
+    """Make what one `log_step` at 1000 s has measured."""
+    return Measurement(step, 1000.0, {"lr": 0.5} if numbers is None else numbers, tokens, **fields)
+
+
+def test_a_record_has_the_numbers_and_names_of_its_step():
+    """A step without arrays is of level L1, and the first version of the schema reads it."""
+    records, _ = builder(first_seq=40)
+    encoded = records.encode(measurement(3, policy_version=np.int64(2), data_version=5))
+    record = decode_record(encoded.body)
+    assert (encoded.attempt, encoded.schema_version, encoded.capability) == (7, 1, "L1")
+    assert (record.step, record.seq, record.time) == (3, 40, 1000.0)
+    assert (record.policy_version, record.data_version) == (2, "5")
+    assert record.scalars == {"lr": 0.5}
+
+
+def test_a_lower_step_starts_a_new_attempt_and_resets_the_health():
+    """The same step again does not; the sequence numbers go on."""
+    drops = DropCounter()
+    health = RunHealth(7, drops)
+    health.phase = "decay"
+    records = RecordBuilder(SETTINGS, drops, health)
+    encoded = [records.encode(measurement(step)) for step in (5, 6, 6)]
+    assert health.phase == "decay"
+    encoded.append(records.encode(measurement(4)))
+    assert health.phase == "unknown"
+    assert [item.attempt for item in encoded] == [7, 7, 7, 8]
+    assert [decode_record(item.body).seq for item in encoded] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("rollouts", "expected"), [(None, 2.0), (ARRAYS | {"rewards": [math.nan, 0.0]}, 3.0)])
+def test_non_finite_numbers_are_counted_over_scalars_and_arrays(rollouts, expected):
+    """Two scalars are not finite, and in one case a reward too."""
+    records, _ = builder()
+    numbers = {"a": math.nan, "b": -math.inf, "c": 1.0}
+    item = measurement(numbers=numbers, tokens=Rollouts(**rollouts) if rollouts else None)
+    assert decode_record(records.encode(item).body).summaries["finite/bad_values"].value() == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "level"),
+    [
+        (ARRAYS, "L2"),
+        (ARRAYS | {"entropies": np.ones((2, 2))}, "L3"),
+        (ARRAYS | {"old_logprobs": ARRAYS["logprobs"]}, "L3"),
+    ],
+)
+def test_rollouts_give_signals_and_the_level_of_their_arrays(more, level):
+    """The responses that are sampled with them need the second version of the schema."""
+    records, _ = builder()
+    encoded = records.encode(measurement(tokens=Rollouts(**ARRAYS | more)))
+    record = decode_record(encoded.body)
+    assert (encoded.capability, encoded.schema_version) == (level, 2)
+    assert record.summaries["likelihood/correct"].value() == -1.5
+    assert sorted(decode_response(raw).length for raw in record.responses) == [1, 2]
+
+
+def test_paired_scores_are_of_the_highest_level():
+    """The changes over the update are summaries of the record."""
+    before = np.array([[-1.0, -2.0]])
+    scores = Paired((before, -before), (before - 0.5, -before), mask=[[1, 1]], correct=[1])
+    _, _, changes = InputReader(DropCounter()).read({}, None, [scores], 0.0)
+    encoded = builder()[0].encode(measurement(changes=changes))
+    assert encoded.capability == "L4"
+    assert decode_record(encoded.body).summaries["displacement/cross"].value() == -0.5
+
+
+def test_a_scalar_of_the_name_of_a_signal_is_left_out():
+    """The summary merges over ranks, and a collector refuses a record that has both."""
+    records, _ = builder()
+    item = measurement(numbers={"reward/mean": 9.0, "lr": 0.5}, tokens=Rollouts(**ARRAYS))
+    record = decode_record(records.encode(item).body)
+    assert record.scalars == {"lr": 0.5}
+    assert record.summaries["reward/mean"].value() == 0.5
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        ARRAYS | {"logprobs": [[1.0, -2.0], [-3.0, -1.0]]},
+        ARRAYS | {"mask": [[1, 1, 1], [1, 0, 0]]},
+        ARRAYS | {"nonsense": [1.0]},
+    ],
+    ids=["value", "shape", "name"],
+)
+def test_arrays_that_contradict_each_other_cost_only_themselves(arrays):
+    """The scalars are encoded, and the record counts what was left out."""
+    records, drops = builder()
+    encoded = records.encode(measurement(tokens=CopyPool().copy(arrays)))
+    record = decode_record(encoded.body)
+    assert encoded.capability == "L1"
+    assert record.scalars == {"lr": 0.5}
+    assert record.summaries["hooks/rejected_rollouts"].value() == drops["rollouts"] == 1
+    assert "reward/mean" not in record.summaries
+
+
+def test_copied_arrays_give_their_memory_back():
+    """Also where the record cannot be encoded."""
+    released = []
+    records, _ = builder()
+    for step, error in ((1, None), (2**70, OverflowError)):
+        copies = replace_release(CopyPool().copy(ARRAYS), released)
+        item = measurement(step, tokens=copies)
+        if error is None:
+            records.encode(item)
+        else:
+            with pytest.raises(error):
+                records.encode(item)
+    assert len(released) == 2
+
+
+def replace_release(copies, released):
+    """Make copies that note when their memory is given back."""
+    return type(copies)(copies.others, copies.copied, copies.nbytes, lambda: released.append(True))
+
+
+def test_our_own_cost_and_losses_are_totals_in_every_record():
+    """What was never lost has no signal, except the number of dropped records."""
+    drops = DropCounter()
+    records, _ = builder(drops, spool_bytes=lambda: 4096)
+    first = decode_record(records.encode(measurement(1)).body).summaries
+    drops.count("buffer_full", "too fast", by=3)
+    second = decode_record(records.encode(measurement(2, blocking_seconds=0.25)).body).summaries
+    assert {name: found.value() for name, found in first.items() if name.startswith("hooks/")} == {
+        "hooks/dropped_records": 0.0,
+        "hooks/spool_bytes": 4096.0,
+    }
+    assert {name: found.value() for name, found in second.items() if name.startswith("hooks/")} == {
+        "hooks/blocking_seconds": 0.25,
+        "hooks/dropped_records": 3.0,
+        "hooks/dropped/buffer_full": 3.0,
+        "hooks/spool_bytes": 4096.0,
+    }
+
+
+def test_reports_of_actions_are_in_the_record():
+    """They need the second version of the schema."""
+    report = ActionReport(action="stop", alert_id="a", outcome="dry_run", reason="it falls")
+    encoded = builder()[0].encode(measurement(actions=[report]))
+    assert encoded.schema_version == 2
+    assert decode_record(encoded.body).actions == [report]
+
+
+def test_responses_are_sampled_after_the_interval_only():
+    """Both steps are of the same time: the first is sampled, and the signals of both are there."""
+    records, _ = builder(settings=replace(SETTINGS, response_seconds=1.0))
+    found = [decode_record(records.encode(measurement(step, tokens=Rollouts(**ARRAYS))).body) for step in (1, 2)]
+    assert [bool(record.responses) for record in found] == [True, False]
+    assert all("reward/mean" in record.summaries for record in found)
+
+
+def test_a_redaction_that_raises_is_counted_and_the_record_is_sent():
+    """The response is there without its text."""
+
+    def fail(_text):
+        raise RuntimeError("no")
+
+    records, drops = builder(settings=replace(SETTINGS, texts=True), redact=fail)
+    record = decode_record(records.encode(measurement(tokens=Rollouts(**ARRAYS, texts=["a", "b"]))).body)
+    assert [decode_response(raw).text for raw in record.responses] == [None, None]
+    assert drops["responses"] == 2
