@@ -10,7 +10,7 @@ from trainer_hooks.reference.command_line import parser_of
 from trainer_hooks.reference.run.adjustment import LLDS_WEIGHT
 from trainer_hooks.reference.updates.methods import METHODS, Method, MethodName
 
-__all__ = ["PRESETS", "Config", "Precision", "Verdict"]
+__all__ = ["PRESETS", "Config", "Precision", "ProbeOptimiser", "Verdict"]
 
 Precision = Literal["float32", "bfloat16"]
 """The type of a model's weights; log-probabilities and entropies are float32 either way."""
@@ -19,6 +19,9 @@ Verdict = Literal["none", "stop", "rollback", "rollback+llds"]
 """What the trainer does when the collector reports a collapse."""
 
 Device = Literal["auto", "cpu", "cuda"]
+
+ProbeOptimiser = Literal["fresh", "run"]
+"""Whether a probe's update starts from empty moments or from those of the run."""
 
 
 def _option(default: Any, text: str) -> Any:  # noqa: ANN401 - a field of any type
@@ -59,6 +62,13 @@ class Config:
     temperature: float = _option(1.0, "sampling temperature")
     held_out: int = _option(16, "fresh responses a step that are measured and never trained on")
     probe_every: int = _option(0, "steps between probes of each question's own update (eq. 3, eq. 9); 0 is never")
+    probe_optimiser: ProbeOptimiser = _option(
+        "fresh", "optimiser of a probe's update: fresh, without moments, or run, with those of other questions"
+    )
+    probe_sweep: bool = _option(False, "repeat each probe at 2, 4, 8 and 16 times the learning rate")
+    decompose_every: int = _option(
+        0, "steps between decompositions of the updates by their causes, in a single process; 0 is never"
+    )
     # The world.
     world_seed: int = _option(12345, "seed of the facts")
     entities: int = _option(96, "entities in the world")
@@ -113,6 +123,7 @@ class Config:
             ("on_acceleration", get_args(Verdict)),
             ("device", get_args(Device)),
             ("precision", get_args(Precision)),
+            ("probe_optimiser", get_args(ProbeOptimiser)),
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
@@ -204,7 +215,7 @@ _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature clip group_size max_actions width layers "
     "threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context"
 )
-_NOT_NEGATIVE = "lambda_ kl held_out max_grad_norm lr_warmup probe_every checkpoint_every max_rollbacks"
+_NOT_NEGATIVE = "lambda_ kl held_out max_grad_norm lr_warmup probe_every decompose_every checkpoint_every max_rollbacks"
 
 _STUBBORN: dict[str, Any] = {
     "lr": 1e-3,

@@ -19,8 +19,9 @@ from trainer_hooks.reference.run.adjustment import Adjustment
 from trainer_hooks.reference.run.held_out import HeldOut
 from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.updates.batch import TrainingBatch, prepare, select
+from trainer_hooks.reference.updates.decomposition import Decomposition
 from trainer_hooks.reference.updates.learner import Learner
-from trainer_hooks.reference.updates.probe import displacement_by_question, gwhes_by_question
+from trainer_hooks.reference.updates.probe import MULTIPLIERS, QuestionProbe, probe_questions, probe_signals
 
 __all__ = ["StepResult", "Trainer", "TrainingError"]
 
@@ -43,7 +44,7 @@ class StepResult:
         scalars: Numbers by their canonical names, over all ranks.
         skipped: Updates left out because the gradient was not finite, of so many.
         control_ids: Token ids of the protocol's tags.
-        displaced: Δ(x) of eq. 3 by group number, over all ranks, at a step with a probe.
+        probes: Probes of eq. 3 and GWHES by group number, over all ranks, at a step with a probe.
     """
 
     step: int
@@ -52,7 +53,7 @@ class StepResult:
     scalars: dict[str, float]
     skipped: tuple[int, int]
     control_ids: Sequence[int]
-    displaced: Mapping[int, float]
+    probes: Mapping[int, QuestionProbe]
 
 
 class Trainer:
@@ -65,7 +66,7 @@ class Trainer:
         ranks: The processes that train it together.
 
     Raises:
-        ValueError: If minibatches cannot be dealt out to the ranks in whole groups.
+        ValueError: If minibatches cannot be divided among the ranks in whole groups, or several ranks are to decompose.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class Trainer:
                 f"questions_per_step must be a multiple of minibatches times ranks, got {config.questions_per_step} "
                 f"with {config.minibatches} minibatches and {ranks.size} ranks: lower minibatches"
             )
+        if config.decompose_every and ranks.size > 1:
+            raise ValueError(f"decompose_every needs a single process, got {ranks.size} ranks: set it to 0")
         self.config = config
         self.model = model
         self.ranks = ranks
@@ -116,12 +119,20 @@ class Trainer:
         batch = prepare(self.model, training, config, generator=self.generator, critic=learner.critic, ranks=self.ranks)
         probe = HeldOut.before(self.model, held_out, self.ranks) if held_out.episodes else None
         is_probed = config.probe_every > 0 and self.step_number % config.probe_every == 0
-        displaced = self._merge_ranks(displacement_by_question(learner, batch)) if is_probed else {}
-        scalars = self._probe_scalars(batch, displaced) if displaced else {}
-        updates = [learner.update(batch, part) for _ in range(config.epochs) for part in batch.shuffle(self.generator)]
+        probes = self._probe(batch) if is_probed else {}
+        scalars = probe_signals(probes)
+        splits = config.decompose_every > 0 and self.step_number % config.decompose_every == 0
+        decomposition = Decomposition(learner, batch) if splits else None
+        updates = [
+            learner.update(batch, part) if decomposition is None else decomposition.update(part)
+            for _ in range(config.epochs)
+            for part in batch.shuffle(self.generator)
+        ]
         self.step_number += 1
         self._check_probabilities(batch)
         scalars |= self._means(updates) | batch.metrics
+        if decomposition is not None:
+            scalars |= decomposition.signals()
         grad_norm = scalars.pop("grad/norm")
         scalars["lr"] = learner.optimiser.param_groups[0]["lr"]
         if probe is not None:
@@ -133,7 +144,7 @@ class Trainer:
             scalars=scalars,
             skipped=(sum(not math.isfinite(update["grad/norm"]) for update in updates), len(updates)),
             control_ids=self.world.control_ids,
-            displaced=displaced,
+            probes=probes,
         )
 
     def state(self) -> dict[str, object]:
@@ -180,18 +191,16 @@ class Trainer:
         rows = torch.arange(len(questions))
         return select(rollout, rows[: len(rows) - len(unseen)]), select(rollout, rows[len(rows) - len(unseen) :])
 
-    def _merge_ranks(self, found: dict[int, float]) -> dict[int, float]:
-        """Merge the results of all ranks, each for its own questions."""
-        return {group: value for held in self.ranks.gather(found) for group, value in held.items()}
-
-    def _probe_scalars(self, batch: TrainingBatch, displaced: Mapping[int, float]) -> dict[str, float]:
-        """Summarise a probe of eq. 3, and add GWHES of the same questions (eq. 9)."""
-        weight = self._merge_ranks(gwhes_by_question(self.model, batch))
-        return {
-            "probe/displacement_mean": sum(displaced.values()) / len(displaced),
-            "probe/fell_frac": sum(change < 0 for change in displaced.values()) / len(displaced),
-            "similarity/gwhes": sum(weight.values()) / len(weight),
-        }
+    def _probe(self, batch: TrainingBatch) -> dict[int, QuestionProbe]:
+        """Probe this rank's questions, and merge the results of all ranks."""
+        config = self.config
+        found = probe_questions(
+            self.learner,
+            batch,
+            optimiser=config.probe_optimiser,
+            multipliers=MULTIPLIERS if config.probe_sweep else MULTIPLIERS[:1],
+        )
+        return {group: probe for shard in self.ranks.gather(found) for group, probe in shard.items()}
 
     def _means(self, updates: list[dict[str, float]]) -> dict[str, float]:
         """Average the metrics of updates over updates and ranks."""

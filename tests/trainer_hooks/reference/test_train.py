@@ -240,7 +240,7 @@ def test_a_collector_sees_what_the_trainer_measured(tiny, collector, connect):
             tokens = correct & (action_index(batch.mask) == action)
             assert seen[f"likelihood/action{action}"] == pytest.approx(batch.logprobs[tokens].mean().item(), rel=1e-5)
         assert seen["similarity/first_action_shared"] == pytest.approx(shared_first_searches(batch))
-        changes = list(result.displaced.values())
+        changes = [probe.displacement[1.0] for probe in result.probes.values()]
         assert seen["probe/displacement_mean"] == pytest.approx(sum(changes) / len(changes))
         assert seen["probe/fell_frac"] == sum(change < 0 for change in changes) / len(changes)
         fell = torch.where(batch.mask & (batch.advantages >= 0)[:, None], batch.old_logprobs - batch.logprobs, 0.0)

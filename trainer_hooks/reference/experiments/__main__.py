@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from trainer_hooks.reference.config import PRESETS, Config
-from trainer_hooks.reference.experiments.arms import ARMS, SEEDS
+from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
 from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.drift_table import drift_table
@@ -24,6 +24,7 @@ from trainer_hooks.reference.experiments.record import record
 from trainer_hooks.reference.experiments.rescue import RESCUED_STEPS, rescue
 from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
+from trainer_hooks.reference.experiments.sweep_table import sweep_table
 from trainer_hooks.reference.experiments.table import read_runs, table
 
 __all__ = ["main"]
@@ -52,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", type=_one_of(names), help=f"{', '.join(names)}; none: the table of all arms"
     )
-    parser.add_argument("--arms", nargs="+", type=_one_of(list(ARMS)), metavar="ARM", help="only these of its arms")
+    parser.add_argument(
+        "--arms", nargs="+", type=_one_of([*ARMS, *PROBE_ARMS]), metavar="ARM", help="only these of its arms"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="seeds of each arm [0 1 2 3 4]")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="folder of recordings and pictures")
     parser.add_argument("--cache", type=Path, default=Config().cache, help="folder that keeps warm starts")
@@ -120,6 +123,8 @@ def _tables(name: str, given: argparse.Namespace) -> str:
         tables += [course_table(_runs(given), arm) for arm in arms]
     if name == "displacement":
         tables.append(question_table(_runs(given), arms))
+    if name == "multipliers":
+        tables.append(sweep_table(_runs(given), arms))
     return "\n\n".join(tables)
 
 

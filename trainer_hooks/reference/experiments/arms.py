@@ -5,7 +5,7 @@ from typing import Any
 
 from trainer_hooks.reference.config import Config
 
-__all__ = ["ARMS", "SEEDS", "configure_arm"]
+__all__ = ["ARMS", "PROBE_ARMS", "SEEDS", "configure_arm"]
 
 SEEDS = (0, 1, 2, 3, 4)
 
@@ -13,7 +13,8 @@ _LLDS: dict[str, Any] = {"method": "llds"}
 
 ARMS: dict[str, dict[str, Any]] = {
     # The probe of eq. 3 restores all state: the run is the same bit for bit with it and without.
-    "grpo": {"probe_every": 5},
+    # The recordings were made with the run's own optimiser, and their pages are printed from them.
+    "grpo": {"probe_every": 5, "probe_optimiser": "run"},
     "llds-0.01": _LLDS | {"lambda_": 0.01},
     "llds-0.1": _LLDS,
     "llds-0.1-action": {"method": "llds-action"},
@@ -37,9 +38,14 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 """The changes of each arm to the settings of a preset; ``lr_factor`` multiplies the preset's learning rate."""
 
+PROBE_ARMS: dict[str, dict[str, Any]] = {
+    "grpo-sweep": {"probe_every": 20, "probe_sweep": True, "decompose_every": 20},
+}
+"""Arms that train exactly as ``grpo`` and measure more; their runs are not in the table of all arms."""
+
 
 def configure_arm(base: Config, arm: str, seed: int) -> Config:
     """Apply an arm and a seed to a preset's settings."""
-    changed = dict(ARMS[arm])
+    changed = dict((ARMS | PROBE_ARMS)[arm])
     slower = {"lr": base.lr * changed.pop("lr_factor", 1.0)}
     return replace(base, seed=seed, **slower | changed)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainer_hooks.reference.experiments.arms import ARMS
+from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS
 
 __all__ = ["EXPERIMENTS", "MOST_ARMS", "Experiment"]
 
@@ -24,7 +24,7 @@ class Experiment:
     panels: dict[str, str]
 
     def __post_init__(self) -> None:
-        unknown = [arm for arm in self.arms if arm not in ARMS]
+        unknown = [arm for arm in self.arms if arm not in ARMS | PROBE_ARMS]
         if unknown:
             raise ValueError(f"arms must be among {', '.join(ARMS)}, got {', '.join(unknown)}")
         if len(self.arms) > MOST_ARMS:
@@ -81,6 +81,18 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Answer masking, the gate by action, and the number of searches (Fig. 9)",
         ("grpo", "llds-0.1", "llds-0.1-action", "llds-ma-0.1"),
         _OUTCOME | {"valid searches a response": "tools/calls * tools/valid_frac"} | _ENTROPY,
+    ),
+    "multipliers": Experiment(
+        "Displacement by question at 1 to 16 times the learning rate, beside GWHES (Fig. 3)",
+        ("grpo-sweep",),
+        {
+            "reward": "reward/mean",
+            "multiplier at which half of the questions fall, s*": "log probe/half_fall_multiplier",
+            "GWHES, nats per unit of learning rate": "similarity/gwhes",
+            "share of questions with GWHES above 0": "similarity/gwhes_positive_frac",
+            "GWHES of the first action": "similarity/gwhes_action0",
+            "share of questions with GWHES of the first action above 0": "similarity/gwhes_action0_positive_frac",
+        },
     ),
     "remedies": Experiment(
         "LLDS beside other remedies and controls",

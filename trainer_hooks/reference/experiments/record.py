@@ -23,7 +23,7 @@ from trainer_hooks.reference.train import StepResult, Trainer
 __all__ = ["Row", "read", "record", "write"]
 
 Row = dict[str, Any]
-"""A step's numbers by signal name, and ``step``; ``probe/by_question`` is a list, where there was a probe."""
+"""A step's numbers by signal name, and ``step``; the lists ``probe/…by_question`` are there where there was a probe."""
 
 KEEP_EVERY = 25
 """Steps between two kept states: an interruption loses fewer steps than this."""
@@ -84,7 +84,24 @@ def read(path: Path) -> list[Row]:
 
 def _row(result: StepResult, config: Config) -> Row:
     row: Row = {"step": result.step} | numbers(result, clip=config.clip)
-    return row | ({"probe/by_question": list(result.displaced.values())} if result.displaced else {})
+    return row | _probed_questions(result)
+
+
+def _probed_questions(result: StepResult) -> Row:
+    """Return the probes of a step as lists over its questions: Δ(x) by multiplier, and G."""
+    probes = list(result.probes.values())
+    if not probes:
+        return {}
+    lists: Row = {
+        "probe/by_question" + ("" if number == 0 else f"_x{multiplier:g}"): [
+            probe.displacement[multiplier] for probe in probes
+        ]
+        for number, multiplier in enumerate(probes[0].displacement)
+    }
+    return lists | {
+        "probe/gwhes_by_question": [probe.gwhes for probe in probes],
+        "probe/gwhes_action0_by_question": [probe.gwhes_by_action[0] for probe in probes if probe.gwhes_by_action],
+    }
 
 
 def _round(row: Row) -> Row:

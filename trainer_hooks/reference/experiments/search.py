@@ -11,7 +11,7 @@ MORE_SEEDS = (3, 4)
 PROMISING = ("slow-climb", "stubborn-3e-4", "stubborn-4e-4")
 """Settings with a phase II, a further fall, a surge and a collapse in two of the first three seeds have more."""
 
-_SHARED: dict[str, Any] = {"held_out": 16, "probe_every": 25, "steps": 300}
+_SHARED: dict[str, Any] = {"held_out": 16, "probe_every": 25, "probe_optimiser": "run", "steps": 300}
 _TEXT: dict[str, Any] = {"thought_words": 8, "context": 256, "max_action_tokens": 40, "warm_steps": 1200}
 _STUBBORN = PRESETS["stubborn"] | {"steps": 600}
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from trainer_hooks.reference.experiments.__main__ import main
-from trainer_hooks.reference.experiments.arms import ARMS, configure_arm
+from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, configure_arm
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, MOST_ARMS, Experiment
 from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.figures.draw import draw
@@ -16,6 +16,7 @@ from trainer_hooks.reference.experiments.figures.panels import COLOURS
 from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import read, record
+from trainer_hooks.reference.experiments.sweep_table import sweep_table
 from trainer_hooks.reference.experiments.table import share_interval, table
 from trainer_hooks.reference.train import Trainer
 
@@ -117,7 +118,7 @@ def test_every_arm_of_an_experiment_exists():
     with pytest.raises(ValueError, match="at most 8 arms, one a colour, got 9"):
         Experiment("", ("grpo",) * 9, {})
     assert len(COLOURS) == MOST_ARMS
-    assert {arm for experiment in EXPERIMENTS.values() for arm in experiment.arms} <= set(ARMS)
+    assert {arm for experiment in EXPERIMENTS.values() for arm in experiment.arms} <= set(ARMS | PROBE_ARMS)
 
 
 def test_a_panel_may_leave_arms_out_and_each_is_named_once():
@@ -178,3 +179,31 @@ def test_the_interval_of_a_share_is_exact():
     low, high = share_interval(2, 4)
     assert low == pytest.approx(1 - high)
     assert low == pytest.approx(0.0676, abs=1e-4)
+
+
+def test_a_sweep_is_recorded_and_tabulated(tmp_path, tiny_cache, capsys, monkeypatch):
+    """A swept run has a list of displacements for every multiplier and of GWHES, which the table pools by thirds."""
+    monkeypatch.setenv("PATH", "")  # no browser: the page alone
+    monkeypatch.setitem(PROBE_ARMS, "grpo-sweep", {"probe_every": 1, "probe_sweep": True})
+    options = ["--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
+    assert main(["multipliers", *options]) == 0
+    rows = read(tmp_path / "runs-tiny" / "grpo-sweep-seed0.jsonl.gz")
+    probed = [row for row in rows if "probe/by_question" in row]
+    names = [f"probe/by_question{suffix}" for suffix in ("", "_x2", "_x4", "_x8", "_x16")]
+    names += ["probe/gwhes_by_question", "probe/gwhes_action0_by_question"]
+    assert probed
+    assert all(len({len(row[name]) for name in names}) == 1 for row in probed)
+    assert sweep_table(tmp_path / "runs-tiny", ["grpo-sweep"]) in capsys.readouterr().out
+
+
+def test_the_table_of_a_sweep_is_worked_by_hand(tmp_path):
+    """Three steps of two questions: one falls at ×4 and both at ×8, so s* is 4; one G of two is above 0."""
+    names = ["probe/by_question", *(f"probe/by_question_x{number}" for number in (2, 4, 8, 16))]
+    changes = [[1, 1], [1, 1], [-1, 1], [-1, -1], [-1, -1]]
+    row = dict(zip(names, changes, strict=True)) | {"reward/mean": 0.5}
+    row |= {"probe/gwhes_by_question": [-30, -10], "probe/gwhes_action0_by_question": [4, -2]}
+    text = "".join(json.dumps({"step": step} | row) + "\n" for step in range(1, 4))
+    (tmp_path / "grpo-sweep-seed0.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    lines = sweep_table(tmp_path, ["grpo-sweep"]).splitlines()
+    assert lines[2] == "| grpo-sweep | early | 2 | 0% | 0% | 50% | 100% | 100% | 4.0 | −20 | 0% | +1 | 50% |"
+    assert len(lines) == 5

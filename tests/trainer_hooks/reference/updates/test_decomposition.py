@@ -1,0 +1,81 @@
+"""The decomposition of updates: its parts add up, it changes nothing, and to first order it is exact."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.updates.batch import prepare
+from trainer_hooks.reference.updates.decomposition import PARTS, Decomposition
+
+
+def prepared(config, *, steps=2):
+    """A trainer after some steps, and a fresh batch with a mixed group."""
+    trainer = Trainer(config, warm_start(config))
+    for _ in range(steps):
+        trainer.step()
+    for _ in range(40):
+        training, _ = trainer.sample()
+        batch = prepare(trainer.model, training, config, generator=trainer.generator)
+        if batch.advantages.any():
+            return trainer, batch
+    pytest.fail("forty batches gave no mixed group")
+
+
+def taken(trainer, batch):
+    """The decomposition after one update on each minibatch."""
+    decomposition = Decomposition(trainer.learner, batch)
+    for part in batch.minibatches:
+        decomposition.update(part)
+    return decomposition
+
+
+@pytest.mark.parametrize("changed", [{}, {"method": "llds", "lambda_": 1.0}, {"kl": 0.1}, {"max_grad_norm": 0.0}])
+def test_to_first_order_the_parts_are_the_measured_change(tiny, changed):
+    """At a small rate the remainder is under a fiftieth of what moved, whatever else is in the loss."""
+    trainer, batch = prepared(replace(tiny, lr=1e-3, **changed))
+    trainer.learner.optimiser.param_groups[0]["lr"] = 3e-5
+    found = taken(trainer, batch).by_response()
+    first_order = sum(found[part] for part in PARTS if part != "remainder")
+    assert torch.allclose(first_order + found["remainder"], found["measured"], atol=1e-6)
+    assert found["remainder"].abs().mean() < 0.02 * found["measured"].abs().mean()
+    assert all(found[part].abs().sum() > 0 for part in ("own", "negatives", "momentum", "scaling"))
+
+
+def test_a_first_update_has_no_momentum_and_one_group_no_others(tiny):
+    """With empty moments and a single group in the batch only the group's own gradients and their scaling act."""
+    trainer, batch = prepared(replace(tiny, questions_per_step=1, minibatches=1, lr=1e-3), steps=0)
+    found = taken(trainer, batch).by_response()
+    for part in ("momentum", "others"):
+        assert not found[part].any()
+    assert found["regularisers"].abs().max() < 1e-6
+
+
+def test_each_response_is_lifted_by_its_own_gradient_and_negatives_are_apart(tiny):
+    """Under one common scale the gradient of the correct responses raises their mean likelihood: ‖ḡ⁺‖² ≥ 0."""
+    trainer, batch = prepared(replace(tiny, questions_per_step=1, minibatches=1, lr=1e-3), steps=0)
+    assert taken(trainer, batch).by_response()["own"].mean() > 0
+
+
+def test_the_updates_are_those_of_the_learner_to_the_last_bit(tiny):
+    """A decomposed run is the run without it; its signals are in the step."""
+    plain, split = (Trainer(replace(tiny, decompose_every=every), warm_start(tiny)) for every in (0, 1))
+    results = [(plain.step(), split.step()) for _ in range(2)]
+    assert all(torch.equal(a, b) for a, b in zip(plain.model.parameters(), split.model.parameters(), strict=True))
+    names = {"decomposition/measured", *(f"decomposition/{part}" for part in PARTS)}
+    assert any(names <= result.scalars.keys() for _, result in results)
+    for _, result in results:
+        if "decomposition/measured" in result.scalars:
+            total = sum(result.scalars[f"decomposition/{part}"] for part in PARTS)
+            assert total == pytest.approx(result.scalars["decomposition/measured"], abs=1e-4)
+
+
+def test_a_batch_without_a_mixed_group_has_no_parts(tiny):
+    """Where every reward is equal nothing is decomposed, and the updates are taken all the same."""
+    trainer, batch = prepared(tiny)
+    equal = replace(batch, rewards=torch.ones_like(batch.rewards))
+    decomposition = Decomposition(trainer.learner, equal)
+    assert "grad/norm" in decomposition.update(equal.minibatches[0])
+    assert decomposition.signals() == {}

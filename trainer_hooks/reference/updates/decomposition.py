@@ -1,0 +1,243 @@
+"""Split the change of ln π of correct responses over a step's updates into its causes, to first order.
+
+An update of AdamW on a minibatch moves the weights by
+
+    Δθ = −P ∘ [β₁ m + (1 − β₁) c g] − η w θ,   P = η / ((1 − β₁ᵗ) (√(v / (1 − β₂ᵗ)) + ε)),
+
+with the learning rate η, the first moment m before the update, the second moment v after it, the gradient g of the
+loss, the factor c of gradient clipping and the weight decay w. The gradient is a sum over responses, so Δθ is a sum of
+parts, and ln π of a response y changes by ⟨∇ ln π(y), part⟩ to first order. The parts of a correct response:
+
+- ``own``: the gradient of the correct responses of its group;
+- ``negatives``: the gradient of the incorrect responses of its group;
+- ``others``: the gradient of the other groups of the minibatch, or of a minibatch without its group;
+- ``regularisers``: the gradient of all other terms of the loss, and weight decay;
+- ``scaling``: the difference between AdamW's scale P of each weight and one common scale p̄ for all of them. The parts
+  above are computed with p̄, which gives the update by the gradient the same length: ‖p̄ g‖ = ‖P ∘ g‖;
+- ``momentum``: the first moment, made by earlier updates;
+- ``remainder``: the measured change minus all of these: second and higher orders, the overshoot of a large step.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from trainer_hooks.losses import grpo_loss
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.protocols import Policy
+from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
+from trainer_hooks.reference.updates.learner import Learner
+from trainer_hooks.reference.updates.probe import mixed_groups, response_logprobs
+
+__all__ = ["PARTS", "Decomposition"]
+
+PARTS = ("own", "negatives", "others", "regularisers", "scaling", "momentum", "remainder")
+
+Weights = dict[str, Tensor]
+"""One tensor for each weight, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AdamStep:
+    """One update of AdamW: its parts as directions in the space of weights, as they were added to the weights."""
+
+    scale: Weights
+    momentum: Weights
+    decay: Weights
+    gradient: Weights
+    mean_scale: float
+
+
+class Decomposition:
+    """Takes the updates of a step on a batch, and accumulates the parts of the change of its correct responses.
+
+    The responses are the correct ones of the groups that also have incorrect ones. The updates themselves are those of
+    `Learner.update`, bit for bit.
+
+    Args:
+        learner: The policy and its optimiser, in a single process.
+        batch: A batch that has just been prepared.
+    """
+
+    def __init__(self, learner: Learner, batch: TrainingBatch) -> None:
+        self._learner = learner
+        self._batch = batch
+        mixed = torch.tensor(mixed_groups(batch), dtype=batch.group_ids.dtype, device=batch.group_ids.device)
+        self._rows = (torch.isin(batch.group_ids, mixed) & (batch.rewards > 0)).nonzero()[:, 0]
+        self._sums = {part: torch.zeros(len(self._rows), device=batch.rewards.device) for part in PARTS}
+        self._measured = torch.zeros(len(self._rows), device=batch.rewards.device)
+
+    def update(self, part: Minibatch) -> dict[str, float]:
+        """Take one update on a minibatch, as `Learner.update` does, and account for its effect."""
+        if not len(self._rows):
+            return self._learner.update(self._batch, part)
+        learner, batch = self._learner, self._batch
+        names = [name for name, weight in learner.policy.named_parameters() if weight.requires_grad]
+        gradients = self._gradients_by_group(part, names)
+        before = self._state(names)
+        scores = response_logprobs(learner.policy, batch, self._rows)
+        losses = learner.update(batch, part)
+        after = {name: weight.detach().clone() for name, weight in learner.policy.named_parameters() if name in before}
+        if all(torch.equal(before[name][0], after[name]) for name in names):
+            return losses
+        step = self._adam_step(before)
+        limit, norm = learner.config.max_grad_norm, losses["grad/norm"]
+        clip = min(1.0, limit / (norm + 1e-6)) if limit else 1.0
+        moved = response_logprobs(learner.policy, batch, self._rows) - scores
+        # First-order changes are taken at the weights before the update.
+        found = self._first_order({name: before[name][0] for name in names}, step, gradients, clip)
+        found["remainder"] = moved - torch.stack(list(found.values())).sum(dim=0)
+        self._measured += moved
+        for name, change in found.items():
+            self._sums[name] += change
+        return losses
+
+    def signals(self) -> dict[str, float]:
+        """Average over the responses, in nats a response.
+
+        Returns:
+            ``decomposition/measured`` and ``decomposition/<part>`` for each of `PARTS`, which add up to it;
+            nothing where the batch has no mixed group.
+        """
+        if not len(self._rows):
+            return {}
+        means = {f"decomposition/{name}": total.mean().item() for name, total in self._sums.items()}
+        return {"decomposition/measured": self._measured.mean().item()} | means
+
+    def by_response(self) -> Mapping[str, Tensor]:
+        """Return the parts and ``measured`` of each response, shape ``(responses,)``, nats."""
+        return self._sums | {"measured": self._measured}
+
+    def _first_order(
+        self, weights: Weights, step: _AdamStep, gradients: Mapping[int, tuple[Weights, Weights]], clip: float
+    ) -> dict[str, Tensor]:
+        """Compute the first-order change of each response by part, all but the remainder."""
+        change = self._derivative(weights)
+        common = {
+            group: [change({name: -clip * step.mean_scale * of_sign[name] for name in weights}) for of_sign in signs]
+            for group, signs in gradients.items()
+        }
+        zero = torch.zeros(len(self._rows), device=self._measured.device)
+        groups = self._batch.group_ids[self._rows]
+        found = {"own": zero.clone(), "negatives": zero.clone(), "others": zero.clone()}
+        for group, (positive, negative) in common.items():
+            is_own = groups == group
+            found["own"] += torch.where(is_own, positive, zero)
+            found["negatives"] += torch.where(is_own, negative, zero)
+            found["others"] += torch.where(is_own, zero, positive + negative)
+        rest = {}
+        for name in weights:
+            policy = torch.stack([positive[name] + negative[name] for positive, negative in gradients.values()])
+            other = step.gradient[name] - clip * policy.sum(dim=0)
+            rest[name] = step.decay[name] - step.mean_scale * other
+        found["regularisers"] = change(rest)
+        found["scaling"] = change(
+            {name: -(step.scale[name] - step.mean_scale) * step.gradient[name] for name in weights}
+        )
+        found["momentum"] = change(step.momentum)
+        return found
+
+    def _derivative(self, weights: Weights) -> Callable[[Weights], Tensor]:
+        """Return the map from a direction to ⟨∇ ln π(y), direction⟩ of each response, shape ``(responses,)``.
+
+        One graph serves all directions: Jᵀ u is linear in u, and the gradient of ⟨Jᵀ u, direction⟩ by u is J direction.
+        """
+        batch = self._batch
+        tokens, mask = batch.tokens[self._rows], batch.mask[self._rows]
+        held = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
+        # The fused attention kernels have no second derivative.
+        with sdpa_kernel(SDPBackend.MATH):
+            scores: Tensor = functional_call(
+                _ResponseScorer(self._learner.policy), {f"policy.{name}": w for name, w in held.items()}, (tokens, mask)
+            )
+            probe = torch.zeros_like(scores, requires_grad=True)
+            pulled = torch.autograd.grad(scores, list(held.values()), probe, create_graph=True)
+
+        def change(direction: Weights) -> Tensor:
+            total = torch.stack(
+                [(gradient * direction[name]).sum() for name, gradient in zip(held, pulled, strict=True)]
+            ).sum()
+            return torch.autograd.grad(total, probe, retain_graph=True)[0]
+
+        return change
+
+    def _gradients_by_group(self, part: Minibatch, names: Sequence[str]) -> dict[int, tuple[Weights, Weights]]:
+        """Compute the gradient of eq. 1 by group of a minibatch, of its correct and of its incorrect responses."""
+        learner, batch, rows = self._learner, self._batch, part.rows
+        weights = dict(learner.policy.named_parameters())
+        chosen = [weights[name] for name in names]
+        advantages = batch.advantages[rows]
+        per_response = batch.response_advantages[rows]
+        found = {}
+        for group in torch.unique(batch.group_ids[rows]).tolist():
+            signs = []
+            for sign in (per_response > 0, per_response <= 0):
+                is_in = (batch.group_ids[rows] == group) & sign
+                kept = torch.where(is_in if advantages.ndim == 1 else is_in[:, None], advantages, 0.0)
+                logprobs = token_statistics(learner.policy, batch.tokens[rows], batch.mask[rows])[0]
+                loss = grpo_loss(
+                    logprobs,
+                    batch.old_logprobs[rows],
+                    batch.mask[rows],
+                    kept,
+                    clip_low=learner.config.clip,
+                    clip_high=learner.config.clip,
+                    normaliser=part.tokens,
+                    token_scales=None if batch.token_scales is None else batch.token_scales[rows],
+                )
+                gradient = torch.autograd.grad(loss, chosen)
+                signs.append(dict(zip(names, gradient, strict=True)))
+            found[group] = (signs[0], signs[1])
+        return found
+
+    def _state(self, names: Sequence[str]) -> dict[str, tuple[Tensor, Tensor]]:
+        """Copy the weights and the first moments."""
+        weights, state = dict(self._learner.policy.named_parameters()), self._learner.optimiser.state
+        copies = {}
+        for name in names:
+            weight = weights[name]
+            moment = state[weight]["exp_avg"].clone() if weight in state else torch.zeros_like(weight)
+            copies[name] = (weight.detach().clone(), moment)
+        return copies
+
+    def _adam_step(self, before: Mapping[str, tuple[Tensor, Tensor]]) -> _AdamStep:
+        """Read the parts of the newest update from the optimiser's state."""
+        optimiser = self._learner.optimiser
+        settings = optimiser.param_groups[0]
+        rate, epsilon, decay = settings["lr"], settings["eps"], settings["weight_decay"]
+        first, second = settings["betas"]
+        weights = dict(self._learner.policy.named_parameters())
+        scale, momentum, shrink, gradient = Weights(), Weights(), Weights(), Weights()
+        for name, (weight, moment) in before.items():
+            state = optimiser.state[weights[name]]
+            count = float(state["step"])
+            root = (state["exp_avg_sq"] / (1 - second**count)).sqrt() + epsilon
+            whole = rate / (1 - first**count) / root
+            scale[name] = (1 - first) * whole
+            momentum[name] = -first * whole * moment
+            shrink[name] = -rate * decay * weight
+            taken = weights[name].grad
+            gradient[name] = torch.zeros_like(weight) if taken is None else taken.detach().clone()
+        length = _norm(gradient)
+        scaled = _norm({name: scale[name] * gradient[name] for name in scale})
+        return _AdamStep(scale, momentum, shrink, gradient, scaled / length if length else 0.0)
+
+
+class _ResponseScorer(torch.nn.Module):
+    """Computes ln π of whole responses as a module, so that `functional_call` can replace the policy's weights."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        return token_statistics(self.policy, tokens, mask)[0].sum(dim=1)
+
+
+def _norm(vectors: Weights) -> float:
+    """Compute the Euclidean norm over all weights."""
+    return float(torch.stack([vector.double().square().sum() for vector in vectors.values()]).sum().sqrt())
