@@ -14,7 +14,7 @@ from torch import distributed
 from tests.bad_collectors import BAD_COLLECTORS, nobody_listens
 from tests.faults.trainings import TRAININGS, be_brief
 from tests.trainer_hooks.callbacks import tiny_trl
-from trainer_hooks.reference.run.ranks import ALONE
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS
 
 FAILURES = ("dead", "slow", "500", "garbage", "full disk")
 
@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
                 del os.environ[variable]
         assert is_full(disk)
     distributed.barrier()
-    ALONE.leave()
+    SINGLE_PROCESS.leave()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
 from trainer_hooks.ranks import agreement
-from trainer_hooks.reference.run.ranks import ALONE
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS
 
 STEPS = 12
 
@@ -93,7 +93,7 @@ def main(folder, stories):
         done[story] = grpo(story) if story.endswith("TRL") else loop(story)
     (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(done))
     distributed.barrier()
-    ALONE.leave()
+    SINGLE_PROCESS.leave()
 
 
 main(Path(sys.argv[1]), sys.argv[2:])

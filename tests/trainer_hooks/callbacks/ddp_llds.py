@@ -6,7 +6,7 @@ from pathlib import Path
 
 from test_llds_trl import train, whole_penalty
 
-from trainer_hooks.reference.run.ranks import ALONE
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS
 
 
 def main(folder):
@@ -21,4 +21,4 @@ def main(folder):
 
 
 main(Path(sys.argv[1]))
-ALONE.leave()
+SINGLE_PROCESS.leave()

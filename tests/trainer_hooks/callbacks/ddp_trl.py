@@ -7,7 +7,7 @@ from pathlib import Path
 import tiny_trl
 
 from trainer_hooks.callbacks.trl import VitalsCallback
-from trainer_hooks.reference.run.ranks import ALONE
+from trainer_hooks.reference.run.ranks import SINGLE_PROCESS
 
 
 def main(folder, url=None):
@@ -21,4 +21,4 @@ def main(folder, url=None):
 
 
 main(Path(sys.argv[1]), *sys.argv[2:])
-ALONE.leave()
+SINGLE_PROCESS.leave()
