@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 import tiny_trl
-from trainer_hooks.callbacks.parts.trainer_actions import STOP_FILE
 
 from tests.ranks import launch
+from trainer_hooks.callbacks.parts.hf_trainer.checkpoints import STOP_FILE
 from trainer_hooks.wire import AlertNotice, Receipt, decode_record
 
 WORKER = Path(__file__).with_name("ddp_actions.py")
