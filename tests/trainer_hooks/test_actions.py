@@ -10,7 +10,7 @@ def alert(name="a", *, kind="likelihood_drift", severity="critical"):
     return AlertNotice(id=name, kind=kind, severity=severity, opened_step=3, summary="it falls")
 
 
-def test_a_dry_run_only_says_what_it_would_do(caplog):
+def test_a_dry_run_only_logs_what_it_would_do(caplog):
     """The default logs and decides nothing."""
     policy = ActionPolicy({"critical": "stop"})
     policy.consider(alert())
@@ -18,8 +18,8 @@ def test_a_dry_run_only_says_what_it_would_do(caplog):
     assert "would stop, because of critical likelihood_drift, open since step 3: it falls" in caplog.text
 
 
-def test_the_kind_wins_over_the_severity():
-    """A rule for the kind, else one for the severity, else nothing."""
+def test_a_rule_for_the_kind_takes_precedence_over_one_for_the_severity():
+    """An alert that meets no rule leads to no decision."""
     policy = ActionPolicy({"critical": "stop", "likelihood_stagnation": "checkpoint"}, dry_run=False)
     policy.consider(alert("a", kind="likelihood_stagnation"))
     policy.consider(alert("b"))
@@ -27,8 +27,8 @@ def test_the_kind_wins_over_the_severity():
     assert [decision.action for decision in policy.due()] == ["checkpoint", "stop"]
 
 
-def test_an_alert_is_acted_on_once_and_again_when_it_grows_worse():
-    """The collector repeats what fires; a warning that becomes critical is news."""
+def test_an_alert_leads_to_one_decision_for_each_severity():
+    """The collector repeats firing alerts; a warning that becomes critical leads to a new decision."""
     policy = ActionPolicy({"warning": "checkpoint", "critical": "stop"}, dry_run=False)
     policy.consider(alert(severity="warning"))
     policy.consider(alert(severity="warning"))
@@ -39,7 +39,7 @@ def test_an_alert_is_acted_on_once_and_again_when_it_grows_worse():
 
 
 def test_an_unknown_action_is_refused():
-    """The message names what there is."""
+    """The message lists the known actions."""
     with pytest.raises(ConfigurationError, match="'notify'"):
         ActionPolicy({"critical": "panic"})
 
@@ -49,12 +49,12 @@ def test_an_unknown_action_is_refused():
     [("criticals", "critical"), ("likelihood-drift", "likelihood_drift"), ("stagnation", "likelihood_stagnation")],
 )
 def test_a_rule_that_no_alert_can_meet_is_refused(name, meant):
-    """A typing mistake would leave the run unguarded; the message has the nearest names."""
+    """A typing mistake would leave the run without protection; the message suggests the nearest names."""
     with pytest.raises(ConfigurationError, match=f"got {name!r}; the nearest are .*{meant!r}"):
         ActionPolicy({name: "stop"})
 
 
-def test_a_rule_for_what_the_clock_finds_is_refused():
-    """A trainer is not told that it was not heard."""
+def test_a_rule_for_silence_is_refused():
+    """A trainer never receives the alerts that the collector raises when it receives nothing."""
     with pytest.raises(ConfigurationError, match="that detection finds"):
         ActionPolicy({"trainer_lost": "stop"})

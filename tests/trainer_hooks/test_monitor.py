@@ -27,20 +27,20 @@ def test_what_is_logged_arrives_to_the_last_bit(collector, connect):
 
 
 def test_the_run_appears_before_its_first_step(collector, connect):
-    """A batch without records says hello, with the configuration, and only until the collector has it."""
+    """A heartbeat introduces the run with its configuration; later batches do not repeat it."""
     monitor = connect(config={"seed": 3})
     collector.wait_for(lambda seen: bool(seen.batches))
     for step in (1, 2):
         monitor.log_step(step, {"x": 1.0})
         assert monitor.flush()
     assert collector.batches[0].records == []
-    # The second is the first that may wait on disk, where another process might send it without a greeting.
+    # The second is the first batch on disk. Another process might send it without the heartbeat, so it repeats this.
     assert [batch.config for batch in collector.batches] == [{"seed": 3}, {"seed": 3}, None]
 
 
 @pytest.mark.parametrize(("rank", "config"), [(0, {}), (1, None)])
 def test_rank_0_introduces_itself_without_a_configuration_too(collector, connect, monkeypatch, rank, config):
-    """An empty one tells the collector of a new start; other ranks leave it to rank 0."""
+    """An empty configuration, too, tells the collector that the process has started; other ranks send none."""
     monkeypatch.setenv("RLVITALS_ATTEMPT", "1")
     connect(rank=rank, world_size=2)
     collector.wait_for(lambda seen: bool(seen.batches))
@@ -66,7 +66,7 @@ def test_an_exception_in_the_with_block_ends_the_run_as_stopped(collector, conne
 
 
 def test_a_rewind_starts_a_new_attempt(collector, connect):
-    """A lower step counts the attempt up, the same step again does not; the sequence goes on."""
+    """A lower step increases the attempt, and the same step does not; sequence numbers continue."""
     monitor = connect()
     for step in (5, 6, 6, 4):
         monitor.log_step(step, {"x": 1.0})
@@ -78,7 +78,7 @@ def test_a_rewind_starts_a_new_attempt(collector, connect):
 
 
 def test_the_phase_and_alerts_come_back_with_the_receipt(collector, connect):
-    """The newest phase is known, and an alert is notified once however often the collector repeats it."""
+    """The monitor has the newest phase, and notifies of an alert once although the collector repeats it."""
     alert = AlertNotice(id="a", kind="lld", severity="warning", opened_step=3, summary="falling")
     collector.receipt = lambda batch: Receipt(
         run_id="r", accepted=len(batch.records), phase="decay", alerts=[alert] if batch.records else []
@@ -92,8 +92,8 @@ def test_the_phase_and_alerts_come_back_with_the_receipt(collector, connect):
     assert notified == [alert]
 
 
-def test_the_newest_healthy_step_stands_still_while_the_run_is_sick_or_unknown(collector, connect):
-    """A collector that says nothing of a step, as an older one, leaves it as it is."""
+def test_the_healthy_step_does_not_change_while_the_run_is_unhealthy_or_unknown(collector, connect):
+    """The receipt of an older collector, which names no step, does not change it either."""
     phases = {1: "warmup", 2: "healthy", 3: "decay", 4: "unknown", 5: "stagnation", 6: "healthy"}
 
     def receipt(batch):
@@ -111,8 +111,8 @@ def test_the_newest_healthy_step_stands_still_while_the_run_is_sick_or_unknown(c
     assert found == [1, 2, 2, 2, 5, 5]
 
 
-def test_what_was_wrong_with_a_dead_process_is_not_told_to_the_next(collector, tmp_path, monkeypatch):
-    """The spool of one that never reached the collector is sent by its successor, whose own steps are answered."""
+def test_alerts_of_a_dead_process_are_not_reported_to_the_next_one(collector, tmp_path, monkeypatch):
+    """The next process sends the spool of one that was offline, and is notified of its own steps only."""
     alert = AlertNotice(id="a", kind="non_finite", severity="critical", opened_step=3, summary="NaN")
     collector.receipt = lambda batch: Receipt(
         run_id="r",
@@ -134,8 +134,8 @@ def test_what_was_wrong_with_a_dead_process_is_not_told_to_the_next(collector, t
     assert (phases, notified) == (["unknown", "healthy"], [])
 
 
-def test_what_was_judged_before_this_process_reached_it_is_no_word_on_it(collector, connect):
-    """Another process of the same attempt had come to step 10 and was sick there: ours is heard from step 11 on."""
+def test_a_phase_at_a_step_that_this_process_has_not_reached_is_ignored(collector, connect):
+    """Another process of the same attempt had collapsed at step 10: receipts count from step 11 on."""
     notified = []
     alert = AlertNotice(id="a", kind="k", severity="critical", opened_step=4, summary="s")
 
@@ -160,8 +160,8 @@ def test_what_was_judged_before_this_process_reached_it_is_no_word_on_it(collect
     assert seen == [("unknown", None, 0)] * 3 + [("healthy", 11, 1)]
 
 
-def test_a_rewind_takes_the_verdict_back(collector, connect):
-    """What was found at step 8 is of weights that a run which goes on at step 3 has left behind."""
+def test_a_rewind_resets_the_phase_and_the_healthy_step(collector, connect):
+    """The findings at step 8 concern weights that a run which continues at step 3 has abandoned."""
 
     def receipt(batch):
         steps = [decode_record(raw).step for raw in batch.records]
@@ -183,8 +183,8 @@ def test_a_rewind_takes_the_verdict_back(collector, connect):
     assert (monitor.phase, monitor.healthy_step) == ("unknown", None)
 
 
-def test_what_a_dead_process_left_does_not_silence_the_warning(collector, tmp_path, monkeypatch, caplog):
-    """Its batches go first, and their answers say nothing of the launch that no detector sees."""
+def test_the_spool_of_a_dead_process_does_not_suppress_the_warning(collector, tmp_path, monkeypatch, caplog):
+    """Its batches are sent first, and their receipts do not concern the launch that no detector processes."""
     collector.receipt = lambda batch: Receipt(
         run_id="r", accepted=len(batch.records), newest_attempt=None if batch.attempt == 9 else 9
     )
@@ -200,7 +200,7 @@ def test_what_a_dead_process_left_does_not_silence_the_warning(collector, tmp_pa
 
 @pytest.mark.parametrize(("newest", "said"), [(2**50, 1), (7, 0), (None, 0)])
 def test_a_launch_that_no_detector_sees_says_so_once(collector, connect, caplog, newest, said):
-    """Its attempt is lower than the run's newest at the first answer; what it sends for an older one says nothing."""
+    """The warning is logged once, if the attempt is lower than the run's newest at the first receipt."""
     collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), newest_attempt=newest)
     monitor = connect()
     for step in (1, 2):
@@ -211,7 +211,7 @@ def test_a_launch_that_no_detector_sees_says_so_once(collector, connect, caplog,
 
 
 def test_without_an_address_nothing_happens():
-    """connect() without a URL gives a monitor that takes everything and starts nothing."""
+    """connect() without a URL returns a monitor that accepts every call and starts nothing."""
     with trainer_hooks.connect() as monitor:
         monitor.log_step(1, {"x": object()}, rollouts="nonsense")
         assert isinstance(monitor, trainer_hooks.NullMonitor)
@@ -219,8 +219,8 @@ def test_without_an_address_nothing_happens():
         assert monitor.flush()
 
 
-def test_what_is_no_number_costs_only_itself(collector, connect):
-    """A scalar that is no number is counted; the others arrive."""
+def test_a_scalar_that_is_not_a_number_costs_only_itself(collector, connect):
+    """It is counted, and the other scalars arrive."""
     monitor = connect()
     monitor.log_step(1, {"good": 1.0, "bad": object()})
     assert monitor.flush()
@@ -240,7 +240,7 @@ def test_contradicting_rollouts_cost_only_themselves(collector, connect):
 
 
 def test_our_own_cost_and_losses_are_signals(collector, connect):
-    """Every record tells what was lost so far, and what the step before it cost."""
+    """Every record has the number of dropped records so far and the time that the previous step cost."""
     monitor = connect()
     monitor.log_step(1, {"x": 1.0})
     monitor.log_step(2, {"x": 1.0})
@@ -251,8 +251,8 @@ def test_our_own_cost_and_losses_are_signals(collector, connect):
     assert 0 < second.summaries["hooks/blocking_seconds"].value() < 5
 
 
-def test_a_scalar_gives_way_to_the_rollouts(collector, connect):
-    """A signal that both a scalar and the rollouts give is sent once, as the summary: a collector refuses both."""
+def test_rollouts_take_precedence_over_a_scalar_of_the_same_name(collector, connect):
+    """The signal is sent once, as the summary, because a collector refuses a record that has both."""
     monitor = connect()
     arrays = {"logprobs": [[-1.0, -2.0]], "mask": [[True, True]], "rewards": [1.0]}
     monitor.log_step(1, {"reward/mean": 5.0, "x": 2.0}, rollouts=arrays)

@@ -50,7 +50,7 @@ def test_contradictions_are_located(changes, message):
 
 @pytest.mark.parametrize("rubbish", [np.nan, np.inf, -np.inf, 5.0])
 def test_values_outside_the_mask_do_not_matter(rubbish):
-    """Padding and feedback may hold anything."""
+    """Padding and feedback may have any value."""
     expected = summarise(rollouts(entropies=-LOGPROBS))
     logprobs = np.where(MASK, LOGPROBS, rubbish)
     assert summarise(rollouts(logprobs=logprobs, entropies=-logprobs)) == expected
@@ -66,7 +66,7 @@ def test_non_finite_values_are_counted_and_not_refused():
 
 
 def test_the_trainer_may_overwrite_its_arrays():
-    """What was given is copied when the rollouts are built, and read-only afterwards."""
+    """Arrays are copied when the rollouts are made, and the copies are read-only."""
     logprobs = LOGPROBS.copy()
     held = rollouts(logprobs=logprobs)
     logprobs[:] = -100
@@ -76,7 +76,7 @@ def test_the_trainer_may_overwrite_its_arrays():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
-def test_torch_tensors_are_taken(dtype):
+def test_torch_tensors_are_accepted(dtype):
     """Tensors of every precision, with gradients, give the same signals as their values in numpy."""
     tensor = torch.tensor(LOGPROBS, dtype=dtype, requires_grad=True)
     held = Rollouts(tensor, torch.tensor(MASK), torch.tensor(REWARDS), group_ids=torch.tensor([0, 0]))
@@ -90,7 +90,7 @@ def test_correct_is_a_positive_reward_unless_given():
     assert rollouts(correct=[0, 1]).correct.tolist() == [False, True]
 
 
-def test_a_policy_certain_of_everything_is_taken_when_its_entropy_says_so():
+def test_a_policy_that_is_certain_of_everything_is_accepted_if_its_entropy_is_0():
     """Collapse to certainty gives exact zeros, which must not be mistaken for missing values."""
     held = rollouts(logprobs=np.zeros((2, 4)), entropies=np.zeros((2, 4)))
     assert summarise(held)["likelihood/correct"].value() == 0
@@ -107,7 +107,7 @@ def test_actions_are_the_runs_of_the_mask():
 
 
 def test_on_policy_ratios_are_absent():
-    """With old equal to new the ratio is 1 and displacement 0 by construction: nothing was observed."""
+    """Where old equals new, the ratio is 1 and the displacement 0 by construction: nothing was observed."""
     signals = summarise(rollouts(old_logprobs=LOGPROBS, advantages=[1.0, -1.0], clip_range=0.2, trained=True))
     assert not [name for name in signals if name.startswith(("ratio/", "lld/", "displacement/", "kl/"))]
 

@@ -16,14 +16,14 @@ def resolve(environ=None, **arguments):
 
 
 def test_a_key_may_end_in_a_line_end_and_must_fit_a_header():
-    """A secret read from a file keeps its line end; a dash of a word processor's is named, and the key is not."""
+    """A line end, as of a secret file, is removed; a typographic dash is named, and the key is not printed."""
     assert resolve({"RLVITALS_URL": "http://a", "RLVITALS_API_KEY": " secret\n"}).api_key == "secret"
     with pytest.raises(ConfigurationError, match=r"visible ASCII characters, got '–' as character 4") as caught:
         resolve({"RLVITALS_URL": "http://a", "RLVITALS_API_KEY": "abc–d"})
     assert "abc" not in str(caught.value)
 
 
-def test_arguments_win_over_the_environment():
+def test_arguments_take_precedence_over_the_environment():
     """Each setting comes from the argument, else the environment, else its default."""
     environ = {
         "RLVITALS_URL": "https://a:1/base/",
@@ -38,7 +38,7 @@ def test_arguments_win_over_the_environment():
 
 
 def test_without_an_address_there_are_no_settings():
-    """Nothing else is looked at, so nothing else can be wrong."""
+    """No other setting is read, so no other setting can be wrong."""
     assert resolve({"RANK": "x"}, url=None) is None
 
 
@@ -53,7 +53,7 @@ def test_a_single_process_gets_a_readable_name():
 
 
 def test_ranks_of_one_node_share_the_launchers_start():
-    """All ranks of a launch agree, a restart by the launcher is higher, with room for rewinds in between."""
+    """All ranks of a launch have one attempt; a restart has a higher one, with room for rewinds in between."""
     first = resolve(TORCHRUN)
     again = resolve(TORCHRUN | {"RANK": "0"})
     restarted = resolve(TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": "1"})
@@ -65,14 +65,14 @@ def test_ranks_of_one_node_share_the_launchers_start():
 
 
 def test_nodes_under_slurm_share_the_jobs_start():
-    """On the same scale as a single process: a requeue or another job starts later. Agents' own counts do not count."""
+    """It is in ms as for a single process; a requeue or another job starts later. Restarts of one node are ignored."""
     slurm = TORCHRUN | {"WORLD_SIZE": "8", "SLURM_JOB_ID": "71", "SLURM_JOB_START_TIME": "1700000000"}
     assert resolve(slurm).attempt == 1_700_000_000_000 < resolve().attempt
     assert resolve(slurm | {"TORCHELASTIC_RESTART_COUNT": "1"}).attempt == 1_700_000_000_000
 
 
 def test_the_attempt_can_be_set():
-    """RLVITALS_ATTEMPT is taken; one node's agent counts restarts for all ranks, and they are added to it."""
+    """RLVITALS_ATTEMPT is used; restarts are added where one node's agent counts them for all ranks."""
     several = TORCHRUN | {"RLVITALS_ATTEMPT": "12", "TORCHELASTIC_RESTART_COUNT": "3"}
     assert resolve(several).attempt == 3012
     assert resolve(several | {"WORLD_SIZE": "8"}).attempt == 12
@@ -94,14 +94,14 @@ def test_the_attempt_can_be_set():
         ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1, got 0"),
     ],
 )
-def test_what_cannot_work_is_said_before_training(environ, arguments, message):
-    """Each error says what must hold and what to do."""
+def test_an_invalid_setting_is_refused_before_training(environ, arguments, message):
+    """Each message has the rule and the next step."""
     with pytest.raises(ConfigurationError, match=message):
         resolve(environ, **arguments)
 
 
-def test_a_spool_that_cannot_be_made_is_said_where_records_go_nowhere_else(tmp_path, monkeypatch):
-    """A file is in its place: offline that would cost the whole run; with an address, only what a kill would cost."""
+def test_a_spool_that_cannot_be_made_is_refused_if_it_is_the_only_place_for_records(tmp_path, monkeypatch):
+    """A file is in its place: offline that would cost the whole run; with an address, only the protection."""
     (tmp_path / "spool").write_text("in the way")
     monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path / "spool"))
     with pytest.raises(ConfigurationError, match=r"RLVITALS_SPOOL_DIR must be a writable folder .*spool'"):
@@ -110,7 +110,7 @@ def test_a_spool_that_cannot_be_made_is_said_where_records_go_nowhere_else(tmp_p
     trainer_hooks.connect(run="r").close()
 
 
-def test_rules_alone_are_no_policy():
-    """Whether they are carried out or only foreseen is for the policy to say."""
+def test_actions_must_be_a_policy():
+    """A mapping of rules does not say whether they are a dry run."""
     with pytest.raises(ConfigurationError, match="actions must be an ActionPolicy"):
         trainer_hooks.connect("http://127.0.0.1:1", actions={"critical": "stop"})

@@ -39,8 +39,8 @@ def on_disk(folder):
     return len(list(folder.rglob("*.msgpack")))
 
 
-def test_a_batch_that_is_refused_stays_on_disk_and_does_not_stand_in_the_way(left):
-    """Upgrading the collector may make it good; the next one is sent meanwhile."""
+def test_a_refused_batch_stays_on_disk_and_does_not_block_the_next(left):
+    """A newer collector may accept it; the next batch is sent meanwhile."""
     transport = Answers(RefusedError("too new"), Receipt(run_id="r", accepted=2))
     synced = sync(left, transport)
     assert (synced.sent, synced.refused, synced.in_use) == (2, 2, 0)
@@ -50,8 +50,8 @@ def test_a_batch_that_is_refused_stays_on_disk_and_does_not_stand_in_the_way(lef
     assert list(left.iterdir()) == []
 
 
-def test_a_record_that_is_refused_is_named_and_gone_with_its_batch(left, capsys):
-    """The others of the batch are in the store."""
+def test_a_refused_record_is_printed_and_removed_with_its_batch(left, capsys):
+    """The other records of the batch are stored."""
     rejected = Receipt(run_id="r", accepted=1, rejected=[Rejection(index=0, error="E", detail="step must be ≥ 0")])
     synced = sync(left, Answers(rejected, Receipt(run_id="r", accepted=2)))
     assert (synced.sent, synced.refused) == (3, 1)
@@ -60,7 +60,7 @@ def test_a_record_that_is_refused_is_named_and_gone_with_its_batch(left, capsys)
 
 
 def test_foreign_files_are_neither_sent_nor_removed_nor_locked(left):
-    """Whoever gives a folder too high up loses nothing: only what is called as ours is touched."""
+    """A folder too high up is harmless: only folders and files with the spool's names are touched."""
     (ours,) = (left / "run").glob("*/")
     foreign = [left / "dataset" / name for name in ("2024-01.msgpack", "0000000000-1.msgpack", "checkpoint.tmp")]
     foreign += [ours / "2024-01.msgpack", ours / "precious.tmp"]
@@ -73,13 +73,13 @@ def test_foreign_files_are_neither_sent_nor_removed_nor_locked(left):
 
 
 def test_a_folder_of_a_process_can_be_sent_from_within(left, monkeypatch):
-    """A relative path says the same."""
+    """The folder may be given by a relative path."""
     monkeypatch.chdir(next((left / "run").glob("*/")))
     assert sync(Path(), Answers(*[Receipt(run_id="r", accepted=2)] * 2)).sent == 4
 
 
 def test_a_wrong_key_deletes_nothing(left, collector, capsys):
-    """401 is a reason to come back with the right key."""
+    """After 401 the batches are still there for another attempt."""
     collector.answers = [(401, b'{"error": "NotAllowed"}', {})]
     assert main([str(left), "--url", collector.url]) == 1
     assert "answered 401" in capsys.readouterr().err
@@ -94,8 +94,8 @@ def test_a_wrong_key_deletes_nothing(left, collector, capsys):
         ([".", "--url", "127.0.0.1:9"], "url must look like http://host:8600, got '127.0.0.1:9'"),
     ],
 )
-def test_what_cannot_be_done_is_said(arguments, message, capsys):
-    """One line says what is missing."""
+def test_a_missing_folder_or_address_is_reported(arguments, message, capsys):
+    """The message is one line."""
     with pytest.raises(SystemExit):
         main(arguments)
     assert message in capsys.readouterr().err

@@ -5,12 +5,12 @@ from trainer_hooks.arrays.copies import CopyPool
 
 
 def arguments(responses=64, tokens=512, **changes):
-    """Return a step of which the token arrays are large, and the others are not."""
+    """Return a step with large token arrays and small other arrays."""
     logprobs = -np.ones((responses, tokens), dtype=np.float32)
     return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": np.ones(responses)} | changes
 
 
-def test_the_trainer_may_overwrite_what_it_gave():
+def test_the_trainer_may_overwrite_its_arguments():
     """Large arrays, small ones, tensors, lists of rows and of texts are all copied."""
     given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64, texts=["a"] * 64, control_ids=np.arange(3))
     copies = CopyPool().copy(given)
@@ -28,8 +28,8 @@ def test_the_trainer_may_overwrite_what_it_gave():
     assert copies.nbytes == 2 * 4 * 64 * 512 + 64 * 512 + 2 * 8 * 64
 
 
-def test_memory_is_used_again_once_it_is_given_back():
-    """A second step of the same size takes no new memory, and one of another size works too."""
+def test_released_memory_is_used_again():
+    """A step of the same size takes no new memory, and one of another size works too."""
     pool = CopyPool()
     first = pool.copy(arguments())
     address = first.arguments["logprobs"].ctypes.data

@@ -1,4 +1,4 @@
-"""Whatever the collector does, training goes on and what can arrive arrives, in order."""
+"""Whatever the collector does, training continues, and records arrive in order."""
 
 import gzip
 import logging
@@ -23,7 +23,7 @@ from trainer_hooks.wire import Receipt, Rejection, encode
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch):
-    """Let the backing off be over at once; its times are tested with a clock of their own."""
+    """Remove the delays of the backoff; they are tested with a clock of their own."""
     monkeypatch.setattr("trainer_hooks.delivery.transport.FIRST_DELAY_SECONDS", 0.0)
 
 
@@ -66,8 +66,8 @@ def no_spool(monkeypatch):
         *("name no UTF-8", "compressed", "no UTF-8", "deep", "schema", "waits for long", "waits for a far date"),
     ],
 )
-def test_answers_that_are_no_receipt_are_tried_again(collector, connect, answer):
-    """The records stay until a receipt for them has come, and then each has arrived once."""
+def test_a_batch_without_a_receipt_is_sent_again(collector, connect, answer):
+    """The records stay until there is a receipt for them, and each is stored once."""
     collector.answers = [answer] * 3
     monitor = connect()
     for step in range(5):
@@ -87,7 +87,7 @@ def test_answers_that_are_no_receipt_are_tried_again(collector, connect, answer)
     ids=["malformed", "a proxy's limit", "invalid"],
 )
 def test_a_refused_batch_is_dropped_and_counted(collector, connect, caplog, status, body):
-    """A refusal will not become 200 by asking again; the loss is in the log and in the next record."""
+    """Sending it again would be useless; the loss is in the log and in the next record."""
     monitor = connect()
     collector.wait_for(lambda seen: bool(seen.batches))
     collector.answers = [(status, body, {})]
@@ -102,8 +102,8 @@ def test_a_refused_batch_is_dropped_and_counted(collector, connect, caplog, stat
     assert record.summaries["hooks/dropped_records"].value() == 1
 
 
-def test_a_refused_sign_of_life_does_not_hide_what_is_lost(collector, connect, caplog):
-    """The refusal of a hello is said once; that of a batch right after it is said too, with its records."""
+def test_a_refused_heartbeat_does_not_hide_a_refused_batch(collector, connect, caplog):
+    """Both refusals are logged, that of the batch with the number of its records."""
     collector.answers = [(422, b'{"error": "InvalidField", "detail": "d"}', {})] * 2
     with caplog.at_level(logging.WARNING, "trainer_hooks"):
         monitor = connect()
@@ -114,8 +114,8 @@ def test_a_refused_sign_of_life_does_not_hide_what_is_lost(collector, connect, c
     assert "(refused: 1 so far)" in caplog.text
 
 
-def test_what_cannot_be_logged_or_packed_is_a_loss(collector, connect, swallowed):
-    """A step that is no number, and one too large for the wire: both are counted, by reason, in the next record."""
+def test_a_step_that_cannot_be_encoded_is_counted_as_dropped(collector, connect, swallowed):
+    """A step that is not a number, and one too large for the wire, are counted in the next record."""
     monitor = connect()
     monitor.log_step(None, {"x": 1.0})
     monitor.log_step(2**70, {"x": 1.0})
@@ -132,7 +132,7 @@ def test_what_cannot_be_logged_or_packed_is_a_loss(collector, connect, swallowed
 
 
 def test_a_logging_filter_that_raises_reaches_neither_training_nor_delivery(collector, connect):
-    """The user's own filter needs a field that our records lack: steps return, and everything arrives."""
+    """The user's filter needs a field that our log records do not have; steps return, and everything arrives."""
 
     class Picky(logging.Filter):
         def filter(self, record):
@@ -150,8 +150,8 @@ def test_a_logging_filter_that_raises_reaches_neither_training_nor_delivery(coll
     assert [record.scalars for record in collector.records] == [{"x": 1.0}]
 
 
-def test_what_is_being_packed_when_the_process_must_end_is_lost_too(connect, monkeypatch):
-    """Of four steps the first is in hand at the deadline, and three wait: four are lost."""
+def test_a_step_that_is_being_encoded_at_the_deadline_is_counted_as_lost(connect, monkeypatch):
+    """At the deadline one of four steps is being encoded and three wait: four are lost."""
     may_go_on = threading.Event()
     reduce = records_module.reduce
 
@@ -171,7 +171,7 @@ def test_what_is_being_packed_when_the_process_must_end_is_lost_too(connect, mon
 
 
 def test_a_rejected_record_is_counted(collector, connect):
-    """What the collector names as rejected is a loss, and not sent again."""
+    """A record that the collector rejects is dropped and not sent again."""
     collector.receipt = lambda batch: Receipt(
         run_id="r", accepted=0, rejected=[Rejection(index=0, error="E", detail="d")] if batch.records else []
     )
@@ -197,8 +197,8 @@ def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
 
 
 @pytest.mark.usefixtures("no_spool")
-def test_a_silent_collector_holds_nobody_up():
-    """A collector that accepts and never answers: steps return meanwhile, and close ends its wait in time."""
+def test_a_collector_that_never_answers_delays_no_step():
+    """The collector accepts connections; steps return meanwhile, and close ends its wait in time."""
     with nobody_answers() as url:
         monitor = trainer_hooks.connect(url, run="r")
         for step in range(100):
@@ -209,7 +209,7 @@ def test_a_silent_collector_holds_nobody_up():
 
 
 def test_a_connection_cut_in_the_middle_is_tried_again(collector, connect, monkeypatch):
-    """The collector dies after taking a batch and before answering: the batch comes again, the same."""
+    """The collector dies between reading a batch and answering; the same batch is sent again."""
     answer = collector.answer
     cut = threading.Event()
 
@@ -229,12 +229,12 @@ def test_a_connection_cut_in_the_middle_is_tried_again(collector, connect, monke
     assert (first.step, first.seq) == (second.step, second.seq)
 
 
-def test_a_full_buffer_loses_the_newest_and_counts_it(collector, connect, monkeypatch):
-    """More steps than the buffer holds between two looks of the thread: the rest is counted."""
+def test_a_full_record_queue_drops_the_newest_step_and_counts_it(collector, connect, monkeypatch):
+    """More steps are logged between two rounds of the thread than the queue holds."""
     monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_records", 10)
     monitor = connect()
     collector.wait_for(lambda seen: bool(seen.batches))
-    with collector.arrived:  # the collector waits, and so does the thread
+    with collector.arrived:  # the collector waits, and so does the exporter
         collector.answers = []
         for step in range(5000):
             monitor.log_step(step, {"x": 1.0})
@@ -243,8 +243,8 @@ def test_a_full_buffer_loses_the_newest_and_counts_it(collector, connect, monkey
     assert len(collector.records) + losses(monitor) == 5000
 
 
-def test_token_arrays_fill_the_buffer_by_their_size(collector, connect, monkeypatch):
-    """The buffer is bounded in bytes too, but a step that is larger than it is taken where it is alone."""
+def test_token_arrays_fill_the_record_queue_by_their_size(collector, connect, monkeypatch):
+    """The queue is bounded in bytes too, but a single step of any size is accepted."""
     monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_bytes", 1000)
     monitor = connect()
     rollouts = {"logprobs": -np.ones((8, 64)), "mask": np.ones((8, 64)), "rewards": np.ones(8)}
@@ -259,7 +259,7 @@ def test_token_arrays_fill_the_buffer_by_their_size(collector, connect, monkeypa
 
 
 def test_threads_and_signal_handlers_may_log_at_once(collector, connect):
-    """Nobody waits for anybody: every step of four threads, and of a handler that interrupts one, arrives."""
+    """Every step of four threads, and of a signal handler that interrupts one of them, arrives."""
     monitor = connect()
     interruptions = []
 
@@ -291,7 +291,7 @@ def test_threads_and_signal_handlers_may_log_at_once(collector, connect):
 
 
 def test_an_error_in_on_alert_ends_nothing(collector, connect):
-    """The user's callback may raise; the next steps arrive."""
+    """The user's callback raises, and the next steps arrive."""
 
     def explode(alert):
         raise RuntimeError(alert.id)
@@ -315,7 +315,7 @@ def test_on_alert_may_close_the_monitor(collector, connect):
     collector.wait_for(lambda seen: bool(seen.batches) and seen.batches[-1].end == "stopped")
 
 
-def test_an_error_of_ours_stays_ours(collector, connect, monkeypatch, swallowed):
+def test_an_internal_error_does_not_reach_training(collector, connect, monkeypatch, swallowed):
     """A bug in the reduction costs the token arrays; the scalars arrive."""
     error = RuntimeError("ours")
 
@@ -339,14 +339,14 @@ def run_script(collector, script, *, check):
 
 
 def test_a_script_that_just_ends_loses_nothing(collector):
-    """Without close, the interpreter's exit delivers, and says that the run finished."""
+    """Without close, the exit of the interpreter delivers the records and the end `finished`."""
     run_script(collector, "m = trainer_hooks.connect()\nfor s in range(50): m.log_step(s, {'x': 1.0})", check=True)
     assert [record.step for record in collector.records] == list(range(50))
     assert collector.batches[-1].end == "finished"
 
 
 def test_a_script_that_raises_is_reported_as_stopped(collector):
-    """The exit by an exception delivers too, and does not call it finished."""
+    """An exit by an exception delivers too, and the end is `stopped`."""
     done = run_script(collector, "m = trainer_hooks.connect()\nm.log_step(1, {'x': 1.0})\n1 / 0", check=False)
     assert done.returncode == 1
     assert b"ZeroDivisionError" in done.stderr
@@ -355,7 +355,7 @@ def test_a_script_that_raises_is_reported_as_stopped(collector):
 
 
 def test_a_forked_child_is_silent(collector):
-    """A data loader's worker inherits a monitor that does nothing; the parent goes on; nobody hangs."""
+    """A data loader's worker inherits a monitor that does nothing; the parent continues, and neither hangs."""
     script = """
         m = trainer_hooks.connect()
         m.log_step(1, {"x": 1.0})
@@ -371,7 +371,7 @@ def test_a_forked_child_is_silent(collector):
 
 
 def test_a_spawned_child_that_is_given_the_monitor_is_silent(collector, tmp_path):
-    """A data loader's worker, started afresh, unpickles a monitor that does nothing; the parent's goes on."""
+    """A spawned data loader's worker unpickles a monitor that does nothing; the parent's continues."""
     script = tmp_path / "spawning.py"
     script.write_text("""
 import copy, multiprocessing, trainer_hooks
@@ -396,8 +396,8 @@ if __name__ == "__main__":
     assert sum(batch.end is not None for batch in collector.batches) == 1
 
 
-def test_what_is_logged_while_the_interpreter_goes_down_raises_nothing(collector):
-    """After our own exit handler others still log, and so do threads and finalisers: no word on stderr but our own."""
+def test_logging_during_the_exit_of_the_interpreter_raises_nothing(collector):
+    """Other exit handlers, threads and finalisers log after our exit handler; stderr has no traceback."""
     script = """
         import atexit, threading, time
 
@@ -426,7 +426,7 @@ def test_what_is_logged_while_the_interpreter_goes_down_raises_nothing(collector
 
 
 def test_a_sigterm_that_the_script_turns_into_an_exit_delivers_everything(collector):
-    """The common handler, `sys.exit`: nothing of ours is in its way, and the exit handler sends what is left."""
+    """With the common handler, `sys.exit`, our exit handler sends what is left."""
     script = """
         import signal
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -440,7 +440,7 @@ def test_a_sigterm_that_the_script_turns_into_an_exit_delivers_everything(collec
 
 
 def test_steps_go_out_in_batches(collector, connect):
-    """A thousand steps that come at once are a handful of requests."""
+    """A thousand steps that are logged at once need only a few requests."""
     monitor = connect()
     for step in range(1000):
         monitor.log_step(step, {"x": 1.0})
@@ -450,7 +450,7 @@ def test_steps_go_out_in_batches(collector, connect):
 
 
 def test_a_killed_trainer_leaves_what_it_sent(collector):
-    """After kill -9, what the collector has answered for is there, and nothing says that the run has ended."""
+    """After kill -9 the answered records are stored, and the run has no end."""
     script = """
         import signal
         m = trainer_hooks.connect()
@@ -471,7 +471,7 @@ def test_the_key_goes_with_every_batch(collector, connect):
 
 
 def test_an_idle_trainer_shows_that_it_lives(collector, connect, monkeypatch):
-    """Without steps an empty batch goes out now and then, which tells a slow trainer from a lost one."""
+    """Without steps, heartbeats are sent, which distinguish a slow trainer from a lost one."""
     monkeypatch.setattr(exporter_module, "HEARTBEAT_SECONDS", 0.0)
     connect()
     collector.wait_for(lambda seen: len(seen.batches) >= 3)

@@ -29,8 +29,8 @@ def files(folder):
     return sorted(path.name for path in folder.rglob("*.msgpack"))
 
 
-def test_memory_that_is_full_loses_the_oldest_and_counts_its_records():
-    """Three batches of 4 bytes in 10: the first, of 2 records, gives way."""
+def test_full_memory_drops_the_oldest_batch_and_counts_its_records():
+    """Three batches of 4 bytes do not fit into 10: the first, of 2 records, is dropped."""
     drops = DropCounter()
     queue = SendingQueue(drops, memory_bytes=10)
     for body, records in ((b"aaaa", 2), (b"bbbb", 1), (b"cccc", 1)):
@@ -40,8 +40,8 @@ def test_memory_that_is_full_loses_the_oldest_and_counts_its_records():
     assert drops["outbox_full"] == drops.dropped_records == 2
 
 
-def test_a_disk_that_is_full_by_our_own_measure_loses_the_oldest(tmp_path):
-    """A batch takes a block at least: of three in two blocks the first gives way, its file too."""
+def test_a_full_spool_drops_the_oldest_batch(tmp_path):
+    """A batch takes at least one block: three do not fit into two blocks, and the first is deleted."""
     drops = DropCounter()
     queue = SendingQueue(drops, spool=spool(tmp_path, capacity_bytes=2 * BLOCK_BYTES))
     for body in (b"a", b"b", b"c"):
@@ -52,8 +52,8 @@ def test_a_disk_that_is_full_by_our_own_measure_loses_the_oldest(tmp_path):
     assert drops.dropped_records == 1
 
 
-def test_what_the_disk_refuses_stays_in_memory_in_its_place_and_is_counted(tmp_path):
-    """The middle one of three cannot be written, because something else is where the folder should be."""
+def test_a_batch_that_cannot_be_written_waits_in_memory_in_its_place_and_is_counted(tmp_path):
+    """The middle one of three cannot be written, because a file is in the place of the folder."""
     drops = DropCounter()
     queue = SendingQueue(drops, spool=spool(tmp_path))
     queue.append(b"a", 1)
@@ -69,8 +69,8 @@ def test_what_the_disk_refuses_stays_in_memory_in_its_place_and_is_counted(tmp_p
     assert drained(queue) == [b"a", b"b", b"c"]
 
 
-def test_making_room_on_disk_goes_on_while_others_take_from_memory(tmp_path):
-    """The disk holds one batch, and many wait in memory before it: each append makes one give way, and none is lost."""
+def test_batches_are_dropped_from_disk_while_another_thread_removes_batches_from_memory(tmp_path):
+    """The disk holds one batch, and many wait in memory before it: each append drops one batch on disk only."""
     drops = DropCounter()
     queue = SendingQueue(drops, spool=spool(tmp_path, capacity_bytes=BLOCK_BYTES))
     for _ in range(20_000):
@@ -97,7 +97,7 @@ def test_making_room_on_disk_goes_on_while_others_take_from_memory(tmp_path):
 
 
 def test_a_folder_that_was_removed_is_made_anew(tmp_path):
-    """What was in it is gone, and each later batch is on disk under a path that no earlier one had."""
+    """Its batches are lost, and each later batch is on disk under a new path."""
     drops = DropCounter()
     queue = SendingQueue(drops, spool=spool(tmp_path))
     queue.append(b"a", 1)
@@ -112,8 +112,8 @@ def test_a_folder_that_was_removed_is_made_anew(tmp_path):
     assert drained(queue) == [b"c"]
 
 
-def test_a_spool_that_cannot_be_made_costs_only_its_shelter(tmp_path):
-    """A file lies where the spool should be: everything stays in memory, and opening raises nothing."""
+def test_without_a_spool_batches_wait_in_memory(tmp_path):
+    """A file is in the place of the spool: opening raises nothing, and batches stay in memory."""
     (tmp_path / "run").write_text("in the way")
     queue = SendingQueue(DropCounter(), spool=spool(tmp_path))
     queue.open()
@@ -123,7 +123,7 @@ def test_a_spool_that_cannot_be_made_costs_only_its_shelter(tmp_path):
 
 
 def test_the_next_process_takes_over_what_a_dead_one_has_left(tmp_path):
-    """Oldest first and before its own; when all is delivered nothing is left on disk but the living one's folder."""
+    """They are sent oldest first, before its own; after that the disk is empty."""
     for name in ("1", "2"):
         dead = SendingQueue(DropCounter(), spool=spool(tmp_path, name))
         dead.append(f"{name}a".encode(), 1)
@@ -139,7 +139,7 @@ def test_the_next_process_takes_over_what_a_dead_one_has_left(tmp_path):
 
 
 def test_processes_that_start_and_end_at_once_get_a_folder_each(tmp_path):
-    """Each makes the run's folder and removes it where it finds it empty, between two steps of another one."""
+    """Each makes the run's folder and removes it when it is empty, between two operations of another process."""
     failed = []
 
     def start_and_end(name):
@@ -157,8 +157,8 @@ def test_processes_that_start_and_end_at_once_get_a_folder_each(tmp_path):
     assert failed == []
 
 
-def test_a_living_process_keeps_what_it_has(tmp_path):
-    """Its folder is locked, so a second process on the same run finds nothing to claim."""
+def test_the_folder_of_a_living_process_cannot_be_claimed(tmp_path):
+    """It is locked, so a second process of the same run finds nothing to claim."""
     first, second = (SendingQueue(DropCounter(), spool=spool(tmp_path, name)) for name in ("1", "2"))
     first.append(b"a", 1)
     second.open()
@@ -167,7 +167,7 @@ def test_a_living_process_keeps_what_it_has(tmp_path):
 
 
 def test_a_claim_is_exclusive(tmp_path):
-    """Of two that want a dead process's folder, one gets it."""
+    """Of two processes that claim a dead process's folder, one gets it."""
     SpoolFolder.create(tmp_path, "1").close_lock()
     first, second = SpoolFolder.claim(tmp_path / "1"), SpoolFolder.claim(tmp_path / "1")
     assert first is not None
@@ -175,8 +175,8 @@ def test_a_claim_is_exclusive(tmp_path):
     first.release()
 
 
-def test_half_a_file_and_foreign_files_are_no_batches(tmp_path):
-    """What a kill left half written is removed with the folder; what is not ours stays."""
+def test_unfinished_and_foreign_files_are_not_batches(tmp_path):
+    """An unfinished file is removed with the folder; foreign files stay."""
     folder = SpoolFolder.create(tmp_path, "1")
     folder.write(b"whole", 1)
     (tmp_path / "1" / "0000000001-1.tmp").write_bytes(b"ha")
@@ -187,8 +187,8 @@ def test_half_a_file_and_foreign_files_are_no_batches(tmp_path):
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_a_batch_that_somebody_took_away_is_discarded_once(tmp_path):
-    """Reading says that it is gone; discarding it twice is noticed."""
+def test_a_batch_that_somebody_deleted_is_removed_once(tmp_path):
+    """Reading it raises, and only the first removal returns True."""
     queue = SendingQueue(DropCounter(), spool=spool(tmp_path))
     queue.append(b"a", 1)
     batch = queue.peek()
@@ -200,6 +200,6 @@ def test_a_batch_that_somebody_took_away_is_discarded_once(tmp_path):
 
 
 def test_only_the_user_can_look_into_the_spool(tmp_path):
-    """What a run measures is nobody else's business."""
+    """Folders have the mode 0700."""
     SendingQueue(DropCounter(), spool=spool(tmp_path)).append(b"a", 1)
     assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700

@@ -13,7 +13,7 @@ from trainer_hooks.wire import Receipt
 
 
 class StepClock:
-    """A clock that stands until it is moved."""
+    """A clock that stands still until it is moved."""
 
     now = 0.0
 
@@ -23,7 +23,7 @@ class StepClock:
 
 
 class ScriptedTransport:
-    """Raises what it is told to, then delivers; counts the tries."""
+    """Raises the given errors, then delivers; counts the attempts."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -56,7 +56,7 @@ def backing_off(*errors):
 
 
 def test_delays_double_after_each_failure():
-    """0.5 s, then 1 s, then 2 s, each without touching the transport before."""
+    """0.5 s, then 1 s, then 2 s; the transport is not used before."""
     transport, clock = backing_off(*[UnavailableError("down")] * 3)
     assert tried(transport, clock, 0)
     for delay in (0.5, 1.0, 2.0):
@@ -65,8 +65,8 @@ def test_delays_double_after_each_failure():
     assert transport.inner.tries == 4
 
 
-def test_delays_end_at_a_minute():
-    """However long the outage, the collector is tried every minute."""
+def test_the_longest_delay_is_a_minute():
+    """However long the outage, there is an attempt every minute."""
     transport, clock = backing_off(*[UnavailableError("down")] * 30)
     for _ in range(20):
         tried(transport, clock, 60)
@@ -76,7 +76,7 @@ def test_delays_end_at_a_minute():
 
 
 def test_the_collector_can_ask_for_longer():
-    """Retry-After wins over a shorter delay of our own."""
+    """Retry-After takes precedence over a shorter delay."""
     transport, clock = backing_off(UnavailableError("busy", retry_after_seconds=7))
     tried(transport, clock, 0)
     assert not tried(transport, clock, 6.9)
@@ -84,16 +84,16 @@ def test_the_collector_can_ask_for_longer():
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), (None, 0.0), ("soon", 0.0)])
-def test_the_wish_of_a_busy_collector_is_read_from_its_answer(collector, header, seconds):
-    """503 with Retry-After over real HTTP; what is no number of seconds is no wish."""
+def test_retry_after_is_read_from_the_answer(collector, header, seconds):
+    """503 with Retry-After over real HTTP; a value that is not a number of seconds is ignored."""
     collector.answers = [(503, b"", {"Retry-After": header} if header else {})]
     with pytest.raises(UnavailableError) as raised:
         HttpTransport(collector.url).send(b"")
     assert raised.value.retry_after_seconds == seconds
 
 
-def test_success_ends_the_backing_off():
-    """After a delivery the next failure starts again at the first delay."""
+def test_success_resets_the_backoff():
+    """After a delivery, the next failure starts again with the first delay."""
     transport, clock = backing_off(*[UnavailableError("down")] * 3)
     for delay in (0, 0.5, 1.0, 2.0):
         assert tried(transport, clock, delay)
@@ -102,16 +102,16 @@ def test_success_ends_the_backing_off():
     assert tried(transport, clock, 0.5)
 
 
-def test_at_the_end_there_is_no_time_to_wait():
-    """end_delay lets the next batch out at once."""
+def test_the_delay_can_be_ended():
+    """After end_delay the next batch is sent at once."""
     transport, clock = backing_off(UnavailableError("down"))
     tried(transport, clock, 0)
     transport.end_delay()
     assert tried(transport, clock, 0)
 
 
-def test_a_refusal_is_no_reason_to_wait():
-    """A batch that will never be taken says nothing about the next."""
+def test_a_refusal_causes_no_delay():
+    """The next batch may be accepted."""
     transport, clock = backing_off(RefusedError("no"))
     with pytest.raises(RefusedError):
         transport.send(b"")
@@ -137,7 +137,7 @@ def chosen_delays(failures, *, retry_after_seconds=0.0):
 @settings(max_examples=40, deadline=None)
 @given(failures=st.integers(1, 40), asked=st.floats(0, 1e9, allow_subnormal=False))
 def test_every_delay_is_bounded_below_and_above(failures, asked):
-    """Half to one and a half times what has doubled; never less than asked for, up to five minutes and a quarter."""
+    """Between 0.5 and 1.5 of the doubled delay; never less than requested, up to five minutes and a quarter."""
     for index, delay in enumerate(chosen_delays(failures, retry_after_seconds=asked)):
         own, theirs = min(60, 0.5 * 2**index), min(asked, 300)
         slack = 1e-6 * (1 + theirs)  # the clock has gone on, and its numbers are coarser
@@ -145,8 +145,8 @@ def test_every_delay_is_bounded_below_and_above(failures, asked):
 
 
 @pytest.mark.parametrize(("failures", "low", "high"), [(1, 0.25, 0.75), (4, 2, 6), (12, 30, 90)])
-def test_trainers_that_are_seeded_alike_come_back_spread_evenly(failures, low, high):
-    """Three hundred that lost their collector at once: each draws for itself, not from the training's generator."""
+def test_the_delays_of_trainers_with_the_same_seed_are_spread_evenly(failures, low, high):
+    """Three hundred trainers lose their collector at once; each draws from a private generator."""
     last = []
     for _ in range(300):
         random.seed(0)
@@ -157,7 +157,7 @@ def test_trainers_that_are_seeded_alike_come_back_spread_evenly(failures, low, h
     assert stats.kstest(last, stats.uniform(low, high - low).cdf).pvalue > 1e-6
 
 
-def test_trainers_that_are_all_asked_to_wait_as_long_come_back_spread():
-    """A collector that is overrun asks all of them for the same second."""
+def test_the_delays_of_trainers_with_the_same_retry_after_are_spread():
+    """An overloaded collector asks all of them for the same delay."""
     last = [chosen_delays(1, retry_after_seconds=100)[0] for _ in range(300)]
     assert stats.kstest(last, stats.uniform(100, 25).cdf).pvalue > 1e-6

@@ -19,8 +19,8 @@ def signals(scores):
 
 
 @pytest.mark.parametrize("library", [None, DeviceArrays(torch.device("cpu"))], ids=["host", "device"])
-def test_fresh_and_trained_responses_are_told_apart(library):
-    """Each response is one or the other; feedback counts nowhere; means are over tokens of correct responses."""
+def test_fresh_and_trained_responses_have_different_signals(library):
+    """Each response is one or the other; feedback does not count; means are over tokens of correct responses."""
     before = torch.tensor([[-1.0, -1.0], [-2.0, -2.0], [-3.0, -3.0]]), torch.tensor([[1.0, 1.0]] * 3)
     after = torch.tensor([[-1.5, -9.0], [-1.0, -2.0], [-3.0, -4.0]]), torch.tensor([[0.5, 9.0], [1.5, 1.5], [2.0, 2.0]])
     found = signals(
@@ -37,8 +37,8 @@ def test_fresh_and_trained_responses_are_told_apart(library):
     assert found == pytest.approx({"displacement/cross": -0.5, "displacement/self": 0.5, "entropy/paired_delta": 0.5})
 
 
-def test_what_is_not_there_is_absent():
-    """No fresh response, no entropy, nothing finite: no such signal."""
+def test_a_signal_without_observations_is_absent():
+    """Without fresh responses, entropies or finite values there is no such signal."""
     scores = torch.zeros(1, 2), None
     assert signals(Paired(scores, scores, fresh=torch.zeros(1), **EVERYTHING)) == {"displacement/self": 0.0}
     broken = torch.full((1, 2), -torch.inf), None
@@ -53,8 +53,8 @@ def test_shapes_that_contradict_each_other_are_refused():
         Paired((torch.zeros(1, 2), None), (torch.zeros(1, 3), None), **EVERYTHING)
 
 
-def test_a_device_refuses_what_the_host_does_when_it_is_logged(collector, connect):
-    """A mask of 2s, with the same words; the step's numbers are there, and no level that was not reached."""
+def test_a_device_refuses_the_same_arrays_as_the_host_when_they_are_logged(collector, connect):
+    """A mask of 2s is refused with the same message; the step's numbers arrive, and its level is not L4."""
     scores, given = (torch.zeros(1, 2), None), EVERYTHING | {"mask": torch.full((1, 2), 2)}
     with pytest.raises(RolloutsError, match=r"mask must hold only 0 and 1, got 2 at \[0, 0\]"):
         Paired(scores, scores, **given)
@@ -70,7 +70,7 @@ def test_a_device_refuses_what_the_host_does_when_it_is_logged(collector, connec
 
 
 def test_ranks_merge_by_their_tokens(collector, connect, monkeypatch):
-    """A rank with three fresh tokens counts three times as much as one with one, and the level is L4."""
+    """A rank with three fresh tokens counts three times as much as a rank with one, and the level is L4."""
     monkeypatch.setenv("RLVITALS_ATTEMPT", "1")
     for rank, (tokens, change) in enumerate([(3, 0.4), (1, 0.0)]):
         monitor = connect(rank=rank, world_size=2)
@@ -89,7 +89,7 @@ def test_ranks_merge_by_their_tokens(collector, connect, monkeypatch):
 
 
 def test_several_pairs_of_a_step_are_one_mean(collector, connect):
-    """A microbatch and held-out responses add up; what the rollouts themselves tell wins."""
+    """A microbatch and held-out responses are summed; signals of the rollouts take precedence."""
     monitor = connect()
     pairs = [
         Paired((torch.zeros(1, n), None), (torch.full((1, n), d), None), mask=torch.ones(1, n), correct=torch.ones(1))
@@ -106,7 +106,7 @@ def test_several_pairs_of_a_step_are_one_mean(collector, connect):
 
 
 def test_it_scores_before_and_after_and_draws_no_random_number():
-    """What is held out is scored twice, what the loss has scored once; then all is forgotten."""
+    """Held-out responses are scored twice, responses that the loss has scored once; then all are discarded."""
     weight, calls = torch.tensor(-1.0), []
 
     def score():

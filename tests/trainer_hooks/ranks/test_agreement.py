@@ -35,8 +35,8 @@ class Rank:
 
 
 @given(data=st.data(), world_size=st.integers(2, 4))
-def test_whatever_the_ranks_hear_and_however_they_race_all_do_the_same_after_the_same_step(data, world_size):
-    """A rank ends a step only after all have entered it, as a collective makes it; time passes as it likes."""
+def test_all_ranks_act_after_the_same_step_whichever_alerts_they_receive(data, world_size):
+    """A rank ends a step only after all have entered it, as with a collective; delays are random."""
     store, clock = HashStore(), [0.0]
     hearing = st.dictionaries(st.sampled_from("ab"), st.integers(1, STEPS))
     ranks = [Rank(rank, world_size, store, data.draw(hearing), clock) for rank in range(world_size)]
@@ -51,14 +51,14 @@ def test_whatever_the_ranks_hear_and_however_they_race_all_do_the_same_after_the
         assert all(rank.heard_after[name] < first.taken[name] for rank in ranks)
 
 
-def test_who_hears_nothing_asks_nothing():
-    """Without a decision the store is not touched: there is none."""
+def test_a_rank_without_a_decision_does_not_read_the_store():
+    """There is no store here, and no error."""
     agreement = StoreCoordinator(None, rank=1, world_size=2)
     assert agreement.due([], 1) == []
 
 
-def test_all_that_hear_at_once_act_after_the_next_but_one_step():
-    """Heard after 1: proposed and armed by 2, fixed for 3 at the latest."""
+def test_ranks_that_receive_an_alert_at_the_same_time_act_two_steps_later():
+    """Received after step 1, proposed and armed by step 2, fixed for step 3 at the latest."""
     store, clock = HashStore(), [0.0]
     ranks = [Rank(rank, 2, store, {"a": 1}, clock) for rank in range(2)]
     for _ in range(STEPS):
@@ -67,8 +67,8 @@ def test_all_that_hear_at_once_act_after_the_next_but_one_step():
     assert [rank.taken for rank in ranks] == [{"a": 3}, {"a": 3}]
 
 
-def test_a_refusal_says_how_many_have_heard():
-    """Rank 0 gives up after its patience, and so does who waits for it."""
+def test_a_refusal_has_the_number_of_ranks_that_received_the_alert():
+    """Rank 0 refuses after a minute."""
     store, clock = HashStore(), [0.0]
     leader, deaf = (Rank(rank, 2, store, {"a": 1} if rank == 0 else {}, clock) for rank in range(2))
     leader.end_step()
@@ -79,7 +79,7 @@ def test_a_refusal_says_how_many_have_heard():
     assert settled.is_reported_here
 
 
-def test_to_notify_needs_nobody_else():
+def test_a_notification_needs_no_agreement():
     """Each rank has logged it; rank 0 reports it."""
     for rank in range(2):
         (settled,) = StoreCoordinator(None, rank=rank, world_size=2).due([decision(action="notify")], 1)
@@ -87,7 +87,7 @@ def test_to_notify_needs_nobody_else():
 
 
 def test_processes_without_a_process_group_refuse():
-    """Nothing is done that one of them might not do."""
+    """They cannot agree, so none of them may act."""
     agreement = make_coordinator(2)
     assert isinstance(agreement, RefusingCoordinator)
     (settled,) = agreement.due([decision()], 1)

@@ -1,4 +1,4 @@
-"""What training hands over is its own again when `log_step` returns, and what is wrong with it is told later."""
+"""Training may overwrite its arrays when `log_step` returns; errors in them are reported later."""
 
 import re
 
@@ -13,14 +13,14 @@ from trainer_hooks.signals.action_tokens import ActionTokens
 
 
 def arguments(responses=64, tokens=512, **changes):
-    """Return a step of which the token arrays are large, and the others are not."""
+    """Return a step with large token arrays and small other arrays."""
     logprobs = -np.ones((responses, tokens), dtype=np.float32)
     return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": np.ones(responses)} | changes
 
 
 @pytest.mark.parametrize("form", [dict, Rollouts])
-def test_arrays_that_are_handed_over_are_read_where_they_are(collector, connect, monkeypatch, form):
-    """With ``copy=False`` none is copied, and the trainer's own arrays stay writeable."""
+def test_arrays_that_need_no_copy_are_read_in_place(collector, connect, monkeypatch, form):
+    """With ``copy=False`` no array is copied, and the trainer's own arrays stay writeable."""
     read = []
     monkeypatch.setattr(ActionTokens, "of", lambda rollouts, of=ActionTokens.of: read.append(rollouts) or of(rollouts))
     given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64)
@@ -32,11 +32,11 @@ def test_arrays_that_are_handed_over_are_read_where_they_are(collector, connect,
     assert np.shares_memory(rollouts.logprobs, given["logprobs"])
     assert np.shares_memory(rollouts.entropies, given["entropies"].numpy())
     given["logprobs"][0] = -2.0
-    assert rollouts.logprobs[0, 0] == -2  # it was promised that nobody would
+    assert rollouts.logprobs[0, 0] == -2  # the trainer had promised not to write
 
 
-def test_responses_are_sampled_once_in_a_while(collector, connect, monkeypatch):
-    """Steps that come faster give signals at every step, and responses of the first alone."""
+def test_responses_are_sampled_after_the_interval_only(collector, connect, monkeypatch):
+    """Faster steps have signals at every step, and responses only at the first."""
     monkeypatch.setenv("RLVITALS_RESPONSE_SECONDS", "3600")
     monitor = connect()
     for step in range(5):
@@ -59,8 +59,8 @@ def test_responses_are_sampled_once_in_a_while(collector, connect, monkeypatch):
         ({"advantages": [[1.0], [1.0, 2.0]]}, "advantages must be a rectangular array of numbers"),
     ],
 )
-def test_what_is_wrong_is_located_and_counted_in_the_background(collector, connect, caplog, changes, message):
-    """Training goes on; the log names the array, the rule and the place, and the step's scalars arrive."""
+def test_an_error_in_the_arrays_is_located_and_counted_in_the_background(collector, connect, caplog, changes, message):
+    """Training continues; the log names the array, the rule and the place, and the step's scalars arrive."""
     monitor = connect()
     monitor.log_step(1, {"x": 1.0}, rollouts=arguments(**changes))
     assert monitor.flush()
@@ -72,8 +72,8 @@ def test_what_is_wrong_is_located_and_counted_in_the_background(collector, conne
     assert re.search(message, caplog.text)
 
 
-def test_what_a_device_cannot_do_costs_only_the_rollouts(swallowed):
-    """Where the reduction fails on a device, as it does without memory, the numbers are still taken."""
+def test_an_error_on_a_device_costs_only_the_rollouts(swallowed):
+    """Where the reduction fails on a device, as when it is out of memory, the numbers are still read."""
     tensors = {name: torch.as_tensor(value).to("meta") for name, value in arguments(2, 3).items()}
     numbers, tokens, _ = InputReader(DropCounter()).read(
         {"x": 1.0}, tensors, (), 0.0

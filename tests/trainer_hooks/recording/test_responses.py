@@ -1,4 +1,4 @@
-"""What is sent of the sampled responses, and that a bad response costs only itself."""
+"""The contents of sampled responses; an invalid response costs only itself."""
 
 import random
 
@@ -27,7 +27,7 @@ def sampled(given_, **options):
 
 
 def test_a_response_arrives_with_its_actions_and_numbers():
-    """Actions are places within the tokens sent; sums are those of the whole response."""
+    """Actions are places within the sent tokens; sums are of the whole response."""
     first = sampled(rollouts())[0]
     assert first.kinds[0] == "displaced"
     assert first.actions.to_numpy().tolist() == [[0, 2], [3, 6]]
@@ -40,8 +40,8 @@ def test_a_response_arrives_with_its_actions_and_numbers():
 
 
 @given(st.lists(st.floats(-65504, 0), min_size=1, max_size=40))
-def test_a_half_is_as_near_as_promised(values):
-    """Float16 differs by at most max(2⁻¹¹ |x|, 2⁻²⁵); the wire's docstring says so."""
+def test_the_error_of_float16_is_bounded(values):
+    """It is at most max(2⁻¹¹ |x|, 2⁻²⁵), as in the docstring of the wire."""
     logprobs = np.array([[*values, -1.0]])  # certainty everywhere would be refused
     (response,) = sampled(Rollouts(logprobs, np.ones_like(logprobs, dtype=bool), [1.0]))
     error = np.abs(response.logprobs.to_numpy().astype(np.float64) - logprobs[0])
@@ -51,7 +51,7 @@ def test_a_half_is_as_near_as_promised(values):
 @pytest.mark.parametrize("max_bytes", [0, 1, 700, 5_000, 20_000])
 @pytest.mark.parametrize("texts", [False, True])
 def test_a_step_never_takes_more_bytes_than_allowed(max_bytes, texts):
-    """However long the responses; short ones leave their share to long ones."""
+    """Long responses are cut; short ones leave the rest of their share to long ones."""
     generator = np.random.default_rng(1)
     logprobs = -generator.random((20, 900))
     mask = np.arange(900) < generator.integers(1, 900, (20, 1))
@@ -72,16 +72,16 @@ def test_a_step_never_takes_more_bytes_than_allowed(max_bytes, texts):
         assert any(response.length > len(response.logprobs.to_numpy()) for response in responses)
 
 
-def test_texts_stay_unless_they_are_turned_on():
-    """By default neither texts nor the texts of tokens leave."""
+def test_texts_are_sent_only_if_they_are_turned_on():
+    """By default neither texts nor the texts of tokens are sent."""
     given_texts = {"texts": [f"text {row}" for row in range(6)], "vocabulary": list("abcdefghij")}
     assert all(r.text is None and r.pieces is None for r in sampled(rollouts(**given_texts)))
     first = sampled(rollouts(**given_texts), texts=True)[0]
     assert (first.text, first.pieces) == ("text 0", list("abcdef"))
 
 
-def test_redaction_keeps_the_token_ids_back_too():
-    """Who has the tokenizer reads ids as text: where something was redacted they stay, elsewhere they go."""
+def test_a_redacted_response_is_sent_without_token_ids():
+    """A tokenizer turns ids into text, so ids are sent only where nothing was redacted."""
     given_texts = {"texts": ["secret", *(["open"] * 5)], "vocabulary": list("abcdefghij")}
     responses = sampled(rollouts(**given_texts), texts=True, redact=lambda text: text.replace("secret", "…"))
     hidden, *others = responses
@@ -90,16 +90,16 @@ def test_redaction_keeps_the_token_ids_back_too():
 
 
 @pytest.mark.parametrize("texts", [True, False])
-def test_ids_of_which_a_redaction_sees_no_text_stay(texts):
-    """Who redacts has said that not everything may leave, and ids say it all."""
+def test_token_ids_without_a_text_to_redact_are_not_sent(texts):
+    """With a redaction not everything may be sent, and the ids contain everything."""
     shown = []
     first = sampled(rollouts(), texts=texts, redact=shown.append)[0]
     assert (first.text, first.pieces, first.token_ids) == (None, None, None)
     assert not shown
 
 
-def test_a_redaction_sees_texts_that_stay():
-    """Its word on the ids holds whether or not the texts themselves leave."""
+def test_a_redaction_is_called_also_where_texts_are_not_sent():
+    """It decides about the token ids in both cases."""
     given_texts = {"texts": ["secret", *(["open"] * 5)], "vocabulary": list("abcdefghij")}
     hidden, *others = sampled(rollouts(**given_texts), redact=lambda text: text.replace("secret", "…"))
     assert hidden.token_ids is None
@@ -108,7 +108,7 @@ def test_a_redaction_sees_texts_that_stay():
 
 
 def test_token_ids_become_text_in_the_background():
-    """What is decoded are the very ids that leave; where that fails the loss is counted, and the rest goes."""
+    """The ids that are sent are decoded; where that fails, the loss is counted and the rest is sent."""
     losses = []
     assert sampled(rollouts(decode=str), texts=True)[0].text == "[0, 1, 2, 3, 4, 5]"
     assert sampled(rollouts(decode=str), texts=True, redact=lambda _: "…")[0].text == "…"
@@ -118,8 +118,8 @@ def test_token_ids_become_text_in_the_background():
 
 
 @pytest.mark.parametrize("source", [{"decode": lambda ids: "".join(map(str, ids))}, {"vocabulary": list("0123456789")}])
-def test_a_redaction_sees_what_a_cut_leaves_out(source):
-    """Half of a secret looks like none: where a response is cut within it, neither its text nor its ids leave."""
+def test_a_redaction_receives_the_whole_response(source):
+    """Half of a secret is not recognised: where a cut divides it, neither the text nor the ids are sent."""
     cut = 0
     for max_bytes in range(400, 3000, 50):
         responses = sampled(
@@ -133,8 +133,8 @@ def test_a_redaction_sees_what_a_cut_leaves_out(source):
     assert cut
 
 
-def test_a_redaction_that_raises_lets_nothing_out():
-    """The text, the token texts and the ids stay; the loss is counted; the numbers go."""
+def test_after_a_redaction_raises_only_numbers_are_sent():
+    """The text, the token texts and the ids are left out, and the loss is counted."""
     losses = []
 
     def redact(text):
@@ -148,7 +148,7 @@ def test_a_redaction_that_raises_lets_nothing_out():
 
 
 def test_the_trainings_generators_are_left_alone():
-    """Python's and numpy's go on as if nothing had been drawn, and the same record draws the same few."""
+    """Python's and numpy's states do not change, and the same record draws the same responses."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002 - the global generator is what is watched
     before = (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002
@@ -158,7 +158,7 @@ def test_the_trainings_generators_are_left_alone():
 
 
 def test_a_step_arrives_with_its_responses(collector, connect):
-    """They travel in the step's record, which then says that it takes version 2 to read it."""
+    """They are in the step's record, which then has schema version 2."""
     monitor = connect(responses=1)
     monitor.log_step(1, {"x": 1.0})
     assert monitor.flush()
@@ -172,7 +172,7 @@ def test_a_step_arrives_with_its_responses(collector, connect):
 
 
 def test_responses_can_be_turned_off(collector, connect):
-    """With 0 nothing but signals leaves."""
+    """With 0 only signals are sent."""
     monitor = connect(responses=0)
     monitor.log_step(1, rollouts=rollouts())
     assert monitor.flush()
@@ -194,8 +194,8 @@ def test_a_sampler_that_fails_costs_only_the_responses(collector, connect, swall
     swallowed.clear()
 
 
-def test_settings_from_the_environment_give_way_to_arguments():
-    """And nonsense is refused before training starts."""
+def test_arguments_take_precedence_over_settings_of_responses():
+    """Invalid settings are refused before training starts."""
     environ = {
         "RLVITALS_RESPONSES": "5",
         "RLVITALS_RESPONSE_BYTES": "9",
@@ -215,8 +215,8 @@ def test_settings_from_the_environment_give_way_to_arguments():
             ConnectionSettings.resolve(environ={f"RLVITALS_{name}": value}, **ask)
 
 
-def test_responses_that_the_collector_refused_are_told_with_the_next_step(collector, connect):
-    """As a signal of ours, a total since the process began."""
+def test_responses_that_the_collector_refused_are_counted_in_the_next_record(collector, connect):
+    """The count is a total since the process started."""
     collector.receipt = lambda batch: Receipt(
         run_id="r", accepted=len(batch.records), refused_responses=2 * len(batch.records)
     )

@@ -18,8 +18,8 @@ def chosen(given_, count=1):
     return select_rows(ActionTokens.of(given_), count, random.Random(SEED))  # noqa: S311 - no secret
 
 
-def test_each_kind_is_what_it_says():
-    """The fallen correct one before the wrong one that fell more; its nearest rival; the least likely; the longest."""
+def test_each_kind_selects_by_its_criterion():
+    """A correct response that fell comes before an incorrect one that fell more; the other kinds have one candidate."""
     by_kind = {kind: row for row, kinds in chosen(rollouts()).items() for kind in kinds}
     assert by_kind["displaced"] == 0
     assert by_kind["resembling"] == 1
@@ -28,23 +28,23 @@ def test_each_kind_is_what_it_says():
     assert by_kind["random"] in range(6)
 
 
-def test_without_an_update_between_nothing_is_displaced():
-    """Old log-probabilities that are missing, or equal, say nothing about displacement."""
+def test_on_policy_no_response_is_displaced():
+    """Where old log-probabilities are missing or equal, the displacement is not known."""
     for old in (None, rollouts().logprobs):
         kinds = {kind for kinds in chosen(rollouts(old_logprobs=old)).values() for kind in kinds}
         assert kinds == {"unlikely", "longest", "random"}
 
 
-def test_what_is_not_finite_is_the_least_likely():
-    """A response with NaN in it is what a person will want to see."""
+def test_a_response_with_nan_is_the_least_likely():
+    """A person will want to see it."""
     logprobs = np.array(rollouts().logprobs)
     logprobs[4, 1] = np.nan
     broken = Rollouts(logprobs, rollouts().mask, rollouts().rewards)
     assert chosen(broken)[4][0] == "unlikely"
 
 
-def test_a_step_that_has_been_read_waits_for_no_garbage_collector():
-    """Its arrays go with the last who holds them: nothing that is kept beside them points back."""
+def test_the_arrays_of_a_step_are_freed_without_the_garbage_collector():
+    """Nothing that is cached beside them refers back to them."""
     tokens = ActionTokens.of(rollouts())
     select_rows(tokens, 4, random.Random(SEED))  # noqa: S311 - no secret
     gone = weakref.ref(tokens)
@@ -56,8 +56,8 @@ def test_a_step_that_has_been_read_waits_for_no_garbage_collector():
         gc.enable()
 
 
-def test_a_pause_between_samples_is_counted_from_the_last_sample():
-    """Steps of 0.4 s are sampled at every third, steps longer than the pause all, and without a pause every step."""
+def test_the_interval_starts_at_the_last_sample():
+    """Every third step of 0.4 s is sampled, every step that is longer than the interval, and every step without one."""
     interval = SamplingInterval(1, 1.0)
     due = [interval.is_due(now) for now in (0.0, 0.4, 0.8, 1.2, 1.6, 5.0, 6.0)]
     assert due == [True, False, False, True, False, True, True]

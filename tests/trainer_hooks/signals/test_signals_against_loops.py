@@ -139,7 +139,7 @@ steps = st.builds(arrays, st.integers(0, 2**32 - 1), st.integers(1, 8), st.integ
 @settings(max_examples=150, deadline=None)
 @given(steps)
 def test_signals_equal_plain_loops(a):
-    """The vectorised signals are those of the definitions, read token by token."""
+    """The vectorised signals equal the definitions, computed token by token."""
     found, expected = signals_of(a), by_loops(a)
     assert set(found) == set(expected)
     wrong = {name: (found[name], expected[name]) for name in found if not close(name, found[name], expected[name])}
@@ -149,7 +149,7 @@ def test_signals_equal_plain_loops(a):
 @settings(max_examples=100, deadline=None)
 @given(steps, st.data())
 def test_shards_merge_to_the_whole(a, data):
-    """Ranks that hold whole groups give, merged, what one rank with everything would give."""
+    """Ranks with whole groups, merged, have the signals of one rank with all groups."""
     edges = [i for i in range(1, len(a["rewards"])) if a["group_ids"][i] != a["group_ids"][i - 1]]
     cut = data.draw(st.sampled_from([0, *edges]))
     if cut == 0 or not a["mask"][:cut].any() or not a["mask"][cut:].any():
@@ -164,8 +164,8 @@ def test_shards_merge_to_the_whole(a, data):
     assert merged == {name: pytest.approx(value, rel=1e-9, abs=1e-9) for name, value in whole.items()}
 
 
-def test_every_signal_has_its_input():
-    """With everything given every name of the table appears, but for the other kind of displacement."""
+def test_every_signal_can_be_computed():
+    """With all arguments every name appears, except the other kind of displacement."""
     a = arrays(3, 60, 40, bad=False) | {"trained": False}
     missing = set(NAMES) - set(signals_of(a))
     assert missing == {"displacement/self"}

@@ -1,4 +1,4 @@
-"""Tensors that stay where they are: the same signals as in numpy, one copy home, and nothing that waits besides.
+"""Tensors on a device: the same signals as in numpy, one copy to the host, and no other operation that waits.
 
 No accelerator is needed. Values are checked with tensors of the processor, which `DeviceArrays` treats as any device's.
 What waits is found with tensors on torch's meta device, which have no values: whatever needs one raises there, and so
@@ -63,7 +63,7 @@ def steps(draw):
 @settings(max_examples=150, deadline=None)
 @given(steps(), st.sampled_from([torch.float64, torch.float32, torch.bfloat16, torch.float16]))
 def test_signals_are_those_of_numpy(a, dtype):
-    """Every summary is there or not alike, with the same counts, and sums to rounding, in every precision."""
+    """The same summaries are present, with equal counts and sums equal to rounding, in every precision."""
     given = tensors(a, dtype)
     here = summarise(Rollouts(**given))
     there = summarise(Rollouts(**given, library=DeviceArrays(PROCESSOR)))
@@ -80,8 +80,8 @@ def test_signals_are_those_of_numpy(a, dtype):
 
 @settings(max_examples=25, deadline=None)
 @given(steps())
-def test_reducing_decides_nothing_by_a_value(a):
-    """Tensors without values are reduced to the last number, all of them where the tensors are."""
+def test_the_reduction_does_not_read_values(a):
+    """Tensors without values are reduced completely, and all results stay on their device."""
     rollouts = Rollouts(**tensors(a, torch.bfloat16, META))
     numbers = [number for part in reduce(rollouts).parts for number in part.numbers]
     assert {number.device for number in numbers} == {META}
@@ -89,8 +89,8 @@ def test_reducing_decides_nothing_by_a_value(a):
         float(numbers[0])
 
 
-def test_nothing_on_the_device_is_held_once_it_is_fetched():
-    """The trainer's memory is its own again when `log_step` returns, before anything is packed."""
+def test_no_tensor_is_kept_after_the_fetch():
+    """The trainer's memory is free when `log_step` returns, before anything is encoded."""
     step = tensors(arrays(1, 8, 24, bad=True), torch.float32) | {"library": DeviceArrays(PROCESSOR)}
     places = {value.data_ptr() for value in step.values() if isinstance(value, torch.Tensor)}
     _, tokens, _ = InputReader(DropCounter(), responses=2).read({}, step, (), 0.0)
@@ -120,8 +120,8 @@ class OneWayHome(TorchDispatchMode):
         return function(*args, **kwargs)
 
 
-def test_a_step_comes_home_with_one_copy(collector, connect):
-    """Rollouts, the loss and the gradient norm, all on the device: one copy, nothing that waits, nothing random."""
+def test_a_step_is_fetched_with_one_copy(collector, connect):
+    """Rollouts, loss and gradient norm on the device need one copy, no other wait and no random number."""
     monitor = connect()
     step = tensors(arrays(1, 8, 24, bad=True), torch.bfloat16, META)
     loss = torch.zeros((), device=META, requires_grad=True)
@@ -135,8 +135,8 @@ def test_a_step_comes_home_with_one_copy(collector, connect):
     assert record.summaries["finite/bad_values"].value() == 0
 
 
-def test_a_step_logged_from_a_device_is_the_one_logged_from_the_host(collector, connect, monkeypatch):
-    """Through `log_step` and the wire, with the level that the arrays make."""
+def test_a_step_logged_from_a_device_equals_the_one_logged_from_the_host(collector, connect, monkeypatch):
+    """Through `log_step` and the wire, with the same capability level."""
     monkeypatch.setenv("RLVITALS_RESPONSE_SECONDS", "0")
     step = tensors(arrays(5, 8, 24, bad=True))
     monitor = connect()
@@ -166,7 +166,7 @@ def test_a_step_logged_from_a_device_is_the_one_logged_from_the_host(collector, 
     ],
 )
 def test_a_contradiction_is_located_as_on_the_host(changes):
-    """The message is the host's, though only the device knows the values."""
+    """The message is the same, although the values are on the device."""
     with pytest.raises(RolloutsError) as here:
         Rollouts(**two_responses(**changes))
     there = Rollouts(**two_responses(**changes), library=DeviceArrays(PROCESSOR))
@@ -176,7 +176,7 @@ def test_a_contradiction_is_located_as_on_the_host(changes):
 
 
 def test_a_contradiction_costs_only_the_rollouts(collector, connect):
-    """Scalars that came home with refused arrays still go out."""
+    """Scalars that were fetched with refused arrays are still sent."""
     monitor = connect()
     refused = two_responses(old_logprobs=torch.zeros(2, 4), library=DeviceArrays(PROCESSOR))
     monitor.log_step(1, {"x": torch.tensor(2.0)}, rollouts=refused)
@@ -187,13 +187,13 @@ def test_a_contradiction_costs_only_the_rollouts(collector, connect):
 
 
 def test_a_shape_is_refused_at_once():
-    """What can be known without a value is said where the arrays are given."""
+    """A check that needs no value is made when the rollouts are made."""
     with pytest.raises(RolloutsError, match=r"mask must have the shape of logprobs \(2, 4\), got \(2, 3\)"):
         Rollouts(torch.zeros(2, 4, device=META), torch.ones(2, 3, device=META), [1.0, 0.0])
 
 
 def test_values_that_are_no_scalars_are_counted(collector, connect):
-    """A tensor of several elements on a device is no number, and costs nothing but itself."""
+    """A tensor of several elements on a device is not a number, and costs only itself."""
     monitor = connect()
     monitor.log_step(1, {"x": torch.zeros(2, device=META), "y": 1.0})
     assert monitor.flush()
@@ -204,8 +204,8 @@ def test_values_that_are_no_scalars_are_counted(collector, connect):
 
 @settings(max_examples=100, deadline=None)
 @given(steps(), st.integers(1, 3), st.data())
-def test_sampled_responses_are_those_chosen_from_all(a, count, data):
-    """The few rows fetched from a device hold every response that would have been sampled, to the byte."""
+def test_responses_sampled_from_candidates_equal_those_sampled_from_all(a, count, data):
+    """The rows fetched from a device contain every response that would have been sampled, to the byte."""
     given = tensors(a, torch.float32) | {"texts": [f"text {row}" for row in range(len(a["mask"]))]}
     drawn = data.draw(st.lists(st.integers(0, len(a["mask"]) - 1), min_size=1, max_size=count, unique=True))
     sampler = ResponseSampler(count=count, max_bytes=1 << 20, texts=True)

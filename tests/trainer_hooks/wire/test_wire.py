@@ -71,7 +71,7 @@ def same(first, second):
 
 @given(st.lists(records, max_size=4))
 def test_a_batch_survives_both_encodings(given_records):
-    """What is sent as msgpack or as JSON is what is read, non-finite numbers included."""
+    """Records are the same after msgpack and after JSON, non-finite numbers included."""
     plain = [msgspec.Raw(encode(record)) for record in given_records]
     batch = Batch(schema_version=SCHEMA_VERSION, run="r", records=plain)
     read = decode_batch(encode(batch), MSGPACK)
@@ -85,8 +85,8 @@ def test_a_batch_survives_both_encodings(given_records):
 
 
 @given(summaries, summaries)
-def test_merging_does_not_depend_on_who_comes_first(first, second):
-    """Counts, sums, extremes and bins add up the same in either order."""
+def test_merging_does_not_depend_on_the_order(first, second):
+    """Counts, sums, extremes and bins are the same in either order."""
     if type(first) is type(second):
         statistic = {name: getattr(first, name) for name in ("statistic", "quantile", "scale") if hasattr(first, name)}
         second = msgspec.structs.replace(second, **statistic)
@@ -109,8 +109,8 @@ def test_moments_by_hand():
     assert values["ess_frac"] == pytest.approx(81 / 123)
 
 
-def test_rank_0_speaks_for_all_and_summaries_win():
-    """Of a scalar the last record's value stands; a summary of the same name is shown instead of it."""
+def test_scalars_of_rank_0_count_and_summaries_take_precedence():
+    """Of a scalar the last record's value counts; a summary of the same name replaces it."""
     records_of_ranks = [
         Record(step=1, scalars={"lr": 2.0, "x": 0.0}, summaries={"x": Moments(count=1, sum=1.0)}),
         Record(step=1, scalars={"lr": 1.0}, summaries={"x": Moments(count=1, sum=3.0)}),
@@ -119,18 +119,18 @@ def test_rank_0_speaks_for_all_and_summaries_win():
 
 
 def test_nothing_observed_is_absent():
-    """A mean of nothing and a quantile of nothing are no numbers."""
+    """A mean and a quantile of no observations are absent."""
     empty = Histogram(low=0, high=1, counts=Array.from_numpy(np.zeros(4, dtype=np.int32)), quantile=0.5)
     assert merge([Record(step=1, summaries={"a": Moments(count=0, sum=0.0), "b": empty})]) == {}
 
 
-def test_nan_wins_an_extreme():
+def test_an_extreme_with_nan_is_nan():
     """A non-finite value is not lost in a maximum."""
     assert math.isnan(Extreme(extreme=math.nan).merge(Extreme(extreme=1.0)).value())
 
 
 def test_json_by_hand():
-    """What a person would write with curl, non-finite numbers and base64 bytes included."""
+    """A person may write this with curl: it has non-finite numbers and base64 bytes."""
     counts = base64.b64encode(np.array([1, 3], dtype="<i4").tobytes()).decode()
     body = {
         "schema_version": 1,
@@ -172,7 +172,7 @@ def test_json_by_hand():
     ],
 )
 def test_a_bad_record_costs_only_itself(record, message):
-    """The envelope is read, the good record is read, and the bad one says where it is wrong."""
+    """The batch and the valid record are read, and the message locates the error in the other one."""
     body = json.dumps({"schema_version": 1, "run": "r", "records": [record, {"step": 2}]}).encode()
     bad, good = decode_batch(body, JSON).records
     with pytest.raises(msgspec.ValidationError, match=message):
@@ -188,7 +188,7 @@ def test_arrays_whose_bytes_do_not_fill_their_shape_are_refused(size):
 
 
 def test_a_receipt_may_say_more_than_this_version_knows():
-    """A newer collector's fields are left, in the alerts too; a running trainer cannot be upgraded."""
+    """Unknown fields of a newer collector are ignored, also in alerts, because a running trainer cannot be upgraded."""
     alert = {"id": "a", "kind": "k", "severity": "info", "opened_step": 1, "summary": "s", "runbook": "u"}
     answer = {"run_id": "r", "accepted": 1, "alerts": [alert], "server_time": 7.0}
     receipt = decode_receipt(msgspec.msgpack.encode(answer))
@@ -196,7 +196,7 @@ def test_a_receipt_may_say_more_than_this_version_knows():
 
 
 def test_a_runs_id_depends_on_project_and_name_alone():
-    """Every rank and every restart agrees without asking, and no two names run together."""
+    """Every rank and every restart computes the same id, and different names never give the same text."""
     assert run_id("p", "r") == run_id("p", "r")
     assert len({run_id("p", "r"), run_id("pr", ""), run_id("", "pr"), run_id("p", "s")}) == 4
 
@@ -223,7 +223,7 @@ def test_every_version_that_was_ever_sent_is_read_and_written_to_the_byte(versio
     assert encode(batch) == body
 
 
-def test_the_first_versions_bytes_mean_what_they_meant():
+def test_the_bytes_of_the_first_version_are_read_as_written():
     """One of each kind of summary, non-finite numbers, and every field of the envelope."""
     _, batch = golden(1)
     envelope = (batch.run, batch.project, batch.attempt, batch.rank, batch.world_size, batch.capability, batch.end)
@@ -237,7 +237,7 @@ def test_the_first_versions_bytes_mean_what_they_meant():
     assert (signals["lr"], signals["reward/mean"], signals["ratio/max"]) == (1e-6, 0.5, math.inf)
 
 
-def test_the_second_versions_bytes_mean_what_they_meant():
+def test_the_bytes_of_the_second_version_are_read_as_written():
     """An action, and a response with every field; the third of its four tokens is feedback."""
     _, batch = golden(2)
     record = decode_record(batch.records[0])
@@ -272,7 +272,7 @@ def test_the_second_versions_bytes_mean_what_they_meant():
     ],
 )
 def test_a_response_that_contradicts_itself_is_refused(change, message):
-    """Each message says what must hold."""
+    """Each message has the rule."""
     _, batch = golden(2)
     response = decode_response(decode_record(batch.records[0]).responses[0])
     arrays = {name: Array.from_numpy(v) if isinstance(v, np.ndarray) else v for name, v in change.items()}
