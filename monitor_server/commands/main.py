@@ -5,6 +5,7 @@ A subcommand's module is imported when that subcommand is run, completed or aske
 """
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ __all__ = ["main"]
 
 # Name → module that holds the command as `run`, and its line in `rlvitals --help`.
 COMMANDS = {
+    "check": ("logs.check", "Check any old training log, without a server."),
     "serve": ("collector.serve", "Run the collector and its dashboard."),
     "demo": ("collector.demo", "Watch a real training run rise, degrade and die."),
     "runs": ("collector.runs", "List the runs of a collector, the newest first."),
@@ -101,6 +103,9 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0, 1 after one line that says why, 2 for a wrong option."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot write a character gets its escape
+            stream.reconfigure(errors="backslashreplace")
     try:
         typer.main.get_command(app).main(None if arguments is None else list(arguments), prog_name="rlvitals")
     except SystemExit as end:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor_server.checking.document import spell_non_finite
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
@@ -126,14 +127,3 @@ def _table(report: dict[str, Any]) -> str:
 
 def _mark(step: int | None) -> str:
     return "-" if step is None else str(step)
-
-
-def spell_non_finite(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
-    """Replace non-finite numbers in a JSON tree by "NaN", "Infinity" and "-Infinity"."""
-    if isinstance(value, float) and value - value != 0.0:
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124 - NaN test
-    if isinstance(value, dict):
-        return {key: spell_non_finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [spell_non_finite(item) for item in value]
-    return value

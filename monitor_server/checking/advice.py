@@ -1,0 +1,100 @@
+"""What a check means for the reader: what stopping in time would have saved, and what logging more would have shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor_server.checking.examination import Examination
+from monitor_server.detection.protocol import Capability
+
+__all__ = ["Gap", "Saving", "gaps", "saving"]
+
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """What ran after the first critical finding: steps, and GPU-hours where the time of a step is known."""
+
+    from_step: int
+    steps: int
+    gpu_hours: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A signal that was not logged: what it would have shown, and how to log it."""
+
+    signals: Sequence[str]
+    cost: str
+    remedy: str
+
+
+# In the order of what they cost. Trainers' switches as of TRL 1.16, verl 0.8 and OpenRLHF 0.10.
+_GAPS = (
+    Gap(
+        signals=("entropy/mean",),
+        cost="no phase but a collapse can be told, and drift, entropy collapse and entropy explosion are not seen",
+        remedy="TRL and verl log `entropy` in their recent versions; the SDK computes it from `entropies`",
+    ),
+    Gap(
+        signals=("likelihood/correct",),
+        cost="a falling likelihood of correct responses, which moves first, is seen only through the entropy",
+        remedy="no trainer logs it: add the SDK's callback (docs/trainers), which computes it from the arrays at hand",
+    ),
+    Gap(
+        signals=("grad/norm",),
+        cost="a gradient explosion and the acceleration before a collapse are not seen",
+        remedy="log the norm before clipping: `grad_norm` (TRL), `actor/grad_norm` (verl)",
+    ),
+    Gap(
+        signals=("reward/mean",),
+        cost="a falling, dead or hacked reward is not seen",
+        remedy="log the mean raw reward: `reward` (TRL), `critic/score/mean` (verl); or name yours with --map",
+    ),
+    Gap(
+        signals=("ratio/clip_frac", "kl/old"),
+        cost="updates that leave the trust region are not seen",
+        remedy="`clip_ratio/region_mean` (TRL), `actor/pg_clipfrac` and `actor/ppo_kl` (verl)",
+    ),
+    Gap(
+        signals=("length/mean", "length/truncated_frac"),
+        cost="responses that grow, shrink or are cut are not seen",
+        remedy="`completions/mean_length` and `completions/clipped_ratio` (TRL), `response_length/…` (verl)",
+    ),
+    Gap(
+        signals=("mismatch/kl", "mismatch/ratio", "mismatch/logprob_abs"),
+        cost="a sampler that drifts away from the trainer (vLLM, SGLang) is not seen",
+        remedy="`sampling/…` (TRL with vLLM), `rollout_corr/…` (verl), `Mismatch KL` (prime-rl)",
+    ),
+    Gap(
+        signals=("reward/zero_std_frac",),
+        cost="groups that teach nothing, because all their rewards are equal, are not seen",
+        remedy="`frac_reward_zero_std` (TRL)",
+    ),
+)
+
+
+def saving(found: Examination, *, gpus: int | None = None, step_seconds: float | None = None) -> Saving | None:
+    """Return what ran after the first critical finding; None if there was none, or the log ends there.
+
+    Args:
+        found: Of one log.
+        gpus: Number of accelerators; without it no hours are computed.
+        step_seconds: Time of a step; by default the median of the log's own times.
+    """
+    if found.page_step is None or found.last_step <= found.page_step:
+        return None
+    steps = found.last_step - found.page_step
+    logged = max(1, found.last_step - found.first_step) / max(1, found.rows - 1)
+    # The log's times lie between logged rows, which may be several steps apart.
+    seconds = step_seconds or (found.step_seconds / logged if found.step_seconds else None)
+    hours = gpus * seconds * steps / SECONDS_PER_HOUR if gpus and seconds else None
+    return Saving(from_step=found.page_step, steps=steps, gpu_hours=hours)
+
+
+def gaps(found: Examination) -> Sequence[Gap]:
+    """Return what was not logged, the costliest first."""
+    missing = [gap for gap in _GAPS if not found.traces.keys() & set(gap.signals)]
+    if found.capability is Capability.PAIRED:  # stands above the likelihood by itself
+        missing = [gap for gap in missing if "likelihood/correct" not in gap.signals]
+    return missing

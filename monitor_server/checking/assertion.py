@@ -1,0 +1,42 @@
+"""A pytest assertion: a training log must be without alarms."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from monitor_server.checking.examination import Outcome, examine
+from monitor_server.checking.terminal import print_report
+from monitor_server.importers.corpus import find_logs
+
+__all__ = ["assert_healthy"]
+
+
+def assert_healthy(
+    log: str | os.PathLike[str], *, fail_on: str = "critical", names: Mapping[str, str] | None = None
+) -> None:
+    """Assert that the detectors find no alarm in a training log.
+
+    A log in which nothing was logged that a detector reads fails as well: it cannot be said to be healthy.
+
+    Args:
+        log: A log file, or a folder of them, in any format of docs/importers.md.
+        fail_on: ``"critical"``, or ``"warning"`` to fail on warnings too.
+        names: Signal → the log's own key, such as ``{"reward/mean": "my_reward"}``.
+
+    Raises:
+        AssertionError: If there is an alarm; its message is the report of `rlvitals check`.
+        LogError: If a log cannot be read.
+        ValueError: If ``fail_on`` is neither.
+    """
+    if fail_on not in (Outcome.CRITICAL, Outcome.WARNING):
+        raise ValueError(f'fail_on must be "critical" or "warning", got {fail_on!r}')
+    failing = {Outcome.CRITICAL, Outcome.NOT_OBSERVED} | ({Outcome.WARNING} if fail_on == Outcome.WARNING else set())
+    for each in find_logs([Path(log)], list((names or {}).values())):
+        found = examine(each, overrides=names)
+        if found.outcome in failing:
+            console = Console(width=100, highlight=False, markup=False, emoji=False, color_system=None)
+            with console.capture() as captured:
+                print_report(console, found)
+            raise AssertionError(captured.get().strip())

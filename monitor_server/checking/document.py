@@ -1,0 +1,63 @@
+"""The report of a check as JSON values."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from monitor_server.checking.advice import gaps, saving
+from monitor_server.checking.examination import Examination
+from monitor_server.checking.wording import verdict
+
+__all__ = ["document", "spell_non_finite"]
+
+
+def document(
+    examinations: Sequence[Examination], *, gpus: int | None = None, step_seconds: float | None = None
+) -> dict[str, Any]:
+    """Return what was found in each log: ``{"runs": [...]}``, with non-finite numbers spelled."""
+    runs = [_run(found, gpus, step_seconds) for found in examinations]
+    spelled: dict[str, Any] = spell_non_finite({"runs": runs})
+    return spelled
+
+
+def _run(found: Examination, gpus: int | None, step_seconds: float | None) -> dict[str, Any]:
+    saved = saving(found, gpus=gpus, step_seconds=step_seconds)
+    return {
+        "run": found.log.name,
+        "path": str(found.log.path),
+        "format": found.log.format,
+        "outcome": found.outcome,
+        "verdict": verdict(found),
+        "rows": found.rows,
+        "first_step": found.first_step,
+        "last_step": found.last_step,
+        "attempts": found.attempts,
+        "warn_step": found.warn_step,
+        "page_step": found.page_step,
+        "collapse_step": found.collapse_step,
+        "capability": found.capability,
+        "step_seconds": found.step_seconds,
+        "saved": None if saved is None else dataclasses.asdict(saved),
+        "phases": [dataclasses.asdict(span) for span in found.phases],
+        "episodes": [
+            {"first_step": episode.finding.step, "last_step": episode.last_step, **dataclasses.asdict(episode.finding)}
+            for episode in found.episodes
+        ],
+        "not_logged": [dataclasses.asdict(gap) for gap in gaps(found)],
+        "blind_detectors": sorted(found.blind_detectors),
+        "names": found.mapping.mapped(),
+        "unknown_keys": found.mapping.unknown(),
+        "problems": found.report.problems,
+        "problem_count": found.report.problem_count,
+    }
+
+
+def spell_non_finite(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
+    """Replace non-finite numbers in a JSON tree by "NaN", "Infinity" and "-Infinity"."""
+    if isinstance(value, float) and value - value != 0.0:
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124 - NaN test
+    if isinstance(value, dict):
+        return {key: spell_non_finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [spell_non_finite(item) for item in value]
+    return value

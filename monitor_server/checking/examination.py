@@ -1,0 +1,188 @@
+"""Runs the live engine over one log and keeps what a report needs; memory does not grow with the log."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from monitor_server.checking.traces import Trace
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Capability, Finding, Observation, Phase, Severity
+from monitor_server.detection.registry import DETECTORS
+from monitor_server.importers.corpus import observe
+from monitor_server.importers.mapping import NameMapping
+from monitor_server.importers.protocol import Log, ReadReport
+
+__all__ = ["Episode", "Examination", "Outcome", "PhaseSpan", "examine"]
+
+MAX_EPISODES = 1000
+# The time between two logged steps is their median over this many; a pause over a night does not count.
+MAX_INTERVALS = 512
+READ_SIGNALS = frozenset(name for detector in DETECTORS.values() for name in detector.reads)
+
+
+class Outcome(StrEnum):
+    """The result of a check, by the most severe finding."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    QUIET = "quiet"
+    """Nothing was found in what was logged."""
+    NOT_OBSERVED = "not observed"
+    """No signal was logged that a detector reads."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Episode:
+    """The steps over which findings of one kind at one severity or above held without a gap."""
+
+    finding: Finding
+    last_step: int
+
+
+@dataclass(slots=True, kw_only=True)
+class PhaseSpan:
+    """A phase and the steps over which it held, both ends included; ``rows`` counts them."""
+
+    phase: Phase
+    from_step: int
+    to_step: int
+    rows: int = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Examination:
+    """What was found in one log."""
+
+    log: Log
+    mapping: NameMapping
+    report: ReadReport
+    rows: int = 0
+    attempts: int = 1
+    first_step: int = 0
+    last_step: int = 0
+    warn_step: int | None = None
+    """The first step with a finding at warning or above."""
+    page_step: int | None = None
+    """The first step with a critical finding."""
+    collapse_step: int | None = None
+    """The first step of the phase ``collapsed``."""
+    capability: Capability = Capability.METRICS
+    step_seconds: float | None = None
+    """The median time between two logged steps, where the log has times."""
+    phases: list[PhaseSpan] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
+    traces: dict[str, Trace] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The result by the most severe finding; nothing observed is never a healthy run."""
+        if self.page_step is not None:
+            return Outcome.CRITICAL
+        if self.warn_step is not None:
+            return Outcome.WARNING
+        return Outcome.QUIET if self.observed else Outcome.NOT_OBSERVED
+
+    @property
+    def observed(self) -> frozenset[str]:
+        """The signals that were logged and that a detector reads."""
+        return READ_SIGNALS & self.traces.keys()
+
+    @property
+    def blind_detectors(self) -> dict[str, Sequence[str]]:
+        """The detectors none of whose signals was logged, with these signals."""
+        return {name: each.reads for name, each in DETECTORS.items() if not self.traces.keys() & set(each.reads)}
+
+
+def examine(
+    log: Log,
+    *,
+    engine: Engine | None = None,
+    overrides: Mapping[str, str] | None = None,
+    progress: Callable[[Examination], None] = lambda _: None,
+) -> Examination:
+    """Run the engine over a log.
+
+    Args:
+        log: What to read.
+        engine: A fresh engine, calibrated or not.
+        overrides: Signal → the log's own key.
+        progress: Called from time to time with what there is so far.
+
+    Raises:
+        LogError: If the log cannot be read at all.
+    """
+    found = Examination(log=log, mapping=NameMapping(overrides, log.aliases), report=ReadReport())
+    examiner = Examiner(found, engine or Engine())
+    for observation in observe(log.read(found.report), found.mapping.signals):
+        examiner.take(observation)
+        if found.rows % 256 == 0:
+            progress(found)
+    return found
+
+
+class Examiner:
+    """Takes the steps of one run in order and keeps its `Examination` up to date."""
+
+    def __init__(self, examination: Examination, engine: Engine) -> None:
+        self._found, self._engine = examination, engine
+        self._open: dict[str, Episode] = {}
+        self._time: float | None = None
+        self._intervals: list[float] = []
+
+    def take(self, observation: Observation) -> Sequence[Finding]:
+        """Process one step and return the findings that begin with it or become more severe."""
+        found, step = self._found, observation.step
+        if not found.rows:
+            found.first_step = step
+        found.rows += 1
+        found.attempts = observation.attempt
+        found.last_step = step
+        for signal, value in observation.signals.items():
+            found.traces.setdefault(signal, Trace()).add(step, value)
+        self._take_time(observation.time)
+        verdict = self._engine.update(observation)
+        found.capability = min(found.capability, verdict.capability, key=list(Capability).index)
+        self._take_phase(verdict.phase, step)
+        severities = {finding.severity for finding in verdict.findings}
+        if found.warn_step is None and severities - {Severity.INFO}:
+            found.warn_step = step
+        if found.page_step is None and Severity.CRITICAL in severities:
+            found.page_step = step
+        return self._take_findings(verdict.findings, step)
+
+    def _take_time(self, time: float | None) -> None:
+        if (
+            time is not None
+            and self._time is not None
+            and time - self._time > 0.0
+            and len(self._intervals) < MAX_INTERVALS
+        ):
+            self._intervals.append(time - self._time)
+            self._found.step_seconds = sorted(self._intervals)[len(self._intervals) // 2]
+        self._time = time
+
+    def _take_phase(self, phase: Phase, step: int) -> None:
+        phases = self._found.phases
+        if phase is Phase.COLLAPSED and self._found.collapse_step is None:
+            self._found.collapse_step = step
+        if phases and phases[-1].phase is phase:
+            phases[-1].to_step = step
+            phases[-1].rows += 1
+        elif len(phases) < MAX_EPISODES:
+            phases.append(PhaseSpan(phase=phase, from_step=step, to_step=step))
+
+    def _take_findings(self, findings: Sequence[Finding], step: int) -> Sequence[Finding]:
+        order = list(Severity).index
+        began = []
+        held: dict[str, Episode] = {}
+        for finding in findings:
+            episode = self._open.get(finding.kind)
+            if episode is None or order(finding.severity) > order(episode.finding.severity):
+                episode = Episode(finding=finding, last_step=step)
+                if len(self._found.episodes) < MAX_EPISODES:
+                    self._found.episodes.append(episode)
+                began.append(finding)
+            episode.last_step = step
+            held[finding.kind] = episode
+        self._open = held
+        return began

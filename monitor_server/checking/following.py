@@ -1,0 +1,105 @@
+"""Checks a log that is still being written: a monitor for a training that cannot be touched."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from monitor_server.checking.examination import Examination, Examiner
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Finding, Observation
+from monitor_server.importers.corpus import find_logs, observe
+from monitor_server.importers.mapping import NameMapping
+from monitor_server.importers.protocol import LogError, ReadReport
+
+__all__ = ["follow"]
+
+# A log that is large takes long to read; at most this share of the time is spent on reading.
+READING_SHARE = 0.1
+# The newest step may get more rows; it is taken when a newer one has come, or the log has rested for this many looks.
+RESTING_LOOKS = 3
+
+
+def follow(
+    path: Path,
+    *,
+    seconds: float,
+    engine: Engine,
+    overrides: Mapping[str, str] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[tuple[Examination, Sequence[Finding]]]:
+    """Yield the examination of a growing log and the findings that began, each time there are new steps.
+
+    The log is read again from its beginning whenever it has changed, which works for every format; the engine takes the
+    new steps alone. The loop ends when the reader stops asking.
+
+    Args:
+        path: A log, or a folder that holds one run; it need not exist yet.
+        seconds: Between two looks.
+        engine: A fresh engine.
+        overrides: Signal → the log's own key.
+        sleep: Waits between looks.
+    """
+    examination: Examination | None = None
+    examiner: Examiner | None = None
+    seen: tuple[tuple[str, int, int], ...] = ()
+    taken, resting = 0, 0
+    while True:
+        begun = time.monotonic()
+        now = _stamp(path)
+        resting = resting + 1 if now == seen else 0
+        if now != seen or resting == RESTING_LOOKS:
+            seen = now
+            steps = _read(path, overrides)
+            if steps is not None:
+                fresh, observations = steps
+                if examination is None or examiner is None:
+                    examination = fresh
+                    examiner = Examiner(examination, engine)
+                examination.mapping, examination.report = fresh.mapping, fresh.report
+                began: list[Finding] = []
+                before = taken
+                for place, observation in enumerate(_settled(observations, is_resting=resting >= RESTING_LOOKS)):
+                    if place >= taken:
+                        began += examiner.take(observation)
+                        taken = place + 1
+                if taken > before:
+                    yield examination, began
+        sleep(max(seconds, (time.monotonic() - begun) / READING_SHARE))
+
+
+def _read(path: Path, overrides: Mapping[str, str] | None) -> tuple[Examination, Iterator[Observation]] | None:
+    """Return the log as it is now; None where it does not exist, is empty, or holds no row yet."""
+    try:
+        log = find_logs([path], list((overrides or {}).values()))[0]
+    except LogError:
+        return None
+    found = Examination(log=log, mapping=NameMapping(overrides, log.aliases), report=ReadReport())
+    return found, observe(log.read(found.report), found.mapping.signals)
+
+
+def _settled(observations: Iterator[Observation], *, is_resting: bool) -> Iterator[Observation]:
+    """Leave out the newest step unless the log rests; end quietly where the log breaks off."""
+    held: Observation | None = None
+    try:
+        for observation in observations:
+            if held is not None:
+                yield held
+            held = observation
+    except LogError:
+        return
+    if held is not None and is_resting:
+        yield held
+
+
+def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what tells whether a log has changed: names, sizes and times of its files."""
+    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())[:10_000]
+    stamps = []
+    for each in files:
+        try:
+            status = os.stat(each)  # noqa: PTH116 - the file may vanish between the two calls
+        except OSError:
+            continue
+        stamps.append((str(each), status.st_size, status.st_mtime_ns))
+    return tuple(stamps)

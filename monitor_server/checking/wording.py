@@ -1,0 +1,72 @@
+"""The sentences of a report, the same in the terminal and on the page."""
+
+from monitor_server.checking.advice import Saving
+from monitor_server.checking.examination import Examination, Outcome
+from monitor_server.detection.protocol import Capability
+
+__all__ = ["CAPABILITIES", "PLOTTED", "heading", "savings", "size", "verdict"]
+
+# The signals that are plotted, those first that move first; at most PLOTS of them.
+PLOTTED = (
+    "reward/mean",
+    "entropy/mean",
+    "likelihood/correct",
+    "grad/norm",
+    "kl/ref",
+    "ratio/clip_frac",
+    "length/mean",
+    "mismatch/kl",
+    "loss/policy",
+)
+CAPABILITIES = {
+    Capability.PAIRED: "paired entropy changes, where drift shows first",
+    Capability.LIKELIHOOD: "entropy and the likelihood of correct responses",
+    Capability.ENTROPY: "entropy, without the likelihood of correct responses",
+    Capability.METRICS: "neither entropy nor likelihood",
+}
+
+
+def heading(found: Examination) -> str:
+    """Return what was read: format, steps and attempts."""
+    attempts = f", {found.attempts} attempts" if found.attempts > 1 else ""
+    return f"{found.log.format}: {size(found.rows, 'step')} ({found.first_step} to {found.last_step}{attempts})"
+
+
+def verdict(found: Examination) -> str:
+    """Return the verdict in one or two sentences."""
+    if found.outcome is Outcome.NOT_OBSERVED:
+        return "Nothing that a detector reads was logged, so nothing can be said about this run."
+    if found.outcome is Outcome.QUIET:
+        return (
+            "No alarm in what was logged."
+            if found.capability is not Capability.METRICS
+            else "No alarm in what was logged. Entropy and likelihood were not logged: this is no sign of health."
+        )
+    if found.page_step is None:
+        sentence = f"It would have warned at step {found.warn_step} and not paged."
+    elif found.warn_step == found.page_step:
+        sentence = f"It would have paged at step {found.page_step}."
+    else:
+        sentence = f"It would have warned at step {found.warn_step} and paged at step {found.page_step}."
+    alarm = found.warn_step if found.warn_step is not None else found.page_step
+    if found.collapse_step is None or alarm is None:
+        return f"{sentence} No collapse was seen by the end of the log."
+    lead = found.collapse_step - alarm
+    if lead <= 0:
+        return f"{sentence} The run had collapsed by then: there was no lead."
+    return f"{sentence} The run collapsed at step {found.collapse_step}: {size(lead, 'step')} of lead."
+
+
+def savings(found: Examination, saved: Saving | None) -> str:
+    """Return what ran after the page; empty where nothing did."""
+    if saved is None:
+        return ""
+    hours = "" if saved.gpu_hours is None else f", {saved.gpu_hours:,.1f} GPU-hours"
+    if found.collapse_step is not None:
+        return f"Stopping at the page would have saved {size(saved.steps, 'step')}{hours}."
+    return f"{size(saved.steps, 'step').capitalize()}{hours} ran after the page."
+
+
+def size(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

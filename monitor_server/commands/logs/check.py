@@ -1,0 +1,184 @@
+"""`rlvitals check PATH…`: a verdict on any old log, without a server."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from monitor_server.checking.document import document
+from monitor_server.checking.examination import Examination, Outcome, examine
+from monitor_server.checking.following import follow
+from monitor_server.checking.page import page
+from monitor_server.checking.terminal import print_report, print_summary
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.terminal import error, say
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.importers.calibration import load_calibration
+from monitor_server.importers.corpus import find_logs
+from monitor_server.importers.mapping import parse_overrides
+from monitor_server.importers.printable import printable
+from monitor_server.importers.protocol import Log, LogError
+
+__all__ = ["EXIT_FAILED", "EXIT_NOT_OBSERVED", "run"]
+
+# Exit statuses of --fail-on; 1 is a log that cannot be read, 2 a wrong option, as for every command.
+EXIT_FAILED = 3
+EXIT_NOT_OBSERVED = 4
+DETAILED = 3
+QUIET_SECONDS = 1.0
+
+
+class FailOn(StrEnum):
+    """The least severity that fails."""
+
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+def run(
+    *,
+    paths: Annotated[list[Path] | None, typer.Argument(help="Logs, or folders of logs.", show_default=False)] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Check a recorded collapse that comes with rlvitals.")
+    ] = False,
+    names: Annotated[
+        list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="Accelerators of the run, for the hours saved.")] = None,
+    step_seconds: Annotated[float | None, typer.Option(min=0.0, help="Time of a step; else the log's own.")] = None,
+    calibration: Annotated[Path | None, typer.Option(help="File of `rlvitals calibrate`; built-in without.")] = None,
+    fail_on: Annotated[FailOn | None, typer.Option(help="Exit with status 3 at this severity, for CI.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.")] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="Open the runs in the dashboard.")] = False,
+    following: Annotated[bool, typer.Option("--follow", help="Watch a log that is being written.")] = False,
+    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks with --follow.")] = 5.0,
+) -> int:
+    """Check logs; the exit status is 0 unless --fail-on says otherwise."""
+    given = list(paths or [])
+    with resources.as_file(resources.files("monitor_server.checking") / "sample") as folder:
+        given += [folder / "search-agent.jsonl.gz"] if sample else []
+        if not given:
+            raise CommandError("name a log or a folder of logs, or try `rlvitals check --sample`")
+        try:
+            overrides = parse_overrides(names or [])
+            if following:
+                return _follow(given, overrides, interval, Engine(load_calibration(calibration)), fail_on)
+            logs = find_logs(given, list(overrides.values()))
+            if serve:
+                from monitor_server.commands.logs.serving import serve_logs  # noqa: PLC0415 - needs the server's extra
+
+                return serve_logs(logs, overrides)
+            examinations = _examine(logs, overrides, calibration)
+        except LogError as failure:
+            raise CommandError(str(failure)) from failure
+    if html is not None:
+        _write(html, page(examinations, gpus=gpus, step_seconds=step_seconds))
+    if as_json:
+        say(json.dumps(document(examinations, gpus=gpus, step_seconds=step_seconds), allow_nan=False))
+    else:
+        _print(examinations, gpus, step_seconds)
+        if html is not None:
+            say(f"\nwritten to {printable(html)}")
+    return _status(examinations, fail_on)
+
+
+def _examine(logs: Sequence[Log], overrides: Mapping[str, str], calibration: Path | None) -> list[Examination]:
+    """Examine each log; one that cannot be read costs itself, unless it is the only one."""
+    loaded = load_calibration(calibration)
+    found: list[Examination] = []
+    with _progress() as progress:
+        for log in logs:
+            try:
+                found.append(examine(log, engine=Engine(loaded), overrides=overrides, progress=progress))
+            except LogError as failure:
+                if len(logs) == 1:
+                    raise
+                error(f"{log.path} was passed over: {failure}")
+    if not any(each.rows for each in found):
+        problems = "".join(f"; {problem}" for each in found for problem in each.report.problems[:1])
+        raise LogError(
+            f"{logs[0].path} must hold at least one logged step; none was found in it as {logs[0].format}{problems}"
+        )
+    return [each for each in found if each.rows]
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Examination], None]]:
+    """Show what is being read on a terminal, where it takes longer than a second."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    begun = time.monotonic()
+    with console.status("") as status:
+
+        def show(found: Examination) -> None:
+            if time.monotonic() - begun > QUIET_SECONDS:
+                read = f"{found.report.bytes_read / 1e6:,.0f} MB, {found.rows:,} steps"
+                status.update(Text(f"{printable(found.log.name)}: {read}"))
+
+        yield show
+
+
+def _print(examinations: Sequence[Examination], gpus: int | None, step_seconds: float | None) -> None:
+    console = Console(highlight=False, markup=False, emoji=False)
+    if len(examinations) > DETAILED:
+        print_summary(console, examinations)
+        console.print(Text(f"\n{len(examinations)} runs; name one of them for its report"))
+        return
+    for number, found in enumerate(examinations):
+        if number:
+            console.rule()
+        print_report(console, found, gpus=gpus, step_seconds=step_seconds)
+
+
+def _status(examinations: Sequence[Examination], fail_on: FailOn | None) -> int:
+    if fail_on is None:
+        return 0
+    outcomes = {found.outcome for found in examinations}
+    if Outcome.CRITICAL in outcomes or (fail_on is FailOn.WARNING and Outcome.WARNING in outcomes):
+        return EXIT_FAILED
+    return EXIT_NOT_OBSERVED if Outcome.NOT_OBSERVED in outcomes else 0
+
+
+def _follow(
+    paths: Sequence[Path], overrides: Mapping[str, str], seconds: float, engine: Engine, fail_on: FailOn | None
+) -> int:
+    if len(paths) != 1:
+        raise CommandError(f"--follow must have one log or folder to watch, got {len(paths)}")
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.print(Text(f"watching {printable(paths[0])}; Ctrl-C ends it"))
+    failing = {Severity.CRITICAL} | ({Severity.WARNING} if fail_on is FailOn.WARNING else set())
+    for found, began in follow(paths[0], seconds=seconds, engine=engine, overrides=overrides):
+        phase = found.phases[-1].phase if found.phases else "unknown"
+        console.print(Text(f"step {found.last_step:>6}  {phase}"))
+        for finding in began:
+            console.print(Text(_line(finding)))
+        sys.stdout.flush()
+        if fail_on is not None and any(finding.severity in failing for finding in began):
+            return EXIT_FAILED
+    return 0
+
+
+def _line(finding: Finding) -> str:
+    return (
+        f"step {finding.step:>6}  {finding.severity.upper()}  {printable(finding.kind)}: {printable(finding.summary)}"
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise CommandError(f"--html must name a file that can be written: {failure}") from failure

@@ -1,0 +1,240 @@
+"""`rlvitals check` gives a verdict on any log without a server."""
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from monitor_server.checking import assert_healthy
+from monitor_server.commands.logs.backtest import backtest
+from monitor_server.commands.main import main
+from monitor_server.importers.corpus import read_run
+
+RECORDED = Path(__file__).parents[4] / "docs/experiments/runs-stubborn/grpo-seed5.jsonl.gz"
+HOSTILE = "\x1b]0;mine\x07<script>alert(1)</script>\u202e[bold]"
+
+
+def write(path, count=30, dies_at=None, **more):
+    """Write a trainer_state.json of a run that wanders a little and may end in NaN."""
+    rows = [
+        {
+            "step": step,
+            "reward": 0.5 + 0.01 * math.sin(step),
+            "grad_norm": math.nan if dies_at and step >= dies_at else 1.0,
+            **more,
+        }
+        for step in range(1, count + 1)
+    ]
+    path.write_text(json.dumps({"global_step": count, "log_history": rows}))
+    return path
+
+
+def check(capsys, *arguments):
+    """Run the command and return its exit status and what it printed."""
+    status = main(["check", *map(str, arguments)])
+    return status, capsys.readouterr()
+
+
+def test_the_sample_is_a_collapse_that_was_seen_ahead(capsys):
+    """It needs no file and no server, and says what stopping would have saved."""
+    status, printed = check(capsys, "--sample", "--gpus", "8", "--step-seconds", "60")
+    assert status == 0
+    text = " ".join(printed.out.split())
+    assert "It would have warned at step 92 and paged at step 103." in text
+    assert "The run collapsed at step 261: 169 steps of lead." in text
+    assert "Stopping at the page would have saved 180 steps, 24.0 GPU-hours." in text
+
+
+def test_it_agrees_with_the_backtest(capsys):
+    """The same engine, so the same first steps."""
+    _, printed = check(capsys, RECORDED, "--json")
+    (run,) = json.loads(printed.out)["runs"]
+    expected = backtest("x", read_run(RECORDED))
+    assert (run["warn_step"], run["page_step"], run["rows"]) == (
+        expected["warn_step"],
+        expected["page_step"],
+        expected["rows"],
+    )
+    assert (run["outcome"], run["collapse_step"]) == ("critical", 261)
+    assert [span["phase"] for span in run["phases"]] == ["warmup", "healthy", "decay", "acceleration", "collapsed"]
+
+
+def test_the_json_is_strict_though_numbers_are_not_finite(tmp_path, capsys):
+    """NaN is spelled, as everywhere."""
+    _, printed = check(capsys, write(tmp_path / "trainer_state.json", dies_at=20), "--json")
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    (run,) = json.loads(printed.out, parse_constant=refuse)["runs"]
+    assert run["page_step"] == run["collapse_step"] == 20
+    assert run["names"] == {"grad/norm": "grad_norm", "reward/mean": "reward"}
+
+
+def test_what_was_not_logged_is_said_with_its_cost(tmp_path, capsys):
+    """A quiet log without entropy and likelihood is no healthy run."""
+    status, printed = check(capsys, write(tmp_path / "trainer_state.json"))
+    text = " ".join(printed.out.split())
+    assert status == 0
+    assert "QUIET" in text
+    assert "HEALTHY" not in text
+    assert "this is no sign of health" in text
+    assert "entropy/mean: no phase but a collapse can be told" in text
+
+
+@pytest.mark.parametrize(
+    ("dies_at", "fail_on", "status"),
+    [(20, "critical", 3), (20, "warning", 3), (None, "critical", 0), (None, "warning", 0), (20, None, 0)],
+)
+def test_continuous_integration_gets_an_exit_status(tmp_path, capsys, dies_at, fail_on, status):
+    """3 where something at the severity was found, 0 otherwise, and always 0 where nothing was asked."""
+    log = write(tmp_path / "trainer_state.json", dies_at=dies_at)
+    assert check(capsys, log, *(["--fail-on", fail_on] if fail_on else []))[0] == status
+
+
+def test_a_log_of_which_nothing_is_read_does_not_pass(tmp_path, capsys):
+    """Status 4: not observed is never healthy; `--map` names what it is."""
+    (tmp_path / "own.csv").write_text("step,mine\n" + "".join(f"{step},0.5\n" for step in range(30)))
+    status, printed = check(capsys, tmp_path / "own.csv", "--fail-on", "critical")
+    assert status == 4
+    assert "NOT OBSERVED" in printed.out
+    assert "not signals: mine" in printed.out
+    assert check(capsys, tmp_path / "own.csv", "--fail-on", "critical", "--map", "reward/mean=mine")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "it is empty"),
+        (b"\x00\x01\x02\xff" * 100, "its content is in no known format"),
+        (b"nothing to see\nhere\n", "must hold at least one logged step"),
+        (b'{"log_history": 3}', "must hold log_history of JSON objects; found none"),
+    ],
+)
+def test_what_is_no_log_is_refused_in_one_line(tmp_path, capsys, content, says):
+    """Status 1, the file, and why."""
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    status, printed = check(capsys, path)
+    (line,) = printed.err.splitlines()
+    assert (status, printed.out) == (1, "")
+    assert str(path) in line
+    assert says in line
+
+
+def test_without_a_path_it_says_what_to_type(capsys):
+    """Status 1."""
+    status, printed = check(capsys)
+    assert status == 1
+    assert "rlvitals check --sample" in printed.err
+
+
+def test_hostile_names_reach_neither_terminal_nor_page(tmp_path, capsys):
+    """Keys, run names and problems are escaped in both."""
+    folder = tmp_path / ("a" + HOSTILE.replace("/", ""))
+    folder.mkdir()
+    log = write(folder / "trainer_state.json", dies_at=20, **{HOSTILE: 1.0})
+    status, printed = check(capsys, log, "--html", tmp_path / "page.html")
+    assert status == 0
+    assert all(character.isprintable() or character == "\n" for character in printed.out)
+    page = (tmp_path / "page.html").read_text()
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert "&lt;script&gt;alert(1)&lt;" in page
+
+
+def test_the_page_loads_nothing(tmp_path, capsys):
+    """One file, no address, no script, a policy that forbids both."""
+    check(capsys, "--sample", "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert re.findall(r"https?://|<script|<link|<img|url\(|@import", page) == []
+    assert "default-src 'none'" in page
+    assert page.count("<figure>") == 7
+
+
+def test_many_runs_are_a_line_each(tmp_path, capsys):
+    """A folder of runs is a table; each name leads to its report."""
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "trainer_state.json", dies_at=20 if name == "b" else None)
+    status, printed = check(capsys, tmp_path, "--html", tmp_path / "all.html")
+    assert status == 0
+    assert [line.split()[:2] for line in printed.out.splitlines()[1:5]] == [
+        ["quiet", "a"],
+        ["critical", "b"],
+        ["quiet", "c"],
+        ["quiet", "d"],
+    ]
+    assert (tmp_path / "all.html").read_text().count("<article id=") == 4
+
+
+def test_a_log_that_is_being_written_is_followed_until_it_fails(tmp_path):
+    """A monitor for a training that cannot be touched: status 3 ends the loop where the run becomes critical."""
+    log = tmp_path / "train.log"
+    command = [sys.executable, "-u", "-m", "monitor_server", "check", str(log), "--follow"]
+    with subprocess.Popen(
+        [*command, "--interval", "0.05", "--fail-on", "critical"], stdout=subprocess.PIPE, text=True
+    ) as watcher:
+        assert "watching" in watcher.stdout.readline()
+        ended = threading.Event()
+        threading.Thread(target=lambda: (watcher.wait(), ended.set())).start()
+        with log.open("w") as file:
+            for step in range(1, 2000):
+                gone = step >= 20
+                file.write(
+                    f"step {step}: {{'reward': {0.5 + step % 3 / 100}, 'grad_norm': {'nan' if gone else 1.0}}}\n"
+                )
+                file.flush()
+                if step > 40 and ended.wait(0.1):
+                    break
+        assert ended.wait(60)
+        assert watcher.returncode == 3
+        assert "step     20  CRITICAL  non_finite: " in watcher.stdout.read()
+
+
+def test_a_test_asserts_that_a_log_is_healthy(tmp_path):
+    """`assert_healthy` passes a quiet log and fails with the report as its message."""
+    assert_healthy(write(tmp_path / "quiet.json"))
+    with pytest.raises(AssertionError, match=r"(?s)CRITICAL  dies.*not finite"):
+        assert_healthy(write(tmp_path / "dies.json", dies_at=20))
+    (tmp_path / "own.csv").write_text("step,mine\n1,0.5\n2,0.5\n")
+    with pytest.raises(AssertionError, match="NOT OBSERVED"):
+        assert_healthy(tmp_path / "own.csv")
+    assert_healthy(tmp_path / "own.csv", names={"reward/mean": "mine"})
+    with pytest.raises(ValueError, match="fail_on must be"):
+        assert_healthy(tmp_path / "own.csv", fail_on="never")
+
+
+def test_it_needs_none_of_the_servers_libraries():
+    """The plain install has the command: FastAPI, SQLAlchemy, pydantic-settings and torch are never imported."""
+    absent = (
+        "fastapi",
+        "sqlalchemy",
+        "pydantic_settings",
+        "uvicorn",
+        "prometheus_client",
+        "torch",
+        "pyarrow",
+        "pandas",
+    )
+    code = (
+        f"import sys\nfor name in {absent!r}: sys.modules[name] = None\n"
+        "from monitor_server.commands.main import main\nsys.exit(main(['check', '--sample', '--fail-on', 'critical']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+def test_a_terminal_without_unicode_gets_letters(tmp_path):
+    """A report can be read where the encoding is ASCII."""
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "monitor_server", "check", "--sample"]
+    done = subprocess.run(command, capture_output=True, check=True, env=environment, cwd=tmp_path)
+    assert done.stdout.isascii()
+    assert b"wwh" in done.stdout
