@@ -3,8 +3,16 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: architecture bench bench-detection bench-overhead check compose-test demo e2e fmt help hooks test test-durations \
+.PHONY: architecture bench bench-detection bench-overhead check compose-test demo e2e fmt help hooks \
+	new-adapter new-detector new-importer test test-durations \
 	test-fast test-trainers
+
+new-detector new-adapter new-importer: $(VENV)/.dev
+	@$(BIN)/python -m tools.skeleton $(@:new-%=%) $(NAME)
+
+new-detector: ## Write a new detector with its test and page: make new-detector NAME=reward_drift
+new-adapter: ## Write a new trainer adapter likewise
+new-importer: ## Write a new log format likewise
 
 help: ## Show what there is to run
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16

@@ -1,13 +1,15 @@
 """Every dotted name of ours that the documentation, the examples and the deployment mention can be imported."""
 
 import json
+import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -22,30 +24,6 @@ NAME = re.compile(rf"(?<![\w/.-]){PACKAGES}(?:\.[A-Za-z_]\w*)+")
 IMPORT = re.compile(rf"from ({PACKAGES}[\w.]*) import ([\w, ]+)")
 HOOKS = re.compile(r"RLVITALS_HOOKS[=\": ]+([a-z_,]+)")
 FILE_ENDINGS = (".md", ".py", ".json", ".css", ".db")
-
-# Imports the frameworks once, and then every name in a child of its own: what one of our modules loads must not help
-# another. Imported alone is how a user's script imports it.
-RESOLVE_EACH_ALONE = """
-import importlib, json, os, pkgutil, sys, traceback
-for framework in ("transformers.trainer", "trl.trainer.grpo_trainer", "dash"):
-    importlib.import_module(framework)
-failed = {}
-for name in json.load(sys.stdin):
-    reading, writing = os.pipe()
-    if os.fork() == 0:
-        try:
-            pkgutil.resolve_name(name)
-        except BaseException:
-            os.write(writing, traceback.format_exc(limit=-2)[:4000].encode() or b"?")
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        error = pipe.read()
-    os.wait()
-    if error:
-        failed[name] = error
-print(json.dumps(failed))
-"""
 
 
 def names_in(text):
@@ -67,20 +45,17 @@ def names_by_page():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs os.fork")
-def test_every_name_that_a_page_mentions_can_be_imported_alone():
+def test_every_name_that_a_page_mentions_can_be_imported_alone(tmp_path):
     """A user who copies a line from a page gets what the page promises, whatever was imported before."""
     pages = names_by_page()
     names = sorted(set().union(*pages.values()))
     assert {"trainer_hooks.callbacks.trl.VitalsCallback", "trainer_hooks.callbacks.transformers"} <= {*names}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", RESOLVE_EACH_ALONE],
-        input=json.dumps(names),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        timeout=240,
-    )
+    wanted = tmp_path / "names.json"
+    # Importing a name imports its module.
+    wanted.write_text(json.dumps([name for name in names if not any(other.startswith(f"{name}.") for other in names)]))
+    script = str(Path(__file__).with_name("resolve_names.py"))
+    done = warm.run([script, str(wanted)], env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=240)
+    assert done.returncode == 0, done.stdout
     failed = json.loads(done.stdout.splitlines()[-1])
     assert not {
         f"{page}: {name}": error for name, error in failed.items() for page, named in pages.items() if name in named
