@@ -72,12 +72,30 @@ class ApiClient:
         return run
 
     async def series(
-        self, run_id: str, signals: Sequence[str], *, max_points: int = ALL_POINTS
+        self,
+        run_id: str,
+        signals: Sequence[str],
+        *,
+        max_points: int = ALL_POINTS,
+        steps: tuple[int, int] | None = None,
+        times: bool = False,
     ) -> dict[str, SeriesItem]:
-        """Read the signals that were observed, by name; at most ``max_points`` points each."""
+        """Read the signals that were observed, by name.
+
+        Args:
+            run_id: The run.
+            signals: Names of signals.
+            max_points: At most this many points of each; the extremes are kept.
+            steps: The first and the last step, or None for all.
+            times: Whether to read the time of each step as well.
+        """
         if not signals:
             return {}
         query: Query = {"signals": list(signals), "max_points": max_points}
+        if steps is not None:
+            query |= {"from_step": steps[0], "to_step": steps[1]}
+        if times:
+            query["times"] = "true"
         items = cast("list[SeriesItem]", await self._items(f"/runs/{run_id}/series", query))
         return {
             item["signal"]: {**item, "values": cast("list[float]", to_floats(item["values"]))}

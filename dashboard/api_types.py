@@ -5,7 +5,7 @@ Each type has the name that the API's OpenAPI document gives it; a test compares
 """
 
 from collections.abc import Iterable
-from typing import Final, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 __all__ = [
     "SEVERITY_ORDER",
@@ -63,11 +63,12 @@ class RunDetail(RunItem, total=False):
 
 
 class SeriesItem(TypedDict):
-    """One signal over steps, the newest attempt's value at each step."""
+    """One signal over steps, the newest attempt's value at each step; ``times`` (Unix seconds) if asked for."""
 
     signal: str
     steps: list[int]
     values: list[float]
+    times: NotRequired[list[float] | None]
 
 
 class PhaseItem(TypedDict):

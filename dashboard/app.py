@@ -22,7 +22,7 @@ from dashboard import ids
 from dashboard.api_client import ApiClient
 from dashboard.components.shell import message, shell
 from dashboard.compression import CompressedScripts
-from dashboard.pages import alert, fleet, run
+from dashboard.pages import alert, fleet, run, workspace
 from dashboard.theme import style_sheet
 
 __all__ = ["attach", "create_app"]
@@ -120,6 +120,7 @@ def _dash_server(api_url: str, connect_url: str) -> FastAPI:
     _register_pages(app, api_url, connect_url)
     fleet.register(app, api_url)
     run.register(app, api_url)
+    workspace.register(app, api_url)
     alert.register(app, api_url)
     return server
 
@@ -129,11 +130,11 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
         found = PAGES.fullmatch(pathname)
         if found is None:
             return message("No such page", f"Nothing is at {pathname}.")
+        address = urlsplit(href)
         if found["alert_id"]:
             return await alert.alert_page(api_url, found["alert_id"])
         if found["run_id"]:
-            return await run.run_page(api_url, found["run_id"])
-        address = urlsplit(href)
+            return await run.run_page(api_url, found["run_id"], address.query)
         return await fleet.fleet_page(api_url, connect_url or f"{address.scheme}://{address.netloc}", address.query)
 
     app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))(page)

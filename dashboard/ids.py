@@ -21,7 +21,18 @@ __all__ = [
     "RUN_ALERTS",
     "RUN_HEADER",
     "RUN_REFRESH",
+    "WORKSPACE",
+    "WORKSPACE_AXIS",
+    "WORKSPACE_DOWNLOAD",
+    "WORKSPACE_DRAWN",
+    "WORKSPACE_SCALE",
+    "WORKSPACE_SEARCH",
+    "WORKSPACE_SMOOTHING",
+    "WORKSPACE_WANTED",
+    "WORKSPACE_ZOOM",
     "fleet_row",
+    "panel",
+    "panel_csv",
 ]
 
 ADDRESS: Final = "address"
@@ -46,7 +57,27 @@ RUN_HEADER: Final = "run-header"
 RUN_ALERTS: Final = "run-alerts"
 RUN_REFRESH: Final = "run-refresh"
 
+WORKSPACE: Final = "workspace"
+WORKSPACE_SEARCH: Final = "workspace-search"
+WORKSPACE_SMOOTHING: Final = "workspace-smoothing"
+WORKSPACE_AXIS: Final = "workspace-axis"
+WORKSPACE_SCALE: Final = "workspace-scale"
+WORKSPACE_ZOOM: Final = "workspace-zoom"  # what is zoomed to, in units of the axis, or nothing
+WORKSPACE_WANTED: Final = "workspace-wanted"  # which panels the browser wants drawn, and how
+WORKSPACE_DRAWN: Final = "workspace-drawn"
+WORKSPACE_DOWNLOAD: Final = "workspace-download"
+
 
 def fleet_row(run_id: str) -> dict[str, str]:
     """Return the id of a run's row in the fleet."""
     return {"type": "fleet-row", "run": run_id}
+
+
+def panel(signal: str) -> dict[str, str]:
+    """Return the id of the place in which a signal's panel is drawn."""
+    return {"type": "panel", "signal": signal}
+
+
+def panel_csv(signal: str) -> dict[str, str]:
+    """Return the id of the button that exports a signal."""
+    return {"type": "panel-csv", "signal": signal}

@@ -31,6 +31,7 @@
       lastRefresh = Date.now();
       if (live && live.page === page) {
         window.dash_clientside.set_props(`${page}-refresh`, { data: lastRefresh });
+        if (page === "run") window.rlvitals.panels.again();
       }
     }, Math.max(0, lastRefresh + REFRESH_MS - Date.now()));
   }
@@ -54,6 +55,7 @@
     if (window.rlvitals.figure.needsServer(graph, steps, live)) refresh();
     const began = performance.now();
     const drawn = window.rlvitals.figure.extend(graph, steps);
+    window.rlvitals.panels.extend(steps);
     if (drawn) drawn.then(() => (drawMs = performance.now() - began));
     if (window.rlvitals.figure.isFull(graph, live.max_points)) refresh();
   }

@@ -18,7 +18,9 @@
     for (const trace of graph.data) {
       if (trace.meta.role !== "alerts" && trace.x.length) last = Math.max(last, trace.x[trace.x.length - 1]);
     }
-    return last;
+    if (last > -Infinity) return last;
+    const band = graph.layout.shapes.find((shape) => shape.name === "current-band"); // no vital sign is observed
+    return band ? band.x1 : 0;
   }
 
   function lastDrawn(values) {
@@ -180,7 +182,9 @@
     };
     // A figure from the server knows no zoom. Plotly's uirevision would keep it, had Dash not copied it into its figure.
     graph.on("plotly_relayout", (change) => {
-      if (Object.keys(change).some((key) => key.startsWith("xaxis."))) rememberZoom();
+      if (!Object.keys(change).some((key) => key.startsWith("xaxis."))) return;
+      rememberZoom();
+      window.rlvitals.panels.zoomTo(graph.rlvitalsZoom);
     });
     graph.on("plotly_afterplot", trimSoon);
     trim();

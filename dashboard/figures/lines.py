@@ -1,16 +1,17 @@
 """Draws a signal as a line, and what a line cannot show (NaN, infinities, zero on a log axis) as marks."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dashboard.api_types import SeriesItem
 from dashboard.figures.panels import Line
 from dashboard.theme import SEVERITIES
 
-__all__ = ["mark_places", "signal_traces"]
+__all__ = ["log_dtick", "mark_places", "signal_traces"]
 
 FEW_POINTS: Final = 40
+FEW_DECADES: Final = 100
 GLYPHS: Final = {"NaN": "✕", "∞": "▲", "-∞": "▼"}
 
 Figure = dict[str, object]
@@ -64,6 +65,12 @@ def mark_places(values: Sequence[float], is_drawn: Sequence[bool]) -> list[float
         height = value if ok else height
         heights.append(height)
     return heights
+
+
+def log_dtick(values: Iterable[float]) -> str | None:
+    """Return the ticks of a log axis that spans few decades, where Plotly's own labels would overlap; else None."""
+    positive = [value for value in values if 0 < value < math.inf]
+    return "D2" if positive and max(positive) < FEW_DECADES * min(positive) else None
 
 
 def _name(value: float) -> str:

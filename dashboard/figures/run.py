@@ -1,14 +1,13 @@
 """Draws the figure of the run page: panels on one shared step axis, with phases and alerts."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dashboard.api_types import AlertItem, PhaseItem, SeriesItem
 from dashboard.figures.alert_marks import alert_lines, alert_trace
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
-from dashboard.figures.lines import signal_traces
+from dashboard.figures.lines import log_dtick, signal_traces
 from dashboard.figures.panels import PANELS, Panel
 from dashboard.theme import FONT, LIGHT
 
@@ -22,7 +21,6 @@ ALERT_PIXELS: Final = 20
 MARGIN: Final = {"l": 52, "r": 14, "t": 6, "b": 44, "pad": 0}
 STROKES: Final = {False: "━", True: "┅"}
 FLOOR_PIXELS: Final = 8
-FEW_DECADES: Final = 100
 
 Figure = dict[str, object]
 
@@ -151,8 +149,7 @@ def _value_axis(row: Row, series: Mapping[str, SeriesItem]) -> Figure:
         "type": "log" if row.panel.is_log else "linear",
         "fixedrange": True,
         "nticks": 5,
-        # Within few decades Plotly would label every digit, and the labels would overlap.
-        **({"dtick": "D2"} if row.panel.is_log and _spans_few_decades(row, series) else {}),
+        **({"dtick": dtick} if row.panel.is_log and (dtick := log_dtick(_values(row, series))) else {}),
         "tickfont": {"size": 11, "color": LIGHT["muted"]},
         "tickformat": "~g",
         "gridcolor": LIGHT["grid"],
@@ -160,10 +157,8 @@ def _value_axis(row: Row, series: Mapping[str, SeriesItem]) -> Figure:
     }
 
 
-def _spans_few_decades(row: Row, series: Mapping[str, SeriesItem]) -> bool:
-    drawn = [value for line in row.panel.lines if line.signal in series for value in series[line.signal]["values"]]
-    positive = [value for value in drawn if 0 < value < math.inf]
-    return bool(positive) and max(positive) < FEW_DECADES * min(positive)
+def _values(row: Row, series: Mapping[str, SeriesItem]) -> Iterator[float]:
+    return (value for line in row.panel.lines if line.signal in series for value in series[line.signal]["values"])
 
 
 def _notes(row: Row, series: Mapping[str, SeriesItem]) -> list[Figure]:

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import parse_qsl
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
@@ -14,6 +15,7 @@ from dashboard.components.alert.actions import action_list
 from dashboard.components.alerts import alert_list
 from dashboard.components.run_header import run_header
 from dashboard.components.shell import message
+from dashboard.components.workspace import workspace
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
 from dashboard.figures.run import rows_of, run_figure
 from dashboard.figures.sums import running_sum
@@ -62,8 +64,8 @@ class _Read:
         }
 
 
-async def run_page(api_url: str, run_id: str) -> Component:
-    """Draw the page, or a message that says why it cannot be drawn."""
+async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
+    """Draw the page, or a message that says why it cannot be drawn; ``query`` may set the controls of the workspace."""
     try:
         read = await _read(api_url, run_id)
     except NotFoundError:
@@ -72,7 +74,7 @@ async def run_page(api_url: str, run_id: str) -> Component:
         )
     except ApiError as error:
         return message("The run cannot be shown", str(error))
-    return html.Div(
+    parts = html.Div(
         className="run-page",
         children=[
             dcc.Store(id=ids.LIVE, data=read.live()),
@@ -88,6 +90,7 @@ async def run_page(api_url: str, run_id: str) -> Component:
             html.Aside(id=ids.RUN_ALERTS, className="card run-alerts", children=read.aside()),
         ],
     )
+    return html.Div([parts, workspace(read.run.get("signals") or [], dict(parse_qsl(query)))])
 
 
 def register(app: Dash, api_url: str) -> None:

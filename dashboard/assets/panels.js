@@ -1,0 +1,184 @@
+/* The panels of a run's workspace: asks the server for those in view, shares the zoom, and appends pushed steps. */
+(function () {
+  "use strict";
+
+  const SOON_MS = 60; // panels that come into view together are one request
+  const MAX_PANELS = 24; // of one request, as in dashboard/pages/workspace.py
+
+  const inView = new Set(); // elements
+  const drawnIn = new WeakMap(); // element -> the version of the settings that it is drawn with
+  let settings = {};
+  let version = 0;
+  let timer = null;
+  let isAsking = false;
+  let zoom = null;
+
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        if (entry.isIntersecting) inView.add(entry.target);
+        else inView.delete(entry.target);
+      }
+      askSoon();
+    },
+    { rootMargin: "240px" },
+  );
+
+  function askSoon() {
+    if (!timer) timer = setTimeout(ask, SOON_MS);
+  }
+
+  function ask() {
+    timer = null;
+    if (isAsking) return;
+    const stale = [...inView].filter((panel) => panel.isConnected && drawnIn.get(panel) !== version).slice(0, MAX_PANELS);
+    for (const panel of inView) if (!panel.isConnected) inView.delete(panel);
+    if (!stale.length) return;
+    isAsking = true;
+    stale.forEach((panel) => drawnIn.set(panel, version));
+    const signals = stale.map((panel) => panel.dataset.panel);
+    window.dash_clientside.set_props("workspace-wanted", { data: { ...settings, signals, at: Date.now() } });
+  }
+
+  /* Called when the server has drawn what was asked for. */
+  function panelsDrawn() {
+    isAsking = false;
+    requestAnimationFrame(watchAll);
+    askSoon();
+    return window.dash_clientside.no_update;
+  }
+
+  function graphOf(panel) {
+    const graph = panel.querySelector(".js-plotly-plot");
+    return graph && graph.data && graph.on ? graph : null;
+  }
+
+  /* Plotly draws a graph some time after the server has sent it, so this looks again until every panel has one. */
+  function watchAll() {
+    let isWaiting = false;
+    for (const panel of inView) {
+      const graph = graphOf(panel);
+      if (graph && !graph.rlvitalsPanel) {
+        graph.rlvitalsPanel = true;
+        graph.on("plotly_relayout", (change) => shareZoom(change));
+      }
+      isWaiting = isWaiting || (!graph && panel.isConnected && panel.querySelector(".dash-graph"));
+    }
+    if (isWaiting) setTimeout(watchAll, SOON_MS);
+  }
+
+  function shareZoom(change) {
+    const isTime = settings.axis === "time";
+    if ("xaxis.range[0]" in change) {
+      const range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+      zoomTo(range.map((end) => (isTime ? new Date(`${String(end).replace(" ", "T")}Z`).getTime() / 1000 : end)));
+    } else if (change["xaxis.autorange"]) zoomTo(null);
+  }
+
+  /* Zooms every panel, and the vital signs if they share the axis. */
+  function zoomTo(range) {
+    if (JSON.stringify(range) === JSON.stringify(zoom)) return; // told by a figure that has just been zoomed from here
+    zoom = range;
+    window.dash_clientside.set_props("workspace-zoom", { data: range });
+    const vitals = window.rlvitals.figure.find();
+    if (vitals && settings.axis !== "time") {
+      window.Plotly.relayout(vitals, range ? { "xaxis.range": range } : { "xaxis.autorange": true });
+    }
+  }
+
+  function show(text) {
+    let wanted = null;
+    try {
+      wanted = new RegExp(text || "", "i");
+    } catch {
+      wanted = { test: (name) => name.toLowerCase().includes(text.toLowerCase()) };
+    }
+    document.querySelectorAll("[data-panel]").forEach((panel) => (panel.hidden = !wanted.test(panel.dataset.panel)));
+    document.querySelectorAll("[data-panel-group]").forEach((group) => {
+      group.hidden = !group.querySelector("[data-panel]:not([hidden])");
+    });
+  }
+
+  /* The address holds what is set, so that it can be sent to somebody. */
+  function remember(search) {
+    const query = new URLSearchParams(window.location.search);
+    const put = (name, value) => (value ? query.set(name, value) : query.delete(name));
+    put("signals", search);
+    put("smoothing", settings.smoothing);
+    put("x", settings.axis === "step" ? "" : settings.axis);
+    put("y", settings.scale === "linear" ? "" : settings.scale);
+    const text = query.toString();
+    window.history.replaceState(window.history.state, "", window.location.pathname + (text ? `?${text}` : ""));
+  }
+
+  function configurePanels(search, smoothing, axis, scale) {
+    if (axis !== settings.axis) zoom = null; // steps are no times
+    const next = { smoothing, axis, scale, zoom };
+    if (JSON.stringify(next) !== JSON.stringify(settings)) {
+      settings = next;
+      again();
+    }
+    document.querySelectorAll("[data-panel]").forEach((panel) => observer.observe(panel));
+    show(search);
+    remember(search);
+    return "";
+  }
+
+  /* Everything is drawn anew: other settings, a new phase or alert, or a connection that was lost. */
+  function again() {
+    version += 1;
+    isAsking = false;
+    askSoon();
+  }
+
+  /* Appends pushed steps to the panels in view. */
+  function extendPanels(steps) {
+    for (const panel of inView) {
+      const graph = graphOf(panel);
+      if (graph) extend(graph, panel.dataset.panel, steps);
+    }
+  }
+
+  function extend(graph, signal, steps) {
+    const line = graph.data[0];
+    const average = graph.data.findIndex((trace) => trace.meta.role === "average");
+    const x = [];
+    const y = [];
+    const smooth = [];
+    let last = line.x[line.x.length - 1];
+    for (const step of steps) {
+      if (!(signal in step.signals) || step.step <= line.meta.last_step) continue;
+      line.meta.last_step = step.step;
+      const place = settings.axis === "time" ? Date.now() : step.step;
+      const value = step.signals[signal];
+      const isDrawn = typeof value === "number" && (settings.scale !== "log" || value > 0);
+      if (average >= 0 && typeof value === "number") smooth.push(next(graph.data[average].meta, place - last, value));
+      else smooth.push(null);
+      x.push(place);
+      y.push(isDrawn ? value : null);
+      last = place;
+    }
+    if (!x.length) return;
+    const traces = average >= 0 ? [0, average] : [0];
+    const columns = average >= 0 ? { x: [x, x], y: [y, smooth] } : { x: [x], y: [y] };
+    window.Plotly.extendTraces(graph, columns, traces);
+    const number = panelNumber(graph);
+    if (number) number.dataset.number = steps[steps.length - 1].signals[signal] ?? number.dataset.number;
+  }
+
+  function panelNumber(graph) {
+    return graph.closest("[data-panel]").querySelector("[data-number]");
+  }
+
+  /* The moving average one value further, as in dashboard/figures/smoothing.py. */
+  function next(state, distance, value) {
+    const decay = state.smoothing ** (distance / state.unit);
+    state.total = state.total * decay + value;
+    state.weight = state.weight * decay + 1;
+    return state.total / state.weight;
+  }
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, zoomTo } });
+  window.dash_clientside = window.dash_clientside || {};
+  window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { configurePanels, panelsDrawn });
+})();

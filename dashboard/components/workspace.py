@@ -1,0 +1,138 @@
+"""Draws the workspace of a run: every signal as a panel, grouped by the first part of its name, and the controls."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_types import SeriesItem
+from dashboard.components.marks import number
+
+__all__ = ["groups_of", "panel_body", "workspace"]
+
+OTHER: Final = "other"
+GRAPH_PIXELS: Final = 196
+MOST_COLUMNS: Final = 4  # of a group; a wider screen shows groups side by side
+
+
+def groups_of(signals: Sequence[str]) -> dict[str, list[str]]:
+    """Group signals by the part of their names before the first slash; names without a slash are "other"."""
+    groups: dict[str, list[str]] = {}
+    for signal in sorted(signals):
+        first, slash, _ = signal.partition("/")
+        groups.setdefault(first if slash else OTHER, []).append(signal)
+    return dict(sorted(groups.items(), key=lambda group: (group[0] == OTHER, group[0])))
+
+
+def workspace(signals: Sequence[str], query: Mapping[str, str]) -> Component:
+    """Return the controls and an empty place for each panel; the browser asks for those that come into view.
+
+    Args:
+        signals: The names of the run's signals.
+        query: The query of the address, which may set the controls.
+    """
+    groups = groups_of(signals)
+    return html.Section(
+        id=ids.WORKSPACE,
+        className="workspace",
+        children=[
+            dcc.Store(id=ids.WORKSPACE_ZOOM),
+            dcc.Store(id=ids.WORKSPACE_WANTED),
+            dcc.Store(id=ids.WORKSPACE_DRAWN),
+            dcc.Download(id=ids.WORKSPACE_DOWNLOAD),
+            html.Div([html.H2(f"All signals ({len(signals)})"), _controls(query)], className="workspace-bar card"),
+            html.Div([_group(name, held) for name, held in groups.items()], className="panel-groups"),
+        ],
+    )
+
+
+def panel_body(
+    signal: str, series: SeriesItem, figure: Mapping[str, object], config: Mapping[str, object]
+) -> Component:
+    """Return a drawn panel: the newest value, and the chart."""
+    return html.Div(
+        [
+            html.Span(number(series["values"][-1], signal=signal), className="panel-value"),
+            dcc.Graph(figure=figure, config=config, style={"height": GRAPH_PIXELS}, responsive=True),
+        ]
+    )
+
+
+def _controls(query: Mapping[str, str]) -> Component:
+    return html.Div(
+        className="workspace-controls",
+        children=[
+            _labelled(
+                "Find",
+                dcc.Input(
+                    id=ids.WORKSPACE_SEARCH,
+                    type="search",
+                    value=query.get("signals", ""),
+                    placeholder="Find signals (regular expression)",
+                    debounce=False,
+                ),
+            ),
+            _labelled(
+                "Smoothing",
+                dcc.Slider(
+                    id=ids.WORKSPACE_SMOOTHING,
+                    min=0,
+                    max=0.99,
+                    step=0.01,
+                    value=_share(query.get("smoothing")),
+                    marks=None,
+                    updatemode="mouseup",
+                ),
+            ),
+            _segments(ids.WORKSPACE_AXIS, "Horizontal axis", {"step": "step", "time": "time"}, query.get("x")),
+            _segments(ids.WORKSPACE_SCALE, "Vertical axis", {"linear": "linear", "log": "log"}, query.get("y")),
+        ],
+    )
+
+
+def _labelled(label: str, control: Component) -> Component:
+    return html.Div([html.Span(label, className="control-label"), control], className=f"control {label.lower()}")
+
+
+def _segments(name: str, label: str, options: Mapping[str, str], asked: str | None) -> Component:
+    value = asked if asked in options else next(iter(options))
+    radio = dcc.RadioItems(id=name, options=dict(options), value=value, inline=True, className="segments")
+    return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")
+
+
+def _share(text: str | None) -> float:
+    try:
+        return min(max(float(text or 0), 0.0), 0.99)
+    except ValueError:
+        return 0.0
+
+
+def _group(name: str, signals: Sequence[str]) -> Component:
+    head = html.Summary(
+        [html.Span(name, className="group-name"), html.Span(str(len(signals)), className="group-count")]
+    )
+    panels = html.Div([_panel(signal) for signal in signals], className="panels")
+    return html.Details(
+        [head, panels],
+        open=True,
+        className="panel-group",
+        **{"data-panel-group": name, "data-size": str(min(len(signals), MOST_COLUMNS))},
+    )
+
+
+def _panel(signal: str) -> Component:
+    return html.Article(
+        [
+            html.Header(
+                [
+                    html.H3(signal, title=signal),
+                    html.Button("CSV", id=ids.panel_csv(signal), title=f"Save every value of {signal} as CSV"),
+                ]
+            ),
+            html.Div(id=ids.panel(signal), className="panel-body"),
+        ],
+        className="panel card",
+        **{"data-panel": signal},
+    )

@@ -1,0 +1,176 @@
+"""Draws one signal as a panel of the workspace: raw values, a smoothed curve, phases and alerts."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+
+from dashboard.api_types import AlertItem, PhaseItem, SeriesItem
+from dashboard.figures.alert_marks import alert_lines
+from dashboard.figures.bands import band_shapes, bands_of
+from dashboard.figures.lines import log_dtick, signal_traces
+from dashboard.figures.panels import Line
+from dashboard.figures.smoothing import smoothed, smoothing_unit
+from dashboard.theme import FONT, LIGHT, PRIMARY
+
+__all__ = ["View", "merged", "places", "signal_figure"]
+
+RAW_OPACITY: Final = 0.28
+MARGIN: Final = {"l": 52, "r": 10, "t": 6, "b": 26, "pad": 0}
+NO_STRIP: Final = (1.0, 1.0)
+
+Figure = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How the panels are drawn.
+
+    Args:
+        smoothing: The decay per `smoothing_unit`, 0 to 0.999.
+        axis: Steps, or the wall time at which they were recorded.
+        is_log: Whether the value axis is logarithmic.
+        zoom: The interval of the axis that is shown (steps, or Unix seconds), or None for all of it.
+    """
+
+    smoothing: float = 0.0
+    axis: Literal["step", "time"] = "step"
+    is_log: bool = False
+    zoom: tuple[float, float] | None = None
+
+    @classmethod
+    def read(cls, asked: Mapping[str, object]) -> Self:
+        """Read what the browser asks for; a value that cannot be used has no effect."""
+        zoom, smoothing = asked.get("zoom"), asked.get("smoothing")
+        ends = [end for end in zoom if isinstance(end, int | float)] if isinstance(zoom, list) else []
+        return cls(
+            smoothing=min(max(float(smoothing), 0.0), 0.999) if isinstance(smoothing, int | float) else 0.0,
+            axis="time" if asked.get("axis") == "time" else "step",
+            is_log=asked.get("scale") == "log",
+            zoom=(ends[0], ends[1]) if len(ends) == 2 and ends[0] < ends[1] else None,  # noqa: PLR2004 - two ends
+        )
+
+    def steps_in(self, series: SeriesItem) -> tuple[int, int] | None:
+        """Return the first and the last step of the zoom, by a series that holds the time of its steps."""
+        if self.zoom is None or not series["steps"]:
+            return None
+        if self.axis == "step":
+            return max(0, int(self.zoom[0])), max(0, int(self.zoom[1]) + 1)
+        last = len(series["steps"]) - 1
+        first, after = (bisect_left(series.get("times") or [], end) for end in self.zoom)
+        return series["steps"][max(0, first - 1)], series["steps"][min(last, after)]
+
+
+def places(series: SeriesItem, axis: str) -> list[float]:
+    """Return the positions of the points: steps, or milliseconds since 1970, which Plotly takes for dates."""
+    times = series.get("times")
+    return [1000 * time for time in times] if axis == "time" and times else list(map(float, series["steps"]))
+
+
+def merged(coarse: SeriesItem, fine: SeriesItem) -> SeriesItem:
+    """Replace the points of a thinned series by finer ones, in the interval of steps that those span."""
+    if not fine["steps"]:
+        return coarse
+    first, last = fine["steps"][0], fine["steps"][-1]
+    before = bisect_left(coarse["steps"], first)
+    after = bisect_left(coarse["steps"], last + 1)
+    whole: SeriesItem = {
+        "signal": coarse["signal"],
+        "steps": [*coarse["steps"][:before], *fine["steps"], *coarse["steps"][after:]],
+        "values": [*coarse["values"][:before], *fine["values"], *coarse["values"][after:]],
+    }
+    held, finer = coarse.get("times"), fine.get("times")
+    if held and finer:
+        whole["times"] = [*held[:before], *finer, *held[after:]]
+    return whole
+
+
+def signal_figure(
+    series: SeriesItem, *, view: View, phases: Sequence[PhaseItem], alerts: Sequence[AlertItem]
+) -> Figure:
+    """Draw a signal as a plain dict that Plotly reads.
+
+    Args:
+        series: The signal, with times if the view's axis is time.
+        view: Smoothing, axes and zoom.
+        phases: The run's phases, oldest first.
+        alerts: The run's alerts in any state; pending ones are left out.
+    """
+    where = places(series, view.axis)
+    traces = _traces(series, where, view)
+    bands = bands_of(phases, series["steps"][-1])
+    opened = [alert for alert in alerts if alert["state"] != "pending"]
+    shapes = [*band_shapes(bands, NO_STRIP), *alert_lines(opened)]
+    layout = _layout(view, _moved(shapes, series, where), dtick=log_dtick(series["values"]) if view.is_log else None)
+    return {"data": traces, "layout": layout}
+
+
+def _traces(series: SeriesItem, where: list[float], view: View) -> list[Figure]:
+    line = Line(signal=series["signal"], label=series["signal"])
+    drawn, marks = signal_traces(line, series, axis="y", is_log=view.is_log)
+    drawn |= {"x": where, "meta": {"role": "line", "signal": series["signal"], "last_step": series["steps"][-1]}}
+    by_step = dict(zip(series["steps"], where, strict=True))
+    marks["x"] = [by_step[step] for step in marks["x"]]  # type: ignore[attr-defined]  # a list of steps
+    if not view.smoothing:
+        return [drawn, marks]
+    unit = smoothing_unit(where)
+    curve = smoothed(where, series["values"], smoothing=view.smoothing, unit=unit)
+    state = {"smoothing": view.smoothing, "unit": unit, "total": curve.total, "weight": curve.weight}
+    raw: Figure = {**drawn, "opacity": RAW_OPACITY, "hoverinfo": "skip", "hovertemplate": None}
+    average: Figure = {
+        **drawn,
+        "mode": "lines",
+        "y": [value if value is None or value > 0 or not view.is_log else None for value in curve.values],
+        "line": {"color": PRIMARY, "width": 1.8},
+        "connectgaps": True,
+        "hovertemplate": "%{y:.4g} (smoothed)",
+        "meta": {"role": "average", "signal": series["signal"], **state},
+    }
+    return [raw, marks, average]
+
+
+def _moved(shapes: Sequence[Figure], series: SeriesItem, where: list[float]) -> list[Figure]:
+    """Place shapes that are stated in steps on the axis of the panel."""
+    steps = series["steps"]
+
+    def place(step: object) -> float:
+        return where[min(bisect_left(steps, float(str(step))), len(where) - 1)]
+
+    if where == steps:
+        return list(shapes)
+    return [{**shape, "x0": place(shape["x0"]), "x1": place(shape["x1"])} for shape in shapes]
+
+
+def _layout(view: View, shapes: list[Figure], *, dtick: str | None) -> Figure:
+    axis = {"tickfont": {"size": 11, "color": LIGHT["muted"]}, "gridcolor": LIGHT["grid"], "zeroline": False}
+    factor = 1000 if view.axis == "time" else 1
+    return {
+        "margin": MARGIN,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": 12, "color": LIGHT["ink"]},
+        "hovermode": "x unified",
+        "hoverlabel": {
+            "font": {"size": 11.5, "color": LIGHT["ink"]},
+            "bgcolor": LIGHT["surface"],
+            "bordercolor": LIGHT["line"],
+        },
+        "dragmode": "zoom",
+        "showlegend": False,
+        "shapes": shapes,
+        "xaxis": {
+            **axis,
+            "type": "date" if view.axis == "time" else "linear",
+            "nticks": 6,
+            **({"range": [end * factor for end in view.zoom]} if view.zoom else {"autorange": True}),
+            **({"unifiedhovertitle": {"text": "<b>step %{x}</b>"}} if view.axis == "step" else {}),
+        },
+        "yaxis": {
+            **axis,
+            "type": "log" if view.is_log else "linear",
+            "nticks": 5,
+            "tickformat": "~g",
+            "fixedrange": True,
+            **({"dtick": dtick} if dtick else {}),
+        },
+    }

@@ -1,0 +1,67 @@
+"""Computes a time-weighted exponential moving average, for curves that are noisy or unevenly spaced."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["Smoothed", "smoothed", "smoothing_unit"]
+
+MOST_UNITS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Smoothed:
+    """A smoothed curve, and the state from which the browser continues it.
+
+    Args:
+        values: One value per point; None where the point is not finite.
+        total: The decayed sum of the values at the last finite point.
+        weight: The decayed number of the values there.
+    """
+
+    values: list[float | None]
+    total: float
+    weight: float
+
+
+def smoothing_unit(places: Sequence[float]) -> float:
+    """Return the distance to which the smoothing applies once: the mean distance of two points.
+
+    A long curve has at most 1,000 units, so that one setting fits runs of any length and does not depend on how far a
+    curve is thinned.
+
+    Args:
+        places: Positions on the axis, ascending, shape [n].
+    """
+    span = places[-1] - places[0] if places else 0.0
+    return span / min(MOST_UNITS, len(places) - 1) if span > 0 else 1.0
+
+
+def smoothed(places: Sequence[float], values: Sequence[float], *, smoothing: float, unit: float) -> Smoothed:
+    """Average each value with those before it, the nearer ones with more weight.
+
+    y_t = Σ_{i ≤ t} w_i v_i / Σ_{i ≤ t} w_i with w_i = s^((x_t − x_i) / unit). The weight depends on the distance on the
+    axis and not on the number of points between, so a gap in the curve is treated correctly. The division removes the
+    bias towards the beginning.
+
+    Args:
+        places: Positions on the axis, ascending, shape [n].
+        values: Values, shape [n]; those that are not finite are left out.
+        smoothing: The decay s per unit, 0 (none) to 1 (exclusive).
+        unit: A distance on the axis, > 0; see `smoothing_unit`.
+
+    Returns:
+        The curve and its state at the last finite point.
+    """
+    total = weight = 0.0
+    last = places[0] if places else 0.0
+    curve: list[float | None] = []
+    for place, value in zip(places, values, strict=True):
+        if not math.isfinite(value):
+            curve.append(None)
+            continue
+        decay = smoothing ** ((place - last) / unit) if place > last else 1.0
+        total, weight, last = total * decay + value, weight * decay + 1.0, place
+        curve.append(total / weight)
+    return Smoothed(curve, total, weight)

@@ -1,0 +1,107 @@
+"""The workspace of a run in a real browser: every signal a panel, drawn when it comes into view."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+GRAPH = "document.querySelector('[data-panel=\"{signal}\"] .js-plotly-plot')"
+
+
+@pytest.fixture
+def collector(start_collector):
+    """A collector with the dashboard mounted and an empty store."""
+    return start_collector(dashboard="dashboard.app:attach")
+
+
+def steps(first, last):
+    names = [f"{group}/{name}" for group in ("alpha", "beta", "gamma") for name in "abcdefgh"]
+    return [
+        {"step": step, "time": 1.7e9 + 60 * step, "scalars": {name: float(step % 7) for name in names}}
+        for step in range(first, last)
+    ]
+
+
+def open_workspace(collector, visit, run_id, query=""):
+    visit.page.goto(f"{collector.url}/runs/{run_id}{query}")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    visit.page.locator(".workspace-bar").scroll_into_view_if_needed()
+
+
+def is_drawn(visit, signal, condition="true"):
+    graph = GRAPH.format(signal=signal)
+    visit.page.wait_for_function(f"() => {{ const graph = {graph}; return graph && graph.data && {condition}; }}")
+
+
+def test_every_signal_is_a_panel_and_those_out_of_view_are_not_read(collector, visit):
+    """24 signals in three groups; the last is drawn once it is scrolled to."""
+    run_id = collector.run(run="many", records=steps(0, 20))
+    open_workspace(collector, visit, run_id)
+    expect(visit.page.locator("[data-panel]")).to_have_count(24)
+    expect(visit.page.locator("[data-panel-group] > summary")).to_have_text(["alpha8", "beta8", "gamma8"])
+    is_drawn(visit, "alpha/a")
+    assert visit.page.locator('[data-panel="gamma/h"] .js-plotly-plot').count() == 0
+    visit.page.locator('[data-panel="gamma/h"]').scroll_into_view_if_needed()
+    is_drawn(visit, "gamma/h")
+
+
+def test_signals_are_found_by_a_regular_expression(collector, visit):
+    """Groups without a match are gone, and so are they by an expression that cannot be read."""
+    run_id = collector.run(run="found", records=steps(0, 5))
+    open_workspace(collector, visit, run_id)
+    search = visit.page.get_by_placeholder("Find signals")
+    search.fill("^beta/[ab]$")
+    expect(visit.page.locator("[data-panel]:visible")).to_have_count(2)
+    expect(visit.page.locator("[data-panel-group]:visible")).to_have_count(1)
+    search.fill("gamma/[")
+    expect(visit.page.locator("[data-panel]:visible")).to_have_count(0)
+
+
+def test_a_smoothed_curve_lies_over_the_raw_values_and_grows_with_them(collector, visit):
+    """The address sets the controls; a step that is pushed is the newest point of both curves."""
+    run_id = collector.run(run="smooth", records=steps(0, 30))
+    open_workspace(collector, visit, run_id, "?smoothing=0.9&y=log&signals=alpha")
+    is_drawn(visit, "alpha/a", "graph.data.length === 3 && graph.layout.yaxis.type === 'log'")
+    collector.run(run="smooth", records=steps(30, 31))
+    is_drawn(visit, "alpha/a", "[0, 2].every((at) => graph.data[at].x.at(-1) === 30)")
+
+
+def test_a_zoom_in_one_panel_is_the_zoom_of_all_and_reads_raw_values(collector, visit):
+    """Of 3,000 steps a panel has at most 600 points; zoomed to a hundred, it has every one of them."""
+    records = steps(0, 3000)
+    for record in records:
+        record["scalars"]["reward/mean"] = 0.5
+    run_id = collector.run(run="zoomed", records=records)
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a", "graph.data[0].x.length <= 600")
+    is_drawn(visit, "alpha/b")
+    visit.page.evaluate(
+        f"Plotly.relayout({GRAPH.format(signal='alpha/b')}, {{'xaxis.range[0]': 100, 'xaxis.range[1]': 200}})"
+    )
+    shown = "graph.data[0].x.filter((step) => step >= 100 && step <= 200).length === 101"
+    is_drawn(visit, "alpha/a", f"graph._fullLayout.xaxis.range[0] === 100 && {shown}")
+    visit.page.wait_for_function(
+        "() => document.querySelector('#run-figure .js-plotly-plot')._fullLayout.xaxis.range[0] === 100"
+    )
+
+
+def test_the_axis_may_be_the_wall_time(collector, visit):
+    """Steps are placed at the time at which they were recorded."""
+    run_id = collector.run(run="timed", records=steps(0, 30))
+    open_workspace(collector, visit, run_id)
+    visit.page.locator("#workspace-axis").get_by_text("time").click()
+    is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.type === 'date' && graph.data[0].x[1] === 1.7e12 + 60000")
+    assert "x=time" in visit.page.url
+
+
+def test_a_signal_is_saved_with_every_value(collector, visit):
+    """Step, time and value of all 3,000 steps."""
+    run_id = collector.run(run="saved", records=steps(0, 3000))
+    open_workspace(collector, visit, run_id)
+    with visit.page.expect_download() as download:
+        visit.page.get_by_role("button", name="CSV").first.click()
+    rows = list(csv.reader(Path(download.value.path()).read_text().splitlines()))
+    assert rows[0] == ["step", "time", "alpha/a"]
+    assert rows[-1] == ["2999", str(1.7e9 + 60 * 2999), "3.0"]
+    assert len(rows) == 3001

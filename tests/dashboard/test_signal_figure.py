@@ -1,0 +1,90 @@
+"""A signal as a panel of the workspace, and the moving average in it."""
+
+import math
+
+import pytest
+
+from dashboard.components.workspace import groups_of
+from dashboard.figures.signal import View, merged, signal_figure
+from dashboard.figures.smoothing import smoothed, smoothing_unit
+
+
+def series(steps, values, times=None):
+    held = {"signal": "a/b", "steps": list(steps), "values": list(values)}
+    return held if times is None else held | {"times": list(times)}
+
+
+def test_the_average_weighs_by_distance():
+    """With s = 0.5: at 1 (0 × 0.5 + 3) / (0.5 + 1) = 2; at 3, two steps on, (3 × 0.25 + 4) / (1.5 × 0.25 + 1)."""
+    curve = smoothed([0.0, 1.0, 3.0], [0.0, 3.0, 4.0], smoothing=0.5, unit=1.0)
+    assert curve.values == pytest.approx([0.0, 2.0, 4.75 / 1.375])
+    assert (curve.total, curve.weight) == pytest.approx((4.75, 1.375))
+
+
+def test_what_is_not_finite_is_no_part_of_the_average():
+    """The curve has a gap there, and goes on as if the point had not been."""
+    curve = smoothed([0.0, 1.0, 2.0], [1.0, math.nan, 1.0], smoothing=0.9, unit=1.0)
+    assert curve.values == [1.0, None, 1.0]
+
+
+def test_the_unit_is_a_step_of_a_short_curve_and_a_thousandth_of_a_long_one():
+    """So that a thinned curve of 20,000 steps is smoothed as far as a short one looks."""
+    assert smoothing_unit([float(step) for step in range(101)]) == 1.0
+    assert smoothing_unit([0.0, *map(float, range(10, 20001))]) == pytest.approx(20.0)
+    assert smoothing_unit([5.0]) == smoothing_unit([]) == 1.0
+
+
+def test_a_panel_has_raw_values_and_the_average_over_them():
+    """Without smoothing there is the line with its marks alone."""
+    plain = signal_figure(series(range(3), [1.0, 2.0, math.nan]), view=View(), phases=[], alerts=[])
+    assert [trace["meta"]["role"] for trace in plain["data"]] == ["line", "marks"]
+    smooth = signal_figure(series(range(3), [1.0, 2.0, 3.0]), view=View(smoothing=0.5), phases=[], alerts=[])
+    assert [trace["meta"]["role"] for trace in smooth["data"]] == ["line", "marks", "average"]
+
+
+def test_phases_and_alerts_are_placed_in_time_as_well():
+    """A phase from step 2 on begins at the time of step 2."""
+    phases = [{"phase": "healthy", "from_step": 0, "to_step": 1}, {"phase": "decay", "from_step": 2, "to_step": None}]
+    timed = series(range(4), [1.0] * 4, times=[10.0, 20.0, 30.0, 40.0])
+    figure = signal_figure(timed, view=View(axis="time"), phases=phases, alerts=[])
+    assert figure["data"][0]["x"] == [10000.0, 20000.0, 30000.0, 40000.0]
+    assert {shape["x0"] for shape in figure["layout"]["shapes"]} == {10000.0, 30000.0}
+
+
+def test_finer_points_replace_those_of_their_interval():
+    """What lies outside stays thinned."""
+    coarse, fine = series([0, 10, 20, 30], [0.0] * 4), series([9, 10, 11, 20], [1.0] * 4)
+    whole = merged(coarse, fine)
+    assert whole["steps"] == [0, 9, 10, 11, 20, 30]
+    assert whole["values"] == [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+    assert merged(coarse, series([], [])) is coarse
+
+
+@pytest.mark.parametrize(
+    ("asked", "view"),
+    [
+        (
+            {"smoothing": 2, "axis": "time", "scale": "log", "zoom": [1, 5]},
+            View(smoothing=0.999, axis="time", is_log=True, zoom=(1, 5)),
+        ),
+        ({"smoothing": "much", "axis": 3, "scale": None, "zoom": [5, 1]}, View()),
+        ({"zoom": ["a", 1]}, View()),
+    ],
+    ids=["used", "unusable", "half a zoom"],
+)
+def test_what_cannot_be_used_has_no_effect(asked, view):
+    """The browser's wishes are read with care."""
+    assert View.read(asked) == view
+
+
+def test_a_zoom_in_time_is_an_interval_of_steps():
+    """The steps around both ends."""
+    timed = series(range(4), [1.0] * 4, times=[10.0, 20.0, 30.0, 40.0])
+    assert View(axis="time", zoom=(21.0, 29.0)).steps_in(timed) == (1, 2)
+    assert View(zoom=(1.5, 2.5)).steps_in(timed) == (1, 3)
+    assert View().steps_in(timed) is None
+
+
+def test_signals_are_grouped_by_the_first_part_of_their_names():
+    """Those without a slash come last."""
+    assert groups_of(["loss", "b/x", "a/y", "a/x"]) == {"a": ["a/x", "a/y"], "b": ["b/x"], "other": ["loss"]}
