@@ -14,11 +14,11 @@ class Regression(pl.LightningModule):
         self.layer = torch.nn.Linear(4, 1)
 
     def training_step(self, batch: torch.Tensor) -> torch.Tensor:
-        """Give the loss."""
+        """Return the loss."""
         return (self.layer(batch) - 1).square().mean()
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Descend."""
+        """Use plain gradient descent."""
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 

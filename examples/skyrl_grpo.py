@@ -15,7 +15,7 @@ class WatchedExp(BasePPOExp):
     """SkyRL's experiment; it has no setting that names a callback."""
 
     def get_trainer(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - SkyRL's trainer and what it takes
-        """Add ours to the trainer."""
+        """Add the callback to the trainer."""
         trainer = super().get_trainer(*args, **kwargs)
         trainer.add_callback(VitalsCallback())
         return trainer
@@ -23,7 +23,7 @@ class WatchedExp(BasePPOExp):
 
 @ray.remote(num_cpus=1)
 def train(config: SkyRLTrainConfig) -> None:
-    """Train in a process of Ray's, as SkyRL does."""
+    """Train in a Ray process, as SkyRL does."""
     WatchedExp(config).run()
 
 

@@ -1,4 +1,4 @@
-"""What the examples train: random models of a few thousand weights and a tokenizer of one token a character."""
+"""The models of the examples, random ones of a few thousand weights, and a tokenizer of one token a character."""
 
 import string
 
@@ -10,7 +10,7 @@ WORDS = ["<pad>", "<eos>", "<unk>", *string.ascii_lowercase, *string.digits]
 
 
 def model_and_tokenizer() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
-    """Build both."""
+    """Build a random Qwen2 and its tokenizer."""
     core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token=WORDS[2]))
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     padding, end, unknown = WORDS[:3]
@@ -37,7 +37,7 @@ def model_and_tokenizer() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
 
 
 def mixture_of_experts() -> MixtralForCausalLM:
-    """Build one of the same size, with four experts of which each token gets two."""
+    """Build a random Mixtral of the same size, with four experts of which each token uses two."""
     return MixtralForCausalLM(
         MixtralConfig(
             vocab_size=len(WORDS),
@@ -61,5 +61,5 @@ def share_of_vowels(completions: list[str], **_: object) -> list[float]:
 
 
 def prompts() -> Dataset:
-    """Give sixteen prompts."""
+    """Return sixteen prompts."""
     return Dataset.from_list([{"prompt": " ".join(word)} for word in ("abc", "de", "fghi", "k1")] * 4)

@@ -1,4 +1,4 @@
-"""GRPO with TRL and the cure for lazy likelihood displacement: another trainer, four settings more, all else TRL's."""
+"""GRPO with TRL and LLDS against lazy likelihood displacement: another trainer, four more settings, all else TRL's."""
 
 import tempfile
 

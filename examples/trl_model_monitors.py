@@ -1,4 +1,4 @@
-"""GRPO of a mixture of experts with TRL, looked into: attention, expert routers and gradients, by one argument."""
+"""GRPO of a mixture of experts with TRL and model monitors: attention, expert routers, gradients, by one argument."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""GRPO with TRL and an environment of one's own, watched: what the environment says is in no likelihood."""
+"""GRPO with TRL and an environment of your own, watched: the environment's tokens are in no likelihood."""
 
 import tempfile
 from typing import Any
@@ -11,7 +11,7 @@ from trainer_hooks.callbacks.trl import VitalsCallback
 
 
 def ask_twice(asked: list[str], trainer: Any) -> dict[str, list[list[int]]]:  # noqa: ANN401 - TRL's trainer
-    """Let the policy say three tokens, answer with one, and let it say two more; here a coin stands for the policy."""
+    """Sample three tokens, answer with one, and sample two more; here tokens are drawn at random, not by the policy."""
     words = trainer.processing_class
     letters = torch.randint(3, 29, (len(asked), 5)).tolist()
     said = [[*row[:3], 30, *row[3:]] for row in letters]

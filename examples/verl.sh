@@ -6,5 +6,5 @@ python -m verl.trainer.main_ppo \
     trainer.project_name=search trainer.experiment_name=qwen-3b \
     +ray_kwargs.ray_init.runtime_env.env_vars.RLVITALS_URL=http://collector:8600 \
     "$@"
-# With the cure: actor_rollout_ref.actor.policy_loss.loss_mode=llds actor_rollout_ref.actor.ppo_epochs=2
+# With LLDS: actor_rollout_ref.actor.policy_loss.loss_mode=llds actor_rollout_ref.actor.ppo_epochs=2
 # (trainer_hooks.losses.verl.register_llds registers it with other settings.)

@@ -1,5 +1,5 @@
-"""What the SDK costs a training, beside the loggers that people use: time held, processor, bytes.
+"""What the SDK costs a training, beside the loggers that people use: blocking time, processor time, bytes.
 
-`loggers` speaks to each tool, `worker` is one tool's process, `race` runs them in turns, `trainers` looks at whole
-trainings, `report` draws the tables, `command` is what ``make bench-overhead`` calls.
+`loggers` calls each tool, `worker` is one tool's process, `race` runs the tools in turns, `trainers` measures whole
+trainings, `report` writes the tables, `command` is the entry point of ``make bench-overhead``.
 """

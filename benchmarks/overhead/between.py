@@ -1,8 +1,8 @@
-"""What a training does between two steps that are logged: it holds the interpreter, waits, or computes.
+"""What a training does between two logged steps: it holds the interpreter, sleeps, or computes.
 
-Pure Python has a tool's threads compete for the interpreter, and leaves the processor's caches to the tool. One that
-waits for an accelerator leaves a tool both. A training by torch on this processor has driven code and data of the tool
-out of the caches by the next step.
+While pure Python runs, a tool's threads compete for the interpreter, but keep the processor's caches. A training that
+waits for an accelerator leaves both to the tool. A training by torch on this processor has evicted the tool's code and
+data from the caches by the next step.
 """
 
 import time
@@ -18,14 +18,14 @@ WORDS, WIDTH, BATCH, LENGTH = 512, 128, 8, 64
 
 
 def hold_interpreter(seconds: float) -> None:
-    """Run pure Python for as long, as a step's own would."""
+    """Run pure Python for this time."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         pass
 
 
 def _torch() -> Callable[[], None]:
-    import torch  # noqa: PLC0415 - the other training, and most tools, do without
+    import torch  # noqa: PLC0415 - the other trainings, and most tools, do not need it
     from torch import nn  # noqa: PLC0415
 
     torch.set_num_threads(1)
@@ -44,7 +44,7 @@ def _torch() -> Callable[[], None]:
     return train
 
 
-# Each gives a function that trains for some milliseconds.
+# Each returns a function that trains for some milliseconds.
 BETWEEN: dict[Between, Callable[[], Callable[[], None]]] = {
     "python": lambda: partial(hold_interpreter, TRAINING_SECONDS),
     "waiting": lambda: partial(time.sleep, TRAINING_SECONDS),

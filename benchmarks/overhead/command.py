@@ -21,7 +21,7 @@ TOOLS = ("wandb", "trackio", "tensorboard", "swanlab", "mlflow", "torch")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what is asked for, print it, and write it where asked."""
+    """Measure, print the tables, and write the page if asked for."""
     parser = argparse.ArgumentParser(prog="benchmarks.overhead", description="What the SDK costs a training")
     parser.add_argument("--peers", type=Path, default=PEERS, help="interpreter with requirements/overhead.txt")
     parser.add_argument("--steps", type=int, default=300, help="steps a round (300)")
@@ -32,15 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if not given.peers.exists():
         parser.error(f"the tools must be installed, got no {given.peers}; make bench-overhead does it")
-    circumstances = _circumstances(given)
-    print(circumstances, end="\n\n", flush=True)
+    conditions = _conditions(given)
+    print(conditions, end="\n\n", flush=True)
     parts: list[str] = []
     for part in _parts(given):
         print(part, end="\n\n", flush=True)
         parts.append(part)
-        # The whole takes its time: what is measured is kept, whatever comes after.
+        # The whole takes hours: finished tables are kept, whatever happens later.
         if given.write:
-            given.write.write_text(_page(circumstances, parts), encoding="utf-8")
+            given.write.write_text(_page(conditions, parts), encoding="utf-8")
     return 0
 
 
@@ -54,7 +54,7 @@ def _parts(given: argparse.Namespace) -> Iterator[str]:
         yield "## Share of a training step\n\n" + share_table(shares(_say, rounds=given.training_rounds))
 
 
-def _circumstances(given: argparse.Namespace) -> str:
+def _conditions(given: argparse.Namespace) -> str:
     site = next(given.peers.absolute().parents[1].glob("lib/python*/site-packages"))
     versions = {found.name: found.version for found in distributions(path=[str(site)])}
     named = ", ".join(f"{tool} {versions[tool]}" for tool in TOOLS)
@@ -65,9 +65,9 @@ def _circumstances(given: argparse.Namespace) -> str:
     )
 
 
-def _page(circumstances: str, parts: Sequence[str]) -> str:
+def _page(conditions: str, parts: Sequence[str]) -> str:
     begin = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
-    return f"{begin}\n{circumstances}\n\n" + "\n\n".join(parts) + "\n"
+    return f"{begin}\n{conditions}\n\n" + "\n\n".join(parts) + "\n"
 
 
 def _say(text: str) -> None:

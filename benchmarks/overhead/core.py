@@ -1,7 +1,7 @@
-"""Gives a training one core, with all its threads and ours, so that their processor times are of one kind.
+"""Restricts a training and all its threads to one core, so that their processor times can be compared.
 
-The processors of a rented machine may be the halves of one core, now and then, and then each takes longer for whatever
-it does while the other works: `slowed_by_a_neighbour` tells how much longer.
+Two processors of a rented machine may be halves of one core at times; then each is slower while the other works.
+`slowed_by_a_neighbour` measures how much slower.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ NEIGHBOUR = "while True: pass"
 
 @contextlib.contextmanager
 def one_core() -> Iterator[None]:
-    """Keep the threads of this process, and those that they start, on one core meanwhile; its processes go free.
+    """Keep the threads of this process, and those that they start, on one core; child processes are not restricted.
 
-    Where the system lets nobody choose, as macOS does not, they stay where they are.
+    Does nothing where the system has no such setting, as macOS.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield
@@ -39,9 +39,9 @@ def one_core() -> Iterator[None]:
 
 
 def slowed_by_a_neighbour() -> tuple[float, float]:
-    """Give how many times as long a loop of Python takes while another process works: the least and the most seen."""
+    """Measure how many times as long a loop of Python takes while another process works: minimum and maximum."""
     alone = min(_loop_seconds() for _ in range(TRIES))
-    with subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) as neighbour:  # noqa: S603 - ourselves
+    with subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) as neighbour:  # noqa: S603 - this interpreter
         try:
             beside = [_loop_seconds() for _ in range(TRIES)]
         finally:
@@ -51,12 +51,12 @@ def slowed_by_a_neighbour() -> tuple[float, float]:
 
 def _keep_on(cores: set[int]) -> None:
     for thread in psutil.Process().threads():
-        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+        with contextlib.suppress(ProcessLookupError):  # it has ended
             os.sched_setaffinity(thread.id, cores)
 
 
 def _loop_seconds() -> float:
-    time.sleep(PAUSE_SECONDS)  # it changes with the hour, not with the millisecond
+    time.sleep(PAUSE_SECONDS)  # neighbours change within hours, not milliseconds
     began = time.thread_time()
     for _ in range(LOOP_STEPS):
         pass

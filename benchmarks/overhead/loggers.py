@@ -1,7 +1,7 @@
-"""Each tool as its manual says to use it, offline: started in a folder, given steps, finished.
+"""Each tool, used offline as its manual says: started in a folder, given steps, finished.
 
-A tool without histograms is given the 64 counts that the others make. Imports are inside: a process has one tool. The
-first is none: it says what remains when nothing is done with a step.
+A tool without histograms is given the 64 counts that the others compute. Imports are inside functions, because a
+process has one tool. The first entry is no tool: it shows the cost of a call that does nothing with a step.
 """
 
 import os
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from trainer_hooks import Monitor
 
-__all__ = ["HANDED_OVER", "LOGGERS", "OURS", "RESPONSES", "Logger", "Payload"]
+__all__ = ["LOGGERS", "OURS", "RESPONSES", "WITHOUT_COPY", "Logger", "Payload"]
 
 Arrays = Mapping[str, NDArray[np.float32]]
 Payload = tuple[Mapping[str, float], Arrays]
@@ -31,9 +31,9 @@ class Logger:
     """A tool that is ready.
 
     Attributes:
-        log: Takes a step's numbers and arrays.
-        finish: Waits until everything is where it belongs.
-        sent_bytes: Bytes sent somewhere else than the folder.
+        log: Logs a step's numbers and arrays.
+        finish: Waits until all data are stored.
+        sent_bytes: Bytes sent elsewhere than to the folder.
     """
 
     log: Callable[[int, Mapping[str, float], Arrays], object]
@@ -41,23 +41,23 @@ class Logger:
     sent_bytes: Callable[[], int] = lambda: 0
 
 
-def _logging(monitor: "Monitor", **told: bool) -> Callable[[int, Mapping[str, float], Arrays], None]:
-    """Log three numbers a response as what they are in a training: likelihoods before and after, and rewards."""
-    mask = np.ones((RESPONSES, 1), dtype=bool)  # what a trainer has, and does not make for the logger's sake
+def _logging(monitor: "Monitor", **options: bool) -> Callable[[int, Mapping[str, float], Arrays], None]:
+    """Log three numbers a response: likelihoods before and after the update, and rewards."""
+    mask = np.ones((RESPONSES, 1), dtype=bool)  # a trainer has it anyway
 
     def log(step: int, scalars: Mapping[str, float], arrays: Arrays) -> None:
-        monitor.log_step(step, scalars, {**arrays, "mask": mask, **told} if arrays else None)
+        monitor.log_step(step, scalars, {**arrays, "mask": mask, **options} if arrays else None)
 
     return log
 
 
-def _rlvitals_offline(folder: Path, **told: bool) -> Logger:
+def _rlvitals_offline(folder: Path, **options: bool) -> Logger:
     from trainer_hooks import connect  # noqa: PLC0415
 
     os.environ["RLVITALS_SPOOL_DIR"] = str(folder)
     os.environ.pop("RLVITALS_URL", None)
     monitor = connect(run="r")
-    return Logger(_logging(monitor, **told), monitor.close)
+    return Logger(_logging(monitor, **options), monitor.close)
 
 
 def _rlvitals(folder: Path) -> Logger:
@@ -84,7 +84,7 @@ def _rlvitals(folder: Path) -> Logger:
 
 
 def _appended(_: Path) -> Logger:
-    """Copy a step and keep it for a while: less, no tool can do that works in the background."""
+    """Copy a step and keep it for a while: the least that a tool can do that works in the background."""
     waiting: deque[tuple[int, dict[str, float], dict[str, bytes]]] = deque()
 
     def log(step: int, scalars: Mapping[str, float], arrays: Arrays) -> None:
@@ -167,11 +167,11 @@ def _swanlab(folder: Path) -> Logger:
 
 
 OURS = "rlvitals, offline"
-HANDED_OVER = f"{OURS}, copy=False"
+WITHOUT_COPY = f"{OURS}, copy=False"
 LOGGERS: dict[str, Callable[[Path], Logger]] = {
     "a copy in a queue, no more": _appended,
     OURS: _rlvitals_offline,
-    HANDED_OVER: lambda folder: _rlvitals_offline(folder, copy=False),
+    WITHOUT_COPY: lambda folder: _rlvitals_offline(folder, copy=False),
     "rlvitals, to a collector": _rlvitals,
     "trackio": _trackio,
     "wandb, offline": _wandb,

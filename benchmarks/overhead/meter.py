@@ -1,4 +1,4 @@
-"""Processor seconds of ours inside a training: in its own thread, and in those of the delivery."""
+"""Processor seconds of the SDK inside a training: in its own thread, and in those of the delivery."""
 
 import contextlib
 import threading
@@ -16,7 +16,7 @@ __all__ = ["Meter", "delivery_seconds"]
 
 
 class Meter:
-    """Counts what the training thread spends in our code: under the callbacks' guard, and in `log_step`."""
+    """Counts the time of the training thread in the SDK: under the callbacks' guard, and in `log_step`."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -25,7 +25,7 @@ class Meter:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Count every way into our code."""
+        """Count every entry into the SDK."""
         leave = Guard.__exit__
 
         def leave_guard(guard: Guard, *error: Any) -> bool:  # noqa: ANN401 - an exception's parts
@@ -51,7 +51,7 @@ class Meter:
             self.seconds += time.thread_time() - self._since
 
     def _around(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever it takes
+        def counted(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - depends on the function
             self._enter()
             try:
                 return call(*args, **kwargs)
@@ -62,7 +62,7 @@ class Meter:
 
 
 def delivery_seconds() -> float:
-    """Give the processor seconds that our living threads have used."""
+    """Return the processor seconds that the SDK's running threads have used."""
     clocks = [
         time.pthread_getcpuclockid(thread.ident)
         for thread in threading.enumerate()

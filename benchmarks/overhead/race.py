@@ -1,7 +1,7 @@
-"""Starts one process a tool, in turns, and gathers what they measured.
+"""Starts one process a tool, in turns, and collects the measurements.
 
-Each runs where nothing but loopback can be reached, if this machine lets us make such a place: what is called offline
-is to be offline. One row of ours sends to a real collector on this machine.
+Each process runs in a network namespace with loopback alone, where this machine allows that, so that offline tools are
+offline. One row of rlvitals sends to a real collector on this machine.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.overhead.between import Between
-from benchmarks.overhead.loggers import HANDED_OVER, LOGGERS
+from benchmarks.overhead.loggers import LOGGERS, WITHOUT_COPY
 from benchmarks.overhead.worker import Measured
 
 __all__ = ["Result", "collector", "race", "take_turn"]
@@ -40,7 +40,7 @@ ISOLATED = ("unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What all rounds of one tool came to: seconds held at the median and the 99th percentile, CPU and bytes a step."""
+    """All rounds of one tool: blocking seconds at the median and the 99th percentile, CPU and bytes a step."""
 
     p50: float
     p99: float
@@ -49,7 +49,7 @@ class Result:
 
 
 def race(python: Path, *, has_arrays: bool, steps: int, rounds: int, between: Between = "python") -> dict[str, Result]:
-    """Let every tool log the same steps, in turns, and give what each took.
+    """Let every tool log the same steps, in turns, and return the result of each.
 
     Args:
         python: Interpreter of an environment with ``requirements/overhead.txt`` installed.
@@ -59,9 +59,9 @@ def race(python: Path, *, has_arrays: bool, steps: int, rounds: int, between: Be
         between: What a training does between two steps.
 
     Raises:
-        RuntimeError: If a tool fails; its own words stand on standard error.
+        RuntimeError: If a tool fails; its own message is on standard error.
     """
-    tools = [tool for tool in LOGGERS if has_arrays or tool != HANDED_OVER]
+    tools = [tool for tool in LOGGERS if has_arrays or tool != WITHOUT_COPY]
     found: dict[str, list[Measured]] = {tool: [] for tool in tools}
     for number in range(rounds):
         for tool, measured in found.items():
@@ -88,8 +88,8 @@ def take_turn(python: Path, tool: str, *, has_arrays: bool, steps: int, between:
         environ = {"RLVITALS_URL": stack.enter_context(collector(Path(folder)))} if wants_collector else {}
         asked = tool, "arrays" if has_arrays else "scalars", between, str(steps)
         command = [str(python), "-m", "benchmarks.overhead.worker", *asked]
-        done = subprocess.run(  # noqa: S603 - our own worker, in the environment the user named
-            [*(() if environ else _isolation()), *command, str(_made(Path(folder) / "tool"))],
+        done = subprocess.run(  # noqa: S603 - our own worker, in the environment that the user named
+            [*(() if environ else _isolation()), *command, str(_new_folder(Path(folder) / "tool"))],
             env=os.environ | OFFLINE | {"PYTHONPATH": str(ROOT), "HOME": folder} | environ,
             cwd=folder,
             stdout=subprocess.PIPE,
@@ -97,11 +97,11 @@ def take_turn(python: Path, tool: str, *, has_arrays: bool, steps: int, between:
             check=False,
         )
     if done.returncode:
-        raise RuntimeError(f"{tool} ended with {done.returncode}; see its words above")
+        raise RuntimeError(f"{tool} ended with {done.returncode}; see its message above")
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=Measured)
 
 
-def _made(folder: Path) -> Path:
+def _new_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder
 
@@ -113,7 +113,7 @@ def _isolation() -> Sequence[str]:
 
 @contextlib.contextmanager
 def collector(folder: Path) -> Iterator[str]:
-    """Run a collector as a process of its own, and give its address."""
+    """Run a collector as a process of its own, and yield its address."""
     command = [sys.executable, "-m", "monitor_server", "serve", "--port", "0"]
     with subprocess.Popen(  # noqa: S603 - our own server
         [*command, "--database", f"sqlite:///{folder / 'rlvitals.db'}"],

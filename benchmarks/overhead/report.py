@@ -1,9 +1,9 @@
-"""The tables of what was measured: ratios first, single times beside them."""
+"""The tables of the measurements: single times, and their ratios to wandb's."""
 
 from collections.abc import Mapping
 
 from benchmarks.overhead.between import Between
-from benchmarks.overhead.loggers import HANDED_OVER, OURS, RESPONSES
+from benchmarks.overhead.loggers import OURS, RESPONSES, WITHOUT_COPY
 from benchmarks.overhead.race import Result
 from benchmarks.overhead.trainers import Share
 from benchmarks.overhead.worker import SCALARS
@@ -20,7 +20,7 @@ TRACKIO_BUDGET, WANDB_BUDGET, TAIL_BUDGET, SHARE_BUDGET = 0.1, 0.02, 0.1, 0.01
 
 
 def logger_table(results: Mapping[str, Result], *, has_arrays: bool, between: Between = "python") -> str:
-    """Give what each tool takes for one payload, and whether our budgets are kept."""
+    """Return the table of all tools for one payload, and whether the budgets of rlvitals are kept."""
     title = f"{SCALARS} scalars" + (f" and {RESPONSES:,} responses, 3 numbers each" if has_arrays else "")
     title += BETWEEN_TITLES[between]
     wandb = results[WANDB]
@@ -36,7 +36,7 @@ def logger_table(results: Mapping[str, Result], *, has_arrays: bool, between: Be
         f"| {found.cpu_seconds / wandb.cpu_seconds:.2f} | {found.step_bytes:,.0f} |"
         for name, found in results.items()
     ]
-    for name in (OURS, HANDED_OVER):
+    for name in (OURS, WITHOUT_COPY):
         if name in results:
             rows += ["", f"Budgets, {name}: {_budgets(results, results[name])}."]
     return "\n".join(rows)
@@ -52,7 +52,7 @@ def _budgets(results: Mapping[str, Result], ours: Result) -> str:
 
 
 def share_table(shares: Mapping[str, Share]) -> str:
-    """Give how much of a step is ours in each training."""
+    """Return the table of the share of a step that rlvitals takes in each training."""
     rows = [
         "| training | rounds | CPU a step | in its thread | in ours | together | thread hindered | with us / without |",
         "|---|---|---|---|---|---|---|---|",
@@ -65,8 +65,8 @@ def share_table(shares: Mapping[str, Share]) -> str:
             f"| {together:.2%} {_mark(together <= SHARE_BUDGET)} | {share.hindrance:+.1%} "
             f"| {share.difference:+.1%} ± {share.standard_error:.1%} |"
         )
-    return "\n".join([*rows, "", f"Budget: {SHARE_BUDGET:.0%} together, of what is counted as ours."])
+    return "\n".join([*rows, "", f"Budget: {SHARE_BUDGET:.0%} together, of what is counted as the SDK's."])
 
 
-def _mark(is_kept: bool) -> str:  # noqa: FBT001 - one question, one answer
+def _mark(is_kept: bool) -> str:  # noqa: FBT001 - its only argument
     return "✓" if is_kept else "✗"

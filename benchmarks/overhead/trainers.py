@@ -1,7 +1,7 @@
-"""How much of a training's step is ours: TRL on a tiny Qwen2 at level L3, and the reference trainer.
+"""The share of a training's step that the SDK takes: TRL on a tiny Qwen2 at level L3, and the reference trainer.
 
-The whole is the process's processor time over the steps, all threads on one core; ours is what `meter` counts of it.
-Beside it the same training runs without us, in turns: that is the check.
+The whole is the process's processor time over the steps, all threads on one core; `meter` counts the SDK's part. As a
+check, the same training runs without the SDK in turns.
 """
 
 import tempfile
@@ -31,17 +31,17 @@ from trainer_hooks.reference.train import Trainer
 
 __all__ = ["Share", "shares"]
 
-FEWEST_ROUNDS = 2  # one tells nothing of what rounds differ by
-# Many short rounds: the machine's speed drifts, by less between two that follow each other the shorter they are.
+FEWEST_ROUNDS = 2  # a single round has no standard error
+# Many short rounds: the machine's speed drifts, and two consecutive rounds differ less the shorter they are.
 TRL_TINY_STEPS, TRL_STEPS, REFERENCE_STEPS = 4, 24, 12
 WARM_STEPS = 5  # how good the policy is does not matter here
 WORDS = 64
-# Builds a training on a monitor, or without one; the callable that it gives is the training.
+# Builds a training with a monitor or without one; calling the result trains.
 Build = Callable[[trainer_hooks.Monitor | None, Path], Callable[[], object]]
 
 
 class Training(NamedTuple):
-    """A training, how many steps it takes, and in how many rounds; as many as were asked for unless given."""
+    """A training, its number of steps, and its number of rounds if it differs from the one asked for."""
 
     build: Build
     steps: int
@@ -50,7 +50,7 @@ class Training(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A training's processor seconds a step, and the shares of it that are ours, in its thread and in our threads.
+    """A training's processor seconds a step, and the SDK's shares of it, in the training's thread and in its own.
 
     ``with_us`` and ``without`` hold the processor seconds of rounds, all threads; ``own_with_us`` and ``own_without``
     those of the training's own thread.
@@ -66,17 +66,17 @@ class Share:
 
     @property
     def difference(self) -> float:
-        """What the steps cost more with us than in the round beside it without, as a share, the mean of all rounds."""
+        """The additional cost of the steps with the SDK, as a share of the paired round without; mean of all rounds."""
         return fmean(self._differences)
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the difference: what it would vary by if all were measured again."""
+        """Standard error of the difference."""
         return stdev(self._differences) / sqrt(len(self._differences))
 
     @property
     def hindrance(self) -> float:
-        """What the training's own thread needs more for its own work while our threads run, as a share of a step."""
+        """The additional time of the training's own work while the SDK's threads run, as a share of a step."""
         rounds = zip(self.own_with_us, self.own_without, self.without, strict=True)
         return (
             fmean((own_with_us - own_without) / whole for own_with_us, own_without, whole in rounds) - self.held_share
@@ -88,7 +88,7 @@ class Share:
 
 
 def shares(report: Callable[[str], None], *, rounds: int) -> dict[str, Share]:
-    """Train with us and without, a round of both after the other, and give what was ours."""
+    """Train with the SDK and without, alternately, and return the SDK's shares."""
     rounds = max(rounds, FEWEST_ROUNDS)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name, collector(Path(name)) as url, one_core():
@@ -113,14 +113,14 @@ def _share(build: Build, url: str, folder: Path, *, steps: int, rounds: int) -> 
     with_us: list[tuple[float, float]] = []
     without: list[tuple[float, float]] = []
     for number in range(rounds):
-        # Each goes first every other time: a machine gets slower or faster for minutes.
+        # They alternate in going first: a machine gets slower or faster for minutes.
         for is_watched in (number % 2 == 0, number % 2 != 0):
             if not is_watched:
                 without.append(_timed(build(None, folder)))
                 continue
             with trainer_hooks.connect(url, run=f"{build.__name__}-{number}") as monitor, meter.installed():
                 train = build(monitor, folder)
-                monitor.flush()  # its hello to the collector, which a run says once
+                monitor.flush()  # the first batch, which a run sends once
                 before = delivery_seconds()
                 with_us.append(_timed(train, monitor.flush))
                 threads += delivery_seconds() - before
@@ -137,7 +137,7 @@ def _share(build: Build, url: str, folder: Path, *, steps: int, rounds: int) -> 
 
 
 def _timed(*calls: Callable[[], object]) -> tuple[float, float]:
-    """Give the processor seconds of all threads, and of this one."""
+    """Measure the processor seconds of all threads, and of this one."""
     began = time.process_time(), time.thread_time()
     for call in calls:
         call()
@@ -156,13 +156,13 @@ def _reference(monitor: trainer_hooks.Monitor | None, folder: Path, **preset: An
 
 
 def _trl_tiny(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:
-    """Train what TRL's own tests train: ``trl-internal-testing/tiny-Qwen2ForCausalLM-2.5``, its weights drawn anew."""
+    """Train the model of TRL's own tests, ``trl-internal-testing/tiny-Qwen2ForCausalLM-2.5``, with random weights."""
     shape = {"vocab_size": 152_064, "hidden_size": 8, "intermediate_size": 32}
     return _grpo(monitor, folder, shape, max_steps=TRL_TINY_STEPS)
 
 
 def _trl_toy(monitor: trainer_hooks.Monitor | None, folder: Path) -> Callable[[], object]:
-    """Train the fastest that still is a GRPO of groups and several updates: a model that knows next to nothing."""
+    """Train the fastest GRPO with groups and several updates: a model with a vocabulary of 64 words."""
     shape = {"vocab_size": WORDS, "hidden_size": 64, "intermediate_size": 128}
     return _grpo(monitor, folder, shape, max_steps=TRL_STEPS, per_device_train_batch_size=32, num_iterations=2)
 

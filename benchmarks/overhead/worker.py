@@ -25,7 +25,7 @@ LOADED_BYTES = 16 << 20
 
 
 class Measured(msgspec.Struct):
-    """What one process measured: seconds that each step was held; processor seconds and bytes a step."""
+    """The measurement of one process: blocking seconds of each step; processor seconds and bytes a step."""
 
     held: list[float]
     cpu_seconds: float
@@ -33,7 +33,7 @@ class Measured(msgspec.Struct):
 
 
 def payload(step: int, *, has_arrays: bool) -> Payload:
-    """Give a step's numbers, other ones at every step."""
+    """Return a step's numbers, different at every step."""
     generator = np.random.default_rng(step)
     scalars = {f"group{index % 6}/metric{index}": float(value) for index, value in enumerate(generator.random(SCALARS))}
     if not has_arrays:
@@ -49,7 +49,7 @@ def payload(step: int, *, has_arrays: bool) -> Payload:
 
 
 def cpu() -> float:
-    """Give the processor seconds of all threads of this process and of every process it has started."""
+    """Return the processor seconds of all threads of this process and of every process it has started."""
     reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
     living = 0.0
     for child in psutil.Process().children(recursive=True):
@@ -62,26 +62,26 @@ def cpu() -> float:
 
 
 def size(folder: Path) -> int:
-    """Give the bytes of all files."""
+    """Return the bytes of all files."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def measure(tool: str, *, has_arrays: bool, between: Between, steps: int, folder: Path) -> Measured:
     """Log steps with a tool."""
     logger, train = LOGGERS[tool](folder), BETWEEN[between]()
-    # A training has loaded a model by now. From the first large block that is let go of, glibc keeps freed memory for
-    # what comes; before, it gives it back, and the kernel hands out the same pages anew in the midst of a copy.
+    # A training has loaded a model by now. Once a large block has been freed, glibc keeps freed memory for later use;
+    # before that it returns memory to the kernel, which provides the same pages again in the middle of a copy.
     bytes(LOADED_BYTES)
     for step in range(WARM_UP_STEPS):
         train()
         logger.log(step, *payload(step, has_arrays=has_arrays))
-    time.sleep(2)  # what warming up has left to do, also where it is sent from disk
+    time.sleep(2)  # until the work of the warm-up is finished, also where it is sent from disk
     before_bytes, before_cpu = size(folder) + logger.sent_bytes(), cpu()
     held, own_cpu = [], 0.0
     for step in range(WARM_UP_STEPS, WARM_UP_STEPS + steps):
         began = time.thread_time()
         train()
-        numbers = payload(step, has_arrays=has_arrays)  # as trainers do: at the end of the step, and then it is logged
+        numbers = payload(step, has_arrays=has_arrays)  # as trainers do, at the end of the step
         own_cpu += time.thread_time() - began
         started = time.perf_counter()
         logger.log(step, *numbers)
@@ -95,7 +95,7 @@ def measure(tool: str, *, has_arrays: bool, between: Between, steps: int, folder
 
 
 def main() -> int:
-    """Measure, and print."""
+    """Measure, and print the result."""
     tool, arrays, between, steps, folder = sys.argv[1:]
     found = measure(
         tool,
@@ -104,7 +104,7 @@ def main() -> int:
         steps=int(steps),
         folder=Path(folder),
     )
-    # Tools print to the standard output, too: the last line is ours.
+    # Tools print to standard output, too: the last line is the result.
     print("\n" + json.dumps(msgspec.to_builtins(found)), flush=True)
     return 0
 

@@ -30,7 +30,7 @@ NO_SAMPLER = (
 NO_TRAINER_SCORES = (
     "the gap between sampler and trainer (mismatch/...) is not observed, because this loss skips the policy's forward "
     "pass before the update and SkyRL's batch has no action_log_probs: likelihoods are the sampler's. "
-    "Set trainer.algorithm.policy_loss_type=regular to have both"
+    "With every trainer.algorithm.policy_loss_type except rollout_is and dppo SkyRL computes both"
 )
 
 
