@@ -22,13 +22,15 @@ from dashboard import ids
 from dashboard.api_client import ApiClient
 from dashboard.components.shell import message, shell
 from dashboard.compression import CompressedScripts
-from dashboard.pages import alert, fleet, run, workspace
+from dashboard.pages import alert, compare, fleet, run, workspace
 from dashboard.theme import style_sheet
 
 __all__ = ["attach", "create_app"]
 
-PAGES: Final = re.compile(r"/(runs/(?P<run_id>[^/]+)(/alerts/(?P<alert_id>[^/]+))?/?)?")
-OWN: Final = re.compile(r"/(_dash-.*|assets/.*|_favicon\.ico|_reload-hash)?|/runs/[^/]+(/alerts/[^/]+)?/?")
+PAGES: Final = re.compile(
+    r"/((?P<compare>compare)/?|runs/(?P<run_id>[^/]+)(/(?P<responses>responses)|/alerts/(?P<alert_id>[^/]+))?/?)?"
+)
+OWN: Final = re.compile(rf"/(_dash-.*|assets/.*|_favicon\.ico|_reload-hash)|{PAGES.pattern}")
 
 INDEX: Final = """<!DOCTYPE html>
 <html lang="en">
@@ -121,6 +123,7 @@ def _dash_server(api_url: str, connect_url: str) -> FastAPI:
     fleet.register(app, api_url)
     run.register(app, api_url)
     workspace.register(app, api_url)
+    compare.register(app, api_url)
     alert.register(app, api_url)
     return server
 
@@ -131,6 +134,8 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
         if found is None:
             return message("No such page", f"Nothing is at {pathname}.")
         address = urlsplit(href)
+        if found["compare"]:
+            return await compare.compare_page(api_url, address.query)
         if found["alert_id"]:
             return await alert.alert_page(api_url, found["alert_id"])
         if found["run_id"]:

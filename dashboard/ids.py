@@ -7,6 +7,13 @@ __all__ = [
     "ALERT",
     "ALERT_ACKNOWLEDGE",
     "ALERT_REFRESH",
+    "COMPARE_ALIGN",
+    "COMPARE_BODY",
+    "COMPARE_GROUP",
+    "COMPARE_RUNS",
+    "COMPARE_SCALE",
+    "COMPARE_SIGNALS",
+    "COMPARE_SMOOTHING",
     "FIGURE",
     "FLEET",
     "FLEET_INDEX",
@@ -51,6 +58,14 @@ FLEET_NONE_MATCH: Final = "fleet-none-match"
 ALERT: Final = "alert"
 ALERT_REFRESH: Final = "alert-refresh"
 ALERT_ACKNOWLEDGE: Final = "alert-acknowledge"
+
+COMPARE_RUNS: Final = "compare-runs"
+COMPARE_SIGNALS: Final = "compare-signals"
+COMPARE_ALIGN: Final = "compare-align"
+COMPARE_SCALE: Final = "compare-scale"
+COMPARE_GROUP: Final = "compare-group"
+COMPARE_SMOOTHING: Final = "compare-smoothing"
+COMPARE_BODY: Final = "compare-body"
 
 FIGURE: Final = "run-figure"
 RUN_HEADER: Final = "run-header"

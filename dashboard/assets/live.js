@@ -24,7 +24,7 @@
   }
 
   function refresh() {
-    if (refreshTimer || !live) return;
+    if (refreshTimer || !live || live.page === "compare") return; // what is compared is drawn when it is chosen
     const page = live.page;
     refreshTimer = setTimeout(() => {
       refreshTimer = null;

@@ -31,7 +31,14 @@ LEVELS: Final = {
 def run_header(run: RunItem, phases: Sequence[PhaseItem], series: Mapping[str, SeriesItem]) -> list[Component]:
     """Return the run's name, facts, vital signs and timeline of phases."""
     return [
-        html.Nav([dcc.Link("All runs", href="/"), html.Span(run["project"])], className="crumbs"),
+        html.Nav(
+            [
+                dcc.Link("All runs", href="/"),
+                html.Span(run["project"]),
+                dcc.Link("Compare", href=f"/compare?run={run['id']}"),
+            ],
+            className="crumbs",
+        ),
         html.Div(
             [html.H1(run["name"]), badge("phase", run["phase"]), badge("status", run["status"])], className="title"
         ),

@@ -23,6 +23,11 @@ def shell() -> Component:
                 className="bar",
                 children=[
                     dcc.Link([html.Span(className="pulse-mark"), "rlvitals"], href="/", className="wordmark"),
+                    html.Nav(
+                        [dcc.Link("Runs", href="/"), dcc.Link("Compare", href="/compare")],
+                        className="bar-links",
+                        **{"aria-label": "pages"},
+                    ),
                     html.Span(id=ids.LIVE_STATE, className="live-state"),
                     html.A("API", href="/docs", className="bar-link"),
                 ],

@@ -7,7 +7,7 @@ from typing import Final
 from dashboard.api_types import AlertItem, PhaseItem, SeriesItem
 from dashboard.figures.alert_marks import alert_lines, alert_trace
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
-from dashboard.figures.lines import log_dtick, signal_traces
+from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.panels import PANELS, Panel
 from dashboard.theme import FONT, LIGHT
 

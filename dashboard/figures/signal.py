@@ -8,9 +8,9 @@ from typing import Final, Literal, Self
 from dashboard.api_types import AlertItem, PhaseItem, SeriesItem
 from dashboard.figures.alert_marks import alert_lines
 from dashboard.figures.bands import band_shapes, bands_of
-from dashboard.figures.lines import log_dtick, signal_traces
+from dashboard.figures.curves.lines import log_dtick, signal_traces
+from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.panels import Line
-from dashboard.figures.smoothing import smoothed, smoothing_unit
 from dashboard.theme import FONT, LIGHT, PRIMARY
 
 __all__ = ["View", "merged", "places", "signal_figure"]

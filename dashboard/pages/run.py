@@ -16,9 +16,9 @@ from dashboard.components.alerts import alert_list
 from dashboard.components.run_header import run_header
 from dashboard.components.shell import message
 from dashboard.components.workspace import workspace
+from dashboard.figures.curves.sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
 from dashboard.figures.run import rows_of, run_figure
-from dashboard.figures.sums import running_sum
 
 __all__ = ["register", "run_page"]
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.figures.bands import band_shapes, bands_of
-from dashboard.figures.lines import mark_places
+from dashboard.figures.curves.lines import mark_places
+from dashboard.figures.curves.sums import running_sum
 from dashboard.figures.panels import PANELS, signals_of
 from dashboard.figures.run import rows_of, run_figure
-from dashboard.figures.sums import running_sum
 from dashboard.theme import PHASES
 
 PHASE_SPANS = [

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from dashboard.components.workspace import groups_of
+from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.signal import View, merged, signal_figure
-from dashboard.figures.smoothing import smoothed, smoothing_unit
 
 
 def series(steps, values, times=None):

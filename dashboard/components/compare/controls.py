@@ -1,0 +1,84 @@
+"""Draws the controls of the page that compares runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_types import RunItem
+from dashboard.figures.overlay import ALIGNMENTS
+
+__all__ = ["controls"]
+
+GROUPINGS: Final = {"runs": "each run", "seeds": "seeds as median and range"}
+SCALES: Final = {"linear": "linear", "log": "log"}
+
+
+def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str, list[str]]) -> Component:
+    """Return the choice of runs and signals, the axis, the smoothing and the grouping, set by the address.
+
+    Args:
+        runs: All runs.
+        chosen: The ids of those to compare.
+        query: The query of the address.
+    """
+    names = {run["id"]: f"{run['name']} · {run['project']}" for run in runs}
+    signals = query.get("signal", [])
+    align = query.get("x", [""])[0]
+    return html.Section(
+        className="card compare-controls",
+        children=[
+            html.H1("Compare runs"),
+            _control(
+                "Runs (2 to 20)",
+                ids.COMPARE_RUNS,
+                dcc.Dropdown(
+                    id=ids.COMPARE_RUNS, options=names, value=[name for name in chosen if name in names], multi=True
+                ),
+            ),
+            _control(
+                "Signals",
+                ids.COMPARE_SIGNALS,
+                dcc.Dropdown(
+                    id=ids.COMPARE_SIGNALS, options=signals, value=signals, multi=True, placeholder="the vital signs"
+                ),
+            ),
+            html.Div(
+                className="workspace-controls",
+                children=[
+                    _radio(ids.COMPARE_ALIGN, "Align by", ALIGNMENTS, align if align in ALIGNMENTS else "step"),
+                    _radio(ids.COMPARE_SCALE, "Vertical axis", SCALES, "linear"),
+                    _radio(
+                        ids.COMPARE_GROUP, "Lines", {"runs": "each run", "seeds": "seeds as median and range"}, "runs"
+                    ),
+                    _control(
+                        "Smoothing",
+                        ids.COMPARE_SMOOTHING,
+                        dcc.Slider(
+                            id=ids.COMPARE_SMOOTHING,
+                            min=0,
+                            max=0.99,
+                            step=0.01,
+                            value=0,
+                            marks=None,
+                            updatemode="mouseup",
+                        ),
+                        name="smoothing",
+                    ),
+                ],
+            ),
+        ],
+    )
+
+
+def _control(label: str, name_of: str, control: Component, *, name: str = "wide") -> Component:
+    return html.Div(
+        [html.Label(label, htmlFor=name_of, className="control-label"), control], className=f"control {name}"
+    )
+
+
+def _radio(name: str, label: str, options: Mapping[str, str], value: str) -> Component:
+    radio = dcc.RadioItems(id=name, options=dict(options), value=value, inline=True, className="segments")
+    return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")

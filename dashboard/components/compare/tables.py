@@ -1,0 +1,117 @@
+"""Draws what the compared runs came to, and where their configurations differ."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard.api_types import AlertItem
+from dashboard.components.alert.evidence import plain
+from dashboard.components.marks import badge
+from dashboard.figures.overlay import Compared, acceleration_step, style_of
+
+__all__ = ["config_differences", "differences", "legend", "outcomes"]
+
+NONE = "–"
+REWARD = "reward/mean"
+EQUAL = "The configurations are equal."
+UNKNOWN = "No run has sent its configuration."
+
+
+def legend(runs: Sequence[Compared]) -> Component:
+    """Return the runs with the colours of their lines, each a link to its page."""
+    return html.Ul(
+        [
+            html.Li(
+                [
+                    html.Span(className="swatch", style={"borderTop": f"3px {_css(dash)} {colour}"}),
+                    dcc.Link(item.run["name"], href=f"/runs/{item.run['id']}"),
+                    badge("phase", item.run["phase"]),
+                ]
+            )
+            for item in runs
+            for colour, dash in [style_of(item.place)]
+        ],
+        className="legend",
+    )
+
+
+def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]) -> Component:
+    """Return a table of what each run came to: phase, steps, reward, and when it was in trouble."""
+    heads = (
+        "run",
+        "phase",
+        "status",
+        "step",
+        "best reward",
+        "newest reward",
+        "first warning",
+        "first critical",
+        "acceleration",
+    )
+    rows = []
+    for item in runs:
+        held = alerts.get(item.run["id"], ())
+        series = item.series.get(REWARD)
+        rewards = [value for value in (series["values"] if series else []) if math.isfinite(value)]
+        cells = [
+            item.run["name"],
+            item.run["phase"],
+            item.run["status"],
+            plain(item.run.get("last_step")),
+            plain(max(rewards)) if rewards else NONE,
+            plain(rewards[-1]) if rewards else NONE,
+            *(_first(held, severities) for severities in ({"warning", "critical"}, {"critical"})),
+            NONE if (began := acceleration_step(item.phases)) is None else f"step {began}",
+        ]
+        rows.append(html.Tr([html.Th(cells[0], scope="row"), *map(html.Td, cells[1:])]))
+    return _table("Outcomes", heads, rows)
+
+
+def config_differences(runs: Sequence[Compared]) -> Component:
+    """Return a table of the settings that differ between the runs, one column per run."""
+    found = differences([item.run.get("config") or {} for item in runs])
+    if not found:
+        return html.Section(
+            [
+                html.H2("Configuration"),
+                html.P(EQUAL if any(item.run.get("config") for item in runs) else UNKNOWN, className="calm"),
+            ],
+            className="card table-card",
+        )
+    rows = [html.Tr([html.Th(name, scope="row"), *map(html.Td, values)]) for name, values in found.items()]
+    return _table("Configuration: what differs", ("setting", *(item.run["name"] for item in runs)), rows)
+
+
+def differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
+    """Return the settings whose values differ, each with its value in every configuration; nested names have dots."""
+    flat = [dict(_flattened(config)) for config in configs]
+    names = sorted(set().union(*flat)) if flat else []
+    values = {name: [plain(held[name]) if name in held else NONE for held in flat] for name in names}
+    return {name: held for name, held in values.items() if len(set(held)) > 1}
+
+
+def _flattened(config: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    return [
+        pair
+        for name, value in config.items()
+        for pair in (
+            _flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
+        )
+    ]
+
+
+def _first(alerts: Sequence[AlertItem], severities: set[str]) -> str:
+    steps = [alert["severity_step"] for alert in alerts if alert["severity"] in severities]
+    return f"step {min(steps)}" if steps else NONE
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Component]) -> Component:
+    head = html.Thead(html.Tr([html.Th(name, scope="col") for name in heads]))
+    table = html.Div(html.Table([head, html.Tbody(rows)]), className="scroll", tabIndex="0")
+    return html.Section([html.H2(title), table], className="card table-card")
+
+
+def _css(dash: str) -> str:
+    return {"solid": "solid", "dash": "dashed", "dot": "dotted"}[dash]

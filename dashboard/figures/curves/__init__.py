@@ -1,0 +1,1 @@
+"""What is computed from the points of a curve, and how a curve is drawn."""

@@ -1,0 +1,189 @@
+"""Draws one signal of several runs in one chart: each run a line, or the seeds of a setting as median and range."""
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from dashboard.api_types import PhaseItem, RunDetail, SeriesItem
+from dashboard.figures.curves.lines import log_dtick
+from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
+from dashboard.theme import FONT, LIGHT
+
+__all__ = ["ALIGNMENTS", "COLOURS", "Compared", "acceleration_step", "overlay_figure", "setting_of", "style_of"]
+
+# Okabe and Ito's colours, which readers with colour blindness can tell apart; a dash pattern tells later runs apart.
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+DASHES: Final = ("solid", "dash", "dot")
+ALIGNMENTS: Final = {
+    "step": "step",
+    "share": "share of the run",
+    "time": "hours since the start",
+    "acceleration": "steps from the acceleration",
+}
+DYING: Final = ("acceleration", "collapsed")
+SEED: Final = re.compile(r"[-_ /]*seed[-_ =]*\d+", re.IGNORECASE)
+BINS: Final = 150  # of the axis, in which the seeds of a setting are brought together
+MARGIN: Final = {"l": 56, "r": 12, "t": 8, "b": 40, "pad": 0}
+
+Figure = dict[str, object]
+Points = list[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A run among those that are compared; ``place`` is its number, which gives its colour."""
+
+    run: RunDetail
+    phases: Sequence[PhaseItem]
+    series: Mapping[str, SeriesItem]
+    place: int
+
+
+def style_of(place: int) -> tuple[str, str]:
+    """Return the colour and the dash pattern of the run with this number."""
+    return COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)]
+
+
+def acceleration_step(phases: Sequence[PhaseItem]) -> int | None:
+    """Return the step at which phase III or a collapse began, or None."""
+    return next((span["from_step"] for span in phases if span["phase"] in DYING), None)
+
+
+def setting_of(run: RunDetail) -> str:
+    """Return the name of a run without its seed."""
+    return SEED.sub("", run["name"]) or run["name"]
+
+
+def overlay_figure(
+    signal: str, runs: Sequence[Compared], *, align: str, smoothing: float, is_log: bool, is_grouped: bool
+) -> Figure:
+    """Draw a signal of several runs as a plain dict that Plotly reads.
+
+    Args:
+        signal: The name of the signal; a run that does not have it is left out.
+        runs: The runs.
+        align: A key of `ALIGNMENTS`. Runs that never accelerated are left out of that alignment.
+        smoothing: The decay of the moving average per unit of its axis, 0 to 1 (exclusive).
+        is_log: Whether the value axis is logarithmic.
+        is_grouped: Whether runs whose names differ in the seed alone are one median with its range.
+    """
+    curves = {run.place: points for run in runs if (points := _points(run, signal, align))}
+    held = {run.place: run for run in runs}
+    if is_grouped:
+        traces = _grouped(curves, held)
+    else:
+        traces = [_line(held[place].run["name"], place, _smooth(points, smoothing)) for place, points in curves.items()]
+    values = [value for points in curves.values() for _, value in points]
+    return {"data": traces, "layout": _layout(align, is_log=is_log, dtick=log_dtick(values) if is_log else None)}
+
+
+def _points(compared: Compared, signal: str, align: str) -> Points:
+    series = compared.series.get(signal)
+    if series is None:
+        return []
+    steps = series["steps"]
+    where: list[float]
+    if align == "time":
+        times = series.get("times") or []
+        where = [(time - times[0]) / 3600 for time in times]
+    elif align == "acceleration":
+        began = acceleration_step(compared.phases)
+        where = [] if began is None else [float(step - began) for step in steps]
+    elif align == "share":
+        last = max(1, compared.run.get("last_step") or steps[-1])
+        where = [step / last for step in steps]
+    else:
+        where = [float(step) for step in steps]
+    return list(zip(where, series["values"], strict=False))
+
+
+def _smooth(points: Points, smoothing: float) -> list[tuple[float, float | None]]:
+    where, values = [place for place, _ in points], [value for _, value in points]
+    if not smoothing:
+        return [(place, value if math.isfinite(value) else None) for place, value in points]
+    curve = smoothed(where, values, smoothing=smoothing, unit=smoothing_unit(where))
+    return list(zip(where, curve.values, strict=True))
+
+
+def _line(name: str, place: int, points: Sequence[tuple[float, float | None]], **more: object) -> Figure:
+    colour, dash = style_of(place)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [where for where, _ in points],
+        "y": [value for _, value in points],
+        "line": {"color": colour, "width": 1.7, "dash": dash},
+        "hovertemplate": "%{y:.4g}",
+        **more,
+    }
+
+
+def _grouped(curves: Mapping[int, Points], runs: Mapping[int, Compared]) -> list[Figure]:
+    """Draw each setting as the median over its seeds, with the range from the least to the largest behind it."""
+    settings: dict[str, list[int]] = {}
+    for place in curves:
+        settings.setdefault(setting_of(runs[place].run), []).append(place)
+    ends = [where for points in curves.values() for where, _ in (points[0], points[-1])]
+    if not ends:
+        return []
+    edges = [min(ends) + (max(ends) - min(ends)) * number / BINS for number in range(1, BINS + 1)]
+    traces: list[Figure] = []
+    for number, (name, places) in enumerate(settings.items()):
+        rows = _binned([curves[place] for place in places], edges)
+        colour, _ = style_of(number)
+        hidden = {"showlegend": False, "hoverinfo": "skip", "hovertemplate": None}
+        edge = {"line": {"width": 0, "color": colour}, **hidden}
+        traces += [
+            _line(name, number, [(where, max(values)) for where, values in rows], **edge),
+            _line(name, number, [(where, min(values)) for where, values in rows], **edge, fill="tonexty", opacity=0.5)
+            | {"fillcolor": f"{colour}2e"},
+            _line(f"{name} ({len(places)})", number, [(where, median(values)) for where, values in rows]),
+        ]
+    return traces
+
+
+def _binned(curves: Sequence[Points], edges: Sequence[float]) -> list[tuple[float, list[float]]]:
+    """Return, for each bin of the axis, the mean of each run that has points in it."""
+    rows: list[dict[int, list[float]]] = [{} for _ in edges]
+    for number, points in enumerate(curves):
+        for where, value in points:
+            if math.isfinite(value):
+                rows[min(bisect_left(edges, where), len(edges) - 1)].setdefault(number, []).append(value)
+    return [
+        (edge, [sum(values) / len(values) for values in row.values()])
+        for edge, row in zip(edges, rows, strict=True)
+        if row
+    ]
+
+
+def _layout(align: str, *, is_log: bool, dtick: str | None) -> Figure:
+    axis = {"tickfont": {"size": 11, "color": LIGHT["muted"]}, "gridcolor": LIGHT["grid"], "zeroline": False}
+    title = {"text": ALIGNMENTS[align], "standoff": 6, "font": {"size": 11.5, "color": LIGHT["muted"]}}
+    return {
+        "margin": MARGIN,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": 12, "color": LIGHT["ink"]},
+        "hovermode": "x unified",
+        "hoverlabel": {
+            "font": {"size": 11.5, "color": LIGHT["ink"]},
+            "bgcolor": LIGHT["surface"],
+            "bordercolor": LIGHT["line"],
+        },
+        "showlegend": False,
+        "uirevision": align,
+        "xaxis": {**axis, "title": title, "nticks": 7, **({"tickformat": ".0%"} if align == "share" else {})},
+        "yaxis": {
+            **axis,
+            "type": "log" if is_log else "linear",
+            "nticks": 6,
+            "tickformat": "~g",
+            "fixedrange": True,
+            **({"dtick": dtick} if dtick else {}),
+        },
+    }

@@ -1,0 +1,123 @@
+"""The page that compares runs, at ``/compare?run=<id>&run=<id>``: overlaid signals, outcomes, configurations."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import parse_qs
+
+from dash import ClientsideFunction, Dash, Input, Output, dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_client import ApiClient, ApiError
+from dashboard.api_types import AlertItem
+from dashboard.components.compare.controls import controls
+from dashboard.components.compare.tables import config_differences, legend, outcomes
+from dashboard.components.shell import message
+from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure
+
+__all__ = ["compare_page", "register"]
+
+VITALS: Final = ("reward/mean", "likelihood/correct", "entropy/mean", "grad/norm")
+MAX_RUNS: Final = 20
+MAX_POINTS: Final = 800
+GRAPH_CONFIG: Final = {
+    "displaylogo": False,
+    "modeBarButtons": [["toImage"]],
+    "toImageButtonOptions": {"format": "png", "filename": "compare", "scale": 2},
+    "responsive": True,
+}
+
+
+async def compare_page(api_url: str, query: str = "") -> Component:
+    """Draw the controls; the charts follow by a callback. ``query`` names runs and signals."""
+    asked = parse_qs(query)
+    try:
+        async with ApiClient(api_url) as api:
+            runs = await api.runs()
+    except ApiError as error:
+        return message("The runs cannot be shown", str(error))
+    return html.Div(
+        className="compare-page",
+        children=[
+            dcc.Store(id=ids.LIVE, data={"page": "compare", "title": "Compare"}),
+            controls(runs, asked.get("run", [])[:MAX_RUNS], asked),
+            html.Div(id=ids.COMPARE_BODY, className="compare-body"),
+        ],
+    )
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the drawing of the charts and tables, and the address that holds what is chosen."""
+
+    async def draw(  # noqa: PLR0917 - Dash passes inputs by their places
+        chosen: list[str] | None, signals: list[str] | None, align: str, scale: str, lines: str, smoothing: float
+    ) -> tuple[object, list[str]]:
+        if not chosen:
+            return html.P("Choose two runs or more.", className="calm card none-match"), signals or []
+        names = signals or list(VITALS)
+        try:
+            runs, alerts, known = await _read(api_url, chosen[:MAX_RUNS], names)
+        except ApiError as error:
+            return message("The runs cannot be compared", str(error)), signals or []
+        charts = [
+            _chart(
+                signal,
+                overlay_figure(
+                    signal,
+                    runs,
+                    align=align if align in ALIGNMENTS else "step",
+                    smoothing=min(max(smoothing or 0.0, 0.0), 0.99),
+                    is_log=scale == "log",
+                    is_grouped=lines == "seeds",
+                ),
+            )
+            for signal in names
+            if any(signal in item.series for item in runs)
+        ]
+        parts = [
+            legend(runs),
+            html.Div(charts or html.P("No run has these signals.", className="calm"), className="compare-charts"),
+            outcomes(runs, alerts),
+            config_differences(runs),
+        ]
+        return parts, known
+
+    controls_ = (
+        Input(ids.COMPARE_RUNS, "value"),
+        Input(ids.COMPARE_SIGNALS, "value"),
+        Input(ids.COMPARE_ALIGN, "value"),
+        Input(ids.COMPARE_SCALE, "value"),
+        Input(ids.COMPARE_GROUP, "value"),
+        Input(ids.COMPARE_SMOOTHING, "value"),
+    )
+    app.callback(Output(ids.COMPARE_BODY, "children"), Output(ids.COMPARE_SIGNALS, "options"), *controls_)(draw)
+    app.clientside_callback(
+        ClientsideFunction("rlvitals", "rememberComparison"), Output(ids.COMPARE_BODY, "title"), *controls_[:3]
+    )
+
+
+async def _read(
+    api_url: str, run_ids: Sequence[str], signals: Sequence[str]
+) -> tuple[list[Compared], dict[str, list[AlertItem]], list[str]]:
+    """Read the runs, their alerts by the runs' ids, and the names of all their signals."""
+    async with ApiClient(api_url) as api:
+        read = await asyncio.gather(
+            *(
+                asyncio.gather(
+                    api.run(run_id),
+                    api.phases(run_id),
+                    api.series(run_id, signals, max_points=MAX_POINTS, times=True),
+                    api.alerts(run_id),
+                )
+                for run_id in run_ids
+            )
+        )
+    runs = [Compared(run, phases, series, place) for place, (run, phases, series, _) in enumerate(read)]
+    names = sorted({name for run, *_ in read for name in run.get("signals") or []})
+    return runs, {run["id"]: alerts for run, _, _, alerts in read}, names
+
+
+def _chart(signal: str, figure: dict[str, object]) -> Component:
+    graph = dcc.Graph(figure=figure, config=GRAPH_CONFIG, style={"height": 280}, responsive=True)
+    return html.Article([html.H2(signal), graph], className="card compare-chart")

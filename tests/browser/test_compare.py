@@ -1,0 +1,46 @@
+"""The page that compares runs, in a real browser."""
+
+import pytest
+from playwright.sync_api import expect
+
+
+@pytest.fixture
+def collector(start_collector):
+    """A collector with the dashboard mounted and an empty store."""
+    return start_collector(dashboard="dashboard.app:attach")
+
+
+def run(collector, name, level, **config):
+    records = [{"step": step, "scalars": {"reward/mean": level, "own/signal": step}} for step in range(20)]
+    return collector.run(run=name, config=config, records=records)
+
+
+@pytest.mark.parametrize("visit", [(390, 844), (1440, 900)], indirect=True, ids=["phone", "desk"])
+def test_runs_are_overlaid_and_their_differences_named(collector, visit):
+    """The address chooses the runs; the differing setting stands in the table, and nothing scrolls sideways."""
+    first, second = run(collector, "one", 0.1, lr=1, kl=0), run(collector, "two", 0.9, lr=2, kl=0)
+    visit.page.goto(f"{collector.url}/compare?run={first}&run={second}&signal=own/signal&signal=reward/mean")
+    expect(visit.page.locator(".compare-chart")).to_have_count(2)
+    visit.page.wait_for_function(
+        """() => [...document.querySelectorAll('.compare-chart .js-plotly-plot')].every(
+            (graph) => graph.data?.length === 2)"""
+    )
+    expect(visit.page.locator(".table-card").last).to_contain_text("lr")
+    expect(visit.page.locator(".table-card").last).not_to_contain_text("kl")
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_a_run_leads_to_its_comparison_and_the_address_holds_the_choice(collector, visit):
+    """From the run's page; an alignment is part of the address."""
+    run_id = run(collector, "one", 0.1)
+    visit.page.goto(f"{collector.url}/runs/{run_id}")
+    visit.page.locator("#run-header").get_by_role("link", name="Compare").click()
+    expect(visit.page.locator(".compare-chart")).to_have_count(1)
+    visit.page.get_by_text("share of the run").click()
+    visit.page.wait_for_url(f"**/compare?run={run_id}&x=share")
+
+
+def test_without_runs_the_page_says_what_to_do(collector, visit):
+    """No empty chart."""
+    visit.page.goto(f"{collector.url}/compare")
+    expect(visit.page.locator("#compare-body")).to_contain_text("Choose two runs or more")

@@ -1,0 +1,103 @@
+"""Runs laid over each other, and where their configurations differ."""
+
+import pytest
+
+from dashboard.components.compare.tables import config_differences, differences, outcomes
+from dashboard.figures.overlay import COLOURS, Compared, acceleration_step, overlay_figure, setting_of, style_of
+
+OPTIONS = {"align": "step", "smoothing": 0.0, "is_log": False, "is_grouped": False}
+DYING = [{"phase": "healthy", "from_step": 0, "to_step": 1}, {"phase": "acceleration", "from_step": 2, "to_step": None}]
+
+
+def compared(name, values, *, place=0, phases=(), config=None):
+    steps = list(range(len(values)))
+    times = [1000.0 + 3600 * step for step in steps]
+    series = {"signal": "reward/mean", "steps": steps, "values": values, "times": times}
+    run = {
+        "id": name,
+        "name": name,
+        "phase": "healthy",
+        "status": "running",
+        "last_step": len(values) - 1,
+        "config": config,
+    }
+    return Compared(run, list(phases), {"reward/mean": series}, place)
+
+
+def test_each_run_is_a_line_of_its_own_colour():
+    """In the order in which they were chosen; a run without the signal is left out."""
+    runs = [compared("a", [1.0, 2.0]), compared("b", [3.0, 4.0], place=1), Compared({"name": "c"}, [], {}, 2)]
+    lines = overlay_figure("reward/mean", runs, **OPTIONS)["data"]
+    assert [(line["name"], line["y"], line["line"]["color"]) for line in lines] == [
+        ("a", [1.0, 2.0], COLOURS[0]),
+        ("b", [3.0, 4.0], COLOURS[1]),
+    ]
+
+
+def test_twenty_runs_look_different():
+    """By colour and dash pattern."""
+    assert len({style_of(place) for place in range(20)}) == 20
+
+
+@pytest.mark.parametrize(
+    ("align", "where"),
+    [("step", [0, 1, 2, 3]), ("share", [0, 1 / 3, 2 / 3, 1]), ("time", [0, 1, 2, 3]), ("acceleration", [-2, -1, 0, 1])],
+)
+def test_runs_are_aligned_as_asked(align, where):
+    """By step, share of the run, hours, or the step at which phase III began."""
+    run = compared("a", [1.0] * 4, phases=DYING)
+    (line,) = overlay_figure("reward/mean", [run], **OPTIONS | {"align": align})["data"]
+    assert line["x"] == pytest.approx(where)
+
+
+def test_a_run_that_never_accelerated_is_not_aligned_by_that():
+    """Neither drawn nor given a step."""
+    run = compared("a", [1.0] * 4)
+    assert overlay_figure("reward/mean", [run], **OPTIONS | {"align": "acceleration"})["data"] == []
+    assert acceleration_step([]) is None
+
+
+def test_seeds_of_a_setting_are_their_median_and_range():
+    """Three seeds are one curve with a band; another setting is a curve of its own."""
+    runs = [compared(f"grpo-seed{seed}", [float(seed)] * 4, place=seed) for seed in range(3)]
+    runs.append(compared("llds-seed0", [9.0] * 4, place=3))
+    traces = overlay_figure("reward/mean", runs, **OPTIONS | {"is_grouped": True})["data"]
+    highest, lowest, middle, *_ = traces
+    assert [set(trace["y"]) for trace in (highest, lowest, middle)] == [{2.0}, {0.0}, {1.0}]
+    assert middle["name"] == "grpo (3)"
+    assert len(traces) == 6
+
+
+@pytest.mark.parametrize("name", ["grpo-seed3", "grpo_seed=3", "grpo/seed 3"])
+def test_a_setting_is_a_name_without_its_seed(name):
+    """Whatever stands between."""
+    assert setting_of({"name": name}) == "grpo"
+
+
+def test_settings_that_differ_are_found_in_any_depth():
+    """Equal ones are left out; one that a run lacks is a dash."""
+    found = differences(
+        [{"lr": 1e-3, "seed": 1, "kl": {"beta": 0.0}}, {"lr": 1e-3, "seed": 2, "kl": {"beta": 0.1}}, {}]
+    )
+    assert found == {"lr": ["0.001", "0.001", "–"], "seed": ["1", "2", "–"], "kl.beta": ["0", "0.1", "–"]}
+    assert differences([{"a": 1}, {"a": 1}]) == {}
+
+
+def test_no_configuration_is_not_an_equal_one(texts):
+    """What was not sent is not said to be equal."""
+    assert "No run has sent its configuration." in texts(config_differences([compared("a", [1.0])]))
+    assert "The configurations are equal." in texts(config_differences([compared("a", [1.0], config={"lr": 1})]))
+
+
+def test_the_outcomes_name_first_warning_and_first_critical_alert(texts):
+    """By the step since which the alert had that severity."""
+    alerts = {
+        "a": [
+            {"severity": "warning", "severity_step": 5},
+            {"severity": "critical", "severity_step": 9},
+            {"severity": "info", "severity_step": 1},
+        ]
+    }
+    found = texts(outcomes([compared("a", [1.0, 3.0, 2.0], phases=DYING)], alerts))
+    assert [cell for cell in found if cell.startswith("step ")] == ["step 5", "step 9", "step 2"]
+    assert {"3", "2"} <= set(found)
