@@ -7,7 +7,7 @@ import torch
 from trainer_hooks.callbacks import verl as adapter
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.loss_sums import NAMES
-from trainer_hooks.losses.verl import register_llds, with_sums
+from trainer_hooks.losses.verl import last_actions, register_llds, with_sums
 
 pytest.importorskip("verl", reason="verl has an environment of its own: make test-trainers")
 
@@ -121,6 +121,13 @@ def test_llds_can_be_registered_with_another_weight_gate_and_base(gate, base, to
     """The loss is that of the base plus λ times `llds_loss` with this gate, times the share of preserved tokens."""
     register_llds("mine", coef=0.5, gate=gate, base=base)
     assert added("mine", base, tokens, config)[0] == pytest.approx(0.5 * preserved(tokens, gate=gate), rel=1e-4)
+
+
+def test_llds_ma_leaves_the_last_action_out(tokens, config):
+    """With answer_weight 0 the last action of a response with several is not penalised."""
+    register_llds("masked", answer_weight=0.0)
+    expected = preserved(tokens, answer_mask=last_actions(tokens["response_mask"].bool()))
+    assert added("masked", "vanilla", tokens, config)[0] == pytest.approx(0.1 * expected, rel=1e-4)
 
 
 @pytest.fixture

@@ -13,14 +13,27 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainer_hooks.losses.likelihood import likelihood_loss
-    from trainer_hooks.losses.llds import Gate, lld_loss, llds_loss, llds_ma_loss
+    from trainer_hooks.losses.llds import (
+        LLDS_PRESETS,
+        Gate,
+        LLDSSettings,
+        Normaliser,
+        adaptive_answer_weight,
+        lld_loss,
+        llds_loss,
+        llds_ma_loss,
+    )
     from trainer_hooks.losses.nthr import gwhes, nthr_scales
     from trainer_hooks.losses.objectives.grpo import group_advantages, grpo_loss
     from trainer_hooks.losses.objectives.gspo import gspo_loss, sequence_log_ratio
     from trainer_hooks.losses.objectives.ppo import generalised_advantages, value_loss
 
 __all__ = [
+    "LLDS_PRESETS",
     "Gate",
+    "LLDSSettings",
+    "Normaliser",
+    "adaptive_answer_weight",
     "generalised_advantages",
     "group_advantages",
     "grpo_loss",
@@ -36,7 +49,11 @@ __all__ = [
 ]
 
 _MODULES = {
+    "LLDS_PRESETS": "llds",
     "Gate": "llds",
+    "LLDSSettings": "llds",
+    "Normaliser": "llds",
+    "adaptive_answer_weight": "llds",
     "generalised_advantages": "objectives.ppo",
     "group_advantages": "objectives.grpo",
     "grpo_loss": "objectives.grpo",

@@ -4,11 +4,16 @@ All penalise d_k = ln π_old(y_k) − ln π_θ(y_k) where it is positive, on the
 less likely: the preserving set, advantage ≥ 0. Responses of advantage 0 belong to it on purpose: they are not
 trained, and must not sink. Add to the policy loss with a weight: L = L_GRPO + λ L (eq. 7), λ = 0.1 in the paper.
 
+The paper and the code that its authors released differ in the normaliser N. Eq. 4 to 6 as printed divide by the action
+tokens of the preserving set (``"preserved"``); the release divides by all action tokens (``"all"``), uses the gate by
+action, and λ = 0.2 in its script. `LLDS_PRESETS` holds both.
+
 Note:
     At θ = θ_old every d_k is 0, and so is the gradient, exactly. With one optimiser step for each rollout batch these
     terms therefore do nothing; they act from the second minibatch or epoch on the same rollouts.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -16,9 +21,45 @@ from torch import Tensor
 
 from trainer_hooks.losses.tokens import action_index, require_shapes, upcast
 
-__all__ = ["Gate", "lld_loss", "llds_loss", "llds_ma_loss"]
+__all__ = [
+    "LLDS_PRESETS",
+    "Gate",
+    "LLDSSettings",
+    "Normaliser",
+    "adaptive_answer_weight",
+    "lld_loss",
+    "llds_loss",
+    "llds_ma_loss",
+]
 
 Gate = Literal["response", "action", "none"]
+"""What has to lose likelihood in sum for its tokens to be penalised."""
+
+Normaliser = Literal["preserved", "all"]
+"""N: the action tokens of the preserving set (eq. 4 to 6 as printed), or all action tokens (the authors' release)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LLDSSettings:
+    """A variant of LLDS.
+
+    Attributes:
+        coef: λ of eq. 7.
+        gate: What has to lose likelihood for its tokens to be penalised.
+        normaliser: What the penalty is divided by.
+    """
+
+    coef: float
+    gate: Gate
+    normaliser: Normaliser
+
+
+LLDS_PRESETS = {
+    "paper": LLDSSettings(coef=0.1, gate="response", normaliser="preserved"),
+    "release": LLDSSettings(coef=0.2, gate="action", normaliser="all"),
+}
+"""Eq. 5 with the paper's λ, and the settings of the authors' training script. They differ: with a share s of the tokens
+preserved, the release's penalty has the weight 0.2 s by the normaliser of eq. 5, such as 0.1 at s = 1/2."""
 
 
 def lld_loss(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
@@ -34,7 +75,8 @@ def llds_loss(
     *,
     gate: Gate = "response",
     answer_mask: Tensor | None = None,
-    normaliser: Tensor | float | None = None,
+    answer_weight: float = 0.0,
+    normaliser: Normaliser | Tensor | float | None = None,
 ) -> Tensor:
     """Penalise lost likelihood where a whole response, or a whole action, lost it (eq. 5; action gate of v2).
 
@@ -50,23 +92,56 @@ def llds_loss(
         gate: What has to lose likelihood for its tokens to be penalised.
         answer_mask: True on tokens of the final answer, shape ``(B, T)``: left out of the penalty, not of the gate
             and not of N (eq. 6).
-        normaliser: N, to share one over minibatches or ranks; default: the preserving set's action tokens here.
+        answer_weight: Factor on the penalty of the answer's tokens, in [0, 1]; 0 is eq. 6, and 1 is no answer mask.
+        normaliser: N: ``"preserved"``, the action tokens of the preserving set here, which is the default; ``"all"``,
+            all action tokens here; or a number, to share one over minibatches or ranks.
 
     Returns:
         The penalty, a scalar ≥ 0 in nats a token; 0 where the preserving set is empty, and at θ = θ_old.
 
     Raises:
-        ValueError: If shapes do not belong together, or the gate is unknown.
+        ValueError: If shapes do not belong together, the gate or the normaliser is unknown, or the answer's weight is
+            outside [0, 1].
     """
+    if not 0 <= answer_weight <= 1:
+        raise ValueError(f"answer_weight must be in [0, 1], got {answer_weight}")
     require_shapes(logprobs, advantages, old_logprobs=old_logprobs, mask=mask, answer_mask=answer_mask)
     kept = mask & (advantages >= 0)[:, None]
     lost = torch.where(kept, upcast(old_logprobs).detach() - upcast(logprobs), 0.0)
     penalised = kept & _open_gate(lost.detach(), mask, gate)
-    if answer_mask is not None:
-        penalised = penalised & ~answer_mask
     # relu and not clamp: the slope at exactly 0 has to be 0.
-    count = kept.sum().clamp(min=1) if normaliser is None else normaliser
-    return (lost.relu() * penalised).sum() / count
+    penalty = lost.relu()
+    if answer_mask is not None and answer_weight == 0:
+        penalised = penalised & ~answer_mask
+    elif answer_mask is not None:
+        penalty = torch.where(answer_mask, answer_weight * penalty, penalty)
+    return (penalty * penalised).sum() / _count(kept, mask, normaliser)
+
+
+def adaptive_answer_weight(weight: float, valid_searches: float) -> float:
+    """Compute the answer's weight from the number of searches, as the authors' release does.
+
+    w = min(1, weight · max(n̄ − 1, 0)): while the policy searches once a response or less, the answer is not held, so
+    that it may learn to search more; with more searches the answer is held more.
+
+    Args:
+        weight: The weight at two searches a response, ≥ 0.
+        valid_searches: n̄, mean number of valid searches a response in the rollout batch.
+    """
+    return min(1.0, weight * max(valid_searches - 1.0, 0.0))
+
+
+def _count(kept: Tensor, mask: Tensor, normaliser: Normaliser | Tensor | float | None) -> Tensor | float:
+    """Return N."""
+    if normaliser is None:
+        normaliser = "preserved"
+    if isinstance(normaliser, str):
+        if normaliser == "preserved":
+            return kept.sum().clamp(min=1)
+        if normaliser != "all":
+            raise ValueError(f'normaliser must be "preserved", "all" or a number, got {normaliser!r}')
+        return mask.sum().clamp(min=1)
+    return normaliser
 
 
 def llds_ma_loss(

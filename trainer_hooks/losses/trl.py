@@ -15,9 +15,10 @@ from trl import GRPOConfig, GRPOTrainer
 from trl import __version__ as version
 
 from trainer_hooks.losses.answers import AnswerMarks
-from trainer_hooks.losses.llds import Gate, llds_loss
+from trainer_hooks.losses.llds import LLDS_PRESETS, Gate, adaptive_answer_weight, llds_loss
+from trainer_hooks.losses.tokens import action_index
 
-__all__ = ["LLDSConfig", "LLDSGRPOTrainer"]
+__all__ = ["LLDSConfig", "LLDSGRPOTrainer", "preset_settings"]
 
 ONE_UPDATE = (
     "LLDS does nothing with one update a rollout, because likelihoods have not moved yet; set num_iterations=2, or "
@@ -26,7 +27,8 @@ ONE_UPDATE = (
 FUSED = "LLDS does nothing where the loss is fused and hides its token log-probabilities; turn the fused loss off"
 
 # Ride with the rollout batch, so that TRL's own shuffling and splitting hand each microbatch its part.
-PRESERVED = "llds_preserved_tokens"
+COUNTED = "llds_counted_tokens"
+CALLS = "llds_tool_calls"
 ANSWER = "llds_answer_mask"
 
 logger = logging.getLogger("trainer_hooks")
@@ -34,21 +36,29 @@ logger = logging.getLogger("trainer_hooks")
 
 @dataclass
 class LLDSConfig(GRPOConfig):  # type: ignore[misc]
-    """TRL's GRPOConfig with four more settings.
+    """TRL's GRPOConfig with the settings of LLDS.
 
     Args:
         llds_coef: λ of eq. 7, ≥ 0; 0.1 in the paper, where 0.01 delayed the collapse and 0 did nothing against it.
         llds_gate: What has to lose likelihood for its tokens to be penalised: ``"response"``, ``"action"`` (v2 of the
             paper, reported as the better one) or ``"none"``.
+        llds_normaliser: ``"preserved"`` divides the penalty by the action tokens of responses with A ≥ 0 (eq. 5 as
+            printed), ``"all"`` by all action tokens (the authors' release).
         llds_answer_begin: Text that opens the final answer, such as ``<answer>``. With it and the end given, the
             answer's tokens are left free (LLDS-MA, eq. 6), to encourage more tool use.
         llds_answer_end: Text that closes it, such as ``</answer>``.
+        llds_answer_weight: Factor on the penalty of the answer's tokens, in [0, 1]; 0 is eq. 6.
+        llds_answer_adaptive: Multiply that factor by the tool calls a response beyond the first, up to 1, as the
+            authors' release does. Every tool feedback inside a completion counts as a call.
     """
 
     llds_coef: float = field(default=0.1, metadata={"help": "Weight λ of the LLDS regulariser."})
     llds_gate: str = field(default="action", metadata={"help": "Gate of LLDS: response, action or none."})
+    llds_normaliser: str = field(default="preserved", metadata={"help": "Divisor of LLDS: preserved or all."})
     llds_answer_begin: str | None = field(default=None, metadata={"help": "Text that opens the final answer."})
     llds_answer_end: str | None = field(default=None, metadata={"help": "Text that closes the final answer."})
+    llds_answer_weight: float = field(default=0.0, metadata={"help": "Factor on the penalty of answer tokens."})
+    llds_answer_adaptive: bool = field(default=False, metadata={"help": "Multiply it by the tool calls beyond one."})
 
     def __post_init__(self) -> None:
         """Check the settings.
@@ -62,6 +72,15 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
             raise ValueError(f"llds_coef must be at least 0, got {self.llds_coef}")
         if self.llds_gate not in ("response", "action", "none"):
             raise ValueError(f'llds_gate must be "response", "action" or "none", got {self.llds_gate!r}')
+        if self.llds_normaliser not in ("preserved", "all"):
+            raise ValueError(f'llds_normaliser must be "preserved" or "all", got {self.llds_normaliser!r}')
+        if not 0 <= self.llds_answer_weight <= 1:
+            raise ValueError(f"llds_answer_weight must be in [0, 1], got {self.llds_answer_weight}")
+        if (self.llds_answer_weight or self.llds_answer_adaptive) and self.llds_answer_begin is None:
+            raise ValueError(
+                "llds_answer_weight and llds_answer_adaptive need the marks of the answer: give llds_answer_begin and "
+                "llds_answer_end"
+            )
         if (self.llds_answer_begin is None) != (self.llds_answer_end is None):
             raise ValueError("llds_answer_begin and llds_answer_end must be given together, or neither")
         flags = ("use_liger_loss", "use_liger_kernel")
@@ -119,9 +138,11 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - TRL's rows
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         mask = _action_mask(batch)
-        preserved = mask.sum(dim=1) * (_advantages(batch, mask) >= 0)
-        batch[PRESERVED] = preserved.sum().expand(len(mask))
+        lengths = mask.sum(dim=1)
+        counted = lengths if self.args.llds_normaliser == "all" else lengths * (_advantages(batch, mask) >= 0)
+        batch[COUNTED] = counted.sum().expand(len(mask))
         if self._marks is not None:
+            batch[CALLS] = _tool_calls(mask).float().mean().expand(len(mask))
             batch[ANSWER] = self._marks.mask(batch["completion_ids"], mask)
         return batch
 
@@ -159,13 +180,45 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         """Divide a microbatch's sum by the mean N of all microbatches of all ranks, so that their mean is eq. 5."""
         mask = _action_mask(inputs)
         arrays = logprobs, old, mask, _advantages(inputs, mask)
-        lost = llds_loss(*arrays, gate=self._gate, answer_mask=inputs.get(ANSWER), normaliser=1)
-        sums = torch.stack([lost.detach(), inputs[PRESERVED][0].to(lost.dtype)])
-        losts, counts = self.accelerator.gather(sums[None]).T
+        answer = inputs.get(ANSWER)
+        lost = llds_loss(*arrays, gate=self._gate, answer_mask=answer, normaliser=1)
+        whole, calls = lost, lost.new_zeros(())
+        if answer is not None and self.args.llds_answer_weight:
+            whole = llds_loss(*arrays, gate=self._gate, normaliser=1)
+            calls = inputs[CALLS][0].to(lost.dtype)
+        sums = torch.stack([lost.detach(), inputs[COUNTED][0].to(lost.dtype), whole.detach(), calls])
+        losts, counts, wholes, all_calls = self.accelerator.gather(sums[None]).T
+        weight = self.args.llds_answer_weight
+        if self.args.llds_answer_adaptive:
+            weight = adaptive_answer_weight(weight, all_calls.mean().item())
+        if weight:
+            # The penalty is linear in the weight of the answer: 0 leaves its tokens out, 1 treats them as all others.
+            lost = (1 - weight) * lost + weight * whole
+            losts = (1 - weight) * losts + weight * wholes
         mean_count = counts.sum().clamp(min=1) / (len(counts) * self.args.steps_per_generation)
         self._metrics["train"]["llds_loss"].append((losts.mean() / mean_count).item())
         shared: Tensor = lost / mean_count
         return shared
+
+
+def preset_settings(name: str) -> dict[str, Any]:
+    """Return a preset of `trainer_hooks.losses.LLDS_PRESETS` as settings of `LLDSConfig`.
+
+    Args:
+        name: ``"paper"``, eq. 5 as printed with λ = 0.1; or ``"release"``, the authors' training script.
+
+    Raises:
+        ValueError: If there is no such preset.
+    """
+    if name not in LLDS_PRESETS:
+        raise ValueError(f"a preset of LLDS must be one of {', '.join(LLDS_PRESETS)}, got {name!r}")
+    preset = LLDS_PRESETS[name]
+    return {"llds_coef": preset.coef, "llds_gate": preset.gate, "llds_normaliser": preset.normaliser}
+
+
+def _tool_calls(mask: Tensor) -> Tensor:
+    """Count the feedback blocks between actions of each response, shape ``(B,)``."""
+    return action_index(mask).amax(dim=1).clamp(min=0)
 
 
 def _action_mask(batch: Mapping[str, Any]) -> Tensor:

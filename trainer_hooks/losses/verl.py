@@ -7,31 +7,52 @@ from typing import Any
 
 from torch import Tensor
 
-from trainer_hooks.losses.llds import Gate, llds_loss
+from trainer_hooks.losses.llds import Gate, adaptive_answer_weight, llds_loss
 from trainer_hooks.losses.loss_sums import NAMES, of_responses, token_sums
+from trainer_hooks.losses.tokens import action_index
 
-__all__ = ["register_llds", "with_sums"]
+__all__ = ["last_actions", "register_llds", "with_sums"]
 
 PolicyLoss = Callable[..., tuple[Tensor, dict[str, Any]]]
 
 
-def register_llds(name: str = "llds", *, coef: float = 0.1, gate: Gate = "action", base: str = "vanilla") -> None:
-    """Register L_base + λ s L_LLDS as one of verl's policy losses (eq. 7 of arXiv 2512.04220, but for s).
+def register_llds(
+    name: str = "llds",
+    *,
+    coef: float = 0.1,
+    gate: Gate = "action",
+    base: str = "vanilla",
+    answer_weight: float = 1.0,
+    answer_adaptive: bool = False,
+) -> None:
+    """Register L_base + λ L_LLDS, with LLDS divided by all action tokens, as one of verl's policy losses (eq. 7).
 
     Call it in a module that the workers import (``VERL_USE_EXTERNAL_MODULES``) for another λ, gate or base; the
     plugin has registered ``llds`` with the defaults. It acts from the second update on a rollout.
 
-    A policy loss of verl is told how many action tokens the minibatch has, and not how many of them are in the
-    preserving set. So the penalty is divided by all of them, and s is the preserving set's share: however the
-    minibatch is cut into microbatches and ranks, the λ of eq. 7 is ``coef`` times the share of its tokens that
-    belong to responses of advantage ≥ 0. To verl 0.6, which tells nothing, this holds of each microbatch.
+    This is the form of the authors' release: the normaliser ``"all"`` of `trainer_hooks.losses.llds_loss`. Eq. 5 as
+    printed divides by the tokens of the preserving set, which verl does not pass to a policy loss: it passes the number
+    of all action tokens of the minibatch. With a share s of the tokens preserved, ``coef`` has the effect of ``coef`` ·
+    s by eq. 5. The release's script uses 0.2 with the gate by action (`trainer_hooks.losses.LLDS_PRESETS`). verl 0.6
+    does not pass the number of tokens either; there each microbatch is divided by its own.
+
+    verl passes no token ids to a policy loss, so LLDS-MA takes the last action of a response with a tool call as its
+    answer.
 
     Args:
-        name: What to call it.
-        coef: λ, ≥ 0; where a quarter of the tokens is preserved, 0.4 is the paper's 0.1.
+        name: Name of the loss in verl's registry.
+        coef: λ, ≥ 0.
         gate: As in `trainer_hooks.losses.llds_loss`.
         base: The registered loss to add to.
+        answer_weight: Factor on the penalty of the last action, in [0, 1]; 1 is LLDS, and 0 is LLDS-MA (eq. 6).
+        answer_adaptive: Multiply it by the mean number of tool calls a response beyond the first, up to 1, in each
+            microbatch, as the release does for a whole batch.
+
+    Raises:
+        ValueError: If the answer's weight is outside [0, 1].
     """
+    if not 0 <= answer_weight <= 1:
+        raise ValueError(f"answer_weight must be in [0, 1], got {answer_weight}")
     from verl.trainer.ppo import core_algos  # noqa: PLC0415 - importing verl early would change what it finds
 
     def policy_loss(  # noqa: PLR0917 - verl's signature
@@ -55,13 +76,32 @@ def register_llds(name: str = "llds", *, coef: float = 0.1, gate: Gate = "action
             **more,
         )
         mask = response_mask.bool()
-        lost = llds_loss(log_prob, old_log_prob, mask, of_responses(advantages, mask), gate=gate, normaliser=1)
+        answer, weight = last_actions(mask), answer_weight
+        if answer_adaptive:
+            weight = adaptive_answer_weight(weight, action_index(mask).amax(dim=1).clamp(min=0).float().mean().item())
+        lost = llds_loss(
+            log_prob,
+            old_log_prob,
+            mask,
+            of_responses(advantages, mask),
+            gate=gate,
+            answer_mask=None if weight == 1 else answer,
+            answer_weight=weight,
+            normaliser=1,
+        )
         tokens = mask.sum().clamp(min=1)
         whole = getattr(config, "global_batch_info", None) or {}
         penalty = lost / (whole.get("batch_num_tokens") or tokens) * (whole.get("dp_size") or 1)
         return loss + coef * penalty, metrics | {"actor/llds_loss": (lost.detach() / tokens).item()}
 
     core_algos.register_policy_loss(name)(policy_loss)
+
+
+def last_actions(mask: Tensor) -> Tensor:
+    """Mark the tokens of the last action of each response that has more than one, shape ``(B, T)``, bool."""
+    index = action_index(mask)
+    last = index.amax(dim=1, keepdim=True)
+    return (index == last) & (last > 0)
 
 
 def with_sums(loss: PolicyLoss, prefix: str, guard: AbstractContextManager[object]) -> PolicyLoss:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from trainer_hooks.reference.command_line import parser_of
-from trainer_hooks.reference.run.adjustment import LLDS_WEIGHT
 from trainer_hooks.reference.updates.methods import METHODS, Method, MethodName
 
 __all__ = ["PRESETS", "Config", "Precision", "ProbeOptimiser", "Verdict"]
@@ -44,10 +43,17 @@ class Config:
     method: MethodName = _option(
         "grpo",
         "what is optimised: grpo; with a penalty on lost likelihood: lld (eq. 4), llds (eq. 5), llds-action (the gate "
-        "of v2), llds-ma and llds-ma-action (eq. 6: answers spared); nthr; ppo, with a critic; placebo, plain "
+        "of v2), llds-release (the authors' release: that gate, divided by all tokens), llds-ma and llds-ma-action "
+        "(eq. 6: less or no penalty on answers); nthr; ppo, with a critic; placebo, plain "
         "likelihood where llds has its penalty",
     )
-    lambda_: float | None = _option(None, "weight of the penalty, where the method has one (eq. 7); default: 0.1")
+    lambda_: float | None = _option(
+        None, "weight of the penalty, where the method has one (eq. 7); default: 0.1, and 0.2 of llds-release"
+    )
+    answer_weight: float = _option(0.0, "factor on the penalty of answer tokens under llds-ma; 0 is eq. 6")
+    answer_adaptive: bool = _option(
+        False, "multiply answer_weight by the valid searches a response beyond the first, as the authors' release"
+    )
     kl: float = _option(0.0, "weight of the KL divergence to the warm start (k3 estimator)")
     clip: float = _option(0.2, "ε of the clipped ratio")
     critic_lr: float = _option(1e-3, "learning rate of the critic (ppo)")
@@ -143,7 +149,7 @@ class Config:
         for name in _NOT_NEGATIVE.split():
             if not (getattr(self, name) or 0.0) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in ("discount", "gae_lambda", "rollback_lr"):
+        for name in ("discount", "gae_lambda", "rollback_lr", "answer_weight"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
 
@@ -153,6 +159,12 @@ class Config:
         if self.lambda_ is not None and not self.optimises.has_weight:
             weighed = ", ".join(name for name, method in METHODS.items() if method.has_weight)
             raise ValueError(f"lambda_ must be given with a method that it weighs ({weighed}), got {self.method!r}")
+        if (self.answer_weight or self.answer_adaptive) and not self.optimises.masks_answer:
+            raise ValueError(
+                f"answer_weight and answer_adaptive must be given with llds-ma or llds-ma-action, got {self.method!r}"
+            )
+        if self.answer_adaptive and not self.answer_weight:
+            raise ValueError("answer_adaptive multiplies answer_weight, which must be above 0, got 0")
         if self.group_size == 1 and not self.optimises.has_critic:
             raise ValueError(
                 f"group_size must be at least 2 under {self.method}, got 1: a response alone in its group has "
@@ -185,7 +197,7 @@ class Config:
 
     @property
     def _weight(self) -> float:
-        return LLDS_WEIGHT if self.lambda_ is None else self.lambda_
+        return self.optimises.weight if self.lambda_ is None else self.lambda_
 
     @property
     def is_llds_inert(self) -> bool:

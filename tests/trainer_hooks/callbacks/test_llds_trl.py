@@ -10,8 +10,8 @@ import trainer_hooks
 from tests import ranks
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.losses import llds_loss
-from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
+from trainer_hooks.losses import LLDS_PRESETS, adaptive_answer_weight, llds_loss
+from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer, preset_settings
 
 ONE_MICROBATCH = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
 CUTS = [
@@ -144,7 +144,16 @@ def test_it_says_when_it_does_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"llds_coef": -1.0}, {"llds_gate": "token"}, {"llds_answer_begin": "<answer>"}], ids=str
+    "wrong",
+    [
+        {"llds_coef": -1.0},
+        {"llds_gate": "token"},
+        {"llds_answer_begin": "<answer>"},
+        {"llds_normaliser": "mean"},
+        {"llds_answer_weight": 2.0},
+        {"llds_answer_weight": 0.5},
+    ],
+    ids=str,
 )
 def test_settings_that_cannot_work_are_refused(wrong, tmp_path):
     """A negative weight, an unknown gate, an answer with one end."""
@@ -190,3 +199,25 @@ def test_answer_tokens_are_left_free(tmp_path):
     expected = whole_penalty(tokens, answer_mask=free)
     assert scalars["loss/llds"] == pytest.approx(expected.item(), rel=1e-5)
     assert expected < whole_penalty(tokens)
+
+
+def test_the_release_divides_by_all_tokens(tmp_path):
+    """With the release's preset what TRL logs is `llds_loss` by all action tokens, and λ is 0.2."""
+    trainer, (_, (scalars, tokens)) = train(tmp_path, **preset_settings("release"))
+    assert trainer.llds_coef == LLDS_PRESETS["release"].coef
+    assert scalars["loss/llds"] == pytest.approx(whole_penalty(tokens, normaliser="all").item(), rel=1e-5)
+    assert scalars["loss/llds"] < whole_penalty(tokens)
+
+
+@pytest.mark.parametrize("cut", [CUTS[0], CUTS[2]], ids=["8x1", "1x8"])
+def test_answer_tokens_can_weigh_less(cut, tmp_path):
+    """Half a weight is half way between the answer left out and the answer kept; no tool call makes it 0."""
+    marks = {"llds_answer_begin": "d", "llds_answer_end": "never"}
+    _, (_, (half, tokens)) = train(tmp_path / "half", llds_answer_weight=0.5, **marks, **cut)
+    _, (_, (none, _)) = train(tmp_path / "none", **marks, **cut)
+    assert half["loss/llds"] == pytest.approx((none["loss/llds"] + whole_penalty(tokens).item()) / 2, rel=1e-3)
+    assert half["loss/llds"] > none["loss/llds"]
+    adaptive = {"llds_answer_weight": 0.5, "llds_answer_adaptive": True}
+    _, (_, (adapted, _)) = train(tmp_path / "adapted", **adaptive, **marks, **cut)
+    assert adapted["loss/llds"] == pytest.approx(none["loss/llds"], rel=1e-3)
+    assert adaptive_answer_weight(0.5, 0.0) == 0.0

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer_hooks.losses import lld_loss, llds_loss, llds_ma_loss
+from trainer_hooks.losses import LLDS_PRESETS, adaptive_answer_weight, lld_loss, llds_loss, llds_ma_loss
 from trainer_hooks.losses.tokens import action_index
 
 
@@ -175,3 +175,48 @@ def test_shapes_that_do_not_belong_together_are_named():
         llds_loss(new[0], old[0], mask[0], advantages)
     with pytest.raises(ValueError, match="gate must be"):
         llds_loss(new, old, mask, advantages, gate="turn")
+
+
+def test_the_two_normalisers_differ_by_the_share_of_preserved_tokens():
+    """Eq. 5 divides by the tokens of the preserving set, the release by all action tokens."""
+    new, old, mask, advantages, _ = arrays(5)
+    share = mask[advantages >= 0].sum() / mask.sum()
+    assert 0 < share < 1
+    preserved, released = (
+        llds_loss(new, old, mask, advantages, normaliser=normaliser) for normaliser in ("preserved", "all")
+    )
+    assert torch.equal(preserved, llds_loss(new, old, mask, advantages))
+    assert released.item() == pytest.approx((preserved * share).item(), rel=1e-12)
+    with pytest.raises(ValueError, match='must be "preserved", "all" or a number, got \'mean\''):
+        llds_loss(new, old, mask, advantages, normaliser="mean")
+
+
+def test_the_presets_are_those_of_the_paper_and_of_the_release():
+    """Eq. 5 with λ = 0.1; the authors' script: the gate by action, all tokens, λ = 0.2."""
+    paper, release = LLDS_PRESETS["paper"], LLDS_PRESETS["release"]
+    assert (paper.coef, paper.gate, paper.normaliser) == (0.1, "response", "preserved")
+    assert (release.coef, release.gate, release.normaliser) == (0.2, "action", "all")
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), weight=st.floats(0, 1))
+def test_the_weight_of_the_answer_lies_between_llds_ma_and_llds(seed, weight):
+    """The penalty is linear in the answer's weight: 0 is eq. 6, and 1 is eq. 5 without an answer mask."""
+    new, old, mask, advantages, answer = arrays(seed)
+    masked, whole = llds_ma_loss(new, old, mask, advantages, answer), llds_loss(new, old, mask, advantages)
+    found = llds_loss(new, old, mask, advantages, answer_mask=answer, answer_weight=weight)
+    assert found.item() == pytest.approx(((1 - weight) * masked + weight * whole).item(), rel=1e-9, abs=1e-15)
+
+
+def test_the_adaptive_weight_follows_the_searches_and_ends_at_one():
+    """Up to one search a response the answer is left out; at two it has its weight; it never exceeds 1."""
+    found = [adaptive_answer_weight(0.5, searches) for searches in (0.0, 1.0, 1.5, 2.0, 9.0)]
+    assert found == [0.0, 0.0, 0.25, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.5, math.nan])
+def test_a_weight_of_the_answer_outside_its_range_is_refused(weight):
+    """The message states the range."""
+    new, old, mask, advantages, answer = arrays(1)
+    with pytest.raises(ValueError, match=r"answer_weight must be in \[0, 1\]"):
+        llds_loss(new, old, mask, advantages, answer_mask=answer, answer_weight=weight)

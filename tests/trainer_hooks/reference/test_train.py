@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 import torch
 
+from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.tokens import action_index
 from trainer_hooks.reference.config import PRESETS, Config
 from trainer_hooks.reference.policy.model import PolicyModel
@@ -15,6 +16,7 @@ from trainer_hooks.reference.policy.warm_start import shape_of, warm_start
 from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings
 from trainer_hooks.reference.train import Trainer, TrainingError
 from trainer_hooks.reference.updates.methods import METHODS, MethodName
+from trainer_hooks.reference.updates.objective import policy_losses
 from trainer_hooks.wire import merge
 
 
@@ -316,3 +318,26 @@ def test_the_command_line_knows_every_setting(capsys):
     usage, error = capsys.readouterr().err.splitlines()
     assert "--help" in usage
     assert "must divide" in error
+
+
+def test_llds_release_divides_by_all_tokens_and_weighs_a_fifth(tiny):
+    """The method of the authors' release: λ = 0.2, the gate by action, N the action tokens of the minibatch."""
+    config = replace(tiny, method="llds-release", lr=2e-3)
+    assert config.llds_weight == 0.2
+    trainer = Trainer(config, warm_start(config))
+    batch = next(result.batch for result in (trainer.step() for _ in range(20)) if result.batch.advantages.any())
+    part = batch.minibatches[0]
+    rows = part.rows
+    arrays = batch.logprobs[rows] - 0.1, batch.old_logprobs[rows], batch.mask[rows], batch.advantages[rows]
+    found = policy_losses(batch, part, arrays[0], method=config.optimises, clip=0.2)["loss/llds"]
+    assert found.item() == pytest.approx(llds_loss(*arrays, gate="action", normaliser="all").item(), rel=1e-6)
+
+
+def test_the_weight_of_the_answer_adapts_to_the_valid_searches(tiny):
+    """Half a weight, times the valid searches beyond the first, up to 1."""
+    config = replace(tiny, method="llds-ma", answer_weight=0.5, answer_adaptive=True)
+    batch = Trainer(config, warm_start(config)).step().batch
+    searches = sum(episode.tool_calls_valid for episode in batch.episodes) / len(batch.episodes)
+    assert batch.answer_weight == pytest.approx(min(1.0, 0.5 * max(searches - 1, 0)))
+    with pytest.raises(ValueError, match="answer_weight and answer_adaptive must be given with llds-ma"):
+        replace(tiny, method="llds", answer_weight=0.5)

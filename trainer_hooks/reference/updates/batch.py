@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
-from trainer_hooks.losses import group_advantages, nthr_scales
+from trainer_hooks.losses import adaptive_answer_weight, group_advantages, nthr_scales
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout
@@ -48,6 +48,7 @@ class TrainingBatch:
     ``logprobs`` is written by the training passes: log-probabilities of the newest pass, each under the weights just
     before its own minibatch's update. ``advantages`` are of responses, ``(B,)``, or with a critic of
     tokens, ``(B, T)``. ``token_scales`` are NTHR's factors, where the method has them; ``metrics`` are further signals.
+    ``answer_weight`` is the factor on the penalty of answer tokens under LLDS-MA.
     """
 
     tokens: Tensor
@@ -65,6 +66,7 @@ class TrainingBatch:
     truncated: Tensor
     minibatches: list[Minibatch]
     metrics: dict[str, float]
+    answer_weight: float = 0.0
 
     @property
     def response_advantages(self) -> Tensor:
@@ -136,9 +138,19 @@ def prepare(
         truncated=share.truncated,
         minibatches=[],
         metrics=metrics,
+        answer_weight=_answer_weight(share, config, ranks),
     )
     batch.minibatches.extend(batch.minibatch(part, ranks) for part in rows)
     return batch
+
+
+def _answer_weight(share: Rollout, config: Config, ranks: Ranks) -> float:
+    """Compute the factor on the penalty of answer tokens, where it adapts from the searches of all ranks."""
+    if not config.answer_adaptive:
+        return config.answer_weight
+    searches = float(sum(episode.tool_calls_valid for episode in share.episodes))
+    total, responses = ranks.sum(torch.tensor((searches, len(share.episodes)), dtype=torch.float64)).tolist()
+    return adaptive_answer_weight(config.answer_weight, total / responses)
 
 
 def _own_groups(groups: int, minibatches: int, generator: torch.Generator, ranks: Ranks) -> list[Tensor]:

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from trainer_hooks.losses import Gate
+from trainer_hooks.losses import LLDS_PRESETS, Gate, Normaliser
 
 __all__ = ["METHODS", "Method", "MethodName"]
 
-MethodName = Literal["grpo", "lld", "llds", "llds-action", "llds-ma", "llds-ma-action", "nthr", "ppo", "placebo"]
+MethodName = Literal[
+    "grpo", "lld", "llds", "llds-action", "llds-release", "llds-ma", "llds-ma-action", "nthr", "ppo", "placebo"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +18,8 @@ class Method:
 
     Attributes:
         gate: Gate of the likelihood-preserving penalty λ L (eq. 4, 5, v2); None is no penalty.
+        normaliser: What the penalty is divided by: tokens of the preserving set (eq. 5), or all (the authors' release).
+        weight: λ where the settings give none.
         masks_answer: Whether answer tokens are left out of the penalty (LLDS-MA, eq. 6).
         scales_tokens: Whether tokens that lower correct responses get a smaller negative advantage (NTHR).
         has_critic: Whether a learned value gives each token's advantage (PPO), and not the group's rewards (GRPO).
@@ -24,6 +28,8 @@ class Method:
     """
 
     gate: Gate | None = None
+    normaliser: Normaliser = "preserved"
+    weight: float = LLDS_PRESETS["paper"].coef
     masks_answer: bool = False
     scales_tokens: bool = False
     has_critic: bool = False
@@ -40,10 +46,16 @@ METHODS: dict[MethodName, Method] = {
     "lld": Method(gate="none"),
     "llds": Method(gate="response"),
     "llds-action": Method(gate="action"),
+    "llds-release": Method(
+        gate=LLDS_PRESETS["release"].gate,
+        normaliser=LLDS_PRESETS["release"].normaliser,
+        weight=LLDS_PRESETS["release"].coef,
+    ),
     "llds-ma": Method(gate="response", masks_answer=True),
     "llds-ma-action": Method(gate="action", masks_answer=True),
     "nthr": Method(scales_tokens=True),
     "ppo": Method(has_critic=True),
     "placebo": Method(is_placebo=True),
 }
-"""Vanilla GRPO; with LLD (eq. 4), LLDS with its two gates, LLDS-MA with either; with NTHR; PPO; the placebo."""
+"""Vanilla GRPO; with LLD (eq. 4), LLDS with its two gates and as released, LLDS-MA with either gate; with NTHR; PPO;
+the placebo."""

@@ -44,7 +44,8 @@ def policy_losses(
             batch.response_advantages[rows],
             gate=method.gate or "response",
             answer_mask=batch.answer_mask[rows] if method.masks_answer else None,
-            normaliser=part.preserved,
+            answer_weight=batch.answer_weight,
+            normaliser=part.tokens if method.normaliser == "all" else part.preserved,
         ),
     }
     if method.is_placebo:

@@ -1,0 +1,79 @@
+"""The policy loss for verl's registry, in a registry of verl's form; tests/trainers holds it against verl itself."""
+
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+
+from trainer_hooks.losses import llds_loss
+from trainer_hooks.losses.verl import last_actions, register_llds
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """The functions that verl's registry has, with a base loss of 0."""
+    losses = {"vanilla": lambda **_: (torch.zeros(()), {})}
+    core = ModuleType("verl.trainer.ppo.core_algos")
+    core.get_policy_loss_fn = losses.__getitem__
+    core.register_policy_loss = lambda name: lambda loss: losses.setdefault(name, loss)
+    package = ModuleType("verl.trainer.ppo")
+    package.core_algos = core
+    for name, module in (("verl", ModuleType("verl")), ("verl.trainer", ModuleType("verl.trainer"))):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "verl.trainer.ppo", package)
+    monkeypatch.setitem(sys.modules, "verl.trainer.ppo.core_algos", core)
+    return losses
+
+
+@pytest.fixture
+def tokens():
+    """Three responses of up to eight tokens: three actions, two and one; the last response has A < 0."""
+    draw = torch.Generator().manual_seed(3)
+    mask = torch.tensor([[1, 1, 0, 1, 1, 0, 1, 1], [1, 1, 1, 0, 1, 1, 1, 0], [1, 1, 1, 1, 0, 0, 0, 0]])
+    old = -torch.rand(3, 8, generator=draw)
+    new = old - 0.3 * torch.rand(3, 8, generator=draw)
+    advantages = torch.tensor([1.0, 0.0, -1.0])[:, None] * torch.ones(3, 8)
+    return {"old_log_prob": old, "log_prob": new, "advantages": advantages, "response_mask": mask}
+
+
+def expected(tokens, **options):
+    """λ = 0.1 times the penalty by all tokens."""
+    arrays = tokens["log_prob"], tokens["old_log_prob"], tokens["response_mask"].bool(), tokens["advantages"][:, 0]
+    return 0.1 * llds_loss(*arrays, gate="action", normaliser="all", **options).item()
+
+
+def test_the_hook_is_the_form_of_the_release(registry, tokens):
+    """The penalty is divided by all action tokens, and nothing is left out of it by default."""
+    register_llds()
+    assert registry["llds"](**tokens)[0].item() == pytest.approx(expected(tokens))
+
+
+def test_the_last_action_stands_for_the_answer():
+    """It is marked where there is more than one action, and nowhere else."""
+    mask = torch.tensor([[True, False, True, True], [True, True, False, False], [False, False, False, False]])
+    assert last_actions(mask).tolist() == [[False, False, True, True], [False] * 4, [False] * 4]
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_the_answer_may_weigh_less(weight, registry, tokens):
+    """0 is LLDS-MA with the last action for the answer."""
+    register_llds("masked", answer_weight=weight)
+    answer = last_actions(tokens["response_mask"].bool())
+    wanted = expected(tokens, answer_mask=answer, answer_weight=weight)
+    assert registry["masked"](**tokens)[0].item() == pytest.approx(wanted)
+    assert wanted < expected(tokens)
+
+
+def test_the_weight_of_the_answer_adapts_to_the_tool_calls(registry, tokens):
+    """Two, one and no calls are one a response, at which the answer is left out."""
+    register_llds("adaptive", answer_weight=0.5, answer_adaptive=True)
+    answer = last_actions(tokens["response_mask"].bool())
+    wanted = expected(tokens, answer_mask=answer, answer_weight=0.0)
+    assert registry["adaptive"](**tokens)[0].item() == pytest.approx(wanted)
+
+
+def test_a_weight_outside_its_range_is_refused():
+    """Before anything is registered."""
+    with pytest.raises(ValueError, match=r"answer_weight must be in \[0, 1\], got 2.0"):
+        register_llds("wrong", answer_weight=2.0)
