@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args
 from trainer_hooks.reference.command_line import parser_of
 from trainer_hooks.reference.updates.methods import METHODS, Method, MethodName
 
-__all__ = ["PRESETS", "Config", "Precision", "ProbeOptimiser", "Verdict"]
+__all__ = ["PRESETS", "Config", "OldLogprobs", "Precision", "ProbeOptimiser", "Verdict"]
 
 Precision = Literal["float32", "bfloat16"]
 """The type of a model's weights; log-probabilities and entropies are float32 either way."""
@@ -18,6 +18,9 @@ Verdict = Literal["none", "stop", "rollback", "rollback+llds"]
 """What the trainer does when the collector reports a collapse."""
 
 Device = Literal["auto", "cpu", "cuda"]
+
+OldLogprobs = Literal["recomputed", "sampler"]
+"""Which distribution π_old is: the policy that sampled, or that policy at the sampling temperature and top-p."""
 
 ProbeOptimiser = Literal["fresh", "run"]
 """Whether a probe's update starts from empty moments or from those of the run."""
@@ -66,6 +69,10 @@ class Config:
     minibatches: int = _option(8, "optimiser steps in one pass over a rollout batch")
     epochs: int = _option(2, "passes over a rollout batch")
     temperature: float = _option(1.0, "sampling temperature")
+    top_p: float = _option(1.0, "mass of the most probable tokens that are sampled from, in (0, 1]")
+    old_logprobs: OldLogprobs = _option(
+        "recomputed", "denominator of the ratio: recomputed by the policy, or the sampler's own where it differs"
+    )
     held_out: int = _option(16, "fresh responses a step that are measured and never trained on")
     probe_every: int = _option(0, "steps between probes of each question's own update (eq. 3, eq. 9); 0 is never")
     probe_optimiser: ProbeOptimiser = _option(
@@ -130,6 +137,7 @@ class Config:
             ("device", get_args(Device)),
             ("precision", get_args(Precision)),
             ("probe_optimiser", get_args(ProbeOptimiser)),
+            ("old_logprobs", get_args(OldLogprobs)),
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
@@ -149,7 +157,7 @@ class Config:
         for name in _NOT_NEGATIVE.split():
             if not (getattr(self, name) or 0.0) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in ("discount", "gae_lambda", "rollback_lr", "answer_weight"):
+        for name in ("discount", "gae_lambda", "rollback_lr", "answer_weight", "top_p"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
 
@@ -224,8 +232,8 @@ class Config:
 
 
 _POSITIVE = (
-    "steps lr critic_lr questions_per_step minibatches epochs temperature clip group_size max_actions width layers "
-    "threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context"
+    "steps lr critic_lr questions_per_step minibatches epochs temperature top_p clip group_size max_actions width "
+    "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context"
 )
 _NOT_NEGATIVE = "lambda_ kl held_out max_grad_norm lr_warmup probe_every decompose_every checkpoint_every max_rollbacks"
 

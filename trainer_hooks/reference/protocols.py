@@ -103,6 +103,8 @@ class Rollout:
         rewards: ``(B,)``.
         truncated: True where the episode was cut by the length of the context, ``(B,)``.
         episodes: The episode of each row.
+        sampler_logprobs: ln of the probability with which each action token was drawn, ``(B, T)``, nats, 0 elsewhere;
+            None where tokens were drawn from the policy as it is.
     """
 
     tokens: Tensor
@@ -110,6 +112,7 @@ class Rollout:
     rewards: Tensor
     truncated: Tensor
     episodes: Sequence[Episode]
+    sampler_logprobs: Tensor | None = None
 
 
 class Policy(nn.Module):
@@ -133,7 +136,13 @@ class Policy(nn.Module):
 
     @abstractmethod
     def sample(
-        self, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
+        self,
+        world: World,
+        episodes: Sequence[Episode],
+        *,
+        generator: torch.Generator,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
     ) -> Rollout:
         """Sample every episode to its end, or to the length of the context.
 
@@ -142,4 +151,5 @@ class Policy(nn.Module):
             episodes: Fresh episodes of that world, one a row; played in place.
             generator: The only source of randomness.
             temperature: Above 0; 1 samples from the policy as it is.
+            top_p: Mass of the most probable tokens that are drawn from, in (0, 1]; 1 is all.
         """

@@ -180,6 +180,7 @@ class Trainer:
             [self.world.episode(question) for question in questions],
             generator=self.generator,
             temperature=config.temperature,
+            **({} if config.top_p == 1.0 else {"top_p": config.top_p}),
         )
         # Where a tool answers ranks differently they draw differently; minibatches must be assigned alike on all ranks.
         self.generator.set_state(self.ranks.broadcast(self.generator.get_state()))

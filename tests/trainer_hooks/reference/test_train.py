@@ -11,10 +11,12 @@ import torch
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.tokens import action_index
 from trainer_hooks.reference.config import PRESETS, Config
+from trainer_hooks.reference.policy.draw import sampler_logprobs
 from trainer_hooks.reference.policy.model import PolicyModel
 from trainer_hooks.reference.policy.warm_start import shape_of, warm_start
 from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings
 from trainer_hooks.reference.train import Trainer, TrainingError
+from trainer_hooks.reference.updates.batch import prepare
 from trainer_hooks.reference.updates.methods import METHODS, MethodName
 from trainer_hooks.reference.updates.objective import policy_losses
 from trainer_hooks.wire import merge
@@ -341,3 +343,31 @@ def test_the_weight_of_the_answer_adapts_to_the_valid_searches(tiny):
     assert batch.answer_weight == pytest.approx(min(1.0, 0.5 * max(searches - 1, 0)))
     with pytest.raises(ValueError, match="answer_weight and answer_adaptive must be given with llds-ma"):
         replace(tiny, method="llds", answer_weight=0.5)
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 1.4}, {"top_p": 0.8}])
+def test_a_sampler_that_is_not_the_policy_keeps_its_own_log_probabilities(settings, tiny):
+    """They are those of softmax(z / T) over the top-p set; π_old is the policy's or the sampler's own by option."""
+    for choice in ("recomputed", "sampler"):
+        trainer = Trainer(replace(tiny, old_logprobs=choice, **settings), warm_start(tiny))
+        training, _ = trainer.sample()
+        batch = prepare(trainer.model, training, trainer.config, generator=trainer.generator)
+        rows, columns = batch.mask.nonzero(as_tuple=True)
+        with torch.no_grad():
+            logits = trainer.model.logits(trainer.model.hidden(batch.tokens)[rows, columns - 1])
+        expected = sampler_logprobs(
+            logits, batch.tokens[rows, columns], settings.get("temperature", 1.0), settings.get("top_p", 1.0)
+        )
+        assert torch.allclose(batch.sampler_logprobs[rows, columns], expected, atol=1e-4)
+        assert not batch.sampler_logprobs[~batch.mask].any()
+        policy = logits.log_softmax(dim=-1).gather(1, batch.tokens[rows, columns][:, None])[:, 0]
+        old = batch.old_logprobs[rows, columns]
+        assert torch.allclose(old, expected if choice == "sampler" else policy, atol=1e-4)
+        assert not torch.allclose(expected, policy, atol=1e-2)
+
+
+def test_a_sampler_that_is_the_policy_keeps_no_second_log_probabilities(tiny):
+    """At temperature 1 and top-p 1 nothing is added to a batch, nor to what is streamed."""
+    result = Trainer(tiny, warm_start(tiny)).step()
+    assert result.batch.sampler_logprobs is None
+    assert rollouts(result, clip=0.2)["sampler_logprobs"] is None

@@ -83,11 +83,26 @@ class HuggingFacePolicy(Policy):
 
     @torch.no_grad()
     def sample(
-        self, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
+        self,
+        world: World,
+        episodes: Sequence[Episode],
+        *,
+        generator: torch.Generator,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
     ) -> Rollout:
         """Sample every episode to its end by turns; the tool is called in batches."""
         decoder = decoder_for(self.model, self.context)
-        return play(self, decoder, world, episodes, context=self.context, generator=generator, temperature=temperature)
+        return play(
+            self,
+            decoder,
+            world,
+            episodes,
+            context=self.context,
+            generator=generator,
+            temperature=temperature,
+            top_p=top_p,
+        )
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -4,7 +4,7 @@ Prompts and feedback are fed as whole chunks, each row at its own length; only a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from trainer_hooks.reference.huggingface.decoders import Decoder
-from trainer_hooks.reference.policy.draw import draw
+from trainer_hooks.reference.policy.draw import draw, sampler_logprobs
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
 
 __all__ = ["play"]
@@ -30,6 +30,8 @@ class _Row:
     tokens: list[int]
     is_action: list[bool]
     """Whether each token is an action token, up to the newest feedback: False on prompt and feedback."""
+    scores: dict[int, float] = field(default_factory=dict)
+    """Log-probability of action tokens under the sampler by position, where the sampler is not the policy."""
     is_generating: bool = True
     is_waiting: bool = False
 
@@ -66,6 +68,7 @@ def play(
     context: int,
     generator: torch.Generator,
     temperature: float,
+    top_p: float = 1.0,
 ) -> Rollout:
     """Sample every episode to its end, or to ``context`` tokens.
 
@@ -77,6 +80,7 @@ def play(
         context: Most tokens of a response, with its prompt.
         generator: The only source of randomness.
         temperature: Above 0.
+        top_p: Mass of the most probable tokens that are drawn from, in (0, 1].
 
     Returns:
         The responses, cut to the longest, on the CPU.
@@ -85,11 +89,18 @@ def play(
         FloatingPointError: If the model's probabilities are not finite.
     """
     rows = [_row(episode, context) for episode in episodes]
+    is_policy = temperature == top_p == 1.0
     with torch.inference_mode():
         alive = list(rows)
         hidden = _read_prompts(decoder, rows)
         while alive:
-            drawn = draw(policy.logits(hidden), generator, temperature)
+            logits = policy.logits(hidden)
+            drawn = draw(logits, generator, temperature, top_p)
+            if not is_policy:
+                scores = sampler_logprobs(logits, drawn, temperature, top_p).tolist()
+                for row, score in zip(alive, scores, strict=True):
+                    if row.is_generating:
+                        row.scores[len(row.tokens)] = score
             sampled = zip(alive, drawn.tolist(), strict=True)
             stopped = [row.append_token(token) for row, token in sampled if row.is_generating]
             if any(stopped):
@@ -100,7 +111,7 @@ def play(
             elif alive:
                 lengths = decoder.cache.lengths
                 hidden = _read(decoder, [row.unread(read) for row, read in zip(alive, lengths, strict=True)])
-    return _rollout(rows)
+    return _rollout(rows, is_policy=is_policy)
 
 
 def _settle(decoder: Decoder, world: World, alive: list[_Row]) -> list[_Row]:
@@ -147,7 +158,7 @@ def _read(decoder: Decoder, unread: Sequence[Sequence[int]]) -> Tensor:
     return hidden[torch.arange(len(counts), device=device), last]
 
 
-def _rollout(rows: list[_Row]) -> Rollout:
+def _rollout(rows: list[_Row], *, is_policy: bool) -> Rollout:
     used = max(len(row.tokens) for row in rows)
     # Through numpy, which reads lists five times as fast as torch.
     tokens = torch.from_numpy(np.array([row.tokens + [0] * (used - len(row.tokens)) for row in rows]))
@@ -158,4 +169,12 @@ def _rollout(rows: list[_Row]) -> Rollout:
         rewards=torch.tensor([row.episode.reward for row in rows]),
         truncated=torch.tensor([not row.episode.is_over for row in rows]),
         episodes=[row.episode for row in rows],
+        sampler_logprobs=None if is_policy else _scores(rows, used),
     )
+
+
+def _scores(rows: list[_Row], width: int) -> Tensor:
+    scores = torch.zeros(len(rows), width)
+    for number, row in enumerate(rows):
+        scores[number, list(row.scores)] = torch.tensor(list(row.scores.values()), dtype=torch.float32)
+    return scores

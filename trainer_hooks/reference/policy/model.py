@@ -123,10 +123,16 @@ class PolicyModel(Policy):
         return self.shape.positions
 
     def sample(
-        self, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
+        self,
+        world: World,
+        episodes: Sequence[Episode],
+        *,
+        generator: torch.Generator,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
     ) -> Rollout:
         """Play every episode to its end, all rows one position at a time."""
-        return sample(self, world, episodes, generator=generator, temperature=temperature)
+        return sample(self, world, episodes, generator=generator, temperature=temperature, top_p=top_p)
 
     def empty_cache(self, batch: int) -> Cache:
         """Return a cache for so many rows."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from trainer_hooks.reference.policy.draw import draw
+from trainer_hooks.reference.policy.draw import draw, sampler_logprobs
 from trainer_hooks.reference.protocols import Episode, Rollout, World
 
 __all__ = ["Decoder", "sample"]
@@ -36,7 +36,13 @@ class Decoder(Protocol):
 
 @torch.no_grad()
 def sample(
-    model: Decoder, world: World, episodes: Sequence[Episode], *, generator: torch.Generator, temperature: float = 1.0
+    model: Decoder,
+    world: World,
+    episodes: Sequence[Episode],
+    *,
+    generator: torch.Generator,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
 ) -> Rollout:
     """Play every episode to its end, or to the model's context length; arguments as in `protocols.Policy.sample`.
 
@@ -50,6 +56,9 @@ def sample(
     cache = model.empty_cache(len(episodes))
     alive = list(range(len(episodes)))
     drawn = [0] * len(episodes)
+    # At temperature 1 and top-p 1 the sampler is the policy, and nothing more is kept.
+    scored = None if temperature == top_p == 1.0 else torch.zeros(len(episodes), length)
+    scores = torch.zeros(len(episodes))
     position = 0
     while alive and position < length:
         column, sampled, ended = [], [], []
@@ -69,6 +78,8 @@ def sample(
         is_action = torch.tensor(sampled)
         tokens[rows, position] = fed * (is_action | torch.tensor([not episodes[row].is_over for row in alive]))
         mask[rows, position] = is_action
+        if scored is not None:
+            scored[rows, position] = scores * is_action
         position += 1
         kept = [index for index, row in enumerate(alive) if not episodes[row].is_over]
         # Dropping rows copies the cache, so it waits until a quarter of them is done.
@@ -77,7 +88,11 @@ def sample(
             cache.keep(torch.tensor(kept, dtype=torch.long))
             fed = fed[kept]
         if alive and position < length:
-            drawn = draw(model.next_logits(fed, cache), generator, temperature).tolist()
+            logits = model.next_logits(fed, cache)
+            tokens_drawn = draw(logits, generator, temperature, top_p)
+            if scored is not None:
+                scores = sampler_logprobs(logits, tokens_drawn, temperature, top_p).cpu()
+            drawn = tokens_drawn.tolist()
     used = int(mask.any(dim=0).nonzero().max()) + 1 if mask.any() else 1
     return Rollout(
         tokens=tokens[:, :used],
@@ -85,4 +100,5 @@ def sample(
         rewards=torch.tensor([episode.reward for episode in episodes]),
         truncated=torch.tensor([not episode.is_over for episode in episodes]),
         episodes=episodes,
+        sampler_logprobs=None if scored is None else scored[:, :used],
     )

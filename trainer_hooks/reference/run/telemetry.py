@@ -28,6 +28,7 @@ def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | Non
         "mask": batch.mask,
         "rewards": batch.rewards,
         "old_logprobs": batch.old_logprobs,
+        "sampler_logprobs": batch.sampler_logprobs,
         "entropies": batch.entropies,
         "advantages": batch.advantages,
         "group_ids": batch.group_ids,

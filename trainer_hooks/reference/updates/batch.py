@@ -48,6 +48,7 @@ class TrainingBatch:
     ``logprobs`` is written by the training passes: log-probabilities of the newest pass, each under the weights just
     before its own minibatch's update. ``advantages`` are of responses, ``(B,)``, or with a critic of
     tokens, ``(B, T)``. ``token_scales`` are NTHR's factors, where the method has them; ``metrics`` are further signals.
+    ``sampler_logprobs`` are those under the distribution that was sampled from, where it is not the policy.
     ``answer_weight`` is the factor on the penalty of answer tokens under LLDS-MA.
     """
 
@@ -67,6 +68,7 @@ class TrainingBatch:
     minibatches: list[Minibatch]
     metrics: dict[str, float]
     answer_weight: float = 0.0
+    sampler_logprobs: Tensor | None = None
 
     @property
     def response_advantages(self) -> Tensor:
@@ -100,8 +102,8 @@ def prepare(
     """Select this rank's groups of a rollout, score them under the policy that sampled them, and form minibatches.
 
     Every minibatch is made of whole groups, as many on each rank. Old log-probabilities come from the training
-    forward on the very rows and shapes that training will use, not from the sampler: at θ = θ_old the ratio is then
-    1 to the last bit.
+    forward on the very rows and shapes that training will use, so that at θ = θ_old the ratio is 1 to the last bit; or,
+    with ``old_logprobs="sampler"``, from the distribution that was sampled from, where it is not the policy.
     """
     parts = _own_groups(len(rollout.episodes) // config.group_size, config.minibatches, generator, ranks)
     groups = torch.cat(parts).sort().values
@@ -120,6 +122,7 @@ def prepare(
             expected[part] = critic(tokens[part], mask[part])
         advantages, returns, metrics = credit(rewards, expected, mask, config=config, ranks=ranks)
         values = Values(expected, returns)
+    sampler = None if share.sampler_logprobs is None else share.sampler_logprobs.to(device)
     batch = TrainingBatch(
         tokens=tokens,
         mask=mask,
@@ -127,7 +130,7 @@ def prepare(
         rewards=rewards,
         advantages=advantages,
         group_ids=group_ids.to(device),
-        old_logprobs=scores[0],
+        old_logprobs=scores[0] if sampler is None or config.old_logprobs == "recomputed" else sampler.clone(),
         entropies=scores[1],
         logprobs=scores[0].clone(),
         token_scales=_token_scales(policy, tokens, mask, rewards, group_ids)
@@ -139,6 +142,7 @@ def prepare(
         minibatches=[],
         metrics=metrics,
         answer_weight=_answer_weight(share, config, ranks),
+        sampler_logprobs=sampler,
     )
     batch.minibatches.extend(batch.minibatch(part, ranks) for part in rows)
     return batch
@@ -167,6 +171,7 @@ def select(rollout: Rollout, rows: Tensor) -> Rollout:
         rewards=rollout.rewards[rows],
         truncated=rollout.truncated[rows],
         episodes=[rollout.episodes[row] for row in rows.tolist()],
+        sampler_logprobs=None if rollout.sampler_logprobs is None else rollout.sampler_logprobs[rows],
     )
 
 

@@ -29,3 +29,8 @@ def test_second_tokens_come_as_often_as_the_forward_says():
     assert expected.max() > 3 * expected.min()
     counted = torch.bincount(sampled.tokens[:, 4], minlength=12) / count
     assert ((counted - expected).abs() <= 5 * (expected * (1 - expected) / count).sqrt()).all()
+    # Each token's own log-probability under the sampler, at temperature 0.8.
+    assert sampled.sampler_logprobs is not None
+    firsts = first.log()[sampled.tokens[:, 3]]
+    assert torch.allclose(sampled.sampler_logprobs[:, 3], firsts, atol=1e-4)
+    assert sampled.sampler_logprobs[:, :3].eq(0).all()
