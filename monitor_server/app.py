@@ -6,24 +6,27 @@ There is no global state: every application has its own collector.
 import asyncio
 import importlib
 import logging
-import time
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 from starlette.routing import Match
 
+from monitor_server.alerts.clock import SteadyClock
 from monitor_server.api.broadcast import Broadcast
-from monitor_server.api.dependencies import Collector
+from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.routes import alerts, ingest, operate, runs, stream
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
 from monitor_server.importers.calibration import load_calibration
-from monitor_server.projection.pipeline import Pipeline
+from monitor_server.ingest.append import Log
+from monitor_server.ingest.writer import Writer
+from monitor_server.projection.projection import Projection
+from monitor_server.projection.projector import Projector
 from monitor_server.projection.tracking import EngineFactory, Tracker
-from monitor_server.projection.writer import Writer
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 
@@ -32,6 +35,13 @@ __all__ = ["create_app"]
 log = logging.getLogger(__name__)
 
 API = "/api/v1"
+# Health and metrics are served in every role.
+ROUTES = {
+    "all": (ingest, runs, alerts, stream),
+    "ingest": (ingest,),
+    "projector": (),
+    "web": (runs, alerts, stream),
+}
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -39,7 +49,7 @@ def create_app(
     settings: Settings | None = None,
     *,
     registry: CollectorRegistry | None = None,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] | None = None,
     engine: EngineFactory | None = None,
 ) -> FastAPI:
     """Build the application of one collector. The database is opened at once; the writer starts with the server.
@@ -47,7 +57,7 @@ def create_app(
     Args:
         settings: Read from the environment if left out.
         registry: The registry of the metrics; a new one if left out.
-        clock: Returns seconds since the epoch.
+        clock: Returns seconds since the epoch; a clock that no jump of the machine's clock moves if left out.
         engine: Builds the detectors of each run; ours with the calibration of the settings if left out.
 
     Raises:
@@ -61,13 +71,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         collector.broadcast.open(asyncio.get_running_loop())
-        collector.writer.start()
+        collector.start()
         try:
             yield
         finally:
             collector.broadcast.close()
-            await asyncio.to_thread(collector.writer.stop)
-            collector.store.close()
+            await asyncio.to_thread(collector.stop)
 
     app = FastAPI(
         title="rlvitals collector",
@@ -77,35 +86,56 @@ def create_app(
     )
     app.state.collector = collector
     install_error_handlers(app)
-    for module in (ingest, runs, alerts, stream):
+    for module in ROUTES[settings.role]:
         app.include_router(module.router, prefix=API)
     app.include_router(operate.router)
     app.add_api_route("/api/{path:path}", _refuse_unknown_path, methods=METHODS, include_in_schema=False)
-    _attach_dashboard(app, settings)
+    if settings.role in ("all", "web"):
+        _attach_dashboard(app, settings)
     return app
 
 
 def _build_collector(
-    settings: Settings, *, exposition: Exposition, clock: Callable[[], float], engine: EngineFactory
+    settings: Settings, *, exposition: Exposition, clock: Callable[[], float] | None, engine: EngineFactory
 ) -> Collector:
     store = Store.open(settings.database_url)
+    if clock is None:
+        with store.read() as repositories:
+            clock = SteadyClock(newest=repositories.runs.newest_time())
     broadcast = Broadcast(queue_size=settings.stream_queue)
-    pipeline = Pipeline(
+    projection = Projection(
         Tracker(engine, on_seconds=exposition.detected),
         settings=settings,
         clock=clock,
         is_watched=lambda: broadcast.has_subscribers,
+        owner=uuid.uuid4().hex if store.is_shared else None,
     )
+    projector = Projector(
+        store,
+        projection,
+        settings=settings,
+        clock=clock,
+        publish=broadcast.publish,
+        on_tick=clock.report_jump if isinstance(clock, SteadyClock) else lambda: None,
+    )
+    is_projecting = settings.role in {"all", "projector"}
+    log_ = Log(settings=settings, clock=clock)
     writer = Writer(
         store,
-        pipeline,
-        publish=broadcast.publish,
         max_waiting=settings.max_waiting_batches,
-        tick_seconds=settings.tick_seconds,
+        on_commit=projector.notify if is_projecting else lambda _: None,
+        on_failure=log_.forget,
     )
     exposition.watch(store, settings=settings, clock=clock)
     return Collector(
-        settings=settings, clock=clock, store=store, writer=writer, broadcast=broadcast, exposition=exposition
+        settings=settings,
+        clock=clock,
+        store=store,
+        log=log_,
+        writer=writer,
+        projector=projector if is_projecting else None,
+        broadcast=broadcast,
+        exposition=exposition,
     )
 
 

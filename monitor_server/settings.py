@@ -40,6 +40,9 @@ class Settings(BaseSettings):
     database_url: str = Field(
         default="sqlite:///rlvitals.db", description="SQLAlchemy URL of the store; created if missing"
     )
+    role: Literal["all", "ingest", "projector", "web"] = Field(
+        default="all", description="What this process does: store batches, detect, answer readers, or all of it"
+    )
     max_body_bytes: int = Field(default=32 * MEBIBYTE, ge=1, description="Largest request body, as sent")
     max_decoded_bytes: int = Field(default=128 * MEBIBYTE, ge=1, description="Largest request body after decompression")
     max_records: int = Field(default=10_000, ge=1, le=30_000, description="Most records in one batch")
@@ -54,6 +57,9 @@ class Settings(BaseSettings):
     )
     max_waiting_batches: int = Field(
         default=1_000, ge=1, description="Batches waiting for the writer before it answers 503"
+    )
+    verdict_wait_seconds: float = Field(
+        default=0.1, ge=0, description="How long a receipt waits for the verdict on its own batch; 0 for not at all"
     )
     step_deadline_seconds: float = Field(
         default=60.0, ge=0, description="A step whose ranks have not all reported is complete after this long"

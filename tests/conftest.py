@@ -1,7 +1,7 @@
 """What tests of every part share: a real collector on a free port of this machine."""
 
 import contextlib
-import time
+import os
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +12,7 @@ from hypothesis import settings
 from monitor_server.settings import Settings
 from tests.live import PATIENCE_SECONDS, LiveCollector, serving
 from tests.ports import reserved_port
+from tests.postgres import find_postgres, running_postgres
 from trainer_hooks import Monitor
 
 # A busy machine is no failure.
@@ -39,13 +40,28 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollecto
         yield live
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server for the whole session; `create_database` makes a database on it."""
+    if find_postgres() is None and os.environ.get("CI") != "true":
+        pytest.skip("needs PostgreSQL: apt-get install postgresql")
+    with running_postgres() as server:
+        yield server
+
+
 @pytest.fixture
-def start_collector(tmp_path: Any) -> Iterator[Any]:
+def database_url(tmp_path: Any) -> str:
+    """An empty SQLite database; folders whose tests run on both databases have a fixture of their own."""
+    return f"sqlite:///{tmp_path / 'rlvitals.db'}"
+
+
+@pytest.fixture
+def start_collector(database_url: str) -> Iterator[Any]:
     """Start a collector with own settings, clock or engine: `start_collector(stall_factor=2, clock=clock)`."""
     with contextlib.ExitStack() as stack:
 
-        def start(*, clock: Any = time.time, engine: Any = None, **settings: Any) -> LiveCollector:
-            defaults = {"database_url": f"sqlite:///{tmp_path / 'rlvitals.db'}", "dashboard": "", "tick_seconds": 0.02}
+        def start(*, clock: Any = None, engine: Any = None, **settings: Any) -> LiveCollector:
+            defaults = {"database_url": database_url, "dashboard": "", "tick_seconds": 0.02}
             options = {"clock": clock} | ({"engine": engine} if engine else {})
             return stack.enter_context(serving(Settings(**(defaults | settings)), **options))
 
@@ -63,6 +79,14 @@ def unused_port() -> Iterator[int]:
     """A port on which nobody listens, kept for a process that must be told one before it starts."""
     with reserved_port() as port:
         yield port
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_receipts() -> Iterator[None]:
+    """Let every receipt wait for the verdict on its batch: what a test has sent, it can read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RLVITALS_VERDICT_WAIT_SECONDS", str(PATIENCE_SECONDS))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

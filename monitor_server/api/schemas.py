@@ -24,6 +24,7 @@ __all__ = [
     "AlertState",
     "Health",
     "PhaseItem",
+    "Readiness",
     "ResponseItem",
     "RunDetail",
     "RunItem",
@@ -205,6 +206,12 @@ class Health(Schema):
     """The answer of a health check that passes."""
 
     status: Literal["ok"] = "ok"
+
+
+class Readiness(Health):
+    """The collector stores and processes batches; ``quarantined_runs`` cannot be processed, and are stored only."""
+
+    quarantined_runs: int
 
 
 def run_item(row: Mapping[str, Any]) -> RunItem:

@@ -84,7 +84,15 @@ class _Runs(Collector):
             "rlvitals_run_last_step_timestamp_seconds", "When the newest step was complete here", labels=labels
         )
         step_seconds = GaugeMetricFamily("rlvitals_run_step_seconds", "Median time of a step", labels=labels)
+        quarantined = GaugeMetricFamily(
+            "rlvitals_quarantined_runs", "Runs that cannot be processed: their records are stored only"
+        )
+        behind = GaugeMetricFamily(
+            "rlvitals_unprojected_records", "Records that are stored and that no detector has seen yet"
+        )
         with self._store.read() as repositories:
+            quarantined.add_metric([], len(repositories.runs.quarantined()))
+            behind.add_metric([], repositories.runs.unprojected())
             rows = repositories.runs.live(
                 now=self._clock(), deadlines=self._settings.deadlines, limit=self._settings.exposed_runs
             )
@@ -102,4 +110,4 @@ class _Runs(Collector):
                 values = repositories.steps.at(row["id"], row["last_step"])
                 for name, value in sorted(values.items())[: self._settings.exposed_signals]:
                     signal.add_metric([*own, name], value)
-        return [phase, signal, firing, last_step, step_seconds]
+        return [phase, signal, firing, last_step, step_seconds, quarantined, behind]

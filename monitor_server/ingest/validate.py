@@ -28,6 +28,7 @@ from monitor_server.ingest.limits import (
     check_config,
     header_count,
 )
+from monitor_server.ingest.shapes import Shape, summary_shapes
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 
@@ -53,12 +54,25 @@ class _RecordParts(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidRecord:
-    """A record that may be stored: its place in the batch, its msgpack without responses, and its valid responses."""
+    """A record that may be stored: what ingest has to know of it, not its numbers, which stay packed.
+
+    Attributes:
+        index: Its place in the batch.
+        seq: Its sequence number.
+        step: Its step.
+        body: The record in msgpack, without its responses.
+        names: Its signals.
+        shapes: The shape of each of its summaries.
+        responses: Its valid responses.
+        refused_responses: How many others it had.
+    """
 
     index: int
     seq: int
-    record: wire.Record
+    step: int
     body: bytes
+    names: Sequence[str]
+    shapes: dict[str, Shape]
     responses: list[wire.Response]
     refused_responses: int = 0
 
@@ -170,8 +184,10 @@ def _read_record(index: int, raw: msgspec.Raw, media_type: str, settings: Settin
     return ValidRecord(
         index=index,
         seq=record.step if record.seq is None else record.seq,
-        record=record,
+        step=record.step,
         body=body,
+        names=(*record.scalars, *record.summaries),
+        shapes=summary_shapes(record),
         responses=responses,
         refused_responses=len(sent) - len(responses),
     )

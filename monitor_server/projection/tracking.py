@@ -1,11 +1,12 @@
-"""Takes a run's complete steps through its detectors, once and in order, and keeps what they say.
+"""Runs a run's complete steps through its detectors, once and in order; alerts and phases follow each verdict.
 
-The detectors' state is saved in the transaction of the last step it has seen, so that a restart goes on from there.
-Alerts and phases follow each verdict. Which steps are complete is `pipeline`'s business.
+The detectors' state is saved in the transaction of the last step that it has seen, so that a restart continues from
+there. Engines are kept in memory with the revision of the run that they belong to, and loaded anew where another
+collector has projected the run meanwhile. `completion` decides which steps are complete.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
@@ -14,8 +15,7 @@ import msgspec
 
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
-from monitor_server.projection.work import Work
-from monitor_server.store.repositories import Repositories
+from monitor_server.projection.context import RunContext
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.runs import Run
@@ -30,13 +30,13 @@ class Engine(Protocol):
     """All detectors of one run and its phase machine: `monitor_server.detection.engine.Engine`."""
 
     def update(self, observation: Observation) -> Verdict:
-        """Take one step."""
+        """Process one step."""
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """Take a person's word on an alert."""
+        """Process a person's acknowledgement of an alert."""
 
     def state(self) -> dict[str, Any]:
-        """Give everything needed to go on."""
+        """Return everything that is needed to continue."""
 
 
 class EngineFactory(Protocol):
@@ -50,10 +50,12 @@ class EngineFactory(Protocol):
 
 
 @dataclass(slots=True)
-class _Watched:
+class _Tracked:
     engine: Engine
     seen: tuple[int, int] | None  # attempt and step
-    is_saved: bool
+    revision: int
+    is_stored: bool
+    is_changed: bool = False
 
 
 class Tracker:
@@ -65,70 +67,69 @@ class Tracker:
         self._engine = engine
         self._max_runs = max_runs
         self._on_seconds = on_seconds
-        self._watched: dict[str, _Watched] = {}
+        self._tracked: dict[str, _Tracked] = {}
 
     def forget(self, run_id: str | None = None) -> None:
-        """Drop what is in memory of a run, or of all: the store did not take it."""
+        """Drop what is in memory of a run, or of all runs, because the store did not take it."""
         if run_id is None:
-            self._watched.clear()
+            self._tracked.clear()
         else:
-            self._watched.pop(run_id, None)
+            self._tracked.pop(run_id, None)
 
-    def observe(self, work: Work, steps: Sequence[Step]) -> list[Alert]:
-        """Take complete steps, in order; one that is not newer than the last is not detected again.
+    def observe(self, context: RunContext, step: Step) -> list[Alert]:
+        """Detect on a complete step; one that is not newer than the last changes nothing.
 
         Returns:
             The alerts that opened, became more severe or resolved.
         """
-        watched = self._watch(work.repositories, work.run.id)
-        changed: list[Alert] = []
-        taken = False
-        for step in steps:
-            if watched.seen is None or (step.attempt, step.step) > watched.seen:
-                changed += self._take(work, watched, step)
-                taken = True
-        if taken:
-            self._save(work, watched)
-        return changed
+        tracked = self._track(context)
+        if tracked.seen is not None and (step.attempt, step.step) <= tracked.seen:
+            return []
+        return self._observe(context, tracked, step)
 
-    def acknowledge(self, work: Work, kind: str) -> tuple[int, int] | None:
-        """Give a person's word on alerts of a kind to the detectors.
+    def acknowledge(self, context: RunContext, kind: str) -> tuple[int, int] | None:
+        """Give the detectors an acknowledgement of alerts of a kind.
 
         Returns:
-            Attempt and step of the newest that they had taken, which is where a replay has to give it again; None where
-            they have taken nothing yet.
+            Attempt and step of the newest that they had seen, which is where a replay has to repeat it; None where
+            they have seen nothing yet.
         """
-        watched = self._watch(work.repositories, work.run.id)
-        if watched.seen is not None:
-            attempt, step = watched.seen
-            watched.engine.acknowledge(Acknowledgement(kind=kind, attempt=attempt, step=step))
-            self._save(work, watched)
-        return watched.seen
+        tracked = self._track(context)
+        if tracked.seen is not None:
+            attempt, step = tracked.seen
+            tracked.engine.acknowledge(Acknowledgement(kind=kind, attempt=attempt, step=step))
+            tracked.is_changed = True
+        return tracked.seen
 
-    def _save(self, work: Work, watched: _Watched) -> None:
-        if watched.seen is None:
+    def save(self, context: RunContext) -> None:
+        """Write the state of the run's detectors with the revision that the run is about to have."""
+        tracked = self._tracked.get(context.run.id)
+        if tracked is None or tracked.revision != context.run.revision:
+            return  # another collector has projected the run, and this slice had nothing to detect
+        tracked.revision = context.run.revision + 1
+        if not tracked.is_changed or tracked.seen is None:
             return
-        attempt, step = watched.seen
-        saved = SavedState(attempt=attempt, step=step, state=msgspec.msgpack.encode(watched.engine.state()))
-        work.repositories.detector_states.save(work.run.id, saved, first=not watched.is_saved)
-        watched.is_saved = True
+        attempt, step = tracked.seen
+        saved = SavedState(attempt=attempt, step=step, state=msgspec.msgpack.encode(tracked.engine.state()))
+        context.repositories.detector_states.save(context.run.id, saved, first=not tracked.is_stored)
+        tracked.is_stored, tracked.is_changed = True, False
 
-    def _take(self, work: Work, watched: _Watched, step: Step) -> list[Alert]:
-        run, phases = work.run, work.repositories.phases
-        last = watched.seen
-        verdict = self._detect(run, watched.engine, step)
-        watched.seen = (step.attempt, step.step)
+    def _observe(self, context: RunContext, tracked: _Tracked, step: Step) -> list[Alert]:
+        run, phases = context.run, context.repositories.phases
+        last = tracked.seen
+        verdict = self._detect(run, tracked.engine, step)
+        tracked.seen, tracked.is_changed = (step.attempt, step.step), True
         rewinds = last is not None and step.step <= last[1]
         if rewinds:
             phases.rewind(run.id, step.step)
         if last is None or rewinds or verdict.phase != run.phase:
             phases.begin(run.id, verdict.phase, step=step.step)
             run.phase = str(verdict.phase)
-        return work.alerts.reconcile(
+        return context.alerts.reconcile(
             verdict.findings,
             phase=run.phase,
             step=step.step,
-            now=work.now,
+            now=context.now,
             concerns=lambda kind: not is_clock_kind(kind),
         )
 
@@ -149,19 +150,20 @@ class Tracker:
         finally:
             self._on_seconds(perf_counter() - begin)
 
-    def _watch(self, repositories: Repositories, run_id: str) -> _Watched:
-        watched = self._watched.pop(run_id, None)
-        if watched is None:
-            saved = repositories.detector_states.load(run_id)
+    def _track(self, context: RunContext) -> _Tracked:
+        run = context.run
+        tracked = self._tracked.pop(run.id, None)
+        if tracked is None or tracked.revision != run.revision:
+            saved = context.repositories.detector_states.load(run.id)
             if saved is None:
-                watched = _Watched(self._engine(), None, is_saved=False)
+                tracked = _Tracked(self._engine(), None, run.revision, is_stored=False)
             else:
                 engine = self._engine.from_state(msgspec.msgpack.decode(saved.state))
-                watched = _Watched(engine, (saved.attempt, saved.step), is_saved=True)
-        self._watched[run_id] = watched  # the newest last, so that the first is the one to drop
-        if len(self._watched) > self._max_runs:
-            del self._watched[next(iter(self._watched))]
-        return watched
+                tracked = _Tracked(engine, (saved.attempt, saved.step), run.revision, is_stored=True)
+        self._tracked[run.id] = tracked  # the newest last, so that the first is the one to drop
+        if len(self._tracked) > self._max_runs:
+            del self._tracked[next(iter(self._tracked))]
+        return tracked
 
 
 def _degraded(step: int, error: Exception) -> Verdict:

@@ -1,28 +1,41 @@
-"""Opens the database, brings it to this version's schema, and hands out transactions.
+"""Opens the database, brings it to the schema of this version, and opens transactions.
 
-Knows nothing of what is stored. A write transaction is given to one thread at a time by its caller (`writer`).
+Knows nothing of what is stored.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.turns import Turns
 
 __all__ = ["Store"]
 
 BUSY_TIMEOUT_SECONDS = 10.0
 READERS = 40  # as many as the server has threads for requests
+# These speak of a statement and not of the database.
+OUR_FAULTS = (DataError, IntegrityError, ProgrammingError)
+# A process that is paused in a transaction holds its runs; the server ends its connection after so long.
+POSTGRES_OPTIONS: dict[str, Any] = {
+    "pool_pre_ping": True,
+    "connect_args": {
+        "connect_timeout": 10,
+        "options": "-c idle_in_transaction_session_timeout=15000 -c lock_timeout=10000",
+    },
+}
+MIGRATION_LOCK = 7_239_021  # any number that nobody else uses
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -31,6 +44,11 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._turns = Turns() if engine.dialect.name == "sqlite" else None
+        # One snapshot for all statements, as SQLite has it.
+        self._read_options: dict[str, Any] = {} if self._turns else {"isolation_level": "REPEATABLE READ"}
+        self._file = _sqlite_file(engine)
+        self._identity = None if self._file is None else _identity(self._file)
 
     @classmethod
     def open(cls, url: str) -> "Store":
@@ -41,7 +59,9 @@ class Store:
             DatabaseUnusable: If the database cannot be opened or written.
         """
         try:
-            engine = create_engine(make_url(url), pool_size=READERS, pool_pre_ping=not url.startswith("sqlite"))
+            parsed = make_url(url)
+            options = {} if parsed.get_backend_name() == "sqlite" else POSTGRES_OPTIONS
+            engine = create_engine(parsed, pool_size=READERS, **options)
         except (ArgumentError, ImportError) as error:
             raise DatabaseUnusable(
                 f"RLVITALS_DATABASE_URL must be a URL such as sqlite:///rlvitals.db, got {url!r}: {error}"
@@ -62,28 +82,78 @@ class Store:
             raise
         return cls(engine)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several collectors are meant to use the database at once."""
+        return self._engine.dialect.name != "sqlite"
+
     @contextmanager
     def read(self) -> Iterator[Repositories]:
-        """Give the repositories on one consistent snapshot.
+        """Open the repositories on one consistent snapshot.
 
         Raises:
             Unavailable: If the database does not answer.
         """
         try:
-            with self._engine.connect() as connection, connection.begin():
+            with self._engine.connect().execution_options(**self._read_options) as connection, connection.begin():
                 yield Repositories(connection)
         except (OperationalError, PoolTimeoutError) as error:
             raise Unavailable(f"the store cannot read: {error}; ask again later") from error
 
     @contextmanager
     def write(self) -> Iterator[Repositories]:
-        """Give the repositories in one transaction, committed at the end unless it raises."""
-        with self._engine.connect().execution_options(rlvitals_write=True) as connection, connection.begin():
-            yield Repositories(connection)
+        """Open the repositories in one transaction, which is committed at the end unless the block raises.
+
+        Raises:
+            Unavailable: If the database cannot be written, or its file is no longer the one that was opened; nothing
+                was stored.
+        """
+        try:
+            with self._turns or nullcontext():
+                connection = self._engine.connect().execution_options(rlvitals_write=True)
+                with connection, connection.begin():
+                    yield Repositories(connection)
+                    self._check_file()
+        except (DBAPIError, PoolTimeoutError) as error:
+            if isinstance(error, OUR_FAULTS):
+                raise
+            raise Unavailable(f"the store cannot write: {getattr(error, 'orig', error)}; send again later") from error
+
+    def probe(self) -> None:
+        """Write to the database and read from it, as storing a batch would.
+
+        Raises:
+            Unavailable: If it cannot be written or read, with the reason.
+        """
+        with self.write() as repositories:
+            repositories.probe()
 
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+    def _check_file(self) -> None:
+        """Refuse to commit to a file that nobody will find again: an open SQLite file outlives its name."""
+        if self._file is not None and _identity(self._file) != self._identity:
+            raise Unavailable(
+                f"the database file {self._file} was removed or replaced while the collector runs; "
+                "nothing is stored until it is back or the collector is restarted"
+            )
+
+
+def _sqlite_file(engine: Engine) -> Path | None:
+    name = engine.url.database
+    if engine.dialect.name != "sqlite" or not name or name == ":memory:" or name.startswith("file:"):
+        return None
+    return Path(name).absolute()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _prepare_sqlite(engine: Engine) -> None:
@@ -110,6 +180,8 @@ def _migrate(connection: Connection, url: str) -> None:
     scripts = ScriptDirectory.from_config(config)
     connection = connection.execution_options(rlvitals_write=True)
     with connection.begin():
+        if connection.dialect.name == "postgresql":  # collectors that start at once migrate one after the other
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
         current = MigrationContext.configure(connection).get_current_revision()
         known = {script.revision for script in scripts.walk_revisions()}
         if current is not None and current not in known:

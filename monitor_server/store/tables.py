@@ -51,6 +51,11 @@ def _run() -> Column[str]:
     return Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False)
 
 
+def _run_key() -> Column[str]:
+    """The run as the first part of the primary key, so that a table can be distributed by run."""
+    return Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+
+
 runs = Table(
     "runs",
     metadata,
@@ -66,7 +71,7 @@ runs = Table(
     Column("phase", String, nullable=False),
     Column("ended", String),  # finished or stopped, said by the trainer
     Column("given_up_at", Float),  # when a person last acknowledged that its trainer is lost
-    Column("announced", String, nullable=False),  # the status last told to subscribers
+    Column("announced", String, nullable=False),  # the status of the last `RunChanged` event
     Column("started_at", Float, nullable=False),
     Column("last_seen", Float, nullable=False),
     Column("last_step", BigInteger),
@@ -75,32 +80,44 @@ runs = Table(
     Column("step_seconds", Float),  # median, once two steps were seen
     Column("stall_seconds", Float, nullable=False),
     Column("recent", LargeBinary, nullable=False),  # msgpack of the last steps' times and rewards
+    Column("log_end", BigInteger, nullable=False, server_default="0"),  # position of the newest entry in its log
+    Column("signal_count", Integer, nullable=False, server_default="0"),  # rows of `signals`
+    # What the projector owns, beside phase, announced and what the steps say.
+    Column("position", BigInteger, nullable=False, server_default="0"),  # up to which the log is projected
+    Column("projected_attempt", BigInteger, nullable=False, server_default="0"),  # the newest up to there
+    Column("revision", BigInteger, nullable=False, server_default="0"),  # counts commits of the projector
+    Column("owner", String),  # the projector that holds the run's state in memory: others leave it alone
+    Column("owned_until", Float),
+    Column("quarantined_at", Float),  # when the projector gave up on it
+    Column("quarantine_reason", Text),
 )
 
 attempts = Table(
     "attempts",
     metadata,
-    _run(),
-    Column("attempt", BigInteger, nullable=False),
+    _run_key(),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
     Column("world_size", Integer, nullable=False),
     Column("first_seen", Float, nullable=False),
-    UniqueConstraint("run_id", "attempt"),
+    Column("position", BigInteger, nullable=False),  # in the run's log, at which it began
+    Column("has_config", Boolean, nullable=False),  # whether the run's configuration was written in it
 )
 
 signals = Table(
     "signals",
     metadata,
-    _run(),
-    Column("position", Integer, nullable=False),
+    _run_key(),
+    Column("position", Integer, primary_key=True, autoincrement=False),
     Column("name", String, nullable=False),
     UniqueConstraint("run_id", "name"),
-    UniqueConstraint("run_id", "position"),
 )
 
-records = Table(
+records = Table(  # the log: records in the order in which they were committed, as the ranks sent them
     "records",
     metadata,
-    _run(),
+    _run_key(),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("batch", BigInteger, nullable=False),  # position of the last entry of its batch
     Column("attempt", BigInteger, nullable=False),
     Column("rank", Integer, nullable=False),
     Column("seq", BigInteger, nullable=False),
@@ -108,6 +125,7 @@ records = Table(
     Column("body", LargeBinary, nullable=False),  # msgpack of wire.Record
     UniqueConstraint("run_id", "attempt", "rank", "seq"),
     Index(None, "run_id", "attempt", "step"),
+    sqlite_with_rowid=False,  # a run's log lies together on disk
 )
 
 steps = Table(
@@ -140,21 +158,19 @@ responses = Table(  # sampled responses; older steps are thinned
 waiting = Table(  # steps of which not every rank has reported
     "waiting",
     metadata,
-    _run(),
-    Column("attempt", BigInteger, nullable=False),
-    Column("step", BigInteger, nullable=False),
+    _run_key(),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("step", BigInteger, primary_key=True, autoincrement=False),
     Column("first_seen", Float, nullable=False, index=True),
-    UniqueConstraint("run_id", "attempt", "step"),
 )
 
 phases = Table(
     "phases",
     metadata,
-    _run(),
-    Column("from_step", BigInteger, nullable=False),
+    _run_key(),
+    Column("from_step", BigInteger, primary_key=True, autoincrement=False),
     Column("to_step", BigInteger),  # NULL while it lasts
     Column("phase", String, nullable=False),
-    UniqueConstraint("run_id", "from_step"),
 )
 
 alerts = Table(
@@ -188,14 +204,14 @@ alerts = Table(
     ),
 )
 
-actions = Table(  # what trainers did about alerts, or would have done, or could not do
+actions = Table(  # what trainers did about alerts, would have done, or could not do
     "actions",
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
     _run(),
     Column("attempt", BigInteger, nullable=False),
     Column("step", BigInteger, nullable=False),
-    Column("rank", Integer, nullable=False),  # which told it
+    Column("rank", Integer, nullable=False),  # that reported it
     Column("time", Float, nullable=False),
     Column("action", String, nullable=False),
     Column("outcome", String, nullable=False),
@@ -205,15 +221,18 @@ actions = Table(  # what trainers did about alerts, or would have done, or could
     Index(None, "run_id", "number"),
 )
 
-acknowledgements = Table(  # what people told detection, and after which step: a replay gives it again there
+acknowledgements = Table(  # of alerts, by people; entries of the log like records, and inputs of detection
     "acknowledgements",
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
     _run(),
+    Column("position", BigInteger, nullable=False, server_default="0"),
     Column("alert_id", String, nullable=False),
     Column("kind", String, nullable=False),
-    Column("attempt", BigInteger, nullable=False),
-    Column("step", BigInteger, nullable=False),  # the newest that detection had taken
+    # The newest step that detection had seen, which is where a replay repeats it; NULL until projected, and where
+    # detection has no part in it.
+    Column("attempt", BigInteger),
+    Column("step", BigInteger),
     Column("at", Float, nullable=False),
     Column("by", String, nullable=False),
     Column("note", Text, nullable=False),

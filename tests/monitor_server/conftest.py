@@ -77,8 +77,8 @@ def clock() -> StepClock:
 
 
 @pytest.fixture
-def store(tmp_path: Any) -> Iterator[Store]:
+def store(database_url: str) -> Iterator[Store]:
     """An empty store."""
-    opened = Store.open(f"sqlite:///{tmp_path / 'store.db'}")
+    opened = Store.open(database_url)
     yield opened
     opened.close()

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from monitor_server.alerts.acknowledgement import AlertAcknowledgement
 from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
 from monitor_server.api.explanation import Attribution, attribution
 from monitor_server.api.lists import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
 from monitor_server.detection.protocol import Severity
 from monitor_server.errors import UnknownAlert
-from monitor_server.projection.pipeline import PersonsWord
 from monitor_server.store.repositories.alerts import alert_of
 
 __all__ = ["router"]
@@ -67,8 +67,9 @@ async def acknowledge(alert_id: str, collector: Serving, body: AcknowledgeBody |
     """
     given = body or AcknowledgeBody()
     row = await asyncio.to_thread(_alert_row, collector, alert_id)
-    word = PersonsWord(run_id=row["run_id"], alert_id=alert_id, by=given.by, note=given.note)
-    await asyncio.wrap_future(collector.writer.acknowledge(word))
+    await collector.acknowledge(
+        AlertAcknowledgement(run_id=row["run_id"], alert_id=alert_id, by=given.by, note=given.note)
+    )
     return alert_item(await asyncio.to_thread(_alert_row, collector, alert_id))
 
 
@@ -77,8 +78,11 @@ def acknowledgements(run_id: str, reading: Reading) -> ItemList[AcknowledgementI
     """List acknowledgements in order, each with the step that detection had seen: a replay needs both."""
     require_run(reading, run_id)
     ordinals = reading.runs.attempts(run_id)
-    words = [asdict(word) | {"attempt": ordinals[word.attempt][0]} for word in reading.alerts.words(run_id)]
-    return ItemList(items=[AcknowledgementItem.model_validate(word) for word in words])
+    given = [
+        asdict(stored) | {"attempt": ordinals[stored.attempt or 0][0]}
+        for stored in reading.alerts.acknowledgements(run_id)
+    ]
+    return ItemList(items=[AcknowledgementItem.model_validate(item) for item in given])
 
 
 @router.get("/runs/{run_id}/alerts")

@@ -57,7 +57,7 @@ async def ingest(request: Request, collector: Serving) -> Response:
         )
     else:
         batch = read_batch(body, media_type=media_type, encoding=encoding, settings=collector.settings)
-    receipt = await asyncio.wrap_future(collector.writer.submit(batch))
+    receipt = await collector.ingest(batch)
     collector.exposition.ingested(
         records=receipt.accepted,
         rejected=len(receipt.rejected),

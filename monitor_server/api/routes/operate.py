@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter, Response
 
-from monitor_server.api.dependencies import Reading, Serving
-from monitor_server.api.schemas import Health
+from monitor_server.api.dependencies import Serving
+from monitor_server.api.schemas import Health, Readiness
 from monitor_server.errors import Unavailable
 from monitor_server.exposition.prometheus import CONTENT_TYPE
 
@@ -19,12 +19,12 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz")
-def readyz(collector: Serving, reading: Reading) -> Health:
-    """Report that batches can be stored."""
-    reading.ping()
-    if not collector.writer.is_alive:
-        raise Unavailable("the writer has ended; restart the collector")
-    return Health()
+def readyz(collector: Serving) -> Readiness:
+    """Report that batches can be stored and are processed, and how many runs cannot be."""
+    health = collector.health()
+    if health.problem is not None:
+        raise Unavailable(health.problem)
+    return Readiness(quarantined_runs=health.quarantined)
 
 
 @router.get("/metrics", response_class=Response)

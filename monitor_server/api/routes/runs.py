@@ -19,7 +19,7 @@ from monitor_server.api.schemas import (
     run_detail,
     run_item,
 )
-from monitor_server.api.series import downsample
+from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories.responses import StoredResponse
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import ResponseKind

@@ -20,10 +20,13 @@ def run(
     *,
     host: Annotated[str | None, typer.Option(help="Address to listen on (RLVITALS_HOST, 127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="Port, 0 for a free one (RLVITALS_PORT, 8600).")] = None,
+    role: Annotated[
+        str | None, typer.Option(help="all, ingest, projector or web: what this process does (RLVITALS_ROLE, all).")
+    ] = None,
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
 ) -> int:
     """Serve until Ctrl-C or SIGTERM."""
-    given = {"host": host, "port": port, "database_url": database}
+    given = {"host": host, "port": port, "database_url": database, "role": role}
     settings = _settings({name: value for name, value in given.items() if value is not None})
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)

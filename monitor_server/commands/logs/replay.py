@@ -27,8 +27,10 @@ __all__ = ["batches", "replay_log", "run"]
 RECORDS_PER_BATCH = 500
 BEATS_PER_SECOND = 4
 PROBLEMS_SHOWN = 3
-# The collector runs the detectors over a whole batch before it answers.
 ANSWER_SECONDS = 60.0
+# The collector stores a batch and then runs the detectors over it; after so long without a new step they have ended.
+DETECTION_SECONDS = 5.0
+POLL_SECONDS = 0.1
 
 
 def run(
@@ -78,6 +80,8 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
             say(f"  a step was refused: {printable(rejection.detail)}")
         if pace is not None:
             time.sleep(max(0.0, len(batch.records) / pace - (time.monotonic() - begun)))
+    if steps:
+        _wait_for_detection(url, wire.run_id(project, name), steps[-1].step)
     if known:
         say(f"  {known} steps were there already; another --project replays them anew")
     _print_alerts(url, wire.run_id(project, name))
@@ -99,6 +103,17 @@ def batches(steps: Sequence[Observation], name: str, project: str, size: int) ->
                 end="finished" if is_last else None,
                 records=records[start : start + size],
             )
+
+
+def _wait_for_detection(url: str, run_id: str, last_step: int) -> None:
+    """Wait until the detectors have seen the last step, as long as they move on."""
+    seen, since = None, time.monotonic()
+    while seen != last_step and time.monotonic() - since < DETECTION_SECONDS:
+        newest = fetch_json("GET", url, f"/runs/{run_id}")["last_step"]
+        if newest == seen:
+            time.sleep(POLL_SECONDS)
+        else:
+            seen, since = newest, time.monotonic()
 
 
 def _print_alerts(url: str, run_id: str) -> None:

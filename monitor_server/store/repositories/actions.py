@@ -1,4 +1,4 @@
-"""What trainers did about alerts, as they told it."""
+"""What trainers did about alerts, as they reported it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,10 +20,10 @@ class Actions:
     def add(
         self, run_id: str, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float
     ) -> None:
-        """Append what one record tells."""
-        told = {"run_id": run_id, "attempt": attempt, "step": step, "rank": rank, "time": time}
+        """Append the reports of one record."""
+        common = {"run_id": run_id, "attempt": attempt, "step": step, "rank": rank, "time": time}
         rows = [
-            told
+            common
             | {
                 "action": report.action,
                 "outcome": report.outcome,
@@ -37,7 +37,7 @@ class Actions:
             self._connection.execute(insert(actions), rows)
 
     def page(self, run_id: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
-        """Give a run's reports, the newest first, before the one numbered ``before``."""
+        """Return a run's reports, the newest first, before the one numbered ``before``."""
         query = select(actions).where(actions.c.run_id == run_id).order_by(actions.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(actions.c.number < before)

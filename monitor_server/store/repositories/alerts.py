@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from monitor_server.store.tables import acknowledgements, alerts, runs
 from trainer_hooks.wire import spell_non_finite
 
-__all__ = ["Alert", "Alerts", "Word", "alert_of"]
+__all__ = ["Alert", "Alerts", "StoredAcknowledgement", "alert_of"]
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
@@ -20,6 +20,7 @@ _FIRING = (
     .order_by(alerts.c.number)
 )
 
+_ACKNOWLEDGEMENT = [acknowledgements.c[name] for name in ("alert_id", "kind", "attempt", "step", "at", "by", "note")]
 _VIEW = select(alerts, runs.c.name.label("run"), runs.c.project).join(runs, runs.c.id == alerts.c.run_id)
 
 
@@ -49,26 +50,26 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
-    """A person's acknowledgement, and the newest step that detection had taken when it was given."""
+class StoredAcknowledgement:
+    """A person's acknowledgement of an alert, and the newest step that detection had seen, None until projected."""
 
     alert_id: str
     kind: str
-    attempt: int
-    step: int
+    attempt: int | None
+    step: int | None
     at: float
     by: str
     note: str
 
 
 class Alerts:
-    """Reads and writes alerts, and the journal of acknowledgements."""
+    """Reads and writes alerts, and acknowledgements."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def firing(self, run_id: str) -> list[Alert]:
-        """Give the alerts that fire on a run, the oldest first."""
+        """Return the alerts that fire on a run, the oldest first."""
         return [alert_of(row) for row in self._connection.execute(_FIRING, {"run": run_id}).mappings()]
 
     def add(self, alert: Alert) -> None:
@@ -80,22 +81,38 @@ class Alerts:
         self._connection.execute(update(alerts).where(alerts.c.id == alert.id), _values(alert))
 
     def find(self, alert_id: str) -> Alert | None:
-        """Give one alert, or None."""
+        """Return one alert, or None."""
         row = self.view(alert_id)
         return None if row is None else alert_of(row)
 
-    def journal(self, run_id: str, word: Word) -> None:
-        """Append an acknowledgement."""
-        self._connection.execute(insert(acknowledgements), {"run_id": run_id} | asdict(word))
+    def add_acknowledgement(self, run_id: str, given: StoredAcknowledgement, *, position: int) -> None:
+        """Append an acknowledgement to the run's log."""
+        self._connection.execute(insert(acknowledgements), {"run_id": run_id, "position": position} | asdict(given))
 
-    def words(self, run_id: str) -> list[Word]:
-        """Give a run's acknowledgements in the order in which they were given."""
-        columns = [acknowledgements.c[name] for name in Word.__slots__]
-        query = select(*columns).where(acknowledgements.c.run_id == run_id).order_by(acknowledgements.c.number)
-        return [Word(**row) for row in self._connection.execute(query).mappings()]
+    def acknowledgements_after(self, run_id: str, position: int) -> dict[int, StoredAcknowledgement]:
+        """Return the acknowledgements that follow a position of the log, by position."""
+        query = select(acknowledgements.c.position, *_ACKNOWLEDGEMENT).where(
+            acknowledgements.c.run_id == run_id, acknowledgements.c.position > position
+        )
+        rows = self._connection.execute(query).mappings()
+        return {row["position"]: _acknowledgement(row) for row in rows}
+
+    def place_acknowledgement(self, run_id: str, position: int, *, attempt: int, step: int) -> None:
+        """Write after which step detection was given an acknowledgement."""
+        here = (acknowledgements.c.run_id == run_id) & (acknowledgements.c.position == position)
+        self._connection.execute(update(acknowledgements).where(here), {"attempt": attempt, "step": step})
+
+    def acknowledgements(self, run_id: str) -> list[StoredAcknowledgement]:
+        """Return the acknowledgements that detection was given, in order."""
+        query = (
+            select(*_ACKNOWLEDGEMENT)
+            .where(acknowledgements.c.run_id == run_id, acknowledgements.c.step.is_not(None))
+            .order_by(acknowledgements.c.number)
+        )
+        return [_acknowledgement(row) for row in self._connection.execute(query).mappings()]
 
     def view(self, alert_id: str) -> dict[str, Any] | None:
-        """Give one alert with its run's name and project, or None."""
+        """Return one alert with its run's name and project, or None."""
         row = self._connection.execute(_VIEW.where(alerts.c.id == alert_id)).mappings().one_or_none()
         return None if row is None else {str(name): value for name, value in row.items()}
 
@@ -108,7 +125,7 @@ class Alerts:
         state: str | None = None,
         severity: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Give alerts with their run's name and project, the newest first, before the one numbered ``before``."""
+        """Return alerts with their run's name and project, the newest first, before the one numbered ``before``."""
         query = _VIEW.order_by(alerts.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(alerts.c.number < before)
@@ -117,6 +134,10 @@ class Alerts:
                 query = query.where(column == wanted)
         rows = self._connection.execute(query).mappings()
         return [{str(name): value for name, value in row.items()} for row in rows]
+
+
+def _acknowledgement(row: Mapping[Any, Any]) -> StoredAcknowledgement:
+    return StoredAcknowledgement(**{name: row[name] for name in StoredAcknowledgement.__slots__})
 
 
 def _values(alert: Alert) -> Mapping[str, Any]:

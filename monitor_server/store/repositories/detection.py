@@ -1,4 +1,4 @@
-"""What detection leaves behind: its state, and the phases of a run."""
+"""The state of a run's detectors, and the phases of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class DetectorStates:
         self._connection = connection
 
     def load(self, run_id: str) -> SavedState | None:
-        """Give the run's state, or None before its first step."""
+        """Return the run's state, or None before its first step."""
         row = self._connection.execute(
             select(detector_states.c.attempt, detector_states.c.step, detector_states.c.state).where(
                 detector_states.c.run_id == run_id
@@ -37,8 +37,12 @@ class DetectorStates:
         ).one_or_none()
         return None if row is None else SavedState(attempt=row.attempt, step=row.step, state=row.state)
 
+    def remove(self, run_id: str) -> None:
+        """Remove the run's state: its detectors start anew."""
+        self._connection.execute(delete(detector_states).where(detector_states.c.run_id == run_id))
+
     def save(self, run_id: str, saved: SavedState, *, first: bool) -> None:
-        """Write the run's state; ``first`` says that there was none."""
+        """Write the run's state; ``first`` if there was none."""
         row = {"run_id": run_id, "attempt": saved.attempt, "step": saved.step, "state": saved.state}
         if first:
             self._connection.execute(insert(detector_states), row)
@@ -53,7 +57,7 @@ class Phases:
         self._connection = connection
 
     def all(self, run_id: str) -> Sequence[tuple[str, int, int | None]]:
-        """Give phase, first and last step of each interval; the last is None for the phase that lasts."""
+        """Return phase, first and last step of each interval; the last is None for the phase that lasts."""
         query = (
             select(phases.c.phase, phases.c.from_step, phases.c.to_step)
             .where(phases.c.run_id == run_id)
@@ -78,7 +82,7 @@ class Phases:
         self._connection.execute(insert(phases), {"run_id": run_id, "phase": phase, "from_step": step})
 
     def rewind(self, run_id: str, step: int) -> None:
-        """Forget what was said of ``step`` and later steps: a newer attempt says it anew."""
+        """Remove the phases of ``step`` and of later steps: a newer attempt goes through them anew."""
         here = phases.c.run_id == run_id
         self._connection.execute(delete(phases).where(here, phases.c.from_step >= step))
         self._connection.execute(

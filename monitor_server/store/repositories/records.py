@@ -1,8 +1,9 @@
-"""The durable log of records as the ranks sent them, and the steps that wait for more ranks."""
+"""The log of records as the ranks sent them, and the steps that wait for more ranks."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
@@ -18,26 +19,60 @@ _SEEN = select(records.c.seq).where(
     records.c.rank == bindparam("rank"),
     records.c.seq.in_(bindparam("seqs", expanding=True)),
 )
+_COLUMNS = [records.c[name] for name in ("position", "batch", "attempt", "rank", "seq", "step", "body")]
 _OF_STEPS = (
-    select(records.c.rank, records.c.seq, records.c.step, records.c.body)
+    select(*_COLUMNS)
     .where(
         records.c.run_id == bindparam("run"),
         records.c.attempt == bindparam("attempt"),
         records.c.step.in_(bindparam("steps", expanding=True)),
+        records.c.position <= bindparam("up_to"),
     )
     .order_by(records.c.rank.desc(), records.c.seq)
 )
-_OF_RUN = (
+_AFTER = (
+    select(*_COLUMNS)
+    .where(records.c.run_id == bindparam("run"), records.c.position > bindparam("after"))
+    .order_by(records.c.position)
+    .limit(bindparam("limit"))
+)
+_OF_BATCH = (
+    select(*_COLUMNS)
+    .where(
+        records.c.run_id == bindparam("run"),
+        records.c.position > bindparam("after"),
+        records.c.position <= bindparam("batch"),
+    )
+    .order_by(records.c.position)
+)
+_FIRST = (
     select(waiting.c.attempt, waiting.c.step, waiting.c.first_seen)
     .where(waiting.c.run_id == bindparam("run"))
     .order_by(waiting.c.attempt, waiting.c.step)
+    .limit(bindparam("limit"))
 )
+_AMONG = select(waiting.c.step).where(
+    waiting.c.run_id == bindparam("run"),
+    waiting.c.attempt == bindparam("attempt"),
+    waiting.c.step.in_(bindparam("steps", expanding=True)),
+)
+_REMOVE = delete(waiting).where(
+    waiting.c.run_id == bindparam("run"),
+    waiting.c.attempt == bindparam("of_attempt"),
+    waiting.c.step == bindparam("of_step"),
+)
+# SQLite takes at most 32,766 parameters in a statement, and plans one of many values slowly.
+MAX_PARAMETERS = 1_000
+END = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRecord:
-    """One record of one rank, its body in msgpack."""
+    """One record of one rank in its run's log, its body in msgpack; ``batch`` is the position of its batch's end."""
 
+    position: int
+    batch: int
+    attempt: int
     rank: int
     seq: int
     step: int
@@ -45,34 +80,58 @@ class StoredRecord:
 
 
 class Records:
-    """Reads and appends records."""
+    """Reads and appends the records of the log."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def seen(self, run_id: str, attempt: int, rank: int, seqs: Collection[int]) -> set[int]:
-        """Give those of ``seqs`` that are stored already."""
-        asked = {"run": run_id, "attempt": attempt, "rank": rank, "seqs": list(seqs)}
-        return set(self._connection.execute(_SEEN, asked).scalars())
+        """Return those of ``seqs`` that are stored already."""
+        found: set[int] = set()
+        for some in _parts(seqs):
+            asked = {"run": run_id, "attempt": attempt, "rank": rank, "seqs": some}
+            found.update(self._connection.execute(_SEEN, asked).scalars())
+        return found
 
-    def add(self, run_id: str, attempt: int, new: Iterable[StoredRecord]) -> None:
+    def add(self, run_id: str, new: Iterable[StoredRecord]) -> None:
         """Append records, none of which is stored."""
-        rows = [
-            {"run_id": run_id, "attempt": attempt, "rank": r.rank, "seq": r.seq, "step": r.step, "body": r.body}
-            for r in new
-        ]
+        rows = [{"run_id": run_id} | {name: getattr(r, name) for name in StoredRecord.__slots__} for r in new]
         if rows:
             self._connection.execute(insert(records), rows)
 
-    def of_steps(self, run_id: str, attempt: int, steps: Collection[int]) -> dict[int, list[StoredRecord]]:
-        """Give the records of some steps of an attempt, in the order in which `wire.merge` wants them."""
-        if not steps:
-            return {}
-        asked = {"run": run_id, "attempt": attempt, "steps": list(steps)}
+    def of_steps(
+        self, run_id: str, attempt: int, steps: Collection[int], *, up_to: int = END
+    ) -> dict[int, list[StoredRecord]]:
+        """Return the records of some steps of an attempt, in the order in which `wire.merge` takes them.
+
+        Args:
+            run_id: The run.
+            attempt: The attempt.
+            steps: The steps; one without records is left out.
+            up_to: The last position of the log that is read.
+        """
         found: defaultdict[int, list[StoredRecord]] = defaultdict(list)
-        for rank, seq, step, body in self._connection.execute(_OF_STEPS, asked):
-            found[step].append(StoredRecord(rank=rank, seq=seq, step=step, body=body))
+        for some in _parts(steps):
+            asked = {"run": run_id, "attempt": attempt, "steps": some, "up_to": up_to}
+            for row in self._connection.execute(_OF_STEPS, asked):
+                found[row.step].append(_record(row))
         return found
+
+    def after(self, run_id: str, position: int, *, limit: int) -> tuple[list[StoredRecord], bool]:
+        """Return whole batches that follow a position of the log, and whether these are the last.
+
+        There is at least one, if any follows, and then about ``limit`` records.
+        """
+        rows = self._connection.execute(_AFTER, {"run": run_id, "after": position, "limit": limit + 1})
+        found = [_record(row) for row in rows]
+        if len(found) <= limit:
+            return found, True
+        cut = found[-1].batch
+        whole = [record for record in found if record.batch != cut]
+        if whole:
+            return whole, False
+        asked = {"run": run_id, "after": position, "batch": cut}
+        return [_record(row) for row in self._connection.execute(_OF_BATCH, asked)], False
 
 
 class Waiting:
@@ -81,23 +140,47 @@ class Waiting:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def change(
-        self, run_id: str, *, add: Iterable[tuple[int, int]], remove: Iterable[tuple[int, int]], now: float
-    ) -> None:
-        """Note steps seen for the first time, and forget steps that are complete; both by attempt and step."""
-        rows = [{"run_id": run_id, "attempt": attempt, "step": step, "first_seen": now} for attempt, step in add]
+    def add(self, run_id: str, steps: Iterable[tuple[int, int]], *, now: float) -> None:
+        """Keep steps, by attempt and step, that are seen for the first time."""
+        rows = [{"run_id": run_id, "attempt": attempt, "step": step, "first_seen": now} for attempt, step in steps]
         if rows:
             self._connection.execute(insert(waiting), rows)
-        for attempt, step in remove:
-            here = (waiting.c.run_id == run_id) & (waiting.c.attempt == attempt) & (waiting.c.step == step)
-            self._connection.execute(delete(waiting).where(here))
 
-    def of_run(self, run_id: str) -> Sequence[tuple[int, int, float]]:
-        """Give attempt, step and when it was first seen, in the order in which detection takes them."""
-        rows = self._connection.execute(_OF_RUN, {"run": run_id})
-        return [(attempt, step, first_seen) for attempt, step, first_seen in rows]
+    def remove(self, run_id: str, steps: Iterable[tuple[int, int]]) -> None:
+        """Remove steps that are complete."""
+        rows = [{"run": run_id, "of_attempt": attempt, "of_step": step} for attempt, step in steps]
+        if rows:
+            self._connection.execute(_REMOVE, rows)
+
+    def first(self, run_id: str, *, limit: int) -> dict[tuple[int, int], float]:
+        """Return when each of the first waiting steps was seen, in the order in which detection takes them."""
+        rows = self._connection.execute(_FIRST, {"run": run_id, "limit": limit})
+        return {(attempt, step): first_seen for attempt, step, first_seen in rows}
+
+    def among(self, run_id: str, steps: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Return those of ``steps``, by attempt and step, that wait."""
+        by_attempt: defaultdict[int, list[int]] = defaultdict(list)
+        for attempt, step in steps:
+            by_attempt[attempt].append(step)
+        found: set[tuple[int, int]] = set()
+        for attempt, numbers in by_attempt.items():
+            for some in _parts(numbers):
+                asked = {"run": run_id, "attempt": attempt, "steps": some}
+                found.update((attempt, step) for step in self._connection.execute(_AMONG, asked).scalars())
+        return found
 
     def overdue(self, *, before: float) -> list[str]:
-        """Give the runs that have a step first seen before a time."""
+        """Return the runs that have a step first seen before a time."""
         query = select(waiting.c.run_id).where(waiting.c.first_seen <= before).distinct()
         return list(self._connection.execute(query).scalars())
+
+
+def _parts(numbers: Collection[int]) -> Iterator[list[int]]:
+    ordered = list(numbers)
+    for begin in range(0, len(ordered), MAX_PARAMETERS):
+        yield ordered[begin : begin + MAX_PARAMETERS]
+
+
+def _record(row: Sequence[Any]) -> StoredRecord:
+    position, batch, attempt, rank, seq, step, body = row
+    return StoredRecord(position=position, batch=batch, attempt=attempt, rank=rank, seq=seq, step=step, body=body)

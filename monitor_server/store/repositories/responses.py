@@ -28,7 +28,7 @@ class StoredResponse:
 
 
 class Responses:
-    """Reads and writes sampled responses. Readers get the newest attempt's at every step."""
+    """Reads and writes sampled responses. Readers see those of the newest attempt at every step."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -36,7 +36,7 @@ class Responses:
     def add(
         self, run_id: str, *, attempt: int, step: int, rank: int, new: Sequence[wire.Response], max_per_step: int
     ) -> int:
-        """Append responses of a step until it has ``max_per_step``; give how many did not fit."""
+        """Append responses of a step until it has ``max_per_step``; return how many did not fit."""
         here = (responses.c.run_id == run_id) & (responses.c.step == step) & (responses.c.attempt == attempt)
         held = self._connection.execute(select(func.count()).select_from(responses).where(here)).scalar_one()
         kept = new[: max(0, max_per_step - held)]
@@ -93,7 +93,7 @@ class Responses:
         kind: str | None = None,
         correct: bool | None = None,
     ) -> list[StoredResponse]:
-        """Give responses, the last stored first, before the one numbered ``before``."""
+        """Return responses, the last stored first, before the one numbered ``before``."""
         newer = responses.alias()
         newest = (
             select(func.max(newer.c.attempt))

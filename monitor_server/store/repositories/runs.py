@@ -5,22 +5,13 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    RowMapping,
-    Select,
-    and_,
-    bindparam,
-    case,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from monitor_server.settings import Deadlines
-from monitor_server.store.tables import alerts, attempts, runs
+from monitor_server.store.repositories.run_status import is_live_column, status_column
+from monitor_server.store.tables import alerts, attempts, records, responses, runs, steps, waiting
 
 __all__ = ["SPARKLINE_SIGNAL", "Recent", "Run", "Runs"]
 
@@ -29,15 +20,51 @@ SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
-_FIND = select(runs).where(runs.c.id == bindparam("run"))
+_WORKED_ON = [column for column in runs.c if column.name not in ("number", "config")]
+_FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"))
+_LOCK = _FIND.with_for_update()
+_LOCK_IF_FREE = _FIND.with_for_update(skip_locked=True)
 _SAVE = update(runs).where(runs.c.id == bindparam("run"))
+_SAVE_REVISION = _SAVE.where(runs.c.revision == bindparam("seen"))
 _ATTEMPTS = (
     select(attempts.c.attempt, attempts.c.world_size)
     .where(attempts.c.run_id == bindparam("run"))
     .order_by(attempts.c.attempt)
 )
-_WORLD_SIZE = select(attempts.c.world_size).where(
+_ATTEMPT = select(attempts.c.world_size, attempts.c.has_config).where(
     attempts.c.run_id == bindparam("run"), attempts.c.attempt == bindparam("attempt")
+)
+_BEGUN = select(attempts.c.position, attempts.c.attempt).where(
+    attempts.c.run_id == bindparam("run"), attempts.c.position > bindparam("after")
+)
+
+_INGEST_COLUMNS = (
+    "source",
+    "capability",
+    "world_size",
+    "attempt",
+    "ended",
+    "given_up_at",
+    "last_seen",
+    "last_step_at",
+    "log_end",
+    "signal_count",
+)
+_PROJECTION_COLUMNS = (
+    "phase",
+    "announced",
+    "last_step",
+    "last_attempt",
+    "last_step_at",
+    "step_seconds",
+    "stall_seconds",
+    "position",
+    "projected_attempt",
+    "revision",
+    "owner",
+    "owned_until",
+    "quarantined_at",
+    "quarantine_reason",
 )
 
 
@@ -56,19 +83,19 @@ class Recent(msgspec.Struct):
             self.rewards = [*self.rewards[1 - RECENT_STEPS :], reward]
 
     def step_seconds(self) -> float | None:
-        """Give the median time of a step, or None before two steps of one attempt were seen."""
+        """Return the median time of a step, or None before two steps of one attempt were seen."""
         points = list(zip(self.steps, self.times, strict=True))
-        taken = sorted(
+        seconds = sorted(
             (later - sooner) / (after - before)
             for (before, sooner), (after, later) in pairwise(points)
             if after > before and later > sooner
         )
-        return taken[len(taken) // 2] if taken else None
+        return seconds[len(seconds) // 2] if seconds else None
 
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A run as the pipeline works on it; ``save`` writes it back."""
+    """A run as ingest and the projector work on it; each writes back the columns that it owns."""
 
     id: str
     project: str
@@ -81,7 +108,6 @@ class Run:
     last_seen: float
     last_step_at: float
     stall_seconds: float
-    config: bytes | None = None
     phase: str = "unknown"
     ended: str | None = None
     given_up_at: float | None = None
@@ -90,6 +116,15 @@ class Run:
     last_attempt: int = -1
     step_seconds: float | None = None
     recent: Recent = field(default_factory=Recent)
+    log_end: int = 0
+    signal_count: int = 0
+    position: int = 0
+    projected_attempt: int = 0
+    revision: int = 0
+    owner: str | None = None
+    owned_until: float | None = None
+    quarantined_at: float | None = None
+    quarantine_reason: str | None = None
 
 
 class Runs:
@@ -99,42 +134,82 @@ class Runs:
         self._connection = connection
 
     def find(self, run_id: str) -> Run | None:
-        """Give the run to work on, or None."""
-        row = self._connection.execute(_FIND, {"run": run_id}).mappings().one_or_none()
-        if row is None:
-            return None
-        fields = _fields(row)
-        del fields["number"]
-        recent = msgspec.msgpack.decode(fields.pop("recent"), type=Recent)
-        return Run(**fields, recent=recent)
+        """Return a run, or None."""
+        return self._run(_FIND, run_id)
 
-    def add(self, run: Run) -> None:
-        """Write a new run."""
-        self._connection.execute(insert(runs), _values(run))
+    def lock(self, run_id: str, *, only_if_free: bool = False) -> Run | None:
+        """Return a run that nobody else writes until the transaction ends, or None.
 
-    def save(self, run: Run) -> None:
-        """Write a run back."""
-        self._connection.execute(_SAVE, _values(run) | {"run": run.id})
+        Args:
+            run_id: Its id.
+            only_if_free: Return None instead of waiting where somebody else holds it.
+        """
+        return self._run(_LOCK_IF_FREE if only_if_free else _LOCK, run_id)
 
-    def enter_attempt(self, run_id: str, attempt: int, *, world_size: int, now: float) -> int:
-        """Note an attempt and give its world size: the largest that any of its ranks has told."""
-        known = self._connection.execute(_WORLD_SIZE, {"run": run_id, "attempt": attempt}).scalar()
-        if known is None:
-            self._connection.execute(
-                insert(attempts), {"run_id": run_id, "attempt": attempt, "world_size": world_size, "first_seen": now}
-            )
-        elif known < world_size:
+    def add(self, run: Run) -> Run:
+        """Write a new run and lock it; where another collector was first, its run is returned."""
+        values = asdict(run) | {"recent": msgspec.msgpack.encode(run.recent)}
+        insert_ = sqlite_insert if self._connection.dialect.name == "sqlite" else postgresql_insert
+        self._connection.execute(insert_(runs).on_conflict_do_nothing(index_elements=["id"]), values)
+        found = self.lock(run.id)
+        if found is None:
+            raise LookupError(f"run {run.id} is gone before it was read")
+        return found
+
+    def save_ingest(self, run: Run) -> None:
+        """Write back what ingest owns."""
+        self._connection.execute(_SAVE, {name: getattr(run, name) for name in _INGEST_COLUMNS} | {"run": run.id})
+
+    def save_projection(self, run: Run) -> bool:
+        """Write back what the projector owns as the next revision; return False if another has done so meanwhile."""
+        seen, run.revision = run.revision, run.revision + 1
+        values = {name: getattr(run, name) for name in _PROJECTION_COLUMNS}
+        values |= {"recent": msgspec.msgpack.encode(run.recent), "run": run.id, "seen": seen}
+        return self._connection.execute(_SAVE_REVISION, values).rowcount == 1
+
+    def save_config(self, run_id: str, attempt: int, config: bytes) -> None:
+        """Write a run's configuration, once in an attempt."""
+        row = self._connection.execute(_ATTEMPT, {"run": run_id, "attempt": attempt}).one()
+        if not row.has_config:
             here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
-            self._connection.execute(update(attempts).where(here), {"world_size": world_size})
-        return max(known or 0, world_size)
+            self._connection.execute(update(attempts).where(here), {"has_config": True})
+            self._connection.execute(update(runs).where(runs.c.id == run_id), {"config": config})
+
+    def enter_attempt(self, run_id: str, attempt: int, *, world_size: int, now: float, position: int) -> int | None:
+        """Keep an attempt, and return the largest world size that any of its ranks had sent; None if it is new."""
+        row = self._connection.execute(_ATTEMPT, {"run": run_id, "attempt": attempt}).one_or_none()
+        if row is None:
+            values = {"run_id": run_id, "attempt": attempt, "world_size": world_size}
+            self._connection.execute(
+                insert(attempts), values | {"first_seen": now, "position": position, "has_config": False}
+            )
+            return None
+        if row.world_size < world_size:
+            self.set_world_size(run_id, attempt, world_size)
+        return max(int(row.world_size), world_size)
+
+    def set_world_size(self, run_id: str, attempt: int, world_size: int) -> None:
+        """Write how many ranks an attempt has."""
+        here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
+        self._connection.execute(update(attempts).where(here), {"world_size": world_size})
+
+    def attempts_begun(self, run_id: str, *, after: int) -> dict[int, int]:
+        """Return position and number of the attempts that began after a position of the log."""
+        rows = self._connection.execute(_BEGUN, {"run": run_id, "after": after})
+        return {position: attempt for position, attempt in rows}  # noqa: C416 - rows are not pairs to mypy
+
+    def remove_attempts(self, run_id: str, *, above: int) -> None:
+        """Remove every attempt above one, with its records, steps, responses and waiting steps."""
+        for table in (attempts, records, steps, responses, waiting):
+            self._connection.execute(delete(table).where(table.c.run_id == run_id, table.c.attempt > above))
 
     def attempts(self, run_id: str) -> dict[int, tuple[int, int]]:
-        """Give each attempt's ordinal, from 1, and world size."""
+        """Return each attempt's ordinal, from 1, and world size."""
         rows = self._connection.execute(_ATTEMPTS, {"run": run_id})
         return {attempt: (ordinal, world_size) for ordinal, (attempt, world_size) in enumerate(rows, start=1)}
 
     def view(self, run_id: str, *, now: float, deadlines: Deadlines) -> dict[str, Any] | None:
-        """Give the run as readers see it, or None."""
+        """Return the run as readers see it, or None."""
         query = _view(now, deadlines).where(runs.c.id == run_id)
         row = self._connection.execute(query).mappings().one_or_none()
         return None if row is None else _fields(row)
@@ -149,14 +224,14 @@ class Runs:
         project: str | None = None,
         status: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Give runs as readers see them, the newest first, before the one numbered ``before``."""
+        """Return runs as readers see them, the newest first, before the one numbered ``before``."""
         query = _view(now, deadlines).order_by(runs.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(runs.c.number < before)
         if project is not None:
             query = query.where(runs.c.project == project)
         if status is not None:
-            query = query.where(_status(now, deadlines) == status)
+            query = query.where(status_column(now, deadlines) == status)
         return [_fields(row) for row in self._connection.execute(query).mappings()]
 
     def exists(self, run_id: str) -> bool:
@@ -164,46 +239,53 @@ class Runs:
         return self._connection.execute(select(runs.c.id).where(runs.c.id == run_id)).first() is not None
 
     def live(self, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
-        """Give the runs that have not ended, the last heard first."""
-        query = _view(now, deadlines).where(_is_live(now, deadlines)).order_by(runs.c.last_seen.desc()).limit(limit)
+        """Return the runs that have not ended, the last heard first."""
+        query = (
+            _view(now, deadlines).where(is_live_column(now, deadlines)).order_by(runs.c.last_seen.desc()).limit(limit)
+        )
         return [_fields(row) for row in self._connection.execute(query).mappings()]
 
-    def status(self, run_id: str, *, now: float, deadlines: Deadlines) -> str:
-        """Give the status of a run that exists."""
-        return self._connection.execute(select(_status(now, deadlines)).where(runs.c.id == run_id)).scalar_one()
-
     def changed(self, *, now: float, deadlines: Deadlines) -> list[str]:
-        """Give the runs whose status is not the one last announced."""
-        query = select(runs.c.id).where(_status(now, deadlines) != runs.c.announced)
+        """Return the runs whose status is not the one last announced."""
+        query = select(runs.c.id).where(status_column(now, deadlines) != runs.c.announced)
         return list(self._connection.execute(query).scalars())
+
+    def newest_time(self) -> float | None:
+        """Return when a run was last heard, or None before the first."""
+        return self._connection.execute(select(func.max(runs.c.last_seen))).scalar()
+
+    def unprojected(self) -> int:
+        """Return how many entries of all logs wait to be projected."""
+        query = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0))
+        return int(self._connection.execute(query).scalar_one())
+
+    def behind(self) -> list[str]:
+        """Return the runs whose log is not projected to its end."""
+        query = select(runs.c.id).where(runs.c.log_end > runs.c.position, runs.c.quarantined_at.is_(None))
+        return list(self._connection.execute(query).scalars())
+
+    def quarantined(self, *, before: float | None = None) -> list[str]:
+        """Return the runs that the projector gave up, all or those given up before a time."""
+        query = select(runs.c.id).where(runs.c.quarantined_at.is_not(None))
+        if before is not None:
+            query = query.where(runs.c.quarantined_at < before)
+        return list(self._connection.execute(query).scalars())
+
+    def release(self, owner: str) -> None:
+        """Leave all runs of a projector to others."""
+        self._connection.execute(update(runs).where(runs.c.owner == owner), {"owner": None, "owned_until": None})
+
+    def _run(self, query: Select[Any], run_id: str) -> Run | None:
+        row = self._connection.execute(query, {"run": run_id}).mappings().one_or_none()
+        if row is None:
+            return None
+        fields = _fields(row)
+        recent = msgspec.msgpack.decode(fields.pop("recent"), type=Recent)
+        return Run(**fields, recent=recent)
 
 
 def _fields(row: RowMapping) -> dict[str, Any]:
     return {str(name): value for name, value in row.items()}
-
-
-def _values(run: Run) -> dict[str, Any]:
-    return asdict(run) | {"recent": msgspec.msgpack.encode(run.recent)}
-
-
-def _status(now: float, deadlines: Deadlines) -> ColumnElement[str]:
-    """The status of a run at ``now``: said by the trainer or a person, or told by the clock.
-
-    What a person gave up, or nobody heard of for long, is stopped until its trainer is heard again.
-    """
-    is_lost = now - runs.c.last_seen > deadlines.lost_factor * runs.c.stall_seconds
-    return case(
-        (runs.c.ended.is_not(None), runs.c.ended),
-        (runs.c.given_up_at >= runs.c.last_seen, "stopped"),
-        (and_(is_lost, now - runs.c.last_seen > deadlines.expiry_seconds), "stopped"),
-        (is_lost, "lost"),
-        (now - runs.c.last_step_at > runs.c.stall_seconds, "stalled"),
-        else_="running",
-    )
-
-
-def _is_live(now: float, deadlines: Deadlines) -> ColumnElement[bool]:
-    return _status(now, deadlines).not_in(("finished", "stopped"))
 
 
 def _view(now: float, deadlines: Deadlines) -> Select[Any]:
@@ -213,4 +295,4 @@ def _view(now: float, deadlines: Deadlines) -> Select[Any]:
         .where(attempts.c.run_id == runs.c.id, attempts.c.attempt <= runs.c.attempt)
         .scalar_subquery()
     )
-    return select(runs, _status(now, deadlines).label("status"), firing.label("firing"), ordinal.label("ordinal"))
+    return select(runs, status_column(now, deadlines).label("status"), firing.label("firing"), ordinal.label("ordinal"))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
 from monitor_server.store.packing import columns, pack, unpack
+from monitor_server.store.repositories.records import MAX_PARAMETERS
 from monitor_server.store.tables import signals, steps
 
 __all__ = ["Column", "Step", "Steps"]
@@ -44,25 +45,34 @@ class Column:
 
 
 class Steps:
-    """Reads and writes steps. Readers get the newest attempt's value at every step."""
+    """Reads and writes steps. Readers see the newest attempt's value at every step."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def signals(self, run_id: str) -> list[str]:
-        """Give the run's signals in the order of their positions."""
+        """Return the run's signals in the order of their positions."""
         query = select(signals.c.name).where(signals.c.run_id == run_id).order_by(signals.c.position)
         return list(self._connection.execute(query).scalars())
 
     def add_signals(self, run_id: str, names: Sequence[str], *, start: int) -> None:
-        """Give new signals the positions from ``start`` on."""
+        """Assign new signals the positions from ``start`` on."""
         rows = [{"run_id": run_id, "position": start + place, "name": name} for place, name in enumerate(names)]
         self._connection.execute(insert(signals), rows)
 
     def known(self, run_id: str, attempt: int, numbers: Collection[int]) -> set[int]:
-        """Give those of the steps ``numbers`` that are complete."""
-        asked = {"run": run_id, "attempt": attempt, "steps": list(numbers)}
-        return set(self._connection.execute(_KNOWN, asked).scalars())
+        """Return those of the steps ``numbers`` that are complete."""
+        found: set[int] = set()
+        ordered = list(numbers)
+        for begin in range(0, len(ordered), MAX_PARAMETERS):
+            some = ordered[begin : begin + MAX_PARAMETERS]
+            found.update(self._connection.execute(_KNOWN, {"run": run_id, "attempt": attempt, "steps": some}).scalars())
+        return found
+
+    def last(self, run_id: str, attempt: int) -> int | None:
+        """Return the highest step of an attempt, or None."""
+        query = select(func.max(steps.c.step)).where(steps.c.run_id == run_id, steps.c.attempt == attempt)
+        return self._connection.execute(query).scalar()
 
     def put(self, run_id: str, new: Iterable[Step], *, replace: bool, positions: Mapping[str, int]) -> None:
         """Write steps; ``replace`` says that they may be there already."""
@@ -85,7 +95,7 @@ class Steps:
             self._connection.execute(insert(steps), rows)
 
     def page(self, run_id: str, *, from_step: int, limit: int) -> list[Step]:
-        """Give steps in ascending order from ``from_step`` on."""
+        """Return steps in ascending order from ``from_step`` on."""
         names = self.signals(run_id)
         rows = self._connection.execute(_newest(run_id).where(steps.c.step >= from_step).limit(limit))
         return [
@@ -101,14 +111,14 @@ class Steps:
         ]
 
     def at(self, run_id: str, step: int) -> Mapping[str, float]:
-        """Give the signals at one step; empty where there is none."""
+        """Return the signals at one step; empty where there is none."""
         row = self._connection.execute(_newest(run_id).where(steps.c.step == step)).first()
         return {} if row is None else unpack(row.packed, self.signals(run_id))
 
     def columns(
         self, run_id: str, names: Sequence[str], *, from_step: int | None = None, to_step: int | None = None
     ) -> list[Column]:
-        """Give whole signals, without the steps at which they were not observed; unknown ones are empty."""
+        """Return whole signals, without the steps at which they were not observed; unknown ones are empty."""
         positions = {name: place for place, name in enumerate(self.signals(run_id))}
         wanted = [name for name in names if name in positions]
         query = select(steps.c.step, steps.c.time, steps.c.packed).where(steps.c.run_id == run_id)

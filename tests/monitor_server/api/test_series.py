@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.api.series import downsample
+from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories.steps import Column
 
 

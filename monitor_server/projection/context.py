@@ -1,10 +1,9 @@
-"""One run while a batch or a tick works on it, inside one transaction."""
+"""One run while a slice of its log is projected, inside one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from monitor_server.alerts.lifecycle import Lifecycle
-from monitor_server.projection.assembly import StepRecords
 from monitor_server.projection.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories import Repositories
@@ -13,53 +12,44 @@ from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import ActionReport
 
-__all__ = ["Key", "Work"]
+__all__ = ["Key", "RunContext"]
 
 Key = tuple[int, int]
-"""Attempt and step: the order in which detection takes them."""
+"""Attempt and step: the order in which detection sees them."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Work:
-    """What is at hand: the store, the run, the records of the steps touched, and the events to tell afterwards."""
+class RunContext:
+    """The store, the run as it is by now, its alerts, and the events to publish after the commit."""
 
     repositories: Repositories
     run: Run
     alerts: Lifecycle
+    positions: Mapping[str, int]
     now: float
-    steps: dict[Key, StepRecords] = field(default_factory=dict)
+    is_watched: bool
     events: list[Event] = field(default_factory=list)
     _attempts: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    @classmethod
-    def on(cls, run: Run, repositories: Repositories, *, now: float) -> "Work":
-        """Begin to work on a run."""
-        return cls(repositories=repositories, run=run, alerts=Lifecycle(repositories.alerts, run.id), now=now)
-
-    def save(self) -> None:
-        """Write the run and its alerts back."""
-        self.alerts.save()
-        self.repositories.runs.save(self.run)
-
     def world_size(self, attempt: int) -> int:
-        """Give how many ranks an attempt has."""
+        """Return how many ranks an attempt has."""
         return self._attempt(attempt)[1]
 
-    def tell_steps(self, steps: Sequence[Step]) -> None:
-        """Note an event for each step."""
-        for step in steps:
+    def add_step(self, step: Step) -> None:
+        """Add an event for a complete step."""
+        if self.is_watched:
             ordinal = self._attempt(step.attempt)[0]
             self.events.append(StepCompleted(run_id=self.run.id, attempt=ordinal, phase=self.run.phase, step=step))
 
-    def tell_alerts(self, changed: Sequence[Alert]) -> None:
-        """Note an event for each alert that opened, became more severe or resolved."""
+    def add_alerts(self, changed: Sequence[Alert]) -> None:
+        """Add an event for each alert that opened, became more severe, was acknowledged or resolved."""
         run = self.run
         self.events += [
             AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for alert in changed
         ]
 
-    def note_actions(self, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float) -> None:
-        """Keep what a record tells of actions, and note an event for each."""
+    def add_actions(self, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float) -> None:
+        """Write the actions that a record reports, and add an event for each."""
         self.repositories.actions.add(self.run.id, reports, attempt=attempt, step=step, rank=rank, time=time)
         ordinal = self._attempt(attempt)[0]
         self.events += [
@@ -67,13 +57,13 @@ class Work:
             for report in reports
         ]
 
-    def tell_run(self, deadlines: Deadlines) -> None:
-        """Note an event for the run as it is written."""
+    def add_run(self, deadlines: Deadlines) -> None:
+        """Add an event for the run as it is written."""
         row = self.repositories.runs.view(self.run.id, now=self.now, deadlines=deadlines)
         if row is not None:
             self.events.append(RunChanged(run_id=self.run.id, view=row))
 
     def _attempt(self, attempt: int) -> tuple[int, int]:
-        if not self._attempts:
+        if attempt not in self._attempts:
             self._attempts = self.repositories.runs.attempts(self.run.id)
         return self._attempts[attempt]

@@ -162,11 +162,10 @@ def test_a_failing_detector_costs_no_record(live):
     assert _seen(live) == [[1, 1]]
 
 
-def test_detection_goes_on_from_its_saved_state_after_a_restart(start_collector, scripted, tmp_path):
+def test_detection_goes_on_from_its_saved_state_after_a_restart(start_collector, scripted):
     """A second collector on the same database knows what the first had seen."""
-    url = f"sqlite:///{tmp_path / 'shared.db'}"
-    first = start_collector(engine=scripted, database_url=url)
+    first = start_collector(engine=scripted)
     _send(first, 0, 0, world_size=1, scalars={"a": 1.0})
-    second = start_collector(engine=scripted, database_url=url)
+    second = start_collector(engine=scripted)
     _send(second, 0, 1, world_size=1, scalars={"a": 1.0})
     assert _seen(second) == [[1, 0], [1, 1]]

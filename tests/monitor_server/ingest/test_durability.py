@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -97,37 +98,34 @@ def test_every_acknowledged_record_survives_kill_nine_once(tmp_path, unused_port
 
 
 @pytest.fixture
-def held(start_collector):
-    """A collector whose writer is in the middle of a commit until `released` is set, and fails at the run `bad`."""
+def held(start_collector, tmp_path):
+    """A collector that cannot write until `release`, because another process does, and that fails at the run `bad`."""
     live = start_collector(max_waiting_batches=3)
-    pipeline = live.app.state.collector.writer._pipeline
-    ingest, entered, released = pipeline.ingest, threading.Event(), threading.Event()
-
-    def ingest_when_released(repositories, intake):
-        if intake.batch.run == "first":
-            entered.set()
-            assert released.wait(60)
-        outcome = ingest(repositories, intake)
-        if intake.batch.run == "bad":
-            raise RuntimeError("told to fail")
-        return outcome
-
-    pipeline.ingest = ingest_when_released
+    live.send(run="before")
+    other = sqlite3.connect(tmp_path / "rlvitals.db", isolation_level=None, check_same_thread=False)
+    other.execute(
+        "CREATE TRIGGER no_bad BEFORE INSERT ON runs WHEN NEW.name = 'bad' "
+        "BEGIN SELECT RAISE(ABORT, 'this run fails'); END"
+    )
+    writer = live.app.state.collector.writer
+    other.execute("BEGIN IMMEDIATE")
     answers = {}
     senders = [_send_in_thread(live, answers, "first")]
-    assert entered.wait(60)
+    eventually(lambda: writer.waiting == 0 and not writer.is_idle)
 
     def send(run):
         senders.append(_send_in_thread(live, answers, run))
 
     def release():
-        released.set()
+        if other.in_transaction:
+            other.execute("COMMIT")
         for sender in senders:
             sender.join()
         return {run: answer.status for run, answer in answers.items()}
 
     yield live, send, release, answers
     release()
+    other.close()
 
 
 def _send_in_thread(live, answers, run):
@@ -140,12 +138,12 @@ def _send_in_thread(live, answers, run):
 def test_a_batch_that_fails_does_not_poison_its_commit(held):
     """Three batches gather while the writer is busy and share a commit; the middle one fails alone."""
     live, send, release, _ = held
-    waiting = live.app.state.collector.writer._jobs
+    writer = live.app.state.collector.writer
     for place, run in enumerate(("good", "bad", "last"), start=1):
         send(run)
-        eventually(lambda place=place: waiting.qsize() == place)
+        eventually(lambda place=place: writer.waiting == place)
     assert release() == {"first": 200, "good": 200, "bad": 500, "last": 200}
-    assert {run["name"] for run in live.get("/runs")["items"]} == {"first", "good", "last"}
+    assert {run["name"] for run in live.get("/runs")["items"]} == {"before", "first", "good", "last"}
 
 
 def test_a_full_queue_says_try_again(held):

@@ -1,0 +1,43 @@
+"""A person acknowledges an alert: it is kept with the alert at once, and appended to the run's log for detection."""
+
+from dataclasses import dataclass, replace
+
+from monitor_server.alerts.liveness import LOST
+from monitor_server.errors import UnknownAlert
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alerts import StoredAcknowledgement
+
+__all__ = ["AlertAcknowledgement", "acknowledge"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertAcknowledgement:
+    """Who knows of an alert, with a note."""
+
+    run_id: str
+    alert_id: str
+    by: str
+    note: str
+
+
+def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now: float) -> int:
+    """Write an acknowledgement, and return its position in the run's log.
+
+    A run whose trainer is lost is given up by it. What detection does about it follows when the log is projected.
+
+    Raises:
+        UnknownAlert: If there is no such alert.
+    """
+    run, alert = repositories.runs.lock(given.run_id), repositories.alerts.find(given.alert_id)
+    if run is None or alert is None:
+        raise UnknownAlert(f"no alert has the id {given.alert_id!r}; GET /api/v1/alerts lists them")
+    repositories.alerts.save(replace(alert, acknowledged_at=now, acknowledged_by=given.by, note=given.note))
+    run.log_end += 1
+    stored = StoredAcknowledgement(
+        alert_id=alert.id, kind=alert.kind, attempt=None, step=None, at=now, by=given.by, note=given.note
+    )
+    repositories.alerts.add_acknowledgement(run.id, stored, position=run.log_end)
+    if alert.kind == LOST and alert.state == "firing":
+        run.given_up_at = now
+    repositories.runs.save_ingest(run)
+    return run.log_end

@@ -1,0 +1,65 @@
+"""The clock by which deadlines pass: it shows the time of day, and no jump of the machine's clock moves it."""
+
+import logging
+import time
+from collections.abc import Callable
+
+__all__ = ["SteadyClock"]
+
+log = logging.getLogger(__name__)
+
+# NTP moves a clock by less than this at a time unless something is wrong.
+JUMP_SECONDS = 5.0
+
+
+class SteadyClock:
+    """Seconds since the epoch as they were at the start, plus the seconds that have passed since.
+
+    Where the machine's clock is set back, deadlines still pass; where it is set forward, no running trainer is lost.
+    """
+
+    def __init__(
+        self,
+        *,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        newest: float | None = None,
+    ) -> None:
+        """Start the clock.
+
+        Args:
+            wall: The machine's clock, in seconds since the epoch.
+            monotonic: A clock that is never set.
+            newest: The newest time that the database holds. A machine whose clock shows less was set back while the
+                collector was away, and the clock starts from there.
+        """
+        self._wall = wall
+        self._monotonic = monotonic
+        self._start = wall()
+        if newest is not None and newest > self._start + JUMP_SECONDS:
+            log.warning(
+                "the machine's clock is %.0f s behind the newest time in the database; deadlines count from there",
+                newest - self._start,
+            )
+            self._start = newest
+        self._begun = monotonic()
+        self._reported = self.jump_seconds()
+
+    def __call__(self) -> float:
+        """Return seconds since the epoch."""
+        return self._start + self._monotonic() - self._begun
+
+    def jump_seconds(self) -> float:
+        """Return how far the machine's clock is ahead of this one."""
+        return self._wall() - self()
+
+    def report_jump(self) -> None:
+        """Log a jump of the machine's clock, once."""
+        ahead = self.jump_seconds()
+        if abs(ahead - self._reported) > JUMP_SECONDS:
+            log.warning(
+                "the machine's clock was set by %+.0f s; deadlines are not moved by it, and times are shown as before "
+                "until the collector is restarted",
+                ahead - self._reported,
+            )
+            self._reported = ahead

@@ -1,0 +1,58 @@
+"""What a receipt tells a trainer: the phase of its attempt at the newest step that detection has seen, and alerts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from monitor_server.alerts.liveness import is_clock_kind
+from monitor_server.store.database import Store
+from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.runs import Run
+from trainer_hooks import wire
+
+__all__ = ["Verdict", "load_verdict", "read_verdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The phase and the alerts of a run after a step of one attempt."""
+
+    attempt: int
+    step: int | None
+    phase: str
+    alerts: Sequence[wire.AlertNotice]
+
+    def receipt_fields(self, attempt: int) -> dict[str, Any]:
+        """Return the fields of a receipt for a trainer of an attempt; none where it is about another attempt."""
+        if self.attempt != attempt or self.step is None:
+            return {}
+        return {"phase": self.phase, "judged_step": self.step, "alerts": list(self.alerts)}
+
+
+def read_verdict(run: Run, firing: Sequence[Alert]) -> Verdict:
+    """Return the verdict on a run.
+
+    An alert that has its severity since a later step belongs to an attempt that has ended, and to weights that this
+    attempt has left behind. An alert of the clock says that the trainer was not heard, and now it is.
+    """
+    last_step = run.last_step
+    alerts = [
+        _notice(alert)
+        for alert in firing
+        if last_step is not None and not is_clock_kind(alert.kind) and alert.severity_step <= last_step
+    ]
+    return Verdict(attempt=run.last_attempt, step=last_step, phase=run.phase, alerts=alerts)
+
+
+def load_verdict(store: Store, run_id: str) -> Verdict | None:
+    """Read the verdict on a run from the store; None where there is no such run."""
+    with store.read() as repositories:
+        run = repositories.runs.find(run_id)
+        return None if run is None else read_verdict(run, repositories.alerts.firing(run_id))
+
+
+def _notice(alert: Alert) -> wire.AlertNotice:
+    fields = {"kind": alert.kind, "severity": alert.severity, "summary": alert.summary}
+    return msgspec.convert(fields | {"id": alert.id, "opened_step": alert.opened_step}, wire.AlertNotice)

@@ -1,0 +1,151 @@
+"""The parts of one collector, and what routes ask of several of them at once."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
+from monitor_server.alerts.verdict import load_verdict
+from monitor_server.api.broadcast import Broadcast
+from monitor_server.errors import Unavailable
+from monitor_server.exposition.prometheus import Exposition
+from monitor_server.ingest.append import Appended, Log
+from monitor_server.ingest.reset import reset_run
+from monitor_server.ingest.validate import ValidBatch
+from monitor_server.ingest.writer import Writer
+from monitor_server.projection.projector import Projector
+from monitor_server.settings import Settings
+from monitor_server.store.database import Store
+from trainer_hooks import wire
+
+__all__ = ["Collector", "Health"]
+
+# Where so many records wait to be projected, a receipt does not wait for its own.
+MAX_RECORDS_WAITED_BEHIND = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Whether batches are stored and projected now.
+
+    Attributes:
+        problem: Why not, in words; None where all is well.
+        quarantined: Runs that cannot be processed; their records are stored.
+    """
+
+    problem: str | None
+    quarantined: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collector:
+    """The parts of one collector, put together by `monitor_server.app`; ``projector`` is None where another has it."""
+
+    settings: Settings
+    clock: Callable[[], float]
+    store: Store
+    log: Log
+    writer: Writer
+    projector: Projector | None
+    broadcast: Broadcast
+    exposition: Exposition
+
+    def start(self) -> None:
+        """Begin to write and to project."""
+        self.writer.start()
+        if self.projector is not None:
+            self.projector.start()
+
+    def stop(self) -> None:
+        """Commit what waits, then end; what is not projected by then is at the next start."""
+        self.writer.stop()
+        if self.projector is not None:
+            self.projector.stop()
+        self.store.close()
+
+    async def ingest(self, valid: ValidBatch) -> wire.Receipt:
+        """Append a batch to its run's log, and return its receipt after the commit.
+
+        The receipt has the newest verdict that is known: that on this very batch, where it is projected in this
+        process within ``verdict_wait_seconds``.
+
+        Raises:
+            Unavailable: If it could not be stored.
+        """
+        future = self.writer.submit(
+            valid.run_id, lambda repositories: self.log.append(repositories, valid), weight=1 + len(valid.records)
+        )
+        appended = await asyncio.wrap_future(future)
+        run, batch = appended.run, valid.batch
+        if run.log_end - appended.accepted - run.position <= MAX_RECORDS_WAITED_BEHIND:
+            await self._projected(run.id, run.log_end)
+        return wire.Receipt(
+            run_id=run.id,
+            accepted=appended.accepted,
+            duplicates=appended.duplicates,
+            refused_responses=appended.refused_responses,
+            newest_attempt=run.attempt if batch.attempt < run.attempt else None,
+            rejected=list(appended.rejected),
+            **(await self._verdict_fields(appended)),
+        )
+
+    async def acknowledge(self, given: AlertAcknowledgement) -> None:
+        """Acknowledge an alert, and wait a little for what detection makes of it.
+
+        Raises:
+            UnknownAlert: If there is no such alert.
+            Unavailable: If it could not be stored.
+        """
+        now = self.clock()
+        position = await asyncio.wrap_future(
+            self.writer.submit(given.run_id, lambda repositories: acknowledge(repositories, given, now=now))
+        )
+        await self._projected(given.run_id, position)
+
+    async def reset_run(self, run_id: str, *, attempt: int | None = None, world_size: int | None = None) -> None:
+        """Reset a run's newest attempt or the number of its ranks, and try it again if it is quarantined.
+
+        Raises:
+            UnknownRun: If there is no such run.
+            InvalidField: If the run has no such attempt, or the world size is less than 1.
+            Unavailable: If it could not be stored.
+        """
+        now = self.clock()
+        future: Future[int] = self.writer.submit(
+            run_id,
+            lambda repositories: reset_run(repositories, run_id, attempt=attempt, world_size=world_size, now=now),
+        )
+        await self._projected(run_id, await asyncio.wrap_future(future))
+
+    def health(self) -> Health:
+        """Write to the database, read from it, and look at the threads."""
+        try:
+            self.store.probe()
+            with self.store.read() as repositories:
+                quarantined = len(repositories.runs.quarantined())
+        except Unavailable as error:
+            return Health(problem=str(error), quarantined=0)
+        problem = self.writer.recent_failure
+        if not self.writer.is_alive:
+            problem = "the writer has ended; restart the collector"
+        elif self.projector is not None and not self.projector.is_alive:
+            problem = "the projector has ended or hangs; restart the collector"
+        return Health(problem=problem, quarantined=quarantined)
+
+    async def _projected(self, run_id: str, position: int) -> None:
+        """Wait until a run is projected up to a position, no longer than the settings say."""
+        if self.projector is None or not self.settings.verdict_wait_seconds:
+            return
+        waited = asyncio.wrap_future(self.projector.wait_for(run_id, position))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(waited, self.settings.verdict_wait_seconds)
+
+    async def _verdict_fields(self, appended: Appended) -> dict[str, Any]:
+        run_id = appended.run.id
+        verdict = None if self.projector is None else self.projector.known_verdict(run_id)
+        if verdict is None:
+            verdict = await asyncio.to_thread(load_verdict, self.store, run_id)
+        return {} if verdict is None else verdict.receipt_fields(appended.attempt)

@@ -1,0 +1,57 @@
+"""What an operator does about a run that a stray message has led astray: attempts above one go, ranks are counted anew.
+
+A quarantined run is tried again, whatever is reset.
+"""
+
+from monitor_server.errors import InvalidField, UnknownRun
+from monitor_server.store.repositories import Repositories
+
+__all__ = ["reset_run"]
+
+
+def reset_run(
+    repositories: Repositories, run_id: str, *, attempt: int | None = None, world_size: int | None = None, now: float
+) -> int:
+    """Reset a run's newest attempt, the number of its ranks, or both, and return the end of its log.
+
+    Args:
+        repositories: An open transaction.
+        run_id: The run.
+        attempt: An attempt of the run that becomes the newest: every higher one is removed with its records and steps.
+            If detection has seen such a step, the detectors start anew, since what they learned from it cannot be
+            taken back.
+        world_size: How many ranks the newest attempt has from now on.
+        now: Seconds since the epoch.
+
+    Raises:
+        UnknownRun: If there is no such run.
+        InvalidField: If the run has no such attempt, or the world size is less than 1.
+    """
+    run = repositories.runs.lock(run_id)
+    if run is None:
+        raise UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
+    if world_size is not None and world_size < 1:
+        raise InvalidField(f"world_size must be at least 1, got {world_size}")
+    attempts = repositories.runs.attempts(run_id)
+    if attempt is not None:
+        if attempt not in attempts:
+            known = ", ".join(str(number) for number in list(attempts)[-5:])
+            raise InvalidField(f"attempt must be one that the run has, such as {known}, got {attempt}")
+        seen = repositories.detector_states.load(run_id)
+        if seen is not None and seen.attempt > attempt:
+            repositories.detector_states.remove(run_id)
+        repositories.runs.remove_attempts(run_id, above=attempt)
+        run.attempt = run.projected_attempt = attempt
+        run.world_size = attempts[attempt][1]
+        run.ended, run.last_step_at = None, now
+        if run.last_attempt > attempt:
+            run.last_attempt = attempt
+            run.last_step = repositories.steps.last(run_id, attempt)
+    if world_size is not None:
+        repositories.runs.set_world_size(run_id, run.attempt, world_size)
+        run.world_size = world_size
+    run.log_end += 1  # makes the projector look at the run
+    run.quarantined_at = run.quarantine_reason = None
+    repositories.runs.save_ingest(run)
+    repositories.runs.save_projection(run)
+    return run.log_end

@@ -1,0 +1,200 @@
+"""The thread that commits: everything that waits in one transaction, and each is answered only after the commit.
+
+A job that fails is undone alone; the others of its commit stand. Every job ends: with its answer, with its error, or,
+where the writer stops before it could begin, with `Unavailable`.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from monitor_server.errors import Unavailable
+from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
+
+__all__ = ["Writer"]
+
+log = logging.getLogger(__name__)
+
+# Enough to make the cost of a commit small, few enough to answer the first job soon.
+MAX_JOBS_PER_COMMIT = 128
+# A commit with more than this holds up everybody else's; a larger batch has one for itself.
+MAX_WEIGHT_PER_COMMIT = 2_000
+
+# A commit that failed says that the collector is not ready for this long, unless a later one succeeds.
+FAILURE_SECONDS = 30.0
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job(Generic[Result]):
+    """Something to do in a transaction, who waits for it, and about how many rows it writes."""
+
+    run_id: str
+    work: Callable[[Repositories], Result]
+    future: "Future[Result]"
+    weight: int
+
+
+class Writer:
+    """Runs jobs in group commits."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        max_waiting: int,
+        on_commit: Callable[[Iterable[str]], None] = lambda _: None,
+        on_failure: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
+        """Build a writer, which begins with `start`.
+
+        Args:
+            store: The database.
+            max_waiting: The most jobs that wait.
+            on_commit: Called with the runs of a commit that succeeded.
+            on_failure: Called with the run of a job that was undone, or None for all runs.
+        """
+        self._store = store
+        self._on_commit = on_commit
+        self._on_failure = on_failure
+        self._jobs: queue.Queue[_Job[Any] | None] = queue.Queue(maxsize=max_waiting)
+        self._is_stopping = threading.Event()
+        self._is_committing = False
+        self._failure: tuple[float, str] | None = None
+        self._thread = threading.Thread(target=self._run, name="rlvitals-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Commit what waits, refuse what comes from now on, and end."""
+        self._is_stopping.set()
+        with suppress(queue.Full):
+            self._jobs.put_nowait(None)  # wakes a writer that has nothing to do
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._refuse_waiting()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def recent_failure(self) -> str | None:
+        """Why the newest commit failed, for a while after it; None where it succeeded."""
+        failure = self._failure
+        return failure[1] if failure is not None and time.monotonic() - failure[0] < FAILURE_SECONDS else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no transaction is under way."""
+        return not self._is_committing
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return self._jobs.qsize()
+
+    def submit(self, run_id: str, work: Callable[[Repositories], Result], *, weight: int = 1) -> "Future[Result]":
+        """Queue a job; the future is done when it is committed.
+
+        Raises:
+            Unavailable: If too many jobs wait, or the writer stops.
+        """
+        job = _Job(run_id, work, Future[Result](), weight)
+        if self._is_stopping.is_set():
+            raise _stopping()
+        try:
+            self._jobs.put_nowait(job)
+        except queue.Full:
+            raise Unavailable(f"{self._jobs.maxsize} batches wait to be written; send again later") from None
+        return job.future
+
+    def _run(self) -> None:
+        try:
+            while not (self._is_stopping.is_set() and self._jobs.empty()):
+                jobs = self._gather()
+                self._is_committing = True
+                self._commit(jobs)
+                self._is_committing = False
+        except BaseException:
+            log.exception("the writer has ended; nothing is stored until the collector is restarted")
+            raise
+        finally:
+            self._is_stopping.set()
+            self._refuse_waiting()
+
+    def _gather(self) -> list[_Job[Any]]:
+        """Wait for a job, then take all that have gathered meanwhile, but those that nobody waits for any more."""
+        jobs: list[_Job[Any]] = []
+        weight = 0
+        try:
+            job = self._jobs.get()
+            while True:
+                if job is not None and job.future.set_running_or_notify_cancel():
+                    jobs.append(job)
+                    weight += job.weight
+                if len(jobs) >= MAX_JOBS_PER_COMMIT or weight >= MAX_WEIGHT_PER_COMMIT:
+                    break
+                job = self._jobs.get_nowait()
+        except queue.Empty:
+            pass
+        return jobs
+
+    def _commit(self, jobs: list[_Job[Any]]) -> None:
+        if not jobs:
+            return
+        # In one order on every collector, so that two of them never wait for each other's runs.
+        ordered = sorted(jobs, key=lambda job: job.run_id)
+        done: list[tuple[_Job[Any], Any]] = []
+        failed: list[tuple[_Job[Any], Exception]] = []
+        try:
+            with self._store.write() as repositories:
+                for job in ordered:
+                    try:
+                        with repositories.savepoint():
+                            done.append((job, job.work(repositories)))
+                    except Exception as error:  # noqa: BLE001 - one job must not take the others of its commit with it
+                        self._on_failure(job.run_id)
+                        failed.append((job, error))
+        except Exception as error:
+            log.exception("a commit failed; its batches were not acknowledged")
+            self._on_failure(None)
+            refusal = error if isinstance(error, Unavailable) else _not_committed()
+            failed = [(job, refusal) for job in ordered]
+            done = []
+            self._failure = (time.monotonic(), str(refusal))
+        else:
+            self._failure = None
+        self._on_commit({job.run_id for job, _ in done})
+        for job, result in done:
+            job.future.set_result(result)
+        for job, failure in failed:
+            job.future.set_exception(failure)
+
+    def _refuse_waiting(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            if job is not None and job.future.set_running_or_notify_cancel():
+                job.future.set_exception(_stopping())
+
+
+def _not_committed() -> Unavailable:
+    return Unavailable("the store could not commit; send again later")
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("the collector stops, and nothing of this was stored; send again later")

@@ -1,0 +1,272 @@
+"""Projects a slice of a run's log: records to steps, steps to findings, findings to alerts, phases and events.
+
+One call works on one run in one transaction that the projector opens and commits, and does a bounded amount. The
+position in the log, the state of the detectors and everything that follows from them are committed together, so that a
+crash repeats nothing and skips nothing.
+
+The log is read batch by batch, and what is complete after a batch is completed before the next one is read: the result
+depends on the order of the log alone, and not on where a slice ends.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.alerts.liveness import is_clock_kind, silence
+from monitor_server.alerts.verdict import Verdict, read_verdict
+from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.errors import Unavailable
+from monitor_server.projection.completion import Budget, Completion
+from monitor_server.projection.context import RunContext
+from monitor_server.projection.events import Event
+from monitor_server.projection.tracking import Tracker
+from monitor_server.projection.waiting import WaitingSteps
+from monitor_server.settings import Settings
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.records import StoredRecord
+from monitor_server.store.repositories.run_status import run_status
+from monitor_server.store.repositories.runs import Run
+from trainer_hooks import wire
+
+__all__ = ["Projection", "Slice"]
+
+RECORDS_PER_SLICE = 256
+MAX_CACHED_RUNS = 512
+QUARANTINE_SECONDS = 600.0
+DEGRADED = "monitor_degraded"
+# A run stays with the collector that has its detectors in memory; a collector that dies is succeeded this much later.
+OWNER_SECONDS = 3.0
+
+LogEntry = int | StoredAcknowledgement | list[StoredRecord]
+"""An attempt that begins, an acknowledgement, or the records of a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """What a slice came to: where the run is by now, and the events to publish after the commit."""
+
+    position: int
+    has_more: bool
+    verdict: Verdict
+    events: list[Event]
+
+
+class Projection:
+    """Projects runs, one slice at a time. Its caches can be dropped at any time: the store has what they hold."""
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        *,
+        settings: Settings,
+        clock: Callable[[], float],
+        is_watched: Callable[[], bool] = lambda: True,
+        owner: str | None = None,
+    ) -> None:
+        """Build a projection.
+
+        Args:
+            tracker: Detection.
+            settings: Deadlines and limits.
+            clock: Returns seconds since the epoch.
+            is_watched: Whether anybody wants an event for each step.
+            owner: The name of this projector where several share the database; None where it is alone.
+        """
+        self._tracker = tracker
+        self._completion = Completion(tracker, settings=settings)
+        self._settings = settings
+        self._clock = clock
+        self._is_watched = is_watched
+        self._owner = owner
+        self._positions: dict[str, dict[str, int]] = {}
+
+    def forget(self, run_id: str | None = None) -> None:
+        """Drop what is in memory of a run, or of all runs, because the store did not take it."""
+        self._tracker.forget(run_id)
+        if run_id is None:
+            self._positions.clear()
+        else:
+            self._positions.pop(run_id, None)
+
+    def project(self, repositories: Repositories, run_id: str) -> Slice | None:
+        """Project a slice; return None where there is nothing to do, or another projector does it.
+
+        Raises:
+            Unavailable: If another projector has projected the run since the transaction began.
+        """
+        run, now = repositories.runs.lock(run_id, only_if_free=True), self._clock()
+        if run is None or self._is_left_alone(run, now):
+            return None
+        run.quarantined_at = run.quarantine_reason = None
+        context = RunContext(
+            repositories=repositories,
+            run=run,
+            alerts=Lifecycle(repositories.alerts, run.id),
+            positions=self._signal_positions(repositories, run),
+            now=now,
+            is_watched=self._is_watched(),
+        )
+        has_more = self._advance(context)
+        self._save(context)
+        return Slice(
+            position=run.position,
+            has_more=has_more,
+            verdict=read_verdict(run, context.alerts.firing),
+            events=context.events,
+        )
+
+    def quarantine(self, repositories: Repositories, run_id: str, error: Exception) -> list[Event]:
+        """Give a run up for a while, because projecting it fails; its records are stored, and nothing else suffers."""
+        run, now = repositories.runs.lock(run_id), self._clock()
+        if run is None:
+            return []
+        run.quarantined_at, run.quarantine_reason = now, f"{type(error).__name__}: {error}"
+        context = RunContext(
+            repositories=repositories,
+            run=run,
+            alerts=Lifecycle(repositories.alerts, run.id),
+            positions={},
+            now=now,
+            is_watched=True,
+        )
+        step = run.last_step or 0
+        finding = Finding(
+            kind=DEGRADED,
+            severity=Severity.CRITICAL,
+            step=step,
+            score=1.0,
+            threshold=0.0,
+            summary=(
+                f"this run cannot be processed after step {step} ({type(error).__name__}): its records are stored, no "
+                f"detector sees them; it is tried again every {QUARANTINE_SECONDS / 60:.0f} minutes and after a reset"
+            ),
+            evidence={"error": type(error).__name__, "detail": str(error), "position": run.position},
+        )
+        changed = context.alerts.reconcile(
+            [finding], phase=run.phase, step=step, now=now, concerns=lambda kind: kind == DEGRADED
+        )
+        context.alerts.save()
+        context.add_alerts(changed)
+        repositories.runs.save_projection(run)
+        return context.events
+
+    def release(self, repositories: Repositories) -> None:
+        """Leave all runs of this projector to others."""
+        if self._owner is not None:
+            repositories.runs.release(self._owner)
+
+    def _is_left_alone(self, run: Run, now: float) -> bool:
+        """Whether the run is in quarantine or another projector's."""
+        if run.quarantined_at is not None and now - run.quarantined_at < QUARANTINE_SECONDS:
+            return True
+        if self._owner is None:
+            return False
+        if run.owner not in (None, self._owner) and (run.owned_until or 0.0) > now:
+            return True
+        run.owner, run.owned_until = self._owner, now + OWNER_SECONDS
+        return False
+
+    def _advance(self, context: RunContext) -> bool:
+        """Complete what waits, then read the log; return whether there is more to do at once."""
+        run = context.run
+        waiting, budget = WaitingSteps(context), Budget()
+        is_done = self._completion.complete(context, waiting, budget)
+        entries = _read_log(context) if is_done else iter(())
+        for position, entry in entries:
+            self._apply(context, waiting, position, entry)
+            is_done = self._completion.complete(context, waiting, budget)
+            if not is_done:
+                break
+        waiting.save()
+        return not is_done or run.position < run.log_end
+
+    def _apply(self, context: RunContext, waiting: WaitingSteps, position: int, entry: LogEntry) -> None:
+        """Take in one entry of the log, which ends at a position."""
+        run = context.run
+        run.position = position
+        if isinstance(entry, int):
+            run.projected_attempt = max(run.projected_attempt, entry)
+        elif isinstance(entry, StoredAcknowledgement):
+            self._acknowledge(context, position, entry)
+        else:
+            self._completion.mend(context, waiting.add(entry, now=context.now))
+            for stored in entry:
+                _add_actions(context, stored)
+
+    def _acknowledge(self, context: RunContext, position: int, given: StoredAcknowledgement) -> None:
+        alert = context.repositories.alerts.find(given.alert_id)
+        seen = None if is_clock_kind(given.kind) else self._tracker.acknowledge(context, given.kind)
+        if seen is not None:
+            attempt, step = seen
+            context.repositories.alerts.place_acknowledgement(context.run.id, position, attempt=attempt, step=step)
+        if alert is not None:
+            context.add_alerts([alert])
+
+    def _save(self, context: RunContext) -> None:
+        run, deadlines = context.run, self._settings.deadlines
+        status = run_status(run, now=context.now, deadlines=deadlines)
+        is_changed = status != run.announced
+        if is_changed:
+            run.announced = status
+            step = run.last_step or 0
+            findings = silence(
+                status,
+                step=step,
+                silent_seconds=context.now - run.last_step_at,
+                stall_seconds=run.stall_seconds,
+                lost_factor=deadlines.lost_factor,
+            )
+            context.add_alerts(
+                context.alerts.reconcile(findings, phase=run.phase, step=step, now=context.now, concerns=is_clock_kind)
+            )
+        context.alerts.save()
+        self._tracker.save(context)
+        if not context.repositories.runs.save_projection(run):
+            raise Unavailable(f"another collector has projected run {run.id} meanwhile; it is read anew")
+        if is_changed:
+            context.add_run(deadlines)
+
+    def _signal_positions(self, repositories: Repositories, run: Run) -> dict[str, int]:
+        positions = self._positions.get(run.id)
+        # Signals are only ever added, so that their number tells whether another collector has added some.
+        if positions is None or len(positions) != run.signal_count:
+            if len(self._positions) >= MAX_CACHED_RUNS:
+                self._positions.clear()
+            names = repositories.steps.signals(run.id)
+            positions = self._positions[run.id] = {name: place for place, name in enumerate(names)}
+        return positions
+
+
+def _read_log(context: RunContext) -> Iterator[tuple[int, LogEntry]]:
+    """Yield the entries that follow the run's position, each with the position at which it ends."""
+    run, repositories = context.run, context.repositories
+    records, is_end = repositories.records.after(run.id, run.position, limit=RECORDS_PER_SLICE)
+    end = run.log_end if is_end else records[-1].batch
+    others: dict[int, LogEntry] = {}
+    others |= repositories.runs.attempts_begun(run.id, after=run.position)
+    others |= repositories.alerts.acknowledgements_after(run.id, run.position)
+    entries: list[tuple[int, int, LogEntry]] = [
+        (position, position, entry) for position, entry in others.items() if position <= end
+    ]
+    for batch, group in groupby(records, key=lambda record: record.batch):
+        of_batch = list(group)
+        entries.append((of_batch[0].position, batch, of_batch))
+    for _, position, entry in sorted(entries, key=lambda entry: entry[0]):
+        yield position, entry
+    run.position = max(run.position, end)
+
+
+def _add_actions(context: RunContext, stored: StoredRecord) -> None:
+    if b"actions" not in stored.body:
+        return
+    record = wire.decode_record(stored.body)
+    if record.actions:
+        context.add_actions(
+            record.actions,
+            attempt=stored.attempt,
+            step=stored.step,
+            rank=stored.rank,
+            time=context.now if record.time is None else record.time,
+        )

@@ -1,0 +1,225 @@
+"""The thread that projects: it takes the runs that have something new in turns, one slice and one transaction each.
+
+Runs are fair to each other: a run with much to do is put behind the others after each slice. A run that cannot be
+projected is tried once more without anything from memory, and then quarantined, so that it costs itself alone.
+"""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+
+from monitor_server.alerts.verdict import Verdict
+from monitor_server.errors import Unavailable
+from monitor_server.projection.events import Event
+from monitor_server.projection.projection import QUARANTINE_SECONDS, Projection, Slice
+from monitor_server.settings import Settings
+from monitor_server.store.database import Store
+
+__all__ = ["Projector"]
+
+log = logging.getLogger(__name__)
+
+MAX_VERDICTS = 4_096
+STORE_PAUSE_SECONDS = 0.5
+# A tick that is later than this means that the projector hangs, or waits for the database.
+LATE_TICK_SECONDS = 30.0
+
+
+class Projector:
+    """Projects runs in a thread of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        projection: Projection,
+        *,
+        settings: Settings,
+        clock: Callable[[], float],
+        publish: Callable[[Sequence[Event]], None],
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._projection = projection
+        self._settings = settings
+        self._clock = clock
+        self._publish = publish
+        self._on_tick = on_tick
+        self._changed = threading.Condition()
+        self._dirty: OrderedDict[str, None] = OrderedDict()
+        self._waiters: dict[str, list[tuple[int, Future[None]]]] = {}
+        self._verdicts: OrderedDict[str, tuple[int, Verdict]] = OrderedDict()
+        self._failures: dict[str, int] = {}
+        self._is_stopping = threading.Event()
+        self._last_tick = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="rlvitals-projector", daemon=True)
+
+    def start(self) -> None:
+        """Begin to project."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the slice that is worked on, and leave the runs to others; the next start continues from there."""
+        self._is_stopping.set()
+        with self._changed:
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs and keeps its rhythm."""
+        return self._thread.is_alive() and time.monotonic() - self._last_tick < LATE_TICK_SECONDS
+
+    def notify(self, run_ids: Iterable[str]) -> None:
+        """Say that runs have something new. Called from any thread."""
+        with self._changed:
+            for run_id in run_ids:
+                self._dirty.setdefault(run_id, None)
+            self._changed.notify()
+
+    def wait_for(self, run_id: str, position: int) -> "Future[None]":
+        """Return a future that is done when a run is projected up to a position of its log, or cannot be."""
+        future: Future[None] = Future()
+        with self._changed:
+            others = [waiter for waiter in self._waiters.get(run_id, []) if not waiter[1].cancelled()]
+            self._waiters[run_id] = [*others, (position, future)]
+        self.notify([run_id])
+        return future
+
+    def known_verdict(self, run_id: str) -> Verdict | None:
+        """Return the newest verdict on a run that is in memory, or None."""
+        with self._changed:
+            known = self._verdicts.get(run_id)
+        return None if known is None else known[1]
+
+    def _run(self) -> None:
+        next_tick = time.monotonic()
+        try:
+            while not self._is_stopping.is_set():
+                run_id = self._next(timeout=max(0.0, next_tick - time.monotonic()))
+                if run_id is not None:
+                    self._project(run_id)
+                if time.monotonic() >= next_tick:
+                    self._tick()
+                    next_tick = time.monotonic() + self._settings.tick_seconds
+        except BaseException:
+            log.exception("the projector has ended; no run is detected until the collector is restarted")
+            raise
+        finally:
+            self._end()
+
+    def _next(self, *, timeout: float) -> str | None:
+        with self._changed:
+            if not self._dirty and not self._is_stopping.is_set():
+                self._changed.wait(timeout)
+            return self._dirty.popitem(last=False)[0] if self._dirty else None
+
+    def _project(self, run_id: str) -> None:
+        try:
+            with self._store.write() as repositories:
+                result = self._projection.project(repositories, run_id)
+        except Unavailable as error:
+            log.warning("run %s could not be projected and is tried again: %s", run_id, error)
+            self._projection.forget()
+            self.notify([run_id])
+            self._is_stopping.wait(STORE_PAUSE_SECONDS)
+        except Exception as error:
+            # Whatever it is, it is the run's fault, and must not cost the others.
+            log.exception("projecting run %s failed", run_id)
+            self._projection.forget(run_id)
+            self._fail(run_id, error)
+        else:
+            self._failures.pop(run_id, None)
+            if result is not None:
+                self._publish(result.events)
+                self._settle(run_id, result)
+
+    def _settle(self, run_id: str, result: Slice) -> None:
+        with self._changed:
+            self._verdicts[run_id] = (result.position, result.verdict)
+            self._verdicts.move_to_end(run_id)
+            if len(self._verdicts) > MAX_VERDICTS:
+                self._verdicts.popitem(last=False)
+        if result.has_more:
+            self.notify([run_id])
+        else:
+            self._wake(run_id, result.position)
+
+    def _wake(self, run_id: str, position: int | None) -> None:
+        """End the waits for a run up to a position, or all of them."""
+        with self._changed:
+            waiters = self._waiters.pop(run_id, [])
+            left = [waiter for waiter in waiters if position is not None and waiter[0] > position]
+            if left:
+                self._waiters[run_id] = left
+        for place, future in waiters:
+            if (place, future) not in left and future.set_running_or_notify_cancel():
+                future.set_result(None)
+
+    def _fail(self, run_id: str, error: Exception) -> None:
+        self._failures[run_id] = self._failures.get(run_id, 0) + 1
+        if self._failures[run_id] == 1:
+            self.notify([run_id])
+            return
+        del self._failures[run_id]
+        try:
+            with self._store.write() as repositories:
+                events = self._projection.quarantine(repositories, run_id, error)
+        except Exception:
+            log.exception("run %s could not be quarantined; it is tried again at the next tick", run_id)
+        else:
+            log.error("run %s is quarantined: its records are stored and no detector sees them", run_id)
+            self._publish(events)
+        self._wake(run_id, None)
+
+    def _tick(self) -> None:
+        """Find the runs that the clock, or another collector, has given something to do."""
+        now, settings = self._clock(), self._settings
+        self._on_tick()
+        with self._changed:
+            waited_for = list(self._waiters)
+        try:
+            with self._store.read() as repositories:
+                runs = repositories.runs
+                found = [
+                    *repositories.waiting.overdue(before=now - settings.step_deadline_seconds),
+                    *runs.changed(now=now, deadlines=settings.deadlines),
+                    *runs.behind(),
+                    *runs.quarantined(before=now - QUARANTINE_SECONDS),
+                ]
+                waited = {run_id: runs.find(run_id) for run_id in waited_for}
+        except Unavailable as error:
+            log.warning("deadlines could not be checked, and are at the next tick: %s", error)
+            return
+        except Exception:
+            log.exception("deadlines could not be checked, and are at the next tick")
+            return
+        self._last_tick = time.monotonic()
+        self.notify(dict.fromkeys(found))
+        for run_id, run in waited.items():
+            if run is None or run.quarantined_at is not None:
+                self._wake(run_id, None)
+            elif run.position >= run.log_end and run_id not in self._dirty:
+                self._forget_verdict(run_id)
+                self._wake(run_id, run.position)
+
+    def _forget_verdict(self, run_id: str) -> None:
+        """Drop the verdict on a run that another collector has projected."""
+        with self._changed:
+            known = self._verdicts.get(run_id)
+            if known is not None and any(place > known[0] for place, _ in self._waiters.get(run_id, [])):
+                del self._verdicts[run_id]
+
+    def _end(self) -> None:
+        with self._changed:
+            run_ids = list(self._waiters)
+        for run_id in run_ids:
+            self._wake(run_id, None)
+        try:
+            with self._store.write() as repositories:
+                self._projection.release(repositories)
+        except Exception as error:  # noqa: BLE001 - they are released by the clock as well
+            log.warning("the runs of this collector are released a little later: %s", error)

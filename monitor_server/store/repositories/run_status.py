@@ -1,0 +1,54 @@
+"""The status of a run, once as a function and once as SQL; a test holds the two together."""
+
+from typing import Protocol
+
+from sqlalchemy import ColumnElement, and_, case
+
+from monitor_server.settings import Deadlines
+from monitor_server.store.tables import runs
+
+__all__ = ["HeardRun", "is_live_column", "run_status", "status_column"]
+
+
+class HeardRun(Protocol):
+    """What the status of a run depends on, beside the time."""
+
+    ended: str | None
+    given_up_at: float | None
+    last_seen: float
+    last_step_at: float
+    stall_seconds: float
+
+
+def run_status(run: HeardRun, *, now: float, deadlines: Deadlines) -> str:
+    """Return the status of a run at ``now``: as the trainer or a person reported it, else by the clock.
+
+    A run that a person gave up, or that was not heard for long, is stopped until its trainer is heard again.
+    """
+    silent_seconds = now - run.last_seen
+    is_lost = silent_seconds > deadlines.lost_factor * run.stall_seconds
+    if run.ended is not None:
+        return run.ended
+    if run.given_up_at is not None and run.given_up_at >= run.last_seen:
+        return "stopped"
+    if is_lost:
+        return "stopped" if silent_seconds > deadlines.expiry_seconds else "lost"
+    return "stalled" if now - run.last_step_at > run.stall_seconds else "running"
+
+
+def status_column(now: float, deadlines: Deadlines) -> ColumnElement[str]:
+    """Return `run_status` as an expression on the table of runs."""
+    is_lost = now - runs.c.last_seen > deadlines.lost_factor * runs.c.stall_seconds
+    return case(
+        (runs.c.ended.is_not(None), runs.c.ended),
+        (runs.c.given_up_at >= runs.c.last_seen, "stopped"),
+        (and_(is_lost, now - runs.c.last_seen > deadlines.expiry_seconds), "stopped"),
+        (is_lost, "lost"),
+        (now - runs.c.last_step_at > runs.c.stall_seconds, "stalled"),
+        else_="running",
+    )
+
+
+def is_live_column(now: float, deadlines: Deadlines) -> ColumnElement[bool]:
+    """Return whether a run has not ended, as an expression on the table of runs."""
+    return status_column(now, deadlines).not_in(("finished", "stopped"))

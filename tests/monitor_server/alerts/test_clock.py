@@ -1,0 +1,72 @@
+"""Deadlines pass by a clock that no jump of the machine's clock moves."""
+
+import pytest
+
+from monitor_server.alerts.clock import SteadyClock
+from tests.live import eventually
+from tests.monitor_server.conftest import StepClock
+
+DAY = 86_400.0
+
+
+class Machine:
+    """A machine whose time passes and whose clock can be set."""
+
+    def __init__(self):
+        self.wall, self.monotonic = StepClock(1_000_000.0), StepClock(50.0)
+
+    def wait(self, seconds):
+        """Let time pass."""
+        self.wall.now += seconds
+        self.monotonic.now += seconds
+
+
+@pytest.fixture
+def machine():
+    return Machine()
+
+
+@pytest.fixture
+def steady(machine):
+    return SteadyClock(wall=machine.wall, monotonic=machine.monotonic)
+
+
+@pytest.fixture
+def live(start_collector, scripted, steady):
+    return start_collector(
+        engine=scripted, clock=steady, stall_minimum_seconds=100, lost_factor=10, step_deadline_seconds=60
+    )
+
+
+@pytest.mark.parametrize("jump", [-3600.0, DAY])
+def test_a_jump_moves_no_deadline_and_is_logged_once(live, machine, caplog, jump):
+    """After it a run that makes steps is running, one that makes none is stalled, then lost, as without it."""
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    machine.wall.now += jump
+    eventually(lambda: f"set by {jump:+.0f} s" in caplog.text)
+    live.send(run="r", records=[{"step": 1, "scalars": {"a": 1.0}}])
+    assert live.get(f"/runs/{run_id}")["status"] == "running"
+    machine.wait(101)
+    eventually(lambda: [alert["kind"] for alert in live.get("/alerts")["items"]] == ["telemetry_stale"])
+    machine.wait(900)
+    eventually(lambda: "trainer_lost" in {alert["kind"] for alert in live.get("/alerts")["items"]})
+    assert caplog.text.count("was set by") == 1
+
+
+def test_a_step_deadline_passes_though_the_clock_was_set_back(live, machine):
+    """A rank that never reports delays a step by the deadline, and not by an hour more."""
+    run_id = live.run(run="r", world_size=2, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    machine.wall.now -= 3600
+    machine.wait(61)
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 0)
+
+
+def test_a_clock_that_was_set_back_while_the_collector_was_away_starts_from_the_newest_time(machine, caplog):
+    """Otherwise silence would not be noticed until the clock has caught up."""
+    clock = SteadyClock(wall=machine.wall, monotonic=machine.monotonic, newest=1_003_600.0)
+    assert clock() == 1_003_600.0
+    assert "3600 s behind the newest time" in caplog.text
+    machine.wait(10)
+    assert clock() == 1_003_610.0
+    clock.report_jump()
+    assert "was set by" not in caplog.text

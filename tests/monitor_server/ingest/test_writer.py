@@ -1,0 +1,126 @@
+"""The writer: each request ends with an answer, whoever goes away and whatever happens to the database."""
+
+import json
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+import urllib3
+
+from monitor_server.errors import Unavailable
+from monitor_server.ingest.writer import Writer
+from tests.live import eventually
+from trainer_hooks import wire
+
+
+@pytest.fixture
+def busy(store, tmp_path):
+    """A writer that cannot write until `other` ends its transaction."""
+    writer = Writer(store, max_waiting=100)
+    other = sqlite3.connect(tmp_path / "rlvitals.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writer.start()
+    yield writer, other
+    if other.in_transaction:
+        other.execute("ROLLBACK")
+    other.close()
+    writer.stop()
+
+
+def _exists(name):
+    return lambda repositories: repositories.runs.exists(name)
+
+
+def test_a_request_that_is_cancelled_costs_nobody_else_an_answer(busy):
+    """One that waits is not begun, one that is under way is finished, and the writer goes on."""
+    writer, other = busy
+    under_way = writer.submit("a", _exists("a"))
+    eventually(lambda: writer.waiting == 0)
+    waiting, kept = writer.submit("b", _exists("b")), writer.submit("c", _exists("c"))
+    assert not under_way.cancel()
+    assert waiting.cancel()
+    other.execute("ROLLBACK")
+    assert under_way.result(60) is False
+    assert kept.result(60) is False
+    assert writer.submit("d", _exists("d")).result(60) is False
+    assert writer.is_alive
+
+
+def test_a_stop_finishes_what_waits_and_refuses_what_comes(busy):
+    """A request is stored and answered, or refused with the words that nothing was stored."""
+    writer, other = busy
+    waiting = [writer.submit(str(number), _exists("a")) for number in range(5)]
+    other.execute("ROLLBACK")
+    writer.stop()
+    assert [future.result(60) for future in waiting] == [False] * 5
+    with pytest.raises(Unavailable, match="the collector stops, and nothing of this was stored"):
+        writer.submit("late", _exists("a"))
+
+
+def _ready(live):
+    answer = live.pool.request("GET", f"{live.url}/readyz")
+    return answer.status, answer.json().get("detail", "")
+
+
+def _send(live, step):
+    body = {"schema_version": 1, "run": "r", "records": [{"step": step, "scalars": {"a": 1.0}}]}
+    return live.post(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_database_that_was_removed_or_replaced_acknowledges_nothing(start_collector, tmp_path, replaced):
+    """Ingest answers 503 and readyz says why; what was acknowledged before is in the file that was taken away."""
+    live = start_collector()
+    assert _send(live, 0).status == 200
+    path = tmp_path / "rlvitals.db"
+    path.rename(tmp_path / "away.db")
+    if replaced:
+        path.write_bytes(b"")
+    answer = _send(live, 1)
+    assert (answer.status, answer.json()["error"], answer.headers["Retry-After"]) == (503, "Unavailable", "1")
+    status, says = _ready(live)
+    assert status == 503
+    assert "was removed or replaced" in says
+    path.unlink(missing_ok=True)
+    (tmp_path / "away.db").rename(path)
+    assert _send(live, 1).status == 200
+    assert _ready(live)[0] == 200
+
+
+def test_a_full_disk_is_not_ready(tmp_path, unused_port):
+    """Where a file cannot grow, ingest answers 503 and so does readyz; nothing is acknowledged that is not there."""
+    database = ["--database", f"sqlite:///{tmp_path / 'x.db'}"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "monitor_server", "serve", "--port", str(unused_port), *database],
+        env=os.environ | {"RLVITALS_DASHBOARD": ""},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000)),  # noqa: PLW1509
+    )
+    url = f"http://127.0.0.1:{unused_port}"
+    with process, urllib3.PoolManager(retries=False, timeout=60) as pool:
+        try:
+
+            def status(path, **options):
+                try:
+                    return pool.request("POST" if options else "GET", url + path, **options).status
+                except urllib3.exceptions.HTTPError:
+                    return None
+
+            eventually(lambda: status("/readyz") == 200)
+            records = [{"step": 0, "scalars": {"a": 1.0}, "actions": []}]
+            for step in range(100):
+                action = {"action": "notify", "alert_id": "a", "outcome": "taken", "reason": "x" * 4_000, "detail": ""}
+                records[0] |= {"step": step, "actions": [action] * 50}
+                body = json.dumps({"schema_version": 2, "run": "r", "records": records}).encode()
+                if status("/api/v1/ingest", body=body, headers={"Content-Type": wire.JSON}) != 200:
+                    break
+            assert step < 99
+            assert status("/api/v1/ingest", body=body, headers={"Content-Type": wire.JSON}) == 503
+            assert status("/readyz") == 503
+        finally:
+            process.send_signal(signal.SIGKILL)

@@ -1,0 +1,66 @@
+"""Runs take turns, however much one of them has to do; and two collectors in turns on one database lose nothing."""
+
+import msgspec
+import pytest
+
+from tests.live import eventually
+from trainer_hooks import wire
+
+STEPS = 3_000
+
+
+@pytest.fixture
+def live(start_collector, scripted):
+    return start_collector(engine=scripted, verdict_wait_seconds=0)
+
+
+def _last_step(live, run_id):
+    return live.get(f"/runs/{run_id}")["last_step"]
+
+
+def _many(name, **batch):
+    records = [{"step": step, "scalars": {"a": 1.0}} for step in range(STEPS)]
+    return {"run": name, "records": records} | batch
+
+
+def test_a_large_batch_does_not_hold_up_other_runs(live):
+    """A step of another run that comes later is complete before the large batch is."""
+    large = live.run(**_many("large"))
+    small = live.run(run="small", records=[{"step": 7, "scalars": {"a": 1.0}}])
+    eventually(lambda: _last_step(live, small) == 7)
+    assert (_last_step(live, large) or 0) < STEPS - 1
+    eventually(lambda: _last_step(live, large) == STEPS - 1)
+
+
+def test_thousands_of_waiting_steps_are_completed_in_slices(live):
+    """A new attempt completes what the old one left, and another run's step does not wait for all of it."""
+    large = live.run(**_many("large", world_size=2))
+    other = live.run(run="other", records=[{"step": 1, "scalars": {"a": 1.0}}])
+    eventually(lambda: _last_step(live, other) == 1)
+    live.send(run="large", attempt=2, world_size=1, records=[{"step": STEPS, "scalars": {"a": 1.0}}])
+    live.send(run="other", records=[{"step": 2, "scalars": {"a": 1.0}}])
+    eventually(lambda: _last_step(live, other) == 2)
+    assert _last_step(live, large) != STEPS
+    eventually(lambda: _last_step(live, large) == STEPS)
+    with live.app.state.collector.store.read() as repositories:
+        seen = msgspec.msgpack.decode(repositories.detector_states.load(large).state)["seen"]
+        assert repositories.waiting.first(large, limit=1) == {}
+    assert seen == [*([1, step] for step in range(STEPS)), [2, STEPS]]
+
+
+def test_two_collectors_in_turns_lose_nothing(start_collector, scripted):
+    """Each sees what the other has detected, and where the other has put a signal."""
+    both = [start_collector(engine=scripted) for _ in range(2)]
+    for step in range(10):
+        receipt = both[step % 2].send(run="r", records=[{"step": step, "scalars": {"a": step, f"s{step}": step}}])
+        assert receipt["accepted"] == 1
+    run_id = wire.run_id("default", "r")
+    eventually(lambda: _last_step(both[0], run_id) == 9)
+    with both[0].app.state.collector.store.read() as repositories:
+        saved = repositories.detector_states.load(run_id)
+    assert msgspec.msgpack.decode(saved.state)["seen"] == [[1, step] for step in range(10)]
+    for live in both:
+        steps = live.get(f"/runs/{run_id}/steps")["items"]
+        assert [item["signals"] for item in steps] == [
+            {"a": float(step), f"s{step}": float(step)} for step in range(10)
+        ]
