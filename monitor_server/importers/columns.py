@@ -3,9 +3,15 @@
 from array import array
 from collections.abc import Iterator
 
+import numpy as np
+
 from monitor_server.importers.protocol import Row
 
 __all__ = ["Columns"]
+
+# A file that holds more than these was made to fill the memory; what is beyond them is left out.
+MAX_METRICS = 20_000
+MAX_ATTEMPTS = 10_000
 
 # Steps and values, in the order logged. The class has no type parameters at run time.
 Column = tuple["array[int]", "array[float]"]
@@ -34,19 +40,24 @@ class Columns:
     def column(self, metric: str, step: int) -> Column:
         """Return the column to which a metric's value at ``step`` belongs."""
         column = self._metrics.get(metric)
-        if column is not None and step < column[0][-1]:
+        if column is not None and step < column[0][-1] and len(self._finished) < MAX_ATTEMPTS:
             self._finished.append((self._metrics, self._times))
             self._metrics, self._times = {}, {}
             column = None
         if column is None:
-            column = self._metrics[metric] = (array("q"), array("d"))
+            column = (array("q"), array("d"))
+            if len(self._metrics) < MAX_METRICS:
+                self._metrics[metric] = column
         return column
 
     def rows(self) -> Iterator[Row]:
         """Yield a row a step and attempt, in order; of two values at one step the first stands."""
         for metrics, times in [*self._finished, (self._metrics, self._times)]:
             places = dict.fromkeys(metrics, 0)
-            for step in sorted(set().union(*(steps for steps, _ in metrics.values()))):
+            if not metrics:
+                continue
+            every = np.unique(np.concatenate([np.frombuffer(steps, np.int64) for steps, _ in metrics.values()]))
+            for step in map(int, every):
                 row: dict[str, object] = {"step": step}
                 if step in times:
                     row["_timestamp"] = times[step]

@@ -26,7 +26,7 @@ _PIPE_STEP = re.compile(
     r"(?<![A-Za-z] )(?:^|[^A-Za-z])(?:Global )?Step:?\s*(\d{1,15})(?:\s*/\s*\d+)?\s*[|:,]\s*(.+)", re.IGNORECASE
 )
 _SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + NUMBER + r")(?![\w.])")
-_NAMED = re.compile(r"([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + NUMBER + r")(?![\w.])")
+_NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + NUMBER + r")(?![\w.])")
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
 

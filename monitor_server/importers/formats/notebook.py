@@ -15,10 +15,12 @@ from monitor_server.importers.source import document
 
 __all__ = ["Notebook"]
 
-_TABLE_ROW = re.compile(r"<tr\b[^>]*>(.*?)</tr>", re.DOTALL | re.IGNORECASE)
-_CELL = re.compile(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", re.DOTALL | re.IGNORECASE)
-_TAG = re.compile(r"<[^>]{0,1000}>")
+_ROW, _ROW_END = re.compile(r"<tr\b", re.IGNORECASE), re.compile(r"</tr>", re.IGNORECASE)
+_CELL, _CELL_END = re.compile(r"<t[dh]\b", re.IGNORECASE), re.compile(r"</t[dh]>", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]{0,200}>")
 MAX_CELLS = 10_000
+MAX_CELL_TEXT = 1000
+MAX_STEP_DIGITS = 16
 
 
 class Notebook:
@@ -92,21 +94,29 @@ def _best(cell: Mapping[str, object]) -> list[Row]:
 
 def _table(shown: str) -> list[Row]:
     """Return the rows of an HTML table that has a column of steps and a known signal."""
-    rows = [[_plain(cell) for cell in _CELL.findall(row)] for row in _TABLE_ROW.findall(shown)]
+    rows = [[_plain(cell) for cell in _pieces(row, _CELL_END, _CELL)] for row in _pieces(shown, _ROW_END, _ROW)]
     rows = [row for row in rows if row]
     if not rows or "step" not in (heading := [name.lower() for name in rows[0]]) or not any(map(is_known, rows[0])):
         return []
     place = heading.index("step")
     found: list[Row] = []
     for cells in rows[1:]:
-        if len(cells) == len(rows[0]) and cells[place].isdigit():
+        if len(cells) == len(rows[0]) and cells[place].isdecimal() and len(cells[place]) < MAX_STEP_DIGITS:
             row = {name: cell for name, cell in zip(rows[0], cells, strict=True) if name}
             found.append({**row, "step": int(cells[place])})
     return found
 
 
+def _pieces(text: str, end: re.Pattern[str], begin: re.Pattern[str]) -> Iterator[str]:
+    """Yield what stands between the last opening tag before each closing tag, in time linear in the text."""
+    for piece in end.split(text)[:-1]:
+        opened = begin.split(piece)
+        if len(opened) > 1:
+            yield opened[-1].partition(">")[2]
+
+
 def _plain(cell: str) -> str:
-    return html.unescape(_TAG.sub("", cell)).strip()
+    return html.unescape(_TAG.sub("", cell[:MAX_CELL_TEXT])).strip()
 
 
 def _text(value: object) -> str:

@@ -29,7 +29,7 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         yield connection
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:  # a damaged file's own texts and numbers
         raise LogError(f"{path} must be a readable SQLite database: {error}") from error
     finally:
         connection.close()
