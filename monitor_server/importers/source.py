@@ -4,7 +4,6 @@ import bz2
 import codecs
 import gzip
 import lzma
-import re
 import zlib
 from collections.abc import Iterator
 from io import BufferedIOBase, BufferedReader
@@ -25,7 +24,6 @@ BOMB_BYTES = 256 << 20
 BOMB_RATIO = 250
 
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_LINE_ENDS = re.compile(rb"[\r\n]+")
 
 
 def head(path: Path) -> bytes:
@@ -90,7 +88,7 @@ def lines(path: Path, report: ReadReport) -> Iterator[tuple[int, bytes]]:
     """
     rest, number, too_long = b"", 0, False
     for chunk in chunks(path, report):
-        pieces = _LINE_ENDS.split(rest + chunk)
+        pieces = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
         rest = pieces.pop()
         for piece in pieces:
             if too_long:  # the end of the line that was passed over

@@ -15,8 +15,8 @@ from monitor_server.importers.source import lines
 __all__ = ["ConsoleLog", "console_rows"]
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\))")
-# The parts that a log's line must have before it is looked at closely; progress bars have none of them.
-_WORTH = re.compile(rb"\{|step|Step|STEP|\xe2\x80\xa2|^\||(?:Training|Validation) Results")
+# A step with its number, for lines without a dict.
+_COUNTED = re.compile(r"(?:[Ss]tep|STEP|iter|iteration)s?\W{0,4}\d")
 # NeMo-RL prints a block: a heading with the step, "Training Results:", and a bullet a number.
 _BLOCK_STEP = re.compile(r"={3,} (?:Step|step) (\d{1,15})(?:/\d+)? ={3,}")
 _BULLET = re.compile(r"•\s*([A-Za-z][\w ./-]{0,60}?):\s*(" + NUMBER + r")(?![\w.])")
@@ -50,7 +50,7 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows among printed lines; a row without a step is counted later on."""
     block, rollouts = _Block(), _Rollouts()
     for line in printed:
-        if _WORTH.search(line) is None and not (block.row and line.startswith(b"---")):
+        if not _is_worth_a_look(line) and not (block.row and line.startswith(b"---")):
             continue
         text = line[:MAX_TEXT].decode(errors="replace")
         if "\x1b" in text:
@@ -63,10 +63,31 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
         found = dictionary(text) if "{" in text else None
         if found is not None:
             yield from rollouts.take(*found)
-        elif row := verl(text) or pipes(text) or named_numbers(text):
+        elif ("tep:" in text and (row := verl(text))) or (
+            _COUNTED.search(text) and (row := pipes(text) or named_numbers(text))
+        ):
             yield row
     yield from block.close()
     yield from rollouts.close()
+
+
+def _is_worth_a_look(line: bytes) -> bool:
+    """Tell a line that may hold numbers of a step; progress bars and most samples of text do not."""
+    return (
+        b"{" in line
+        or b"tep" in line
+        or b"iter" in line
+        or b"STEP" in line
+        or b"\xe2\x80\xa2" in line
+        or b" Results" in line
+        or line.startswith(b"|")
+    )
+
+
+def _counted(text: str) -> Row | None:
+    """Return the numbers of a line that names its step, if it does."""
+    row = verl(text) if "tep:" in text else None
+    return row or (pipes(text) or named_numbers(text) if _COUNTED.search(text) else None)
 
 
 class _Rollouts:

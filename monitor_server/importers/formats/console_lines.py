@@ -99,5 +99,5 @@ def _with_step(row: dict[str, object], step: int) -> Row | None:
 
 
 def _plain(text: str) -> str:
-    wrapped = _WRAPPED.match(text)
+    wrapped = _WRAPPED.match(text) if text.endswith(")") else None
     return wrapped.group(1) if wrapped else text
