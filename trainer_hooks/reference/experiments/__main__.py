@@ -17,6 +17,12 @@ from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
 from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.drift_table import drift_table
+from trainer_hooks.reference.experiments.evidence_tables import (
+    acceleration_table,
+    eval_table,
+    gwhes_table,
+    searches_table,
+)
 from trainer_hooks.reference.experiments.healthy import healthy_table
 from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
 from trainer_hooks.reference.experiments.question_table import is_probed, question_table
@@ -37,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     torch.set_num_threads(1)
     for name in given.names:
-        if not given.draw_only:
+        if not given.draw_only and name != "evidence":
             _run(_jobs(name, given))
         print(_tables(name, given))  # noqa: T201 - the table is what was asked for
         if name in EXPERIMENTS:
@@ -48,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    names = [*EXPERIMENTS, "healthy", "rescue", "search"]
+    names = [*EXPERIMENTS, "evidence", "healthy", "rescue", "search"]
     parser = argparse.ArgumentParser(prog="python -m trainer_hooks.reference.experiments", description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", type=_one_of(names), help=f"{', '.join(names)}; none: the table of all arms"
@@ -115,6 +121,8 @@ def _tables(name: str, given: argparse.Namespace) -> str:
         return drift_table(given.out / "search", HYPOTHESES)
     if name == "rescue":
         return rescue_table(_runs(given, "rescue"), _runs(given))
+    if name == "evidence":
+        return _evidence(_runs(given))
     arms = EXPERIMENTS[name].arms
     tables = [table(_runs(given), arms)]
     if name in ("dynamics", "sizes"):
@@ -126,6 +134,17 @@ def _tables(name: str, given: argparse.Namespace) -> str:
     if name == "multipliers":
         tables.append(sweep_table(_runs(given), arms))
     return "\n\n".join(tables)
+
+
+def _evidence(folder: Path) -> str:
+    """Print what recorded runs hold about the mechanism; nothing is trained."""
+    tables = {
+        "GWHES (eq. 9) at the probes, by thirds of the way to the collapse": gwhes_table(folder, ["grpo"]),
+        "Accelerating displacement (Def. 5.1)": acceleration_table(folder, ["grpo"]),
+        "Held-out reward": eval_table(folder, ARMS),
+        "Valid searches a response (Fig. 9)": searches_table(folder, ARMS),
+    }
+    return "\n\n".join(f"{title}:\n\n{text}" for title, text in tables.items())
 
 
 def _draw(name: str, given: argparse.Namespace) -> None:

@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
 
-__all__ = ["BLOCK", "Drift", "block_means", "collapse_step", "drift", "series", "smooth", "stayed_healthy"]
+__all__ = [
+    "BLOCK",
+    "Acceleration",
+    "Drift",
+    "accelerating_stretch",
+    "block_means",
+    "collapse_step",
+    "drift",
+    "series",
+    "smooth",
+    "stayed_healthy",
+]
 
 COLLAPSE_SHARE, COLLAPSE_STEPS = 0.5, 10
 HEALTHY_SHARE, HEALTHY_STEPS = 0.8, 50
@@ -17,6 +28,7 @@ BLOCK = 10
 """Steps in the means at both ends of a stretch."""
 
 LEAST_STEPS = 30
+LEAST_BLOCKS = 3
 LEAST_FALL = 0.03
 REWARD_HELD, REWARD_SAG = 0.95, 0.85
 STEADY_GRADIENT = 1.5
@@ -126,6 +138,38 @@ def drift(rows: Sequence[Mapping[str, float]]) -> Drift | None:
         further_fall=likelihood[-1] - likelihood[tail],
         surge=max(after) / fmean(norms[first : last + 1]) if after else float("nan"),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Acceleration:
+    """Accelerating displacement (Def. 5.1): consecutive blocks of ten steps with ε ≤ 0 in which ε falls.
+
+    ε of a block is the mean of ``displacement/cross``, the largest ε for which held-out correct responses have lazy
+    likelihood displacement (Def. 4.1) on average, in nats a token a step.
+    """
+
+    first_step: int
+    last_step: int
+    first: float
+    last: float
+
+
+def accelerating_stretch(rows: Sequence[Mapping[str, float]]) -> Acceleration | None:
+    """Find the longest stretch of three blocks or more before the collapse, or None where there is none."""
+    end = collapse_step(series(rows, "reward/mean"))
+    means = block_means(rows[: None if end is None else end - 1], "displacement/cross")[::BLOCK]
+    best: tuple[int, int] | None = None
+    first = 0
+    for at in range(1, len(means) + 1):
+        goes_on = at < len(means) and means[at] < means[at - 1] <= 0
+        if not goes_on:
+            if at - first >= LEAST_BLOCKS and (best is None or at - first > best[1] - best[0]):
+                best = first, at
+            first = at
+    if best is None:
+        return None
+    start, stop = best
+    return Acceleration(start * BLOCK + 1, stop * BLOCK, means[start], means[stop - 1])
 
 
 def block_means(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:

@@ -6,7 +6,13 @@ import math
 
 import pytest
 
-from trainer_hooks.reference.experiments.measures import collapse_step, drift, smooth, stayed_healthy
+from trainer_hooks.reference.experiments.measures import (
+    accelerating_stretch,
+    collapse_step,
+    drift,
+    smooth,
+    stayed_healthy,
+)
 from trainer_hooks.reference.experiments.question_table import question_table, stages
 
 
@@ -123,3 +129,20 @@ def test_the_questions_that_fell_are_counted_by_thirds(tmp_path):
     lines = question_table(tmp_path, ["grpo", "ppo"]).splitlines()
     assert lines[2] == "| grpo | early | 3 | +0.200 | 0% |"
     assert lines[4:] == ["| grpo | late | 3 | +0.250 | 33% |"]
+
+
+def test_accelerating_displacement_is_found_block_by_block():
+    """Blocks of ten at 0.01, −0.01, −0.02, −0.03, −0.01: the stretch is where ε falls and is ≤ 0, blocks two to four."""
+    levels = [0.01, -0.01, -0.02, -0.03, -0.01]
+    rows = [{"reward/mean": 0.5, "displacement/cross": level} for level in levels for _ in range(10)]
+    found = accelerating_stretch(rows)
+    assert found is not None
+    assert (found.first_step, found.last_step) == (11, 40)
+    assert (found.first, found.last) == pytest.approx((-0.01, -0.03))
+
+
+def test_a_displacement_that_does_not_accelerate_has_no_stretch():
+    """Constant, rising and positive displacement, and two blocks alone, are none."""
+    for levels in ([-0.01] * 5, [-0.03, -0.02, -0.01], [0.05, 0.04, 0.03], [0.0, -0.1]):
+        rows = [{"reward/mean": 0.5, "displacement/cross": level} for level in levels for _ in range(10)]
+        assert accelerating_stretch(rows) is None

@@ -8,8 +8,15 @@ import pytest
 
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
+from trainer_hooks.reference.experiments.arms import ARMS
 from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.drift_table import drift_table
+from trainer_hooks.reference.experiments.evidence_tables import (
+    acceleration_table,
+    eval_table,
+    gwhes_table,
+    searches_table,
+)
 from trainer_hooks.reference.experiments.healthy import healthy_table
 from trainer_hooks.reference.experiments.measures import collapse_step, drift
 from trainer_hooks.reference.experiments.question_table import question_table
@@ -99,3 +106,13 @@ def test_the_search_is_documented_as_it_was():
     assert drift_table(FOLDER, ["grpo"]) in page
     assert drift_table(SPIRAL, ["grpo", "llds-0.1"]) in page
     assert drift_table(STUBBORN, ["grpo", "llds-0.1"]) in page
+
+
+def test_the_page_on_the_mechanism_is_what_the_command_prints():
+    """docs/experiments/mechanism.md holds what `experiments evidence` prints over three presets."""
+    page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
+    for folder in (STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant"):
+        assert gwhes_table(folder, ["grpo"]) in page
+        assert acceleration_table(folder, ["grpo"]) in page
+    assert eval_table(STUBBORN, ARMS) in page
+    assert searches_table(STUBBORN, ARMS) in page
