@@ -58,6 +58,8 @@ class Config:
         False, "multiply answer_weight by the valid searches a response beyond the first, as the authors' release"
     )
     kl: float = _option(0.0, "weight of the KL divergence to the warm start (k3 estimator)")
+    entropy_bonus: float = _option(0.0, "weight of the mean entropy of action tokens, which the loss rewards")
+    weight_decay: float = _option(0.0, "weight decay of AdamW")
     clip: float = _option(0.2, "ε of the clipped ratio")
     critic_lr: float = _option(1e-3, "learning rate of the critic (ppo)")
     discount: float = _option(1.0, "γ of the advantage estimator (ppo)")
@@ -68,6 +70,9 @@ class Config:
     group_size: int = _option(8, "responses sampled for each question")
     minibatches: int = _option(8, "optimiser steps in one pass over a rollout batch")
     epochs: int = _option(2, "passes over a rollout batch")
+    split_groups: bool = _option(
+        False, "divide responses and not groups among the minibatches, in a single process, and measure the effect"
+    )
     temperature: float = _option(1.0, "sampling temperature")
     top_p: float = _option(1.0, "mass of the most probable tokens that are sampled from, in (0, 1]")
     old_logprobs: OldLogprobs = _option(
@@ -92,6 +97,10 @@ class Config:
     max_actions: int = _option(4, "actions in a response")
     max_action_tokens: int = _option(28, "tokens in an action; one that has not ended by then is invalid")
     thought_words: int = _option(0, "words of free-form text at the head of every thought, on average")
+    thought_choices: int = _option(4, "words that may follow each word of that text: 2 is 0.7 nats a word, 4 is 1.4")
+    wrong_thought_factor: float = _option(
+        1.0, "how many times longer the first thought of a flawed demonstration is, so that wrong responses are"
+    )
     retry: bool = _option(True, "a wrong answer gets feedback and the episode goes on; the first answer counts")
     # Your own model and data, in place of the built-in ones.
     model: Path | None = _option(None, "folder of a Hugging Face causal language model with its tokenizer")
@@ -142,10 +151,10 @@ class Config:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         self._check_ranges()
-        if self.questions_per_step % self.minibatches:
-            raise ValueError(
-                f"minibatches must divide questions_per_step, got {self.minibatches} and {self.questions_per_step}"
-            )
+        dealt = self.questions_per_step * (self.group_size if self.split_groups else 1)
+        if dealt % self.minibatches:
+            what = "questions_per_step times group_size" if self.split_groups else "questions_per_step"
+            raise ValueError(f"minibatches must divide {what}, got {self.minibatches} and {dealt}")
         if "rollback" in self.on_acceleration and not self.checkpoint_every:
             raise ValueError(f"on_acceleration {self.on_acceleration} needs checkpoints: set checkpoint_every")
         self._check_effect()
@@ -167,6 +176,11 @@ class Config:
         if self.lambda_ is not None and not self.optimises.has_weight:
             weighed = ", ".join(name for name, method in METHODS.items() if method.has_weight)
             raise ValueError(f"lambda_ must be given with a method that it weighs ({weighed}), got {self.method!r}")
+        if not self.thought_words and (self.thought_choices, self.wrong_thought_factor) != (4, 1.0):
+            raise ValueError(
+                "thought_choices and wrong_thought_factor shape the free-form text of thoughts: set thought_words "
+                "above 0"
+            )
         if (self.answer_weight or self.answer_adaptive) and not self.optimises.masks_answer:
             raise ValueError(
                 f"answer_weight and answer_adaptive must be given with llds-ma or llds-ma-action, got {self.method!r}"
@@ -233,9 +247,13 @@ class Config:
 
 _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature top_p clip group_size max_actions width "
-    "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context"
+    "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context thought_choices "
+    "wrong_thought_factor"
 )
-_NOT_NEGATIVE = "lambda_ kl held_out max_grad_norm lr_warmup probe_every decompose_every checkpoint_every max_rollbacks"
+_NOT_NEGATIVE = (
+    "lambda_ kl entropy_bonus weight_decay held_out max_grad_norm lr_warmup probe_every decompose_every "
+    "checkpoint_every max_rollbacks"
+)
 
 _STUBBORN: dict[str, Any] = {
     "lr": 1e-3,
@@ -250,6 +268,19 @@ _STUBBORN: dict[str, Any] = {
     "steps": 500,
 }
 
+_RELEASE: dict[str, Any] = {
+    "lr_warmup": 286,
+    "kl": 1e-3,
+    "entropy_bonus": 1e-3,
+    "weight_decay": 0.01,
+    "top_p": 0.95,
+    "group_size": 5,
+    "minibatches": 10,
+    "epochs": 1,
+}
+"""What the authors' training script sets whatever the model is: 0.285 · 1005 = 286 steps of climb, 10 updates a
+step."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     # The learning rate climbs too high and wrong responses are longer: the run rises, drifts, collapses.
     "demo": {"lr": 6e-4, "lr_warmup": 100, "held_out": 32, "steps": 150},
@@ -259,13 +290,26 @@ PRESETS: dict[str, dict[str, Any]] = {
     "stubborn": _STUBBORN,
     # The same at a constant learning rate.
     "constant": _STUBBORN | {"lr": 3e-4, "lr_warmup": 0, "steps": 600},
-    # What Search-R1 trains with, but for the size of the batch.
-    "search-r1": {
+    # The schedule of the authors' release at a sixth of its batch: 10 updates of 8 questions in one pass, a long climb.
+    # Its peak rate has not been searched for yet; no run of it is recorded.
+    "release": _RELEASE
+    | {"lr": 1e-3, "questions_per_step": 80, "train_questions": 4000, "retry": False, "long_form": 0.15, "steps": 500},
+    # A first action of free words that right and wrong responses share, so that GWHES above 0 is possible.
+    "long-thoughts": _STUBBORN
+    | {
+        "thought_words": 24,
+        "thought_choices": 2,
+        "wrong_thought_factor": 3.0,
+        "temperature": 1.2,
+        "context": 320,
+        "max_action_tokens": 160,
+        "warm_steps": 1200,
+    },
+    # The settings of the authors' release for your own model, but for the size of the batch (512 questions there).
+    "search-r1": _RELEASE
+    | {
         "lr": 1e-6,
-        "kl": 1e-3,
-        "group_size": 5,
-        "minibatches": 4,
-        "epochs": 1,
+        "questions_per_step": 20,
         "max_actions": 4,
         "max_action_tokens": 500,
         "max_feedback_tokens": 500,

@@ -22,6 +22,7 @@ from trainer_hooks.reference.updates.batch import TrainingBatch, prepare, select
 from trainer_hooks.reference.updates.decomposition import Decomposition
 from trainer_hooks.reference.updates.learner import Learner
 from trainer_hooks.reference.updates.probe import MULTIPLIERS, QuestionProbe, probe_questions, probe_signals
+from trainer_hooks.reference.updates.siblings import sibling_signals
 
 __all__ = ["StepResult", "Trainer", "TrainingError"]
 
@@ -72,13 +73,13 @@ class Trainer:
     def __init__(
         self, config: Config, model: Policy, world: World | None = None, *, ranks: Ranks = SINGLE_PROCESS
     ) -> None:
-        if config.questions_per_step % (config.minibatches * ranks.size):
+        if not config.split_groups and config.questions_per_step % (config.minibatches * ranks.size):
             raise ValueError(
                 f"questions_per_step must be a multiple of minibatches times ranks, got {config.questions_per_step} "
                 f"with {config.minibatches} minibatches and {ranks.size} ranks: lower minibatches"
             )
-        if config.decompose_every and ranks.size > 1:
-            raise ValueError(f"decompose_every needs a single process, got {ranks.size} ranks: set it to 0")
+        if (config.decompose_every or config.split_groups) and ranks.size > 1:
+            raise ValueError(f"decompose_every and split_groups need a single process, got {ranks.size} ranks")
         self.config = config
         self.model = model
         self.ranks = ranks
@@ -123,14 +124,18 @@ class Trainer:
         scalars = probe_signals(probes)
         splits = config.decompose_every > 0 and self.step_number % config.decompose_every == 0
         decomposition = Decomposition(learner, batch) if splits else None
-        updates = [
-            learner.update(batch, part) if decomposition is None else decomposition.update(part)
-            for _ in range(config.epochs)
-            for part in batch.shuffle(self.generator)
-        ]
+        updates: list[dict[str, float]] = []
+        siblings: dict[str, float] = {}
+        for epoch in range(config.epochs):
+            order = list(batch.shuffle(self.generator))
+            updates += [
+                learner.update(batch, part) if decomposition is None else decomposition.update(part) for part in order
+            ]
+            if config.split_groups and epoch == 0:
+                siblings = sibling_signals(batch, order)
         self.step_number += 1
         self._check_probabilities(batch)
-        scalars |= self._means(updates) | batch.metrics
+        scalars |= self._means(updates) | batch.metrics | siblings
         if decomposition is not None:
             scalars |= decomposition.signals()
         grad_norm = scalars.pop("grad/norm")

@@ -371,3 +371,25 @@ def test_a_sampler_that_is_the_policy_keeps_no_second_log_probabilities(tiny):
     result = Trainer(tiny, warm_start(tiny)).step()
     assert result.batch.sampler_logprobs is None
     assert rollouts(result, clip=0.2)["sampler_logprobs"] is None
+
+
+def test_the_entropy_bonus_and_weight_decay_act(tiny):
+    """An entropy bonus alone raises entropy, and weight decay alone shrinks weights, where no reward differs."""
+    base = replace(tiny, entropy_bonus=1.0, lr=1e-3, held_out=0)
+    trainer = Trainer(base, warm_start(base))
+    first = trainer.step().batch
+    second = [trainer.step().batch for _ in range(4)][-1]
+    mean = [(batch.entropies * batch.mask).sum() / batch.mask.sum() for batch in (first, second)]
+    assert mean[1] > mean[0]
+    decayed = Trainer(replace(tiny, weight_decay=0.1), warm_start(tiny)).learner.optimiser
+    assert decayed.param_groups[0]["weight_decay"] == 0.1
+
+
+def test_the_schedule_of_the_release_is_what_its_page_says():
+    """Ten updates of eight questions in one pass, a climb of 286 steps, KL, entropy bonus, top-p and weight decay."""
+    config = Config(**PRESETS["release"])
+    assert (config.questions_per_step, config.group_size, config.minibatches, config.epochs) == (80, 5, 10, 1)
+    assert (config.lr_warmup, config.kl, config.entropy_bonus) == (286, 1e-3, 1e-3)
+    assert (config.top_p, config.weight_decay) == (0.95, 0.01)
+    own = Config(**PRESETS["search-r1"])
+    assert (own.lr, own.lr_warmup, own.minibatches, own.epochs, own.top_p) == (1e-6, 286, 10, 1, 0.95)

@@ -53,6 +53,8 @@ def _path(config: Config) -> Path:
         config.heads, config.context, config.warm_steps, config.warm_lr,
     )  # fmt: skip
     relevant += (config.thought_words,) if config.thought_words else ()
+    text = (config.thought_choices, config.wrong_thought_factor)
+    relevant += text if text != (4, 1.0) else ()
     return config.cache / f"warm-{hashlib.blake2b(repr(relevant).encode(), digest_size=6).hexdigest()}.pt"
 
 
@@ -95,6 +97,8 @@ def _batch(config: Config, draw: random.Random) -> tuple[Tensor, Tensor]:
             max_actions=config.max_actions,
             retry=config.retry,
             thought_words=config.thought_words,
+            thought_choices=config.thought_choices,
+            wrong_thought_factor=config.wrong_thought_factor,
         )
         for _ in range(_BATCH)
     ]

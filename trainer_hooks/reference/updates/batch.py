@@ -101,15 +101,15 @@ def prepare(
 ) -> TrainingBatch:
     """Select this rank's groups of a rollout, score them under the policy that sampled them, and form minibatches.
 
-    Every minibatch is made of whole groups, as many on each rank. Old log-probabilities come from the training
-    forward on the very rows and shapes that training will use, so that at θ = θ_old the ratio is 1 to the last bit; or,
-    with ``old_logprobs="sampler"``, from the distribution that was sampled from, where it is not the policy.
+    Every minibatch is made of whole groups, as many on each rank; with ``split_groups``, of responses. Old
+    log-probabilities come from the training forward on the very rows and shapes that training will use, so that at θ =
+    θ_old the ratio is 1 to the last bit; or, with ``old_logprobs="sampler"``, from the distribution that was sampled
+    from, where it is not the policy.
     """
-    parts = _own_groups(len(rollout.episodes) // config.group_size, config.minibatches, generator, ranks)
-    groups = torch.cat(parts).sort().values
-    share = select(rollout, (groups[:, None] * config.group_size + torch.arange(config.group_size)).flatten())
-    group_ids = groups.repeat_interleave(config.group_size)
-    rows = [torch.cat([(group_ids == group).nonzero()[:, 0] for group in part.tolist()]) for part in parts]
+    if config.split_groups:
+        share, group_ids, rows = _split(rollout, config, generator)
+    else:
+        share, group_ids, rows = _whole(rollout, config, generator, ranks)
     device = next(policy.parameters()).device
     tokens, mask, rewards = (tensor.to(device) for tensor in (share.tokens, share.mask, share.rewards))
     scores = torch.zeros(2, *mask.shape, device=device)
@@ -155,6 +155,30 @@ def _answer_weight(share: Rollout, config: Config, ranks: Ranks) -> float:
     searches = float(sum(episode.tool_calls_valid for episode in share.episodes))
     total, responses = ranks.sum(torch.tensor((searches, len(share.episodes)), dtype=torch.float64)).tolist()
     return adaptive_answer_weight(config.answer_weight, total / responses)
+
+
+def _whole(
+    rollout: Rollout, config: Config, generator: torch.Generator, ranks: Ranks
+) -> tuple[Rollout, Tensor, list[Tensor]]:
+    """Select this rank's groups, and deal whole groups into minibatches: the share, its group ids, and their rows."""
+    parts = _own_groups(len(rollout.episodes) // config.group_size, config.minibatches, generator, ranks)
+    groups = torch.cat(parts).sort().values
+    share = select(rollout, (groups[:, None] * config.group_size + torch.arange(config.group_size)).flatten())
+    group_ids = groups.repeat_interleave(config.group_size)
+    rows = [torch.cat([(group_ids == group).nonzero()[:, 0] for group in part.tolist()]) for part in parts]
+    return share, group_ids, rows
+
+
+def _split(rollout: Rollout, config: Config, generator: torch.Generator) -> tuple[Rollout, Tensor, list[Tensor]]:
+    """Deal responses into minibatches, whatever their groups, in a single process; returns as `_whole`.
+
+    The negative gradient of a group then acts in another update than its positive one, and the two no longer cancel on
+    the beginnings that they share.
+    """
+    count = len(rollout.episodes)
+    group_ids = torch.arange(count // config.group_size).repeat_interleave(config.group_size)
+    dealt = torch.randperm(count, generator=generator, device=generator.device).cpu()
+    return rollout, group_ids, [part.sort().values for part in dealt.chunk(config.minibatches)]
 
 
 def _own_groups(groups: int, minibatches: int, generator: torch.Generator, ranks: Ranks) -> list[Tensor]:

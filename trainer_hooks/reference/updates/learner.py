@@ -36,13 +36,13 @@ class Learner:
         self.config = config
         self.policy = policy
         self.adjustment: Adjustment = UNADJUSTED
-        self.optimiser = _adamw(policy, config.lr)
+        self.optimiser = _adamw(policy, config.lr, weight_decay=config.weight_decay)
         self.reference = copy.deepcopy(policy).requires_grad_(requires_grad=False) if config.kl > 0 else None
         self.critic = Critic(policy) if config.optimises.has_critic else None
         if self.critic is not None:
             self.critic_optimiser = _adamw(self.critic, config.critic_lr)
             self._values = ranks.wrap(self.critic)
-        self._logprobs = ranks.wrap(_Scorer(policy))
+        self._statistics = ranks.wrap(_Scorer(policy))
 
     @property
     def llds_weight(self) -> float:
@@ -71,7 +71,7 @@ class Learner:
         """
         config, rows = self.config, part.rows
         tokens, mask = batch.tokens[rows], batch.mask[rows]
-        logprobs = token_statistics(self.policy, tokens, mask)[0] if alone else self._logprobs(tokens, mask)
+        logprobs, entropies = token_statistics(self.policy, tokens, mask) if alone else self._statistics(tokens, mask)
         batch.logprobs[rows] = logprobs.detach()
         losses = policy_losses(batch, part, logprobs, method=config.optimises, clip=config.clip)
         total = losses["loss/policy"] + self.llds_weight * losses["loss/llds"]
@@ -82,6 +82,8 @@ class Learner:
                 held, _ = token_statistics(self.reference, tokens, mask)
             losses["kl/ref"] = k3_divergence(logprobs, held, mask, normaliser=part.tokens)
             total = total + config.kl * losses["kl/ref"]
+        if config.entropy_bonus:
+            total = total - config.entropy_bonus * entropies.sum() / part.tokens
         norm = _descend(total, self.optimiser, config.max_grad_norm)
         if batch.values is not None and self.critic is not None and not alone:
             old, returns = batch.values.old[rows], batch.values.returns[rows]
@@ -114,12 +116,12 @@ class _Scorer(nn.Module):
         super().__init__()
         self.policy = policy
 
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        return token_statistics(self.policy, tokens, mask)[0]
+    def forward(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        return token_statistics(self.policy, tokens, mask)
 
 
-def _adamw(model: nn.Module, lr: float) -> torch.optim.AdamW:
-    return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0, fused=True)
+def _adamw(model: nn.Module, lr: float, *, weight_decay: float = 0.0) -> torch.optim.AdamW:
+    return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
 
 
 def _descend(loss: Tensor, optimiser: torch.optim.Optimizer, limit: float) -> float:

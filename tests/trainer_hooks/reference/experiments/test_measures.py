@@ -132,7 +132,7 @@ def test_the_questions_that_fell_are_counted_by_thirds(tmp_path):
 
 
 def test_accelerating_displacement_is_found_block_by_block():
-    """Blocks of ten at 0.01, −0.01, −0.02, −0.03, −0.01: the stretch is where ε falls and is ≤ 0, blocks two to four."""
+    """Blocks of ten at 0.01, −0.01, −0.02, −0.03, −0.01: ε ≤ 0 falls in blocks two to four."""
     levels = [0.01, -0.01, -0.02, -0.03, -0.01]
     rows = [{"reward/mean": 0.5, "displacement/cross": level} for level in levels for _ in range(10)]
     found = accelerating_stretch(rows)

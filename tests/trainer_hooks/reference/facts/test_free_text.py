@@ -4,8 +4,10 @@ import random
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from trainer_hooks.reference.facts.demonstrations import Flaws, demonstrate
-from trainer_hooks.reference.facts.facts import Facts
+from trainer_hooks.reference.facts.facts import Facts, Vocabulary
 from trainer_hooks.reference.facts.world import vocabulary_of
 from trainer_hooks.reference.policy.warm_start import shape_of
 
@@ -60,3 +62,39 @@ def test_without_it_the_world_is_as_it_was(tiny):
     words = vocabulary_of(tiny)
     assert words.fillers == 0
     assert all(token < len(words) for token in written(tiny, 3))
+
+
+def test_flawed_demonstrations_have_longer_first_thoughts():
+    """With a factor of 3 the first text of responses without a search is three times that of good ones, on average."""
+    facts = Facts(Vocabulary(entities=24, fillers=32), seed=0)
+    lengths = {}
+    for name, flaws in (("good", Flaws(0, 0, 0, 0, 0, 0)), ("guess", Flaws(1, 0, 0, 0, 0, 0))):
+        draw = random.Random(1)
+        found = []
+        for _ in range(60):
+            shown = demonstrate(
+                facts, facts.question(draw), draw, flaws=flaws, max_actions=4, retry=False,
+                thought_words=16, thought_choices=2, wrong_thought_factor=3.0,
+            )  # fmt: skip
+            closing = shown.tokens.index(facts.vocabulary.mark["</think>"])
+            found.append(sum(token >= facts.vocabulary.filler(0) for token in shown.tokens[:closing]))
+        lengths[name] = sum(found) / len(found)
+    assert lengths["good"] == pytest.approx(16, abs=2)
+    assert lengths["guess"] == pytest.approx(48, abs=5)
+
+
+def test_two_choices_give_text_of_under_one_nat_a_word():
+    """Each word is followed by at most two others, so a word carries ln 2 = 0.69 nats; by default four follow."""
+    facts = Facts(Vocabulary(entities=24, fillers=32), seed=0)
+    first = facts.vocabulary.filler(0)
+    for choices in (2, 4):
+        followers, draw = {}, random.Random(0)
+        for _ in range(200):
+            shown = demonstrate(
+                facts, facts.question(draw), draw, flaws=Flaws(0, 0, 0, 0, 0, 0), max_actions=4, retry=False,
+                thought_words=16, thought_choices=choices,
+            )  # fmt: skip
+            for token, following in zip(shown.tokens, shown.tokens[1:], strict=False):
+                if token >= first and following >= first:
+                    followers.setdefault(token, set()).add(following)
+        assert max(map(len, followers.values())) == choices
