@@ -10,12 +10,22 @@ from typing import Any, Final, Self, cast
 
 import httpx2
 
-from dashboard.api_types import ActionItem, AlertItem, Attribution, PhaseItem, RunDetail, RunItem, SeriesItem
+from dashboard.api_types import (
+    ActionItem,
+    AlertItem,
+    Attribution,
+    PhaseItem,
+    ResponseItem,
+    RunDetail,
+    RunItem,
+    SeriesItem,
+)
 
 __all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats"]
 
 PAGE_ITEMS: Final = 200
 ALL_POINTS: Final = 1_000_000  # the most that the collector returns of one signal
+MAX_RESPONSES: Final = 24  # token strips are slow to draw, and nobody reads more at once
 MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -127,6 +137,26 @@ class ApiClient:
     async def actions(self, run_id: str) -> list[ActionItem]:
         """Read the actions that a run's trainer reported, newest first, `MAX_ITEMS` at most."""
         return cast("list[ActionItem]", await self._items(f"/runs/{run_id}/actions", {"limit": PAGE_ITEMS}))
+
+    async def responses(
+        self, run_id: str, *, from_step: int | None = None, to_step: int | None = None, correct: bool | None = None
+    ) -> list[ResponseItem]:
+        """Read the newest sampled responses of a run, `MAX_RESPONSES` at most.
+
+        Args:
+            run_id: The run.
+            from_step: The first step, or None.
+            to_step: The last step, or None.
+            correct: Only correct or only incorrect ones, or None for both.
+        """
+        query: Query = {"limit": MAX_RESPONSES}
+        for name, step in (("from_step", from_step), ("to_step", to_step)):
+            if step is not None:
+                query[name] = step
+        if correct is not None:
+            query["correct"] = str(correct).lower()
+        answer = await self._get(f"/runs/{run_id}/responses", query)
+        return cast("list[ResponseItem]", to_floats(answer["items"]))
 
     async def attribution(self, alert_id: str) -> Attribution:
         """Read the attribution of an alert."""

@@ -121,15 +121,22 @@ class ResponseItem(TypedDict):
 
     id: str
     step: int
+    attempt: int
+    rank: int
     kinds: list[str]
     correct: bool
     reward: float
+    group: int | None
+    advantage: float | None
+    truncated: bool | None
     length: int
+    logprob: float
     displacement: float | None
     trained: bool | None
     actions: list[list[int]]
     logprobs: list[float]
     displacements: list[float] | None
+    entropies: list[float] | None
     token_ids: list[int] | None
     pieces: list[str] | None
     text: str | None

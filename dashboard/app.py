@@ -22,7 +22,7 @@ from dashboard import ids
 from dashboard.api_client import ApiClient
 from dashboard.components.shell import message, shell
 from dashboard.compression import CompressedScripts
-from dashboard.pages import alert, compare, fleet, run, workspace
+from dashboard.pages import alert, compare, fleet, responses, run, workspace
 from dashboard.theme import style_sheet
 
 __all__ = ["attach", "create_app"]
@@ -124,6 +124,7 @@ def _dash_server(api_url: str, connect_url: str) -> FastAPI:
     run.register(app, api_url)
     workspace.register(app, api_url)
     compare.register(app, api_url)
+    responses.register(app, api_url)
     alert.register(app, api_url)
     return server
 
@@ -138,6 +139,8 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
             return await compare.compare_page(api_url, address.query)
         if found["alert_id"]:
             return await alert.alert_page(api_url, found["alert_id"])
+        if found["responses"]:
+            return await responses.responses_page(api_url, found["run_id"], address.query)
         if found["run_id"]:
             return await run.run_page(api_url, found["run_id"], address.query)
         return await fleet.fleet_page(api_url, connect_url or f"{address.scheme}://{address.netloc}", address.query)

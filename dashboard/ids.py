@@ -25,6 +25,12 @@ __all__ = [
     "LIVE",
     "LIVE_STATE",
     "PAGE",
+    "RESPONSES_CORRECT",
+    "RESPONSES_FROM",
+    "RESPONSES_LIST",
+    "RESPONSES_MEASURE",
+    "RESPONSES_ORDER",
+    "RESPONSES_TO",
     "RUN_ALERTS",
     "RUN_HEADER",
     "RUN_REFRESH",
@@ -58,6 +64,13 @@ FLEET_NONE_MATCH: Final = "fleet-none-match"
 ALERT: Final = "alert"
 ALERT_REFRESH: Final = "alert-refresh"
 ALERT_ACKNOWLEDGE: Final = "alert-acknowledge"
+
+RESPONSES_FROM: Final = "responses-from"
+RESPONSES_TO: Final = "responses-to"
+RESPONSES_CORRECT: Final = "responses-correct"
+RESPONSES_ORDER: Final = "responses-order"
+RESPONSES_MEASURE: Final = "responses-measure"
+RESPONSES_LIST: Final = "responses-list"
 
 COMPARE_RUNS: Final = "compare-runs"
 COMPARE_SIGNALS: Final = "compare-signals"

@@ -7,6 +7,8 @@
   const REFRESH_MS = 2000; // the server draws a page anew at most this often
   const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
 
+  const NOT_LIVE = new Set(["compare", "responses"]); // drawn when something is chosen
+
   let live = null;
   let source = null;
   let steps = [];
@@ -24,7 +26,7 @@
   }
 
   function refresh() {
-    if (refreshTimer || !live || live.page === "compare") return; // what is compared is drawn when it is chosen
+    if (refreshTimer || !live || NOT_LIVE.has(live.page)) return;
     const page = live.page;
     refreshTimer = setTimeout(() => {
       refreshTimer = null;

@@ -35,6 +35,7 @@ def run_header(run: RunItem, phases: Sequence[PhaseItem], series: Mapping[str, S
             [
                 dcc.Link("All runs", href="/"),
                 html.Span(run["project"]),
+                dcc.Link("Responses", href=f"/runs/{run['id']}/responses"),
                 dcc.Link("Compare", href=f"/compare?run={run['id']}"),
             ],
             className="crumbs",

@@ -64,3 +64,24 @@ def test_the_link_of_a_prometheus_alert_filters_the_fleet(collector, visit):
     expect(visit.page.locator(".fleet-row:visible")).to_have_count(1)
     expect(visit.page.locator(".fleet-row:visible")).to_contain_text("one")
     expect(visit.page.get_by_placeholder("Find a run")).to_have_value("dying")
+
+
+@pytest.mark.parametrize("visit", [(390, 844), (1440, 900)], ids=["phone", "desk"], indirect=True)
+def test_responses_are_browsed_without_an_alert(collector, visit):
+    """Filtered, coloured by another measure, and the members of a group side by side with their shared beginning."""
+    rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"))
+    run_id = collector.run(run="healthy", records=[{"step": 3, "responses": [response(**FELL, **WORDS), rival]}])
+    visit.page.goto(f"{collector.url}/runs/{run_id}")
+    visit.page.locator("#run-header").get_by_role("link", name="Responses").click()
+    expect(visit.page.locator(".responses-list .response")).to_have_count(2)
+    visit.page.locator("#responses-measure").get_by_text("log-probability").click()
+    expect(visit.page.locator(".token[title*='ln p']").first).to_be_visible()
+    visit.page.locator("#responses-order").get_by_text("by group").click()
+    expect(visit.page.locator(".members .response")).to_have_count(2)
+    expect(visit.page.locator(".members .response").first.locator(".shared")).to_have_count(3)
+    visit.page.locator("#responses-correct").get_by_text("incorrect").click()
+    expect(visit.page.locator(".responses-list .response")).to_have_count(1)
+    visit.page.locator("#responses-from").fill("4")
+    visit.page.locator("#responses-from").press("Enter")
+    expect(visit.page.locator(".responses-list")).to_contain_text("No response is stored for these steps")
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

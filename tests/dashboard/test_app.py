@@ -107,7 +107,7 @@ def test_two_dashboards_live_in_one_process(collector):
         app = FastAPI()
         attach(app, api_url=collector.url)
         with TestClient(app) as client:
-            assert len(client.get("/_dash-dependencies").json()) == 13
+            assert len(client.get("/_dash-dependencies").json()) == 14
 
 
 def test_the_fleet_page_of_no_runs_tells_how_to_connect(mounted, texts):

@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard.api_types import Attribution, Moved, ResponseItem
 from dashboard.components.alert.evidence import plain
-from dashboard.components.alert.token_strip import token_strip
+from dashboard.components.responses.card import response_card
 
 __all__ = ["explanation"]
 
@@ -101,7 +101,7 @@ def _leading(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Compon
         "displacement": "The sampled responses whose likelihood fell most. Red fell, blue rose, grey is feedback.",
         "likelihood": "Displacement was not observed: the least likely correct responses. Red is unlikely.",
     }.get(attribution["measure"] or "", "")
-    strips = [_response(by_id[name]) for name in attribution["displaced"]]
+    strips = [response_card(by_id[name]) for name in attribution["displaced"]]
     return _card("Which responses lead", hint, *strips, name="leading")
 
 
@@ -109,7 +109,7 @@ def _resembling(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Com
     if not attribution["resembling"]:
         return None
     strips = [
-        _response(
+        response_card(
             by_id[pair["response"]],
             f"{plain(round(100 * pair['resemblance']))} % alike: {pair['shared_prefix']} tokens of beginning shared, "
             f"{plain(round(100 * pair['overlap']))} % of its 4-grams",
@@ -122,26 +122,6 @@ def _resembling(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Com
         "lowers the correct ones where both are alike."
     )
     return _card("Which incorrect responses resemble them", hint, *strips, name="resembling")
-
-
-def _response(response: ResponseItem, note: str = "", *, shared_prefix: int = 0) -> Component:
-    change = response["displacement"]
-    mean = None if change is None else change / max(1, response["length"])
-    facts = [
-        f"step {response['step']}",
-        "correct" if response["correct"] else "incorrect",
-        f"reward {plain(response['reward'])}",
-        f"{response['length']} tokens",
-        *([] if mean is None else [f"{plain(mean)} nat a token"]),
-        *([] if response["trained"] is None else ["trained on" if response["trained"] else "not trained on"]),
-        *([note] if note else []),
-    ]
-    text = [html.Details([html.Summary("Text"), html.Pre(response["text"])])] if response["text"] else []
-    return html.Article(
-        [html.P(" · ".join(facts), className="facts-line"), token_strip(response, shared_prefix=shared_prefix), *text],
-        className="response",
-        **{"data-correct": str(response["correct"]).lower()},
-    )
 
 
 def _tokens(attribution: Attribution) -> Component | None:

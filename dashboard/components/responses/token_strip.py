@@ -10,14 +10,15 @@ from dash.development.base_component import Component
 from dashboard.api_types import ResponseItem
 from dashboard.components.alert.evidence import plain
 
-__all__ = ["token_strip"]
+__all__ = ["MEASURES", "token_strip"]
 
+MEASURES: Final = {"displacement": "displacement", "log-probability": "ln p", "entropy": "entropy"}
 MOST_TOKENS: Final = 300  # more tokens make the page slower and not clearer
 FULL_HEAT: Final = 0.9  # share of the tokens that get less than the full colour
 UNLIKELY_NATS: Final = 5.0  # gets the full colour where only the likelihood is known
 
 
-def token_strip(response: ResponseItem, *, shared_prefix: int = 0) -> Component:
+def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str | None = None) -> Component:
     """Return the tokens around the one that fell most; feedback is dimmed, a shared beginning underlined.
 
     A token is shown by its text, or by its id where texts are not sent.
@@ -25,13 +26,17 @@ def token_strip(response: ResponseItem, *, shared_prefix: int = 0) -> Component:
     Args:
         response: A response with its tokens.
         shared_prefix: Number of tokens at the beginning that another response has as well.
+        measure: What colours the tokens, a key of `MEASURES`; by default the displacement, or else the log-probability.
+            Tokens without the measure are not coloured.
     """
     whole = response["actions"][-1][1] if response["actions"] else 0
-    values = _by_place(response, response["displacements"] or response["logprobs"], whole)
+    measure = measure or ("displacement" if response["displacements"] else "log-probability")
+    numbers = _numbers(response, measure)
+    values = _by_place(response, numbers, whole)
     first, after = _window(values, whole)
-    full = _full_heat(response)
+    full = _full_heat(numbers, measure)
     chips = [
-        _chip(response, place, values[place], full=full, is_shared=place < shared_prefix)
+        _chip(response, place, values[place], measure=measure, full=full, is_shared=place < shared_prefix)
         for place in range(first, after)
     ]
     before = [html.Span(f"{first} tokens before", className="cut")] if first else []
@@ -63,17 +68,26 @@ def _sortable(value: float | None) -> float:
     return math.inf if value is None or math.isnan(value) else value
 
 
-def _full_heat(response: ResponseItem) -> float:
-    """Return the change that gets the full colour: 90 % of this response's tokens change less."""
-    if not response["displacements"]:
+def _numbers(response: ResponseItem, measure: str) -> list[float]:
+    """Return the values of the action tokens; entropies are negated, so that an uncertain token is red."""
+    if measure == "entropy":
+        return [-value for value in response["entropies"] or []]
+    return (response["displacements"] if measure == "displacement" else response["logprobs"]) or []
+
+
+def _full_heat(numbers: Sequence[float], measure: str) -> float:
+    """Return the value that gets the full colour: of displacements 90 % of this response's tokens change less."""
+    if measure != "displacement":
         return UNLIKELY_NATS
-    sizes = sorted(abs(value) for value in response["displacements"] if math.isfinite(value))
+    sizes = sorted(abs(value) for value in numbers if math.isfinite(value))
     return (sizes[int(FULL_HEAT * (len(sizes) - 1))] if sizes else 0.0) or 1.0
 
 
-def _chip(response: ResponseItem, place: int, value: float | None, *, full: float, is_shared: bool) -> Component:
+def _chip(
+    response: ResponseItem, place: int, value: float | None, *, measure: str, full: float, is_shared: bool
+) -> Component:
     if value is None:
-        state, heat = "feedback", 0.0
+        state, heat = ("feedback" if not _is_action(response, place) else "unmeasured"), 0.0
     elif not math.isfinite(value):
         state, heat = "broken", 1.0
     else:
@@ -82,7 +96,7 @@ def _chip(response: ResponseItem, place: int, value: float | None, *, full: floa
         _text(response, place),
         className=f"token {state}{' shared' if is_shared else ''}",
         style={"--heat": f"{round(100 * heat)}%"},
-        title=_title(response, place, value),
+        title=_title(response, place, value, measure),
     )
 
 
@@ -93,10 +107,13 @@ def _text(response: ResponseItem, place: int) -> str:
     return "·" if ids is None else str(ids[place])
 
 
-def _title(response: ResponseItem, place: int, value: float | None) -> str:
+def _is_action(response: ResponseItem, place: int) -> bool:
+    return any(begin <= place < end for begin, end in response["actions"])
+
+
+def _title(response: ResponseItem, place: int, value: float | None, measure: str) -> str:
     ids = response["token_ids"]
     name = f"token {place}" if ids is None else f"token {place}, id {ids[place]}"
     if value is None:
-        return f"{name}: feedback"
-    what = "displacement" if response["displacements"] else "ln p"
-    return f"{name}: {what} {plain(value)} nat"
+        return f"{name}: {'not observed' if _is_action(response, place) else 'feedback'}"
+    return f"{name}: {MEASURES[measure]} {plain(-value if measure == 'entropy' else value)} nat"

@@ -1,0 +1,104 @@
+"""Draws the sampled responses of a run as a list: filters, order, and the members of a group side by side."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_types import ResponseItem
+from dashboard.components.alert.evidence import plain
+from dashboard.components.responses.card import response_card
+from dashboard.components.responses.token_strip import MEASURES
+
+__all__ = ["ORDERS", "listing", "response_controls", "shared_prefix"]
+
+ORDERS: Final = {
+    "newest": "newest first",
+    "displacement": "most displaced first",
+    "reward": "highest reward first",
+    "length": "longest first",
+    "group": "by group",
+}
+
+
+def response_controls(query: Mapping[str, str]) -> Component:
+    """Return the filters, the order and the measure of the tokens' colour; the query of the address sets the steps."""
+    steps = [
+        dcc.Input(id=name, type="number", min=0, step=1, value=query.get(key), placeholder=label, debounce=True)
+        for name, key, label in (
+            (ids.RESPONSES_FROM, "from", "from step"),
+            (ids.RESPONSES_TO, "to", "to step"),
+        )
+    ]
+    return html.Div(
+        className="workspace-controls",
+        children=[
+            html.Div(steps, className="control steps"),
+            _radio(ids.RESPONSES_CORRECT, "Correctness", {"all": "all", "true": "correct", "false": "incorrect"}),
+            _radio(ids.RESPONSES_MEASURE, "Colour", {name: name for name in MEASURES}),
+            _radio(ids.RESPONSES_ORDER, "Order", ORDERS),
+        ],
+    )
+
+
+def listing(responses: Sequence[ResponseItem], *, order: str, measure: str) -> list[Component]:
+    """Return a card for each response in the order asked for, or for each group with its members side by side."""
+    if not responses:
+        text = "No response is stored for these steps. A trainer samples responses if it sends rollouts with token ids."
+        return [html.P(text, className="calm card none-match")]
+    if order == "group":
+        return [_group(members, measure) for members in _groups(responses)]
+    keys = {
+        "displacement": lambda item: item["displacement"] if item["displacement"] is not None else float("inf"),
+        "reward": lambda item: -item["reward"],
+        "length": lambda item: -item["length"],
+    }
+    ordered = sorted(responses, key=keys[order]) if order in keys else responses
+    return [
+        html.Section(response_card(item, _kinds(item), measure=measure), className="card explains") for item in ordered
+    ]
+
+
+def shared_prefix(responses: Sequence[ResponseItem]) -> int:
+    """Return how many tokens at the beginning all responses have in common; 0 where token ids are not known."""
+    tokens = [response["token_ids"] for response in responses]
+    if len(tokens) < 2 or not all(tokens):  # noqa: PLR2004 - one response shares nothing
+        return 0
+    length = 0
+    for column in zip(*(held or [] for held in tokens), strict=False):
+        if len(set(column)) > 1:
+            break
+        length += 1
+    return length
+
+
+def _groups(responses: Sequence[ResponseItem]) -> list[list[ResponseItem]]:
+    groups: dict[object, list[ResponseItem]] = {}
+    for item in responses:
+        key = (item["step"], item["attempt"], item["group"] if item["group"] is not None else item["id"])
+        groups.setdefault(key, []).append(item)
+    return list(groups.values())
+
+
+def _group(members: Sequence[ResponseItem], measure: str) -> Component:
+    first, prefix = members[0], shared_prefix(members)
+    name = f"step {first['step']}" + ("" if first["group"] is None else f", group {first['group']}")
+    shared = f"The first {prefix} tokens are equal and underlined." if prefix else ""
+    ordered = sorted(members, key=lambda item: -item["reward"])
+    cards = [response_card(item, _kinds(item), shared_prefix=prefix, measure=measure) for item in ordered]
+    return html.Section(
+        [html.H2(name), html.P(shared, className="aside"), html.Div(cards, className="members")],
+        className="card explains",
+    )
+
+
+def _kinds(response: ResponseItem) -> str:
+    advantage = response["advantage"]
+    return ", ".join([*response["kinds"], *([] if advantage is None else [f"advantage {plain(advantage)}"])])
+
+
+def _radio(name: str, label: str, options: Mapping[str, str]) -> Component:
+    radio = dcc.RadioItems(id=name, options=dict(options), value=next(iter(options)), inline=True, className="segments")
+    return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")
