@@ -87,7 +87,7 @@ def _answers(url: str) -> bool:
 
 
 def _rate(url: str, senders: int, seconds: float, *, label: str) -> float:
-    """Give the batches acknowledged in a second by some senders together."""
+    """Return the number of batches per second that some senders have acknowledged together."""
     counts = [0] * senders
     end = time.monotonic() + seconds
     threads = [threading.Thread(target=_sender(url, counts, place, end, label)) for place in range(senders)]

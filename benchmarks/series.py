@@ -85,7 +85,7 @@ def _print_table(repositories: Repositories, steps: int, repeats: int) -> None:
 
 
 def _times(repositories: Repositories, names: list[str], repeats: int) -> tuple[float, float, float]:
-    """Give the milliseconds for reading, thinning and encoding some signals."""
+    """Return the milliseconds for reading, thinning and encoding some signals."""
     columns = repositories.steps.columns("r", names)
     thin = [downsample(column, max_points=MAX_POINTS) for column in columns]
 
@@ -101,7 +101,7 @@ def _times(repositories: Repositories, names: list[str], repeats: int) -> tuple[
 
 
 def _median(work: Callable[[], object], repeats: int) -> float:
-    """Give the median time in milliseconds."""
+    """Return the median time in milliseconds."""
     taken = []
     for _ in range(repeats):
         begin = time.perf_counter()

@@ -19,21 +19,21 @@ SLOW_SECONDS = 10.5  # ten, and a little for the way
 
 @contextlib.contextmanager
 def nobody_listens() -> Iterator[str]:
-    """Give the address of a port on which nothing listens."""
+    """Yield the address of a port on which nothing listens."""
     with reserved_port() as port:
         yield f"http://127.0.0.1:{port}"
 
 
 @contextlib.contextmanager
 def nobody_answers() -> Iterator[str]:
-    """Give the address of a collector that takes a connection and never answers."""
+    """Yield the address of a collector that takes a connection and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 @contextlib.contextmanager
 def answering(status: int, body: bytes, *, after_seconds: float = 0.0) -> Iterator[str]:
-    """Give the address of a collector that always answers the same, after a while."""
+    """Yield the address of a collector that gives the same answer to every request, after a delay."""
     ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -60,7 +60,7 @@ def answering(status: int, body: bytes, *, after_seconds: float = 0.0) -> Iterat
 
 
 def slow(after_seconds: float = SLOW_SECONDS) -> AbstractContextManager[str]:
-    """Give the address of a collector that takes everything, and takes its time."""
+    """Return a context with the address of a collector that accepts everything, slowly."""
     return answering(200, encode(Receipt(run_id="r", accepted=1, phase="healthy")), after_seconds=after_seconds)
 
 

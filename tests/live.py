@@ -28,7 +28,7 @@ class LiveCollector:
     pool: urllib3.PoolManager
 
     def get(self, path: str, **query: Any) -> Any:
-        """Give the JSON at a path below /api/v1."""
+        """Return the JSON at a path below /api/v1."""
         answer = self.pool.request("GET", f"{self.url}/api/v1{path}", fields=query or None)
         assert answer.status == 200, answer.data
         return answer.json()

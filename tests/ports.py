@@ -1,4 +1,4 @@
-"""Ports of this machine for processes that must be told one before they start."""
+"""Ports of this machine for processes that need a port number before they start."""
 
 import contextlib
 import socket
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def reserved_port() -> Iterator[int]:
-    """Give a port on which whoever is told of it may listen, and which nobody else is given while the block lasts.
+    """Yield a port that the processes which receive its number may listen on, and that no other process gets meanwhile.
 
     Until somebody listens, connections are refused. A socket of ours stays bound to the port and never listens: the
     kernel chooses such a port for no client and for no server of port 0, and lets one that asks for it by its number

@@ -12,7 +12,7 @@ IP_LOCAL_PORT_RANGE = 51  # Linux 6.3: the ports that the kernel may choose for 
 
 
 def choosing(port):
-    """Give a socket for which the kernel may choose this port alone."""
+    """Return a socket for which the kernel may choose this port alone."""
     chooser = socket.socket()
     chooser.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

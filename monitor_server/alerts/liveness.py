@@ -12,7 +12,7 @@ LOST = "trainer_lost"
 
 
 def is_clock_kind(kind: str) -> bool:
-    """Whether the clock, not the detectors, speaks of this kind."""
+    """Return whether alerts of this kind are found by the clock rather than by the detectors."""
     return kind in (STALE, LOST)
 
 
@@ -25,7 +25,7 @@ def shown_phase(status: str, phase: str) -> Phase:
 def silence(
     status: str, *, step: int, silent_seconds: float, stall_seconds: float, lost_factor: float
 ) -> list[Finding]:
-    """Give what holds for a run of this status; nothing while it makes steps or has ended."""
+    """Return the findings for a run of this status; none while it makes steps or has ended."""
     stale = _finding(STALE, Severity.WARNING, step, silent=silent_seconds, threshold=stall_seconds, what="no step")
     lost = _finding(
         LOST, Severity.CRITICAL, step, silent=silent_seconds, threshold=lost_factor * stall_seconds, what="no word"

@@ -27,14 +27,14 @@ def pack(signals: Mapping[str, float], positions: Mapping[str, int]) -> bytes:
 
 
 def unpack(packed: bytes, names: Sequence[str]) -> dict[str, float]:
-    """Give the observed signals of one row; ``names`` are the run's signals in the order of their positions."""
+    """Return the observed signals of one row; ``names`` are the run's signals in the order of their positions."""
     row = np.frombuffer(packed, dtype=BITS)
     observed = np.flatnonzero(row != ABSENT)
     return dict(zip([names[place] for place in observed.tolist()], row.view(FLOAT)[observed].tolist(), strict=True))
 
 
 def columns(rows: Sequence[bytes], places: Sequence[int]) -> list[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
-    """Give of each place its values, shape [n], and whether they were observed; a row may end before a place."""
+    """Return the values of each place, shape [n], and whether they were observed; a row may end before a place."""
     flat = np.frombuffer(b"".join(rows), dtype=BITS)
     lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows)) // BITS.itemsize
     starts = np.cumsum(lengths) - lengths

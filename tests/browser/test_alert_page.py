@@ -16,7 +16,7 @@ def collector(start_collector):
 
 
 def paged(collector, *responses):
-    """Give a run whose gradient is NaN from step 36 on, six steps after its entropy has jumped."""
+    """Return a run whose gradient is NaN from step 36 on, six steps after its entropy has jumped."""
     for step in range(40):
         scalars = {"entropy/mean": 0.3 if step < 30 else 0.9, "grad/norm": 1.0 if step < 36 else "NaN"}
         record = {"step": step, "scalars": scalars, "responses": list(responses)}

@@ -1,5 +1,6 @@
 """What the developers' commands, hooks and folders promise."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -16,6 +17,14 @@ MOST_MODULES = 8
 UNBOUNDED = {"trainer_hooks/callbacks"}
 # Imported inside functions: the arrays of a device when a tensor on one is met (decision 0006).
 OPENED: dict[str, set[str]] = {"trainer_hooks.arrays.device": set()}
+# What parts of the delivery and of the store were called before they had the terms of docs/glossary.md.
+OLD_NAMES = re.compile(r"Courier|Shipper|Tally|Outbox(?!_full)|Correspondent|PersonsWord", re.IGNORECASE)
+# Here "give" has its own meaning and does not stand for "return".
+GIVING = {
+    ("monitor_server/ingest/append.py", "_reserve"),
+    ("monitor_server/projection/projection.py", "quarantine"),
+    ("monitor_server/projection/tracking.py", "acknowledge"),
+}
 
 
 def recipe(target):
@@ -51,6 +60,38 @@ def test_no_modules_import_each_other_in_a_circle():
         free = {module for module, others in imports.items() if not others & imports.keys() or module not in imported}
         assert free, sorted(imports)
         imports = {module: others for module, others in imports.items() if module not in free}
+
+
+def sources():
+    """Return path and text of every module of the three packages."""
+    paths = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
+    return {str(path.relative_to(ROOT)): path.read_text() for path in paths}
+
+
+def giving(text):
+    """Return the names of what has a docstring that begins with "Give"."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, documented)]
+    return {getattr(node, "name", "") for node in nodes if (ast.get_docstring(node) or "").startswith("Give ")}
+
+
+def test_no_docstring_begins_with_give():
+    """A function returns, yields or computes something; the docstring names which of them."""
+    found = {(path, name) for path, text in sources().items() for name in giving(text)}
+    assert not found - GIVING
+
+
+def test_docstrings_that_begin_with_give_are_found():
+    """Those of a module, a class, a function and a method; "Given" is another word."""
+    text = 'def a():\n    """Give it."""\nclass B:\n    """Give it."""\ndef c():\n    """Given it."""\n'
+    assert giving(text) == {"a", "B"}
+    assert giving('"""Give all."""') == {""}
+
+
+def test_old_names_do_not_come_back():
+    """Neither in names nor in comments; `outbox_full`, the reason of a drop, is a name on the wire and stays."""
+    found = {path: OLD_NAMES.findall(text) for path, text in sources().items()}
+    assert not {path: names for path, names in found.items() if names}
 
 
 def test_the_drawing_of_the_architecture_needs_its_place():

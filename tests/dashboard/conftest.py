@@ -5,7 +5,7 @@ from dash.development.base_component import Component
 
 
 def texts_of(component):
-    """Give every text in a component, in order."""
+    """Return every text in a component, in order."""
     if isinstance(component, Component):
         return texts_of(getattr(component, "children", None))
     if isinstance(component, list | tuple):

@@ -24,7 +24,7 @@ def mounted(start_collector):
 
 
 def found(component, wanted):
-    """Give the component with an id, or None."""
+    """Return the component with an id, or None."""
     if isinstance(component, list | tuple):
         return next((held for child in component if (held := found(child, wanted)) is not None), None)
     if not isinstance(component, Component):

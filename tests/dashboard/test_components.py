@@ -16,7 +16,7 @@ from dashboard.components.run_header import run_header
 
 
 def tree(component):
-    """Give a component as plain JSON, to compare."""
+    """Return a component as plain JSON, to compare."""
     return json.loads(json.dumps(component, default=lambda held: held.to_plotly_json()))
 
 

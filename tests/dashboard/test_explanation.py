@@ -44,13 +44,13 @@ def response(**given):
 
 
 def chips(strip):
-    """Give state, text and heat of every token of a strip."""
+    """Return state, text and heat of every token of a strip."""
     tokens = [child for child in strip.children if "token" in child.className.split()]
     return [(child.className.split()[1], child.children, child.style["--heat"]) for child in tokens]
 
 
 def classes(component):
-    """Give every class in a tree, in order."""
+    """Return every class in a tree, in order."""
     if isinstance(component, list | tuple):
         return [name for child in component for name in classes(child)]
     if not isinstance(component, Component):

@@ -68,7 +68,7 @@ def test_every_rule_has_its_section_in_the_runbook_and_every_section_its_rule(de
 
 
 def kinds_of_detection():
-    """Give {kind: severity} of every detector class, found by walking the package, and of what the clock finds."""
+    """Return {kind: severity} of every detector class, found by walking the package, and of what the clock finds."""
     modules = [
         import_module(f"{detection.__name__}.{found.name}") for found in pkgutil.iter_modules(detection.__path__)
     ]

@@ -43,7 +43,7 @@ class Stack:
         return done.stdout
 
     def logs(self):
-        """Give the newest log lines of every service."""
+        """Return the newest log lines of every service."""
         command = ["docker", "compose", "--project-name", self.name, "logs", "--no-color", "--tail", "40"]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False).stdout
 
@@ -54,7 +54,7 @@ class Stack:
         return urllib3.request(method, f"http://{address}{path}", json=body, timeout=10, retries=False)
 
     def get(self, service, path):
-        """Give the JSON answer to a GET."""
+        """Return the JSON answer to a GET."""
         answer = self.request("GET", service, path)
         assert answer.status == 200, answer.data
         return answer.json()

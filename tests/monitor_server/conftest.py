@@ -42,7 +42,7 @@ class ScriptedEngine:
         self.seen.append([acknowledgement.attempt, acknowledgement.step, acknowledgement.kind])
 
     def state(self) -> dict[str, Any]:
-        """Give what was seen."""
+        """Return what was seen."""
         return {"seen": self.seen}
 
     @classmethod

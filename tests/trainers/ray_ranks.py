@@ -43,7 +43,7 @@ class Rank:
 
 @ray.remote(num_cpus=0)
 def adapters():
-    """Give the adapters of ours that a process of Ray's has loaded before it knew of its task."""
+    """Return our adapters that a process of Ray has loaded before it received its task."""
     return sorted(name for name in sys.modules if name.startswith("trainer_hooks.callbacks."))
 
 

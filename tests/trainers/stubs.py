@@ -25,7 +25,7 @@ class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.names = names
 
     def find_spec(self, name, path=None, target=None):  # noqa: ARG002 - the protocol's signature
-        """Give a spec for what is stubbed."""
+        """Return a spec for a stubbed module."""
         # Without this one of flash_attn's the trainers compute on a CPU, too.
         if name.partition(".")[0] in self.names and not name.startswith("flash_attn.ops"):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)

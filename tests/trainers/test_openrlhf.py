@@ -85,7 +85,7 @@ class Policy(torch.nn.Module):
         self.said = []
 
     def forward(self, sequences, action_mask, *_, **__):
-        """Give log-probabilities of the actions as OpenRLHF's Actor does, 0 where there is none."""
+        """Return log-probabilities of the actions as OpenRLHF's Actor does, 0 where there is none."""
         scores = self.table[sequences[:, :-1]].log_softmax(dim=-1)
         scores = scores.gather(2, sequences[:, 1:, None])[:, :, 0]
         found = scores[:, -action_mask.shape[1] :] * action_mask.float()
@@ -116,7 +116,7 @@ class Strategy:
         optimizer.zero_grad()
 
     def get_grad_norm(self, _):
-        """Give a number to look for."""
+        """Return a number that the test looks for."""
         return 1.5
 
     def all_reduce(self, data):

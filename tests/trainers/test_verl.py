@@ -83,13 +83,13 @@ def test_sums_leave_a_policy_loss_as_it_is(base, tokens, config):
 
 
 def preserved(tokens, **options):
-    """Give `llds_loss` of all four responses, times the share of their ten tokens that is preserved."""
+    """Return `llds_loss` of all four responses, times the share of their ten tokens that is preserved."""
     arrays = tokens["log_prob"], tokens["old_log_prob"], tokens["response_mask"].bool(), tokens["advantages"][:, 0]
     return llds_loss(*arrays, **{"gate": "action"} | options).item() * 8 / 10
 
 
 def added(name, base, tokens, config):
-    """Give what a registered loss adds to its base, and its metrics."""
+    """Return what a registered loss adds to its base, and its metrics."""
     arguments = tokens | {"loss_agg_mode": "token-mean", "config": config}
     loss, metrics = get_policy_loss_fn(name)(**arguments)
     return (loss - get_policy_loss_fn(base)(**arguments)[0]).item(), metrics

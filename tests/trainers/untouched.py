@@ -35,7 +35,7 @@ def seed() -> None:
 
 
 def fingerprint(weights: Iterable[torch.Tensor]) -> str:
-    """Give a fingerprint of weights and of every random generator."""
+    """Return a fingerprint of the weights and of every random generator."""
     found = hashlib.sha256(b"".join(weight.detach().cpu().numpy().tobytes() for weight in weights))
     states = random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()  # noqa: NPY002 - likewise
     found.update(repr(states).encode())

@@ -43,7 +43,7 @@ class PlatformCPU(PlatformCUDA):
         return "cpu"
 
     def device_count(self) -> int:
-        """Give one."""
+        """Return one device."""
         return 1
 
     def set_device(self, device_index: int) -> None:

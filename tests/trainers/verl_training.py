@@ -31,7 +31,7 @@ STEPS, PROMPTS, SAMPLES, PROMPT, RESPONSE = 3, 4, 4, 3, 6
 
 
 def worker_of(folder: str) -> TrainingWorker:
-    """Give verl's worker with a model to train, as its ActorRolloutRefWorker makes it."""
+    """Return verl's worker with a model to train, as its ActorRolloutRefWorker makes it."""
     model = HFModelConfig(
         path=folder,
         load_tokenizer=False,
@@ -69,7 +69,7 @@ def worker_of(folder: str) -> TrainingWorker:
 
 
 def trainer_of(worker: TrainingWorker) -> ray_trainer.RayPPOTrainer:
-    """Give verl's trainer without the data and processes that its constructor asks for, one worker in their place."""
+    """Return verl's trainer with one worker instead of the data and processes that its constructor asks for."""
     trainer = object.__new__(ray_trainer.RayPPOTrainer)
     trainer.config = OmegaConf.create(
         {
@@ -93,7 +93,7 @@ def trainer_of(worker: TrainingWorker) -> ray_trainer.RayPPOTrainer:
 
 
 def rollout(vocabulary: int) -> DataProto:
-    """Give responses that a coin has sampled, padded on both sides as verl pads them, and their scores."""
+    """Return randomly sampled responses, padded on both sides as verl pads them, and their scores."""
     rows = PROMPTS * SAMPLES
     prompts = torch.randint(2, vocabulary, (PROMPTS, PROMPT)).repeat_interleave(SAMPLES, dim=0)
     responses = torch.randint(2, vocabulary, (rows, RESPONSE))

@@ -129,7 +129,7 @@ class SpoolFolder:
         return BatchOnDisk(path, records, _round_up_to_blocks(len(body)))
 
     def release(self) -> None:
-        """Give up the lock, and remove the folder where it holds no batch any more."""
+        """Release the lock, and remove the folder if it holds no batch any more."""
         if self._lock is None:
             return
         with contextlib.suppress(OSError):

@@ -36,7 +36,7 @@ def firing(live):
 
 
 def shown(live, run_id):
-    """Give a run's status, and whether Prometheus sees it."""
+    """Return a run's status, and whether Prometheus sees it."""
     metrics = live.pool.request("GET", f"{live.url}/metrics").data.decode()
     return live.get(f"/runs/{run_id}")["status"], 'run="r"' in metrics
 

@@ -46,7 +46,7 @@ def sharded(model, shard=shard_2):
 
 
 def end_of(model):
-    """Give a fingerprint of the whole weights and of this rank's random generators."""
+    """Return a fingerprint of the whole weights and of this rank's random generators."""
     if isinstance(model, FullyShardedDataParallel):
         with FullyShardedDataParallel.summon_full_params(model):
             weights = [weight.detach().clone().numpy().tobytes() for weight in model.parameters()]

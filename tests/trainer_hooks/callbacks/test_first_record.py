@@ -23,7 +23,7 @@ class Silent(Tiny):
     """The same without rollouts."""
 
     def training_step(self, batch, index):
-        """Give the loss alone."""
+        """Return the loss alone."""
         return super().training_step(batch, index)["loss"]
 
 

@@ -15,7 +15,7 @@ class Tiny(pl.LightningModule):
         self.layer = torch.nn.Linear(4, 1)
 
     def training_step(self, batch, index):  # noqa: ARG002 - Lightning's signature
-        """Give the loss, a metric and rollouts."""
+        """Return the loss, a metric and rollouts."""
         loss = self.layer(batch).square().mean() * 100
         self.log("reward/mean", 0.25)
         self.log("accuracy", 0.5)
@@ -30,18 +30,18 @@ class Counting(Tiny):
     """Batch i has the loss i + 1 and one response of i + 1 tokens, whose reward is that, too."""
 
     def rollouts(self, index):
-        """Give the response of a batch."""
+        """Return the response of a batch."""
         tokens = torch.full((1, index + 1), -1.0, requires_grad=True)
         known = {"logprobs": tokens, "mask": tokens < 0, "rewards": [index + 1.0]}
         return known if index == 2 else known | {"entropies": tokens + index + 2.0}
 
     def training_step(self, batch, index):
-        """Give what the batch is known by."""
+        """Return a loss that identifies the batch, and its rollouts."""
         return {"loss": self.layer(batch).sum() * 0 + index + 1.0, "rollouts": self.rollouts(index)}
 
 
 def fit(callbacks=(), module=Tiny, batches=4, validation=None, **options):
-    """Train, two batches to a step unless told otherwise."""
+    """Train, with two batches to a step unless the options differ."""
     pl.seed_everything(1, verbose=False)
     model = module()
     defaults = {"max_epochs": 1, "accumulate_grad_batches": 2, "gradient_clip_val": 0.01}

@@ -43,7 +43,7 @@ def train(tmp_path, **options):
 
 
 def whole_penalty(tokens, **options):
-    """Give `llds_loss` of all responses of a step at once."""
+    """Return `llds_loss` of all responses of a step at once."""
     arrays = tokens["logprobs"], tokens["old_logprobs"], tokens["mask"].bool(), tokens["advantages"]
     return llds_loss(*arrays, **{"gate": "action"} | options)
 

@@ -8,14 +8,14 @@ from trainer_hooks.signals import reduce, summarise
 
 
 def microbatch(tokens, **others):
-    """Give two responses of so many tokens."""
+    """Return two responses with this number of tokens."""
     logprobs = torch.full((2, tokens), -1.0 * tokens)
     return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": torch.tensor([0.0, tokens])} | others
 
 
 @pytest.fixture(params=["host", "device"])
 def place(request):
-    """Arguments that put arrays on the host or, as far as the code can tell, on a device."""
+    """Arguments that put arrays on the host or on what the code takes for a device."""
     return {} if request.param == "host" else {"library": DeviceArrays(torch.device("cpu"))}
 
 

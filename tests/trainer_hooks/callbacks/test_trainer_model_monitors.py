@@ -15,7 +15,7 @@ PARTS = {f"grad/norm/model.layers.{layer}.{part}" for layer in (0, 1) for part i
 
 
 def hooks(model):
-    """Give our hooks on the model; transformers has some of its own."""
+    """Return our hooks on the model; transformers has hooks of its own."""
     every = [found for module in model.modules() for found in (module._forward_hooks, module._forward_pre_hooks)]
     return [hook for found in every for hook in found.values() if hook.__module__.startswith("trainer_hooks")]
 

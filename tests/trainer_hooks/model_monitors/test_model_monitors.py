@@ -81,7 +81,7 @@ def spectrum_entropy(matrix):
 
 
 def bilinear_forms(model):
-    """Give W_qᵀ W_k of each query head, hidden × hidden, written out."""
+    """Return W_qᵀ W_k of each query head, hidden × hidden, written out."""
     for layer in model.model.layers:
         attention = layer.self_attn
         query = attention.q_proj.weight.detach().double().numpy().copy()
@@ -200,7 +200,7 @@ def test_microbatches_of_a_step_are_counted_together_and_scoring_without_gradien
 
 
 def routed(gate):
-    """Have a gate say of four tokens which of three experts they like; give what was measured of its block."""
+    """Set a gate's preference for three experts at four tokens; return what was measured of its block."""
     block = torch.nn.Module()
     block.gate, block.experts, block.top_k = gate, torch.nn.ModuleList(), 1
     monitors = watched(block.train(), gradients=False)
@@ -343,7 +343,7 @@ def test_only_every_nth_step_is_measured_and_hooks_are_there_only_then():
 
 
 def hooks(model):
-    """Give the modules that have a forward hook."""
+    """Return the modules that have a forward hook."""
     return [module for module in model.modules() if module._forward_hooks or module._forward_pre_hooks]
 
 

@@ -27,7 +27,7 @@ def register() -> None:
 
 
 def wrap_driver(module: ModuleType) -> None:
-    """Give every new trainer a `VitalsLogger`, and pass rollouts, sums and metrics to it."""
+    """Add a `VitalsLogger` to every new trainer, and pass rollouts, sums and metrics to it."""
     if not _is_connected():
         return
     trainer = module.BasePPOTrainer

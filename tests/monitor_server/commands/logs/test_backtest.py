@@ -11,7 +11,7 @@ from monitor_server.detection.protocol import Observation
 
 
 def rows(dies_at=None):
-    """Give a run that wanders a little and may end in NaN."""
+    """Return a run that wanders a little and may end in NaN."""
     for step in range(1, 31):
         gone = dies_at is not None and step >= dies_at
         yield {"step": step, "reward": 0.5 + 0.01 * math.sin(step), "grad_norm": math.nan if gone else 1.0}

@@ -20,7 +20,7 @@ def replay(live, *logs, **options):
 
 
 def only_run(live):
-    """Give the one run of a collector."""
+    """Return the only run of a collector."""
     (run,) = live.get("/runs")["items"]
     return run
 
