@@ -79,6 +79,7 @@ class Config:
         "recomputed", "denominator of the ratio: recomputed by the policy, or the sampler's own where it differs"
     )
     held_out: int = _option(16, "fresh responses a step that are measured and never trained on")
+    lld_epsilon: float = _option(0.0, "ε of Def. 4.1 in nats: a response is displaced where its ln π rises by no more")
     probe_every: int = _option(0, "steps between probes of each question's own update (eq. 3, eq. 9); 0 is never")
     probe_optimiser: ProbeOptimiser = _option(
         "fresh", "optimiser of a probe's update: fresh, without moments, or run, with those of other questions"

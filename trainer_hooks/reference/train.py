@@ -141,7 +141,9 @@ class Trainer:
         grad_norm = scalars.pop("grad/norm")
         scalars["lr"] = learner.optimiser.param_groups[0]["lr"]
         if probe is not None:
-            scalars |= probe.after(self.model) | {"eval/reward": held_out.rewards.mean().item()}
+            scalars |= probe.after(self.model, epsilon=config.lld_epsilon) | {
+                "eval/reward": held_out.rewards.mean().item()
+            }
         return StepResult(
             step=self.step_number,
             batch=batch,

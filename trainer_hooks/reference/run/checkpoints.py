@@ -16,7 +16,7 @@ __all__ = ["Checkpoints"]
 CHANGEABLE_OF_RUN = {"steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks"}
 CHANGEABLE_OF_PROCESS = {
     "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device", "texts",
-    "retriever", "tool_timeout", "probe_every", "probe_optimiser", "probe_sweep", "decompose_every",
+    "retriever", "tool_timeout", "lld_epsilon", "probe_every", "probe_optimiser", "probe_sweep", "decompose_every",
 }  # fmt: skip
 """Settings that may differ between the run that wrote a checkpoint and the one that goes on from it."""
 
