@@ -165,11 +165,10 @@ def _print_findings(console: Console, found: Examination) -> None:
     shown = sorted(found.episodes, key=lambda episode: -order.index(episode.finding.severity))[:FINDINGS]
     for episode in sorted(shown, key=lambda episode: episode.finding.step):
         finding = episode.finding
-        kind = Text(f"{printable(finding.kind)}: ", style="bold")
         table.add_row(
             str(finding.step),
             Text(finding.severity, style=SEVERITY_STYLES[finding.severity]),
-            kind + Text(printable(finding.summary)),
+            Text.assemble((f"{printable(finding.kind)}: ", "bold"), printable(finding.summary)),
         )
     console.print(table)
     if len(found.episodes) > len(shown):

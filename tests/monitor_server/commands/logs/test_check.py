@@ -4,12 +4,14 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+import urllib3
 
 from monitor_server.checking import assert_healthy
 from monitor_server.commands.logs.backtest import backtest
@@ -238,3 +240,20 @@ def test_a_terminal_without_unicode_gets_letters(tmp_path):
     done = subprocess.run(command, capture_output=True, check=True, env=environment, cwd=tmp_path)
     assert done.stdout.isascii()
     assert b"wwh" in done.stdout
+
+
+def test_a_checked_log_opens_in_a_dashboard(tmp_path):
+    """`--serve` starts a collector of its own, sends it the run, and keeps nothing after Ctrl-C."""
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    log = write(tmp_path / "trainer_state.json", dies_at=20)
+    command = [sys.executable, "-u", "-m", "monitor_server", "check", str(log), "--serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        lines = iter(process.stdout.readline, "")
+        opened = next(line for line in lines if "The dashboard is at" in line)
+        url = opened.split()[4]
+        (run,) = json.loads(urllib3.request("GET", f"{url}/api/v1/runs", timeout=30).data)["items"]
+        assert (run["project"], run["status"], run["last_step"]) == ("check", "finished", 30)
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(60) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["trainer_state.json"]

@@ -1,0 +1,175 @@
+"""Files that are damaged, endless or made to harm cost one line or themselves, in bounded memory and time."""
+
+import gzip
+import json
+import os
+import random
+import struct
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from monitor_server.importers.corpus import find_logs, observe
+from monitor_server.importers.formats.crc32c import masked_crc32c
+from monitor_server.importers.mapping import NameMapping
+from monitor_server.importers.protocol import LogError, ReadReport
+
+WRITTEN = Path(__file__).parent / "written/runs.tar.xz"
+DEEP = 200_000
+
+
+def read(path):
+    """Read every run in a place and return the steps and the problems."""
+    steps, problems = [], []
+    for log in find_logs([path]):
+        report = ReadReport()
+        steps += observe(log.read(report), NameMapping().signals)
+        problems += report.problems
+    return steps, problems
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("deep.json", "[" * DEEP),
+        ("deep.json", '{"a":' * DEEP),
+        ("trainer_state.json", '{"log_history": [{"step": 1, "x": ' + "[" * DEEP),
+        ("deep.jsonl", '{"a":' * DEEP + "\n"),
+        ("deep.ipynb", '{"cells": ' + "[" * DEEP),
+    ],
+)
+def test_deep_nesting_is_refused_or_passed_over(tmp_path, name, content):
+    """The parser's limit is an error of the log, and never of the program."""
+    (tmp_path / name).write_text(content)
+    try:
+        steps, _ = read(tmp_path / name)
+    except LogError as error:
+        message = str(error)
+    else:
+        message = str(tmp_path / name)
+        assert steps == []
+    assert name in message
+
+
+def test_a_line_of_many_megabytes_costs_itself(tmp_path):
+    """It is located, and what stands before and after it is read."""
+    line = b'{"step": 2, "reward": 0.5, "x": "' + b"a" * (17 << 20) + b'"}'
+    (tmp_path / "x.jsonl").write_bytes(b'{"step": 1, "reward": 0.5}\n' + line + b'\n{"step": 3, "reward": 0.5}\n')
+    steps, problems = read(tmp_path / "x.jsonl")
+    assert [step.step for step in steps] == [1, 3]
+    assert problems == ["x.jsonl, line 2: it is longer than 16 MiB"]
+
+
+def test_a_file_that_decompresses_without_end_is_refused(tmp_path):
+    """Logs shrink 5 to 100 times; a file that grows by more than 250 is none."""
+    (tmp_path / "x.log.gz").write_bytes(gzip.compress(b"\n" * (16 << 20)) * 20)
+    with pytest.raises(LogError, match="decompresses to more than 250 times its size"):
+        read(tmp_path / "x.log.gz")
+
+
+def test_pipes_and_links_in_a_folder_are_left_alone(tmp_path):
+    """A pipe would wait for ever, and a link may lead in a circle; named, both are refused."""
+    os.mkfifo(tmp_path / "pipe.log")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "self.log").symlink_to(tmp_path / "self.log")
+    (tmp_path / "run.jsonl").write_text('{"step": 1, "reward": 0.5}\n')
+    assert [log.name for log in find_logs([tmp_path])] == ["run"]
+    for name in ("pipe.log", "self.log"):
+        with pytest.raises(LogError, match=name):
+            find_logs([tmp_path / name])
+
+
+def record(content, length=None):
+    """Return a record of an event file, whose length may lie."""
+    header = struct.pack("<Q", len(content) if length is None else length)
+    checksums = [int(masked_crc32c(np.frombuffer(part, np.uint8)[None, :])[0]) for part in (header, content)]
+    return header + struct.pack("<I", checksums[0]) + content + struct.pack("<I", checksums[1])
+
+
+def scalar(step, value, tag=b"train/reward"):
+    """Return an Event with one scalar."""
+    inner = b"\x0a" + bytes([len(tag)]) + tag + b"\x15" + struct.pack("<f", value)
+    summary = b"\x0a" + bytes([len(inner)]) + inner
+    varint = bytearray()
+    while step > 127:
+        varint.append(step & 127 | 128)
+        step >>= 7
+    return b"\x09" + bytes(8) + b"\x10" + bytes([*varint, step]) + b"\x2a" + bytes([len(summary)]) + summary
+
+
+def test_an_event_files_record_that_claims_gigabytes_is_stepped_over(tmp_path):
+    """Its checksum is right and its content is not there: nothing is allocated for it."""
+    (tmp_path / "events").write_bytes(record(scalar(1, 0.5)) + record(b"\x09" + bytes(8), length=(1 << 32) - 100))
+    steps, problems = read(tmp_path / "events")
+    assert [(step.step, step.signals) for step in steps] == [(1, {"reward/mean": 0.5})]
+    assert "the file ends within a record" in problems[0]
+
+
+def test_after_a_damaged_length_an_event_file_is_read_on(tmp_path):
+    """The next record whose checksum is right is found."""
+    records = [record(scalar(step, 0.5)) for step in range(1, 40)]
+    records[10] = b"\xff" * 12 + records[10][12:]
+    (tmp_path / "events").write_bytes(b"".join(records))
+    steps, problems = read(tmp_path / "events")
+    assert [step.step for step in steps] == [*range(1, 11), *range(12, 40)]
+    assert "a record is damaged" in problems[0]
+
+
+def test_steps_beyond_every_bound_are_read(tmp_path):
+    """Negative steps and those of 2⁶³ do not end the reading."""
+    steps = [0, 1 << 63, (1 << 64) - 1, (1 << 63) - 1]
+    (tmp_path / "events").write_bytes(b"".join(record(scalar(step, 0.5)) for step in steps))
+    assert len(read(tmp_path / "events")[0]) == 4
+    rows = [{"step": 10**400, "reward": 1}, {"step": 1e308, "reward": 10**400}, {"step": -5, "reward": "NaN"}]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [step.step for step in read(tmp_path / "x.jsonl")[0]] == [0, 1, -5]
+
+
+@pytest.mark.parametrize("shown", ["<tr" * 300_000, "<tr><td>" * 200_000, "<tr><td>" + "<" * 500_000 + "</td></tr>"])
+def test_a_notebooks_broken_table_takes_linear_time(tmp_path, shown):
+    """Tags that never close are no rows."""
+    cell = {"outputs": [{"data": {"text/html": f"<table>{shown}"}}]}
+    (tmp_path / "x.ipynb").write_text(json.dumps({"cells": [cell]}))
+    with pytest.raises(LogError, match="found none"):
+        find_logs([tmp_path / "x.ipynb"])
+
+
+@pytest.mark.parametrize(
+    "unit", ["step aaaaaaaaa", "step: 1 | a ", "step {'a'b'", "step a=1_", "step \x1b[0;", "step = "]
+)
+def test_a_console_line_made_of_beginnings_takes_linear_time(tmp_path, unit):
+    """No pattern is tried from every place to the line's end."""
+    (tmp_path / "x.log").write_text((unit * (60_000 // len(unit)) + "\n") * 20)
+    assert read(tmp_path / "x.log")[0] == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_real_files_that_are_damaged_anywhere_are_read_or_refused(tmp_path, seed):
+    """Flipped, missing, added and repeated bytes in what the real libraries wrote: never another error."""
+    with tarfile.open(WRITTEN) as archive:
+        archive.extractall(tmp_path / "written", filter="data")
+    draw = random.Random(seed)  # noqa: S311 - damage for a test
+    files = [
+        path for path in sorted((tmp_path / "written").rglob("*")) if path.is_file() and path.stat().st_size > 2000
+    ]
+    for number, path in enumerate(files):
+        content = bytearray(path.read_bytes())
+        for _ in range(draw.choice((1, 3, 50))):
+            place = draw.randrange(len(content))
+            kind = draw.randrange(4)
+            if kind == 0:
+                content[place] = draw.randrange(256)
+            elif kind == 1:
+                del content[place : place + draw.choice((1, 40, 2000))]
+            elif kind == 2:
+                content[place:place] = draw.randbytes(draw.choice((1, 40)))
+            else:
+                content[place:place] = content[: draw.choice((10, 3000))]
+        damaged = tmp_path / f"{number}-{path.name}"
+        damaged.write_bytes(content)
+        try:
+            read(damaged)
+        except LogError as error:
+            assert damaged.name in str(error)  # noqa: PT017 - most are read
