@@ -21,27 +21,32 @@ _BEGIN, _END = "<!-- suite {} -->", "<!-- end -->"
 
 INTRODUCTION = """# Detection results
 
-Written by `make bench-detection`, each suite by the command named there; do not edit.
+This page shows how early the detectors alarm on failing runs, and how often on healthy ones. `make bench-detection`
+writes it. Each suite ends with the command that printed it; do not edit the tables.
 
-Suites are never pooled. A warning is a finding of severity warning or above, a page is critical. An alarm counts where
-it opens: one that opened before the onset is false and earns no lead, and a miss is a lead of 0. Leads are steps before
-the collapse T_c, the first step where the success rate lies under half of its running maximum for good. EWU = mean
-clip((lead − 5)/35, 0, 1) − w · false alarms per 1,000 rows (w = 0.5 for warnings, 5 for pages); never alarming is
-worth 0. Peers run at their defaults, in an environment of their own.
+| suite | runs | purpose |
+|---|---|---|
+| A | authored: a generator with a known truth | leads and false alarms of every failure, on many runs |
+| B | recorded runs of the reference trainer | failures that emerge in training; no rule was chosen on them |
+| C | logs of real runs from public repositories | false alarms and misses in the field, on a trainer's own metrics |
 
-The test seeds of suite A begin at 7,000,000. Those from 1,000,000 to 6,000,000 on were reported before or looked at,
-and what they missed said what to mend: the mending was chosen on development seeds, but numbers on seeds that were
-seen are no test any more. The last two misses: with the paired channel 5.15 % of benign runs were warned instead of 5
-(seeds from 5,000,000 on; 3.6 % on as many development runs), so that the threshold of that warning is 6 % higher now,
-which costs half a step of lead on those; and one benign run would have been paused (from 6,000,000 on), because its
-entropy of 0.01 nat was rounded to 0 and the ratio to a zero has no bound: less than 0.001 nat now counts as that.
-Nothing was chosen on suite B.
+**How to read the tables.** The suites are never pooled. A warning is a finding of severity warning or above; a page is
+a critical finding. An alarm counts at the step at which it opens. An alarm that opens before the onset of the failure
+is false and earns no lead. A miss counts as a lead of 0. The lead is the number of steps from the alarm to the collapse
+T_c, which is the first step at which the success rate lies under half of its running maximum for good. The
+early-warning utility is EWU = mean clip((lead − 5) / 35, 0, 1) − w · false alarms per 1,000 rows, with w = 0.5 for
+warnings and 5 for pages; a candidate that never alarms has an EWU of 0. Peers run at their defaults, in their own
+environment.
 
-Two secondary measures stand beside. NAB is the score of the Numenta Anomaly Benchmark, 0 for never alarming and 100 for
-an alarm at every onset, with its standard weights; it forgives false alarms (0.11 each). VUS-PR ranks rows, those from
-onset to collapse against all others, over all thresholds and buffers of 0 to 40 steps; a candidate says nothing of a
-row below its own threshold, so such rows are tied, and never alarming is worth the share of anomalous rows. It knows no
-lead.
+**Which data are a test.** The test seeds of suite A begin at 7,000,000. Seeds from 1,000,000 to 6,999,999 were reported
+or inspected before, so numbers on them are not a test any more. The rules of suite C were chosen on open logs by
+leaving one repository out; hidden logs are scored by those who hold them. No rule was chosen on suite B.
+
+**Secondary measures.** NAB is the score of the Numenta Anomaly Benchmark with its standard weights: 0 for never
+alarming, 100 for an alarm at every onset. It counts a false alarm only lightly (0.11 each). VUS-PR ranks rows from
+onset to collapse against all other rows, over all thresholds and buffers of 0 to 40 steps. A candidate gives no score
+to rows below its own threshold, so those rows are tied, and never alarming has the share of anomalous rows as its
+score. VUS-PR does not measure lead.
 
 """
 
@@ -70,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sections["b"] = [suite_b.section(recorded)]
         numbers["b"] = suite_b.numbers(recorded)
     if "c" in suites:
-        logs = suite_c.collect(_corpus(options.corpus), options.peers)
+        logs = suite_c.collect(_corpora(options.corpus), options.peers)
         sections["c"] = [suite_c.section(logs)]
         numbers["c"] = suite_c.numbers(logs)
     if options.json:
@@ -104,10 +109,10 @@ def _block(text: str, suite: str) -> str:
     return begin + rest.partition(_END)[0] + _END + "\n" if begin else ""
 
 
-def _corpus(folder: Path | None) -> Path:
-    if folder is None:
+def _corpora(folders: list[Path] | None) -> list[Path]:
+    if not folders:
         raise SystemExit("suite c needs a folder of labelled logs; give it with --corpus FOLDER")
-    return folder
+    return folders
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -120,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--development", action="store_true", help="suite a: development seeds, as while building")
     parser.add_argument("--workers", type=int, default=1, help="suite a: processes")
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help=f"suite b (default: {RECORDINGS})")
-    parser.add_argument("--corpus", type=Path, help="suite c: folder of labelled logs")
+    parser.add_argument("--corpus", type=Path, action="append", help="suite c: folder of labelled logs, repeatable")
     parser.add_argument(
         "--peers",
         type=Path,

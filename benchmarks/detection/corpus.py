@@ -1,4 +1,4 @@
-"""A folder of real logs with labels (suite C) as runs with truth. Reading the rows is the importer's business."""
+"""Folders of real logs with labels (suite C) as runs with truth. The importer reads the rows."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,15 +20,17 @@ POSITIVE = (
 )
 
 
-def labelled_corpus(folder: Path) -> list[LabelledRun]:
-    """Return the runs of a folder in the form of ``shared/runs``; runs labelled unclear, or not at all, are left out.
+def labelled_corpus(*folders: Path) -> list[LabelledRun]:
+    """Return the runs of folders of labelled logs; runs labelled unclear, or not at all, are left out.
+
+    The part of a run's name before two underscores is its repository.
 
     Raises:
-        FileNotFoundError: If no run lies in the folder.
+        FileNotFoundError: If no run lies in a folder.
         ValueError: If no run carries a label that is scored.
     """
     runs = []
-    for run in run_paths(folder):
+    for run in (path for folder in folders for path in run_paths(folder)):
         meta = read_meta(run)
         truth = _corpus_truth(meta)
         if truth is not None:
@@ -36,7 +38,9 @@ def labelled_corpus(folder: Path) -> list[LabelledRun]:
                 LabelledRun(name=run.name, truth=truth, observations=observations(read_rows(run), _names(meta)))
             )
     if not runs:
-        raise ValueError(f"{folder} must hold runs whose meta.json has a label to score, found none")
+        raise ValueError(
+            f"{', '.join(map(str, folders))} must hold runs whose meta.json has a label to score, found none"
+        )
     return runs
 
 
@@ -45,12 +49,20 @@ def _corpus_truth(meta: Mapping[str, object]) -> Truth | None:
     if not isinstance(label, Mapping):
         return None
     kind, step = str(label.get("kind")), label.get("step")
+    is_language_model = meta.get("is_llm", True) is not False
     if kind in NEGATIVE:
-        return Truth(group=Group.BENIGN, kind=kind)
+        return Truth(group=Group.BENIGN, kind=kind, is_language_model=is_language_model)
     if kind in HARD:
-        return Truth(group=Group.UNSCORED, kind=kind)
+        return Truth(group=Group.UNSCORED, kind=kind, is_language_model=is_language_model)
     if kind in POSITIVE and isinstance(step, int | float):
-        return Truth(group=Group.FAILURE, kind=kind, onset=0, acceleration=0, collapse=int(step))
+        return Truth(
+            group=Group.FAILURE,
+            kind=kind,
+            onset=0,
+            acceleration=0,
+            collapse=int(step),
+            is_language_model=is_language_model,
+        )
     return None
 
 

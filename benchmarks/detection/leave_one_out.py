@@ -1,18 +1,24 @@
 """``python -m benchmarks.detection.leave_one_out``: suite C with the bounds chosen on all repositories but one.
 
-Noise bounds and sizes of every departure are varied, and single detectors switched off. For each repository the variant
-that does best on the others is applied to it: the result shows what the choice costs, not what the fit reaches.
+The sizes of every departure and the rarity that rules by ranks demand are varied, and single detectors are switched
+off. For each repository the variant that does best on the others is applied to it. The result shows what the choice is
+worth on a repository that it did not see, and not what the fit reaches. Only language models are scored, and each
+repository counts once.
 """
 
 import argparse
 import itertools
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from benchmarks.detection.by_repository import LEAD_ROWS, repository, share_by_repository
 from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
@@ -20,6 +26,8 @@ from benchmarks.detection.tables import Section, Table, as_text, interval, perce
 from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.channels import mechanisms
 from monitor_server.detection.detectors import run_collapsed
+from monitor_server.detection.detectors.reward_loss import RewardLoss
+from monitor_server.detection.detectors.run_collapsed import RunCollapsed
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.registry import DETECTORS
@@ -27,116 +35,156 @@ from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["Outcome", "Variant", "best", "main", "scaled"]
 
-NOISE, SIZES = (1.0, 0.7, 1.5), (1.0, 0.6, 1.6)
+# Multiples of the shipped bounds. A rarity multiplied by 0 means: no rule by ranks, as before version builtin-8.
+RARITIES, SIZES = (1.0, 10.0, 0.1, 0.0), (1.0, 1.6)
 OPTIONAL = ("", "joint_departure", "reward_fall", "clip_surge", "entropy_explosion", "gradient_explosion")
-MOST_WARNED = 0.10  # of the negatives (issue 4)
+MOST_WARNED, MOST_PAGED = 0.08, 0.01  # of the negatives, by repository (issue 17)
+SLACK, PAGE_SLACK = 3, 5  # rows after the event that still count
+MEASURES = ("warned before", f"warned by +{SLACK}", f"paged by +{PAGE_SLACK}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Noise bounds and sizes as multiples of what is shipped, and the kind of finding left out, if any."""
+    """Rarity and sizes as multiples of what is shipped, and the kind of finding that is left out, if any."""
 
-    noise: float
+    rarity: float
     size: float
     without: str
 
     def __str__(self) -> str:
         """Describe it in words."""
-        return f"noise x {self.noise:g}, sizes x {self.size:g}" + (f", no {self.without}" if self.without else "")
+        ranks = f"rarity x {self.rarity:g}" if self.rarity else "no ranks"
+        return f"{ranks}, sizes x {self.size:g}" + (f", no {self.without}" if self.without else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of one variant on one run: the kinds that warn in it, and those that warned by the event."""
+    """The result of one variant on one run: the kinds that alarm in it, and for an event those within its windows.
+
+    ``in_time`` holds the kinds for each of: warned at or before the event within 50 rows, warned by three rows after,
+    paged by five rows after.
+    """
 
     repository: str
     is_event: bool
-    kinds: frozenset[str]
-    kinds_in_time: frozenset[str]
+    kinds: frozenset[str] = frozenset()
+    paging: frozenset[str] = frozenset()
+    in_time: tuple[frozenset[str], ...] = (frozenset(), frozenset(), frozenset())
 
 
 @contextmanager
-def scaled(noise: float, size: float) -> Iterator[None]:
-    """Vary the bounds of every departure for a while."""
+def scaled(rarity: float, size: float) -> Iterator[None]:
+    """Vary the bounds of every departure, and of the rules by ranks, inside the context."""
     shifts = [detector for detector in DETECTORS.values() if issubclass(detector, ShiftDetector)]
     shipped = {detector: detector.size for detector in shifts}
     channels, fast = dict(mechanisms.CHANNELS), run_collapsed.FAST
+    ranked = {detector: detector.RARITY for detector in (RewardLoss, RunCollapsed)}
     try:
         for detector in shifts:
-            detector.size = _varied(shipped[detector], noise, size)
+            detector.size = _varied(shipped[detector], rarity, size)
         for name, (mechanism, signal, bounds) in channels.items():
-            mechanisms.CHANNELS[name] = (mechanism, signal, _varied(bounds, noise, size))
-        run_collapsed.FAST = _varied(fast, noise, size)
+            mechanisms.CHANNELS[name] = (mechanism, signal, _varied(bounds, rarity, size))
+        run_collapsed.FAST = _varied(fast, rarity, size)
+        for detector, bound in ranked.items():
+            detector.RARITY = bound * rarity
         yield
     finally:
         for detector in shifts:
             detector.size = shipped[detector]
         mechanisms.CHANNELS.update(channels)
         run_collapsed.FAST = fast
+        for detector, bound in ranked.items():
+            detector.RARITY = bound
 
 
-def _varied(bounds: Size, noise: float, size: float) -> Size:
-    """Return the bounds with their noise multiplied, and their smallest change, absolute and as a factor, likewise."""
+def _varied(bounds: Size, rarity: float, size: float) -> Size:
+    """Return the bounds with their smallest change, absolute and as a factor, and their rarity multiplied."""
     factor = bounds.factor**size
-    return replace(bounds, errors=bounds.errors * noise, least=bounds.least * size, factor=factor)
+    return replace(bounds, least=bounds.least * size, factor=factor, rarity=bounds.rarity * rarity if rarity else 1.0)
 
 
 def best(outcomes: Mapping[Variant, Sequence[Outcome]], *, left_out: str) -> Variant:
-    """Choose on all repositories but one: most events among those within the bound of negatives, then fewest negatives.
+    """Choose on all repositories but one.
 
-    Equal variants go to the first, which is what is shipped.
+    Among the variants within the bounds of warned and paged negatives the one with the most events, summed over the
+    three windows by repository, then with the fewest negatives warned. Equal variants: the first, which is shipped.
     """
 
-    def merit(variant: Variant) -> tuple[bool, int, int]:
+    def merit(variant: Variant) -> tuple[bool, float, float]:
         kept = [outcome for outcome in outcomes[variant] if outcome.repository != left_out]
-        false, negatives, events, _ = _counts(kept, variant)
-        return false <= MOST_WARNED * negatives, events, -false
+        warned, paged, *in_time = _shares(kept, variant)
+        return warned <= MOST_WARNED and paged <= MOST_PAGED, round(sum(in_time), 6), -warned
 
     return max(outcomes, key=merit)
 
 
-def _counts(outcomes: Sequence[Outcome], variant: Variant) -> tuple[int, int, int, int]:
-    """Return negatives warned, negatives, events warned at or before their row, events."""
-    negatives = [outcome for outcome in outcomes if not outcome.is_event]
-    events = [outcome for outcome in outcomes if outcome.is_event]
-    false = sum(bool(outcome.kinds - {variant.without}) for outcome in negatives)
-    found = sum(bool(outcome.kinds_in_time - {variant.without}) for outcome in events)
-    return false, len(negatives), found, len(events)
+def _shares(outcomes: Sequence[Outcome], variant: Variant) -> list[float]:
+    """Return the shares by repository: negatives warned, negatives paged, events in each window."""
+    return [share_by_repository(found, draws=0)[0] for found in _found(outcomes, variant)]
 
 
-def _outcomes(job: tuple[Path, float, float]) -> list[Outcome]:
-    folder, noise, size = job
-    with scaled(noise, size):
-        return [_outcome(run) for run in labelled_corpus(folder) if run.truth.group in {Group.BENIGN, Group.FAILURE}]
+def _found(outcomes: Sequence[Outcome], variant: Variant) -> list[dict[str, list[bool]]]:
+    """Return by measure and repository whether each run is alarmed."""
+    left_out = {variant.without}
+    found: list[defaultdict[str, list[bool]]] = [defaultdict(list) for _ in range(2 + len(MEASURES))]
+    for outcome in outcomes:
+        if outcome.is_event:
+            for measure, kinds in zip(found[2:], outcome.in_time, strict=True):
+                measure[outcome.repository].append(bool(kinds - left_out))
+        else:
+            found[0][outcome.repository].append(bool(outcome.kinds - left_out))
+            found[1][outcome.repository].append(bool(outcome.paging - left_out))
+    return [dict(measure) for measure in found]
+
+
+def _outcomes(job: tuple[Sequence[Path], float, float]) -> list[Outcome]:
+    folders, rarity, size = job
+    scored = {Group.BENIGN, Group.FAILURE}
+    with scaled(rarity, size):
+        runs = labelled_corpus(*folders)
+        return [_outcome(run) for run in runs if run.truth.group in scored and run.truth.is_language_model]
 
 
 def _outcome(run: LabelledRun) -> Outcome:
-    engine, warned, in_time = Engine(), set(), set()
-    for observation in run.observations:
-        said = {f.kind for f in engine.update(observation).findings if f.severity is not Severity.INFO}
-        warned |= said
-        if run.truth.collapse is not None and observation.step <= run.truth.collapse:
-            in_time |= said
+    engine = Engine()
+    event = run.truth.collapse
+    steps = np.array([observation.step for observation in run.observations])
+    at = None if event is None else int(np.searchsorted(steps, event))
+    warned: set[str] = set()
+    paging: set[str] = set()
+    in_time: tuple[set[str], ...] = (set(), set(), set())
+    for row, observation in enumerate(run.observations):
+        findings = engine.update(observation).findings
+        alarms = {finding.kind for finding in findings if finding.severity is not Severity.INFO}
+        pages = {finding.kind for finding in findings if finding.severity is Severity.CRITICAL}
+        warned |= alarms
+        paging |= pages
+        if at is not None and row >= at - LEAD_ROWS:
+            for window, kinds, slack in zip(in_time, (alarms, alarms, pages), (0, SLACK, PAGE_SLACK), strict=True):
+                window.update(kinds if row <= at + slack else ())
     return Outcome(
-        repository=run.name.split("__")[0],
+        repository=repository(run.name),
         is_event=run.truth.group is Group.FAILURE,
         kinds=frozenset(warned),
-        kinds_in_time=frozenset(in_time),
+        paging=frozenset(paging),
+        in_time=tuple(map(frozenset, in_time)),
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what each variant reaches, and what choosing without one repository reaches on it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.leave_one_out", description=__doc__)
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of labelled logs")
+    parser.add_argument(
+        "--corpus", type=Path, action="append", required=True, help="folder of labelled logs, repeatable"
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes")
     options = parser.parse_args(arguments)
-    grid = list(itertools.product(NOISE, SIZES))
+    grid = list(itertools.product(RARITIES, SIZES))
     with ProcessPoolExecutor(options.workers) as pool:
-        runs = list(pool.map(_outcomes, [(options.corpus, noise, size) for noise, size in grid]))
+        runs = list(pool.map(_outcomes, [(options.corpus, rarity, size) for rarity, size in grid]))
     outcomes = {
-        Variant(noise=noise, size=size, without=without): found
-        for (noise, size), found in zip(grid, runs, strict=True)
+        Variant(rarity=rarity, size=size, without=without): found
+        for (rarity, size), found in zip(grid, runs, strict=True)
         for without in OPTIONAL
     }
     tables = [_variant_table(outcomes), _kind_table(runs[0]), _left_out_table(outcomes)]
@@ -144,25 +192,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+_SHARES = ("negatives warned", "negatives paged", *(f"events {measure}" for measure in MEASURES))
+
+
 def _left_out_table(outcomes: Mapping[Variant, Sequence[Outcome]]) -> Table:
     repositories = sorted({outcome.repository for found in outcomes.values() for outcome in found})
-    rows, total = [], [0, 0, 0, 0]
-    for repository in repositories:
-        variant = best(outcomes, left_out=repository)
-        counts = _counts([o for o in outcomes[variant] if o.repository == repository], variant)
-        total = [a + b for a, b in zip(total, counts, strict=True)]
-        rows.append([repository, str(variant), f"{counts[0]} of {counts[1]}", f"{counts[2]} of {counts[3]}"])
-    rows.append(["all, each left out", "", _share(total[0], total[1]), _share(total[2], total[3])])
-    header = ("repository left out", "chosen on the others", "negatives warned", "events warned")
-    return Table(title="Chosen on the others, applied to the one left out", header=header, rows=rows)
+    pooled: list[dict[str, list[bool]]] = [{} for _ in _SHARES]
+    rows = []
+    for name in repositories:
+        variant = best(outcomes, left_out=name)
+        found = _found([o for o in outcomes[variant] if o.repository == name], variant)
+        for measure, own in zip(pooled, found, strict=True):
+            measure.update(own)
+        counts = [f"{sum(own[name])} of {len(own[name])}" if name in own else "" for own in found]
+        if any(not count.startswith("0 of") and count for count in counts):
+            rows.append([name, str(variant), *counts])
+    rows.append(["all, each left out", "runs", *(_count(measure) for measure in pooled)])
+    rows.append(["all, each left out", "by repository", *(_share(measure) for measure in pooled)])
+    title = "Chosen on the others, applied to the one left out (repositories without any alarm are not listed)"
+    return Table(title=title, header=("repository left out", "chosen on the others", *_SHARES), rows=rows)
 
 
 def _variant_table(outcomes: Mapping[Variant, Sequence[Outcome]]) -> Table:
-    rows = []
-    for variant, found in outcomes.items():
-        false, negatives, events, all_events = _counts(found, variant)
-        rows.append([str(variant), _share(false, negatives), _share(events, all_events)])
-    return Table(title="Variants", header=("variant", "negatives warned", "events warned"), rows=rows)
+    rows = [
+        [str(variant), *(percent(share) for share in _shares(found, variant))] for variant, found in outcomes.items()
+    ]
+    return Table(title="Variants, shares by repository", header=("variant", *_SHARES), rows=rows)
 
 
 def _kind_table(outcomes: Sequence[Outcome]) -> Table:
@@ -172,14 +227,20 @@ def _kind_table(outcomes: Sequence[Outcome]) -> Table:
         alone = [outcome for outcome in warned if outcome.kinds == {kind}]
         cells = [kind]
         for found in (warned, alone):
-            cells += [str(sum(not o.is_event for o in found)), str(sum(kind in o.kinds_in_time for o in found))]
+            cells += [str(sum(not o.is_event for o in found)), str(sum(kind in o.in_time[0] for o in found))]
         rows.append(cells)
     header = ("kind, as shipped", "negatives", "events", "negatives, alone", "events, alone")
     return Table(title="What each detector contributes", header=header, rows=rows)
 
 
-def _share(count: int, total: int) -> str:
-    return f"{count} of {total}, {percent(count / max(1, total))} {interval(clopper_pearson(count, total), digits=2)}"
+def _count(measure: Mapping[str, Sequence[bool]]) -> str:
+    count, total = sum(map(sum, measure.values())), sum(map(len, measure.values()))
+    return f"{count} of {total} {interval(clopper_pearson(count, total), digits=2)}"
+
+
+def _share(measure: Mapping[str, Sequence[bool]]) -> str:
+    share, bounds = share_by_repository(measure)
+    return f"{percent(share)} {interval(bounds, digits=2)}"
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ class Truth:
 
     ``onset`` is where the failure begins (t₁, phase II of a displacement run), ``acceleration`` where phase III
     begins (t₂), ``collapse`` the first step of the collapse (T_c). onset ≤ acceleration ≤ collapse.
+    ``is_language_model`` is false for the few real logs of other reinforcement learning.
     """
 
     group: Group
@@ -31,6 +32,7 @@ class Truth:
     onset: int | None = None
     acceleration: int | None = None
     collapse: int | None = None
+    is_language_model: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from monitor_server.detection.detectors.ratio_tail import RatioTail
 from monitor_server.detection.detectors.repetition import Repetition
 from monitor_server.detection.detectors.reward_fall import RewardFall
 from monitor_server.detection.detectors.reward_hacking import RewardHacking
+from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.detectors.router_collapse import RouterCollapse
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed
 from monitor_server.detection.detectors.sampler_mismatch import SamplerMismatch
@@ -48,6 +49,7 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "joint_departure": JointDeparture,
     "loss_explosion": LossExplosion,
     "reward_fall": RewardFall,
+    "reward_loss": RewardLoss,
     "sampler_mismatch": SamplerMismatch,
     "tool_use_collapse": ToolUseCollapse,
     "control_tokens": ControlTokens,

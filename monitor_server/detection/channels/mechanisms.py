@@ -16,18 +16,20 @@ __all__ = ["Mechanisms"]
 STALE_ROWS = 5
 HELD_ROWS = 2  # a departure counts for so many rows, because mechanisms rarely move on the same row
 
+RARITY = 0.02  # of one channel: two mechanisms that agree are together as rare as a lone departure must be
+
 # Mechanism, signal, size. Sizes are physical: a tenth of a nat, a fifth of the responses, one token in a thousand.
 CHANNELS: dict[str, tuple[str, str, Size]] = {
-    "entropy rise": ("entropy", "entropy/mean", Size(factor=1.5, least=0.1, errors=3.0)),
-    "entropy fall": ("entropy", "entropy/mean", Size(factor=0.3, least=0.1)),
-    "truncation": ("length", "length/truncated_frac", Size(least=0.2, noise=0.02)),
-    "length rise": ("length", "length/mean", Size(factor=1.5)),
-    "length fall": ("length", "length/mean", Size(factor=0.5)),
-    "reward fall": ("reward", "reward/mean", Size(factor=0.7, least=0.02, errors=3.0)),
-    "clip share": ("off-policy", "ratio/clip_frac", Size(factor=4.0, least=0.001)),
-    "sampler gap": ("off-policy", "mismatch/logprob_abs", Size(factor=2.0, rows=1)),
-    "policy step": ("off-policy", "kl/old", Size(factor=3.0, least=0.01)),
-    "reference": ("reference", "kl/ref", Size(factor=3.0, least=0.1)),
+    "entropy rise": ("entropy", "entropy/mean", Size(factor=1.5, least=0.1, errors=3.0, rarity=RARITY)),
+    "entropy fall": ("entropy", "entropy/mean", Size(factor=0.3, least=0.1, rarity=RARITY)),
+    "truncation": ("length", "length/truncated_frac", Size(least=0.2, noise=0.02, rarity=RARITY)),
+    "length rise": ("length", "length/mean", Size(factor=1.5, rarity=RARITY)),
+    "length fall": ("length", "length/mean", Size(factor=0.5, rarity=RARITY)),
+    "reward fall": ("reward", "reward/mean", Size(factor=0.7, least=0.02, errors=3.0, rarity=RARITY)),
+    "clip share": ("off-policy", "ratio/clip_frac", Size(factor=4.0, least=0.001, rarity=RARITY)),
+    "sampler gap": ("off-policy", "mismatch/logprob_abs", Size(factor=2.0, rows=1, rarity=RARITY)),
+    "policy step": ("off-policy", "kl/old", Size(factor=3.0, least=0.01, rarity=RARITY)),
+    "reference": ("reference", "kl/ref", Size(factor=3.0, least=0.1, rarity=RARITY)),
 }
 PAIRED, ENTROPY_CHANNELS = "entropy/paired_delta", ("entropy rise", "entropy fall")
 

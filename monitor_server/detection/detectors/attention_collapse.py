@@ -17,9 +17,9 @@ class AttentionCollapse(ShiftDetector):
         Mechanism-driven monitors, arXiv 2606.28116.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> entropy = [3.0, 3.1, 2.9, 3.0, 3.1, 2.9, 3.0, 3.0, 1.0, 1.0, 1.0]
+    >>> entropy = [3.0, 3.1, 2.9, 3.0] * 3 + [1.0] * 4
     >>> episodes(AttentionCollapse(), {"qk/spectral_entropy": entropy})
-    [(9, 'attention_collapse', 'warning')]
+    [(14, 'attention_collapse', 'warning')]
     """
 
     kind = "attention_collapse"

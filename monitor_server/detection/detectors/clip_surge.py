@@ -18,9 +18,9 @@ class ClipSurge(ShiftDetector):
     the finding is suppressed.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> share = [0.001, 0.0012, 0.0008, 0.001, 0.0011, 0.0009, 0.001, 0.02, 0.02, 0.02]
+    >>> share = [0.001, 0.0012, 0.0008, 0.001] * 3 + [0.02] * 4
     >>> episodes(ClipSurge(), {"ratio/clip_frac": share})
-    [(8, 'clip_surge', 'warning')]
+    [(14, 'clip_surge', 'warning')]
     """
 
     kind = "clip_surge"
@@ -31,7 +31,7 @@ class ClipSurge(ShiftDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.learning_rate = Departure(Size(factor=1.1, errors=0.0))
+        self.learning_rate = Departure(Size(factor=1.1, errors=0.0, rarity=1.0))
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         rate = finite(observation.signals, "lr")

@@ -17,9 +17,9 @@ class ControlSpike(ShiftDetector):
         arXiv 2606.26027, control-token spikes in tool RL.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> share = [0.10, 0.11, 0.09, 0.10, 0.11, 0.10, 0.09, 0.10, 0.50, 0.50]
+    >>> share = [0.10, 0.11, 0.09, 0.10] * 3 + [0.50] * 4
     >>> episodes(ControlSpike(), {"control/share": share})
-    [(9, 'control_token_spike', 'warning')]
+    [(14, 'control_token_spike', 'warning')]
     """
 
     kind = "control_token_spike"

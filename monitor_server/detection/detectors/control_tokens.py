@@ -17,9 +17,9 @@ class ControlTokens(ShiftDetector):
         arXiv 2606.26027, control-token spikes in tool RL.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> probability = [0.95, 0.96, 0.94, 0.95, 0.95, 0.96, 0.94, 0.50, 0.50]
+    >>> probability = [0.95, 0.96, 0.94, 0.95] * 3 + [0.50] * 4
     >>> episodes(ControlTokens(), {"control/prob": probability})
-    [(8, 'control_token_anomaly', 'warning')]
+    [(14, 'control_token_anomaly', 'warning')]
     """
 
     kind = "control_token_anomaly"

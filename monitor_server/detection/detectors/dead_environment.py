@@ -25,9 +25,9 @@ class DeadEnvironment(ShiftDetector):
     that hangs is a stall, which the collector's clock detects.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> series = {"reward/mean": [0.60, 0.62, 0.58, 0.60, 0.61, 0.59, 0.02, 0.02], "entropy/mean": [0.3] * 8}
+    >>> series = {"reward/mean": [0.60, 0.62, 0.58, 0.60] * 3 + [0.02] * 4, "entropy/mean": [0.3] * 16}
     >>> episodes(DeadEnvironment(), series)
-    [(7, 'dead_environment', 'warning')]
+    [(15, 'dead_environment', 'warning')]
     """
 
     kind = "dead_environment"

@@ -1,15 +1,18 @@
 """Entropy collapse: the policy has become deterministic and cannot learn any more."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from monitor_server.detection.base.detector import StreamDetector
 from monitor_server.detection.base.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.robust import median
 
 __all__ = ["EntropyCollapse"]
 
 ENTROPY = "entropy/mean"
+SLOW_WINDOW = 100  # rows in which a decline is too fast to be learning
 
 
 class EntropyCollapse(StreamDetector):
@@ -18,8 +21,11 @@ class EntropyCollapse(StreamDetector):
     Entropy below 0.001 nat counts as 0.001: a policy that had 0.02 nat left has nothing more to lose, and the ratio to
     a rounded zero is not a meaningful strength. A fixed floor would be wrong: successful runs start at 0.4 to 0.5 nat
     and end below 0.1 over hundreds of rows, and there the lagged baseline follows. Frozen means below 0.001 nat for 3
-    rows: sampling returns the same tokens, advantages are zero, and nothing in the run can restore the entropy. A slow
-    decline to a low level is not reported. The finding ends after 3 rows above 10 % of the baseline.
+    rows: sampling returns the same tokens, advantages are zero, and nothing in the run can restore the entropy.
+
+    The slow form warns when five successive rows lie below 0.05 nat and below 10 % of what the entropy was up to 100
+    rows ago (the median of the oldest 20 of them). A decline that takes longer is learning, and is not reported. The
+    finding ends after 3 rows above twice the share of the baseline.
 
     >>> from monitor_server.detection.base.episodes import episodes
     >>> episodes(EntropyCollapse(), {"entropy/mean": [0.5] * 6 + [0.0001] * 4})
@@ -30,10 +36,13 @@ class EntropyCollapse(StreamDetector):
     severity = Severity.WARNING
     reads = (ENTROPY,)
     SHARE, LOW, FROZEN, FROZEN_ROWS, QUIET_ROWS = 0.05, 0.05, 0.001, 3, 3
+    SLOW_SHARE, SLOW_ROWS, OLDEST_ROWS = 0.1, 5, 20
 
     def __init__(self) -> None:
         super().__init__()
         self.history = History(length=40, lag=2, least=3)
+        self.past: deque[float] = deque(maxlen=SLOW_WINDOW)
+        self.share = self.SHARE  # of the baseline, under which the finding opened
         self.from_level: float | None = None
         self.opened: int | None = None
         self.frozen = 0
@@ -45,17 +54,31 @@ class EntropyCollapse(StreamDetector):
             return ()
         baseline = self.history.baseline() if self.from_level is None else self.from_level
         self.history.append(entropy)
+        self.past.append(entropy)
         if baseline is None:
             return ()
         collapsed = entropy < self.LOW and max(entropy, self.FROZEN) < self.SHARE * baseline
+        slowly = self._slow_baseline() if self.from_level is None and not collapsed else None
         is_frozen = self.frozen >= self.FROZEN_ROWS and self.from_level is not None
         self.frozen = self.frozen + 1 if entropy < self.FROZEN or is_frozen else 0
-        self.quiet = self.quiet + 1 if entropy > 2 * self.SHARE * baseline else 0
+        self.quiet = self.quiet + 1 if entropy > 2 * self.share * baseline else 0
         if collapsed and self.from_level is None:
-            self.from_level, self.opened = baseline, observation.step
+            self.from_level, self.opened, self.share = baseline, observation.step, self.SHARE
+        elif slowly is not None:
+            self.from_level, self.opened, self.share = slowly, observation.step, self.SLOW_SHARE
+            baseline = slowly
         elif self.quiet >= self.QUIET_ROWS:
             self._close()
         return [self._build_finding(observation, entropy, baseline)] if self.from_level is not None else ()
+
+    def _slow_baseline(self) -> float | None:
+        """Return the level from which entropy declined within 100 rows, or None if it did not decline so far."""
+        values = list(self.past)
+        before, newest = values[: -self.SLOW_ROWS], values[-self.SLOW_ROWS :]
+        if len(before) < self.SLOW_ROWS:
+            return None
+        level = median(before[: self.OLDEST_ROWS])
+        return level if max(newest) < min(self.LOW, self.SLOW_SHARE * level) else None
 
     def _build_finding(self, observation: Observation, entropy: float, baseline: float) -> Finding:
         frozen = self.frozen >= self.FROZEN_ROWS
@@ -68,10 +91,10 @@ class EntropyCollapse(StreamDetector):
             baseline=baseline,
             window=len(self.history.values),
             statistic=baseline / max(entropy, self.FROZEN),
-            threshold=1.0 / self.SHARE,
+            threshold=1.0 / self.share,
             frozen_rows=self.frozen,
             onset=[self.opened, self.opened],
-            arithmetic="b / max(H, 0.001) > 20 and H < 0.05 nat; frozen: H < 0.001 nat for 3 rows",
+            arithmetic="H < 0.05 nat and b / max(H, 0.001) > 20, or 10 in 100 rows; frozen: H < 0.001 nat for 3 rows",
         )
 
     def _resume(self, step: int) -> None:
@@ -83,3 +106,4 @@ class EntropyCollapse(StreamDetector):
 
     def _rebaseline(self) -> None:
         self.history.clear()
+        self.past.clear()

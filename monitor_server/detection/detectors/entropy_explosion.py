@@ -18,8 +18,8 @@ class EntropyExplosion(ShiftDetector):
         "Entropy eruption" in agent RL; arXiv 2512.04220, Figure 4.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(EntropyExplosion(), {"entropy/mean": [0.30, 0.31, 0.29, 0.30, 0.31, 0.29, 1.5, 1.6]})
-    [(6, 'entropy_explosion', 'warning')]
+    >>> episodes(EntropyExplosion(), {"entropy/mean": [0.30, 0.31, 0.29, 0.30] * 3 + [1.5] * 4})
+    [(14, 'entropy_explosion', 'warning')]
     """
 
     kind = "entropy_explosion"

@@ -22,10 +22,9 @@ class JointDeparture(StreamDetector):
     rows after.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> series = {"entropy/mean": [0.30, 0.31, 0.29, 0.30, 0.31, 0.29, 0.30, 0.30, 0.9, 0.9],
-    ...           "length/mean": [200.0, 210.0, 190.0, 200.0, 205.0, 195.0, 200.0, 200.0, 600.0, 600.0]}
-    >>> episodes(JointDeparture(), series)
-    [(8, 'joint_departure', 'warning')]
+    >>> entropy, length = [0.30, 0.31, 0.29, 0.30] * 3 + [0.9] * 4, [200.0, 210.0, 190.0, 200.0] * 3 + [600.0] * 4
+    >>> episodes(JointDeparture(), {"entropy/mean": entropy, "length/mean": length})
+    [(13, 'joint_departure', 'warning')]
     """
 
     kind = "joint_departure"

@@ -15,12 +15,12 @@ class KlRunaway(ShiftDetector):
     token can have the same effect.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(KlRunaway(), {"kl/ref": [0.05, 0.06, 0.05, 0.06, 0.05, 0.06, 0.05, 4.0, 4.0]})
-    [(8, 'kl_runaway', 'warning')]
+    >>> episodes(KlRunaway(), {"kl/ref": [0.05, 0.06, 0.05, 0.06] * 3 + [4.0] * 5})
+    [(14, 'kl_runaway', 'warning')]
     """
 
     kind = "kl_runaway"
     severity = Severity.WARNING
     reads = ("kl/ref",)
-    size = Size(factor=10.0, least=1.0, errors=6.0, rows=3)
+    size = Size(factor=10.0, least=1.0, errors=6.0, rows=5)
     what = "The KL divergence to the reference"

@@ -14,8 +14,8 @@ class LengthFall(ShiftDetector):
     the reward holds it is `RewardHacking`.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(LengthFall(), {"length/mean": [200.0, 210.0, 190.0, 200.0, 205.0, 195.0, 9.0, 9.0]})
-    [(7, 'length_collapse', 'info')]
+    >>> episodes(LengthFall(), {"length/mean": [200.0, 210.0, 190.0, 200.0] * 3 + [9.0] * 4})
+    [(14, 'length_collapse', 'info')]
     """
 
     kind = "length_collapse"

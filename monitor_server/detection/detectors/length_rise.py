@@ -14,8 +14,8 @@ class LengthRise(ShiftDetector):
     warning (`JointDeparture`).
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(LengthRise(), {"length/mean": [200.0, 210.0, 190.0, 200.0, 205.0, 195.0, 900.0, 900.0]})
-    [(6, 'length_explosion', 'info')]
+    >>> episodes(LengthRise(), {"length/mean": [200.0, 210.0, 190.0, 200.0] * 3 + [900.0] * 4})
+    [(14, 'length_explosion', 'info')]
     """
 
     kind = "length_explosion"

@@ -9,7 +9,7 @@ from monitor_server.detection.statistics.history import History
 
 __all__ = ["LossExplosion"]
 
-LOSS = "loss/policy"
+LOSS, REFERENCE, REWARD = "loss/policy", "kl/ref", "reward/mean"
 
 
 class LossExplosion(StreamDetector):
@@ -19,6 +19,11 @@ class LossExplosion(StreamDetector):
     ratio or the tail of a k3 KL estimate, and each such row is an update in a meaningless direction. The finding holds
     for 20 rows. Above 100,000 it is critical: whatever the optimiser keeps of such a gradient is noise.
 
+    A row in which the KL divergence to the reference is as large as the loss is not counted: there the loss is β times
+    the k3 estimate of one outlying token, which a clipped gradient forgets. `KlRunaway` watches the divergence itself.
+    Where rewards are not of order one, a loss that contains a value loss is of the order of their square, and both
+    bounds are multiplied by the square of their usual size.
+
     >>> from monitor_server.detection.base.episodes import episodes
     >>> episodes(LossExplosion(), {"loss/policy": [0.1] * 6 + [500.0]})
     [(6, 'loss_explosion', 'warning')]
@@ -26,47 +31,56 @@ class LossExplosion(StreamDetector):
 
     kind = "loss_explosion"
     severity = Severity.WARNING
-    reads = (LOSS,)
+    reads = (LOSS, REFERENCE, REWARD)
     FACTOR, LARGE, ABSURD, HELD_ROWS = 100.0, 100.0, 1e5, 20
 
     def __init__(self) -> None:
         super().__init__()
         self.history = History(length=40, lag=0, least=4)
+        self.rewards = History(length=40, lag=0, least=4, momentum=False)
         self.left = 0
         self.since: int | None = None
         self.worst = 0.0
+        self.absurd = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         loss = finite(observation.signals, LOSS)
+        reward, reference = finite(observation.signals, REWARD), finite(observation.signals, REFERENCE)
+        if reward is not None:
+            self.rewards.append(abs(reward))
         if loss is None:
             return ()
         baseline = self.history.baseline()
         self.history.append(abs(loss))
         if baseline is None:
             return ()
-        if abs(loss) > self.LARGE and abs(loss) > self.FACTOR * baseline:
+        unit = max(1.0, self.rewards.baseline() or 0.0) ** 2
+        is_estimate = reference is not None and reference >= abs(loss)
+        if not is_estimate and abs(loss) > max(self.LARGE * unit, self.FACTOR * baseline):
             self.since = observation.step if self.since is None else self.since
             self.left, self.worst = self.HELD_ROWS, max(self.worst, abs(loss))
+            self.absurd = self.absurd or abs(loss) > self.ABSURD * unit
         elif self.left:
             self.left -= 1
         if not self.left:
-            self.since, self.worst = None, 0.0
+            self.since, self.worst, self.absurd = None, 0.0, False
             return ()
         return [
             self._finding(
                 observation,
                 f"The loss reached {self.worst:.3g} since step {self.since}, usually {baseline:.3g}.",
-                severity=Severity.CRITICAL if self.worst > self.ABSURD else self.severity,
+                severity=Severity.CRITICAL if self.absurd else self.severity,
                 signal=LOSS,
                 baseline=baseline,
                 window=len(self.history.values),
                 statistic=self.worst,
-                threshold=max(self.LARGE, self.FACTOR * baseline),
+                threshold=max(self.LARGE * unit, self.FACTOR * baseline),
                 onset=[self.since, self.since],
-                arithmetic="|loss| > 100 and |loss| > 100 times the median of 40 rows",
+                missing=[name for name in (LOSS,) if finite(observation.signals, name) is None],
+                arithmetic="|loss| > 100 max(1, r)^2, |loss| > 100 times the median of 40 rows, and |loss| > kl",
             )
         ]
 
     def _resume(self, step: int) -> None:
         if self.since is not None and step <= self.since:
-            self.left, self.since, self.worst = 0, None, 0.0
+            self.left, self.since, self.worst, self.absurd = 0, None, 0.0, False

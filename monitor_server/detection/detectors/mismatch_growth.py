@@ -17,8 +17,8 @@ class MismatchGrowth(ShiftDetector):
         Liu and Li, "When Speed Kills Stability" (2025); arXiv 2602.01103.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(MismatchGrowth(), {"mismatch/kl": [0.002, 0.003, 0.002, 0.003, 0.002, 0.003, 0.002, 0.1, 0.1]})
-    [(8, 'mismatch_growth', 'warning')]
+    >>> episodes(MismatchGrowth(), {"mismatch/kl": [0.002, 0.003, 0.002, 0.003] * 3 + [0.1] * 4})
+    [(14, 'mismatch_growth', 'warning')]
     """
 
     kind = "mismatch_growth"

@@ -16,8 +16,8 @@ class Repetition(ShiftDetector):
         RAGEN-2, arXiv 2604.06268.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(Repetition(), {"text/repetition": [0.10, 0.11, 0.09, 0.10, 0.11, 0.09, 0.10, 0.6, 0.6]})
-    [(8, 'repetition', 'warning')]
+    >>> episodes(Repetition(), {"text/repetition": [0.10, 0.11, 0.09, 0.10] * 3 + [0.6] * 4})
+    [(14, 'repetition', 'warning')]
     """
 
     kind = "repetition"

@@ -14,12 +14,12 @@ class RewardFall(ShiftDetector):
     four deviations reduce that to one in sixty. By its nature the rule has no lead.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(RewardFall(), {"reward/mean": [0.60, 0.62, 0.58, 0.60, 0.61, 0.59, 0.02, 0.02]})
-    [(7, 'reward_fall', 'warning')]
+    >>> episodes(RewardFall(), {"reward/mean": [0.60, 0.62, 0.58, 0.60] * 3 + [0.02] * 4})
+    [(15, 'reward_fall', 'warning')]
     """
 
     kind = "reward_fall"
     severity = Severity.WARNING
     reads = ("reward/mean",)
-    size = Size(factor=0.3, least=0.02, errors=4.0, rows=2, each=True)
+    size = Size(factor=0.3, least=0.02, errors=4.0, rows=2, each=True, rarity=3e-4)
     what = "The reward"

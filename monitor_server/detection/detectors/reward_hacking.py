@@ -27,10 +27,10 @@ class RewardHacking(StreamDetector):
     reward rules it out.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> series = {"reward/mean": [0.5] * 12, "length/mean": [200.0, 210.0, 190.0] * 3 + [20.0] * 3,
-    ...           "tools/calls": [1.5, 1.6, 1.4] * 3 + [0.1] * 3}
+    >>> series = {"reward/mean": [0.5] * 17, "length/mean": [200.0, 210.0, 190.0] * 4 + [20.0] * 5,
+    ...           "tools/calls": [1.5, 1.6, 1.4] * 4 + [0.1] * 5}
     >>> episodes(RewardHacking(), series)
-    [(10, 'reward_hacking', 'warning')]
+    [(14, 'reward_hacking', 'warning')]
     """
 
     kind = "reward_hacking"
@@ -41,7 +41,7 @@ class RewardHacking(StreamDetector):
         super().__init__()
         self.signs = {name: Departure(size) for name, size in SIGNS.items()}
         self.left = dict.fromkeys(SIGNS, 0)
-        self.reward = Departure(Size(factor=0.8, least=0.02, errors=2.0, rows=3))
+        self.reward = Departure(Size(factor=0.8, least=0.02, errors=2.0, rows=3, rarity=1.0))
         self.since: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:

@@ -17,8 +17,8 @@ class RouterCollapse(ShiftDetector):
         Mechanism-driven monitors, arXiv 2606.28116.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(RouterCollapse(), {"moe/load_entropy": [2.0, 2.1, 1.9, 2.0, 2.1, 1.9, 2.0, 0.5, 0.5, 0.5]})
-    [(9, 'router_collapse', 'warning')]
+    >>> episodes(RouterCollapse(), {"moe/load_entropy": [2.0, 2.1, 1.9, 2.0] * 3 + [0.5] * 4})
+    [(14, 'router_collapse', 'warning')]
     """
 
     kind = "router_collapse"

@@ -8,6 +8,7 @@ from itertools import pairwise
 from monitor_server.detection.base.detector import StreamDetector
 from monitor_server.detection.base.readings import finite
 from monitor_server.detection.channels.mechanisms import Mechanisms
+from monitor_server.detection.channels.reward_loss import RewardLoss
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size
@@ -34,6 +35,9 @@ class RunCollapsed(StreamDetector):
 
     Fast form: two rows of reward under half of the baseline by three deviations, while two other mechanisms depart.
 
+    Unprecedented form: 3 to 6 rows of reward, each under half of the baseline, such as chance brings less than once in
+    10⁵ (`rarity`). It needs no other mechanism, because many trainers log none, and no warm-up.
+
     Half is counted from the run's floor, which is 0, or the lowest reward where rewards are negative. Medians are used
     because rewards that are mostly zero have averages that peak by luck: with an average and without a second
     mechanism, one healthy run in five gets a critical finding. The finding ends when the median is above three
@@ -44,19 +48,21 @@ class RunCollapsed(StreamDetector):
     >>> from monitor_server.detection.base.episodes import episodes
     >>> reward, entropy = [0.60, 0.62, 0.58, 0.60] * 5 + [0.02] * 8, [0.3, 0.31] * 10 + [1.0] * 8
     >>> episodes(RunCollapsed(), {"reward/mean": reward, "entropy/mean": entropy})
-    [(25, 'run_collapsed', 'critical')]
+    [(23, 'run_collapsed', 'critical')]
     """
 
     kind = "run_collapsed"
     severity = Severity.CRITICAL
     reads = (REWARD, "grad/norm", GROUPS, *(name for name in JointDeparture.reads if name != REWARD))
     SHARE, BACK, ROWS, ERRORS, DOUBT = 0.5, 0.75, 4, 5.0, 2.0
+    RARITY = 1e-5
     LEVEL_ROWS, PLATEAU_ROWS = (5, 10, 20), 20
 
     def __init__(self) -> None:
         super().__init__()
         self.rewards: deque[float] = deque(maxlen=60)
         self.fast = Departure(FAST)
+        self.loss = RewardLoss(self.SHARE)
         self.groups = Departure(Size(least=0.2))
         self.mechanisms = Mechanisms()
         self.averages = {name: Ema(0.2) for name in SINCE_BEST}
@@ -78,6 +84,7 @@ class RunCollapsed(StreamDetector):
         if reward is None:
             return ()
         fell = self.fast.update(reward)
+        is_unprecedented = self.loss.update(reward) < self.RARITY
         self.rewards.append(reward)
         self.floor = min(self.floor, reward)
         values = list(self.rewards)
@@ -87,7 +94,8 @@ class RunCollapsed(StreamDetector):
             if self.best is None or plateau > self.best:
                 self.best, self.best_step = plateau, observation.step
                 self.at_best = {name: e.value for name, e in self.averages.items() if e.value is not None}
-        self._update_alarm(moved, observation.step, suddenly=fell and len(departed) > 1, fell=fell)
+        suddenly = is_unprecedented or (fell and len(departed) > 1)
+        self._update_alarm(moved, observation.step, suddenly=suddenly, fell=fell)
         return [self._build_finding(observation)] if self.active else ()
 
     def _find_silent(self, observation: Observation) -> set[str]:
@@ -149,16 +157,18 @@ class RunCollapsed(StreamDetector):
         return self._finding(
             observation,
             f"The reward fell from {best:.3g} at step {self.best_step} to {self.level:.3g}, "
-            f"and with it moved: {', '.join(self.agreeing)}.",
+            f"and with it moved: {', '.join(self.agreeing) or 'nothing else that is observed'}.",
             signal=REWARD,
             baseline=best,
             window=self.below,
             statistic=1.0 / max(self._share(), 1e-6),
             threshold=1.0 / self.SHARE,
             error=self._error(self.LEVEL_ROWS[0]),
+            rarity=self.loss.rarity,
             agreeing=self.agreeing,
             onset=[self.since, self.since],
-            arithmetic="b / (median + 2 SE) > 2 for 4 rows by 5 SE and another mechanism, or r < b / 2 and two others",
+            arithmetic="b / (median + 2 SE) > 2 for 4 rows by 5 SE and another mechanism, or r < b / 2 and two others, "
+            "or 2 to 6 rows < b / 2 with ((c + 1) / (n + 2))^m < 0.00001",
         )
 
     def _resume(self, step: int) -> None:
@@ -169,6 +179,7 @@ class RunCollapsed(StreamDetector):
     def _rebaseline(self) -> None:
         self.mechanisms.restart()
         self.fast.restart()
+        self.loss.restart()
         if not self.active:
             self.rewards.clear()
             self.best, self.below, self.floor = None, 0, 0.0

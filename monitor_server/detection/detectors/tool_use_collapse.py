@@ -17,8 +17,8 @@ class ToolUseCollapse(ShiftDetector):
         arXiv 2605.26037: tool-grounded answers rise, then reach zero within 50 steps, on 4 seeds of 4.
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(ToolUseCollapse(), {"tools/calls": [1.8, 1.9, 1.7, 1.8, 1.9, 1.7, 1.8, 0.1, 0.1]})
-    [(8, 'tool_use_collapse', 'warning')]
+    >>> episodes(ToolUseCollapse(), {"tools/calls": [1.8, 1.9, 1.7, 1.8] * 3 + [0.1] * 4})
+    [(14, 'tool_use_collapse', 'warning')]
     """
 
     kind = "tool_use_collapse"

@@ -14,8 +14,8 @@ class Truncation(ShiftDetector):
     warning (`JointDeparture`).
 
     >>> from monitor_server.detection.base.episodes import episodes
-    >>> episodes(Truncation(), {"length/truncated_frac": [0.05, 0.06, 0.04, 0.05, 0.06, 0.04, 0.05, 0.7, 0.7]})
-    [(8, 'truncation', 'info')]
+    >>> episodes(Truncation(), {"length/truncated_frac": [0.05, 0.06, 0.04, 0.05] * 3 + [0.7] * 4})
+    [(14, 'truncation', 'info')]
     """
 
     kind = "truncation"

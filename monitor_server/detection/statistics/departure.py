@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from monitor_server.detection.statistics.rarity import rarity
 from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median, sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
@@ -33,6 +34,8 @@ class Size:
             with 2, the mean of the two, a very large one can.
         noise: Smallest deviation assumed, in the signal's unit.
         each: Whether every one of the newest rows must pass the factor, and not their median alone.
+        rarity: Largest `rarity` of the newest rows, so that what the run has done before is not a departure. 1 asks
+            for nothing.
     """
 
     factor: float = 1.0
@@ -41,6 +44,7 @@ class Size:
     rows: int = 2
     noise: float = 0.0
     each: bool = False
+    rarity: float = 1e-3
 
     @property
     def is_fall(self) -> bool:
@@ -51,8 +55,9 @@ class Size:
 class Departure(Stateful):
     """Compares the median of the newest rows with the median of a lagged window.
 
-    The signal departs if s (y − b) > least, s (y − b) > errors · σ (1 + 4 / n), and y lies beyond factor · b. Here y is
-    the level, b and σ are the median and 1.4826 · MAD of up to 40 rows that end one row before the level's, and s = ±1.
+    The signal departs if s (y − b) > least, s (y − b) > errors · σ (1 + 4 / n), y lies beyond factor · b, and the
+    newest rows are rare. Here y is the level, b and σ are the median and 1.4826 · MAD of up to 40 rows that end one row
+    before the level's, and s = ±1.
 
     Args:
         size: What counts as a departure.
@@ -63,9 +68,9 @@ class Departure(Stateful):
         deviation: Noise of the baseline when the change was last large enough to be compared with it.
         score: The change in those deviations, then.
 
-    >>> clip_share = Departure(Size(factor=2.0, rows=2))
-    >>> [clip_share.update(x) for x in (1.0, 1.1, 0.9, 1.0, 1.0, 1.0, 9.0, 9.0)]
-    [False, False, False, False, False, False, True, True]
+    >>> signal = Departure(Size(factor=2.0, rows=2))
+    >>> [signal.update(x) for x in (1.0, 1.1, 0.9, 1.0, 1.0, 1.0, 9.0, 9.0, 9.0, 9.0)][-4:]
+    [False, False, False, True]
     """
 
     def __init__(self, size: Size) -> None:
@@ -85,7 +90,7 @@ class Departure(Stateful):
         self.departs = False
         if len(self._before) >= LEAST:
             self.level, self.baseline = self._level(), sorted_median(self._before)
-            self.departs = self._is_large() and self._is_beyond_noise()
+            self.departs = self._is_large() and self._is_beyond_noise() and self._is_rare()
         return self.departs
 
     def _append(self, x: float) -> None:
@@ -139,6 +144,10 @@ class Departure(Stateful):
         self.deviation = spread * (1.0 + 4.0 / len(self._before)) + self._size.noise
         self.score = self._change() / max(self.deviation, SMALLEST_DEVIATION)
         return self._change() > self._size.errors * self.deviation
+
+    def _is_rare(self) -> bool:
+        falls = self.change < 0.0
+        return self._size.rarity >= 1.0 or rarity(self.values, falls=falls) < self._size.rarity
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; the sorted baseline is built again from the values."""

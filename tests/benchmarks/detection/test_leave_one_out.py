@@ -4,22 +4,23 @@ from benchmarks.detection.leave_one_out import Outcome, Variant, best, scaled
 from monitor_server.detection.base.shift import ShiftDetector
 from monitor_server.detection.channels import mechanisms
 from monitor_server.detection.detectors import run_collapsed
+from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.registry import DETECTORS
 
-SHIPPED = Variant(noise=1.0, size=1.0, without="")
-LOOSE = Variant(noise=0.7, size=0.6, without="")
+SHIPPED = Variant(rarity=1.0, size=1.0, without="")
+LOOSE = Variant(rarity=10.0, size=0.6, without="")
 
 
 def outcome(repository, *, event, warned):
     """Return a run of a repository that was warned, or not."""
     kinds = frozenset({"reward_fall"}) if warned else frozenset()
-    return Outcome(repository=repository, is_event=event, kinds=kinds, kinds_in_time=kinds)
+    return Outcome(repository=repository, is_event=event, kinds=kinds, in_time=(kinds, kinds, frozenset()))
 
 
 def bounds():
     """Return every bound there is."""
     sizes = {name: d.size for name, d in DETECTORS.items() if issubclass(d, ShiftDetector)}
-    return sizes, dict(mechanisms.CHANNELS), run_collapsed.FAST
+    return sizes, dict(mechanisms.CHANNELS), run_collapsed.FAST, RewardLoss.RARITY
 
 
 def test_the_choice_does_not_see_what_is_left_out():
@@ -45,9 +46,10 @@ def test_too_many_false_warnings_outweigh_events():
 def test_varied_bounds_are_put_back():
     """Inside, rises and falls both count sooner at smaller sizes; afterwards all is as it was."""
     before = bounds()
-    with scaled(0.7, 0.6):
-        sizes, _, _ = bounds()
+    with scaled(10.0, 0.6):
+        sizes, *_ = bounds()
         assert sizes["entropy_explosion"].factor < before[0]["entropy_explosion"].factor
         assert sizes["reward_fall"].factor > before[0]["reward_fall"].factor
-        assert all(sizes[name].errors < size.errors for name, size in before[0].items())
+        assert all(sizes[name].rarity > size.rarity for name, size in before[0].items())
+        assert before[3] < RewardLoss.RARITY
     assert bounds() == before

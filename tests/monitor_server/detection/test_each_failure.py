@@ -13,13 +13,14 @@ from tests.monitor_server.detection.subjects import SpiralWithDrifts
 # Detector, signals of a healthy row, what changes in a bad one, the kind expected, the row (from 0) of the alarm where
 # rows are bad from 40 on.
 SHIFTS = [
-    ("entropy_explosion", {"entropy/mean": 0.3}, {"entropy/mean": 1.5}, "entropy_explosion", 40),
+    ("entropy_explosion", {"entropy/mean": 0.3}, {"entropy/mean": 1.5}, "entropy_explosion", 41),
     ("clip_surge", {"ratio/clip_frac": 0.001}, {"ratio/clip_frac": 0.02}, "clip_surge", 41),
     ("reward_fall", {"reward/mean": 0.6}, {"reward/mean": 0.02}, "reward_fall", 41),
+    ("reward_loss", {"reward/mean": 0.6}, {"reward/mean": 0.3}, "reward_fall", 42),
     ("gradient_explosion", {"grad/norm": 0.5}, {"grad/norm": 40.0}, "gradient_explosion", 44),
-    ("kl_runaway", {"kl/ref": 0.05}, {"kl/ref": 4.0}, "kl_runaway", 41),
+    ("kl_runaway", {"kl/ref": 0.05}, {"kl/ref": 4.0}, "kl_runaway", 42),
     ("mismatch_growth", {"mismatch/kl": 0.002}, {"mismatch/kl": 0.1}, "mismatch_growth", 41),
-    ("length_rise", {"length/mean": 200.0}, {"length/mean": 900.0}, "length_explosion", 40),
+    ("length_rise", {"length/mean": 200.0}, {"length/mean": 900.0}, "length_explosion", 41),
     ("length_fall", {"length/mean": 200.0}, {"length/mean": 9.0}, "length_collapse", 41),
     ("tool_use_collapse", {"tools/calls": 1.8}, {"tools/calls": 0.1}, "tool_use_collapse", 41),
     ("control_tokens", {"control/prob": 0.95}, {"control/prob": 0.5}, "control_token_anomaly", 41),
@@ -35,7 +36,7 @@ SHIFTS = [
         {"reward/mean": 0.6, "entropy/mean": 0.3, "kl/old": 0.001},
         {"reward/mean": 0.02},
         "dead_environment",
-        41,
+        42,
     ),
     ("off_policy", {"ratio/ess_frac": 0.95}, {"ratio/ess_frac": 0.2}, "off_policy_blowup", 41),
     (
@@ -43,7 +44,7 @@ SHIFTS = [
         {"entropy/mean": 0.3, "length/truncated_frac": 0.05, "reward/mean": 0.6},
         {"entropy/mean": 0.7, "length/truncated_frac": 0.8},
         "joint_departure",
-        40,
+        41,
     ),
     (
         "run_collapsed",

@@ -15,9 +15,9 @@ GOLDEN = {
     ("difficulty_shift", "info"): 110,
     ("death_spiral", "critical"): 113,
     ("joint_departure", "warning"): 133,
-    ("run_collapsed", "critical"): 141,
+    ("run_collapsed", "critical"): 139,
     ("entropy_explosion", "warning"): 140,
-    ("reward_fall", "warning"): 140,
+    ("reward_fall", "warning"): 137,
 }
 
 

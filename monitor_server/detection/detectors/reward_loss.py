@@ -1,0 +1,81 @@
+"""Reward loss: the reward loses two fifths or more and stays there, in a run where this has not happened before."""
+
+import math
+from collections.abc import Sequence
+
+from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base.readings import finite
+from monitor_server.detection.channels.reward_loss import RewardLoss as LossOfReward
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["RewardLoss"]
+
+REWARD = "reward/mean"
+
+
+class RewardLoss(StreamDetector):
+    """Warns when 2 to 6 successive rewards lie under 60 % of the baseline and chance brings them less than once in 10⁴.
+
+    `RewardFall` detects deep falls in robust deviations. This rule detects partial and lasting ones by ranks: it counts
+    how often the last 40 rewards were as low (`rarity`), so that a reward that is often 0 needs more rows, and one that
+    never was needs fewer. It applies from the sixth row on. It ends when the reward is back above four fifths of that
+    baseline in three successive rows, or after 40 rows, when the new level is the baseline.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(RewardLoss(), {"reward/mean": [0.9, 0.8, 1.0, 0.9, 0.8] * 3 + [0.4] * 5})
+    [(18, 'reward_fall', 'warning')]
+    """
+
+    kind = "reward_fall"
+    severity = Severity.WARNING
+    reads = (REWARD,)
+    SHARE, RARITY, BACK, QUIET_ROWS, HELD_ROWS = 0.6, 1e-4, 0.8, 3, 40
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss = LossOfReward(self.SHARE)
+        self.from_level = 0.0
+        self.rarest = 1.0
+        self.opened: int | None = None
+        self.rows = 0
+        self.quiet = 0
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        reward = finite(observation.signals, REWARD)
+        if reward is None:
+            return ()
+        found = self.loss.update(reward)
+        self.rows += 1
+        if found < self.RARITY:
+            if self.opened is None:
+                self.opened, self.from_level, self.rarest = observation.step, self.loss.baseline or 0.0, 1.0
+            self.rows, self.quiet, self.rarest = 0, 0, min(self.rarest, found)
+        is_back = reward > self.loss.floor + self.BACK * (self.from_level - self.loss.floor)
+        self.quiet = self.quiet + 1 if is_back else 0
+        if self.quiet >= self.QUIET_ROWS or self.rows >= self.HELD_ROWS:
+            self.opened = None
+        return [self._build_finding(observation, reward)] if self.opened is not None else ()
+
+    def _build_finding(self, observation: Observation, reward: float) -> Finding:
+        return self._finding(
+            observation,
+            f"The reward went from {self.from_level:.3g} to {reward:.3g} since step {self.opened}, "
+            "where it has hardly ever been.",
+            signal=REWARD,
+            baseline=self.from_level,
+            window=len(self.loss.rewards),
+            statistic=-math.log10(self.rarest),
+            threshold=-math.log10(self.RARITY),
+            level=reward,
+            rarity=self.rarest,
+            onset=[self.opened, self.opened],
+            arithmetic="2 to 6 rows, each < 0.6 b, and ((c + 1) / (n + 2))^m < 0.0001, c of n rows before as low",
+        )
+
+    def _resume(self, step: int) -> None:
+        if self.opened is not None and step <= self.opened:
+            self.opened = None
+
+    def _rebaseline(self) -> None:
+        self.loss.restart()
+        self.opened = None

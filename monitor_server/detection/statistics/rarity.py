@@ -1,0 +1,43 @@
+"""How improbable the newest rows are if the run has not changed: a rank statement that assumes no distribution."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+__all__ = ["MOST_ROWS", "rarity"]
+
+MOST_ROWS = 6  # newest rows that are compared
+LEAST = 4  # rows to compare with
+
+
+def rarity(values: Sequence[float], *, falls: bool, rows: Sequence[int] = range(1, MOST_ROWS)) -> float:
+    """Return the smallest of ((c + 1) / (n + 2))^m over m, a bound on how often chance brings such rows.
+
+    Let y be the mildest of the newest m rows, and c the number of the n rows before them that are as extreme as y.
+    (c + 1) / (n + 2) estimates the probability that one row is that extreme (Laplace's rule of succession; for c = 0 it
+    is about the rank probability 1 / (n + 1) of exchangeable rows). A reward that is 0 in one row of ten, as in small
+    groups, has often been as low, while a robust deviation of it is 0 and makes every fall look significant.
+
+    Args:
+        values: The rows, oldest first.
+        falls: Whether low values are extreme.
+        rows: The m that are tried.
+
+    Reference:
+        Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World" (2005), section 7.1, for the ranks.
+
+    >>> rarity([0.6, 0.7, 0.6, 0.5, 0.6, 0.7, 0.1, 0.1], falls=True)
+    0.015625
+    >>> rarity([0.6, 0.0, 0.6, 0.5, 0.0, 0.7, 0.0, 0.0], falls=True)
+    0.140625
+    """
+    smallest, newest = 1.0, list(reversed(values))
+    mildest = None
+    for m, value in enumerate(islice(newest, max(rows)), start=1):
+        before = len(newest) - m
+        if before < LEAST:
+            break
+        mildest = value if mildest is None else (max(mildest, value) if falls else min(mildest, value))
+        if m in rows:
+            as_extreme = sum(v <= mildest for v in newest[m:]) if falls else sum(v >= mildest for v in newest[m:])
+            smallest = min(smallest, ((as_extreme + 1) / (before + 2)) ** m)
+    return smallest
