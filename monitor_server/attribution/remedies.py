@@ -137,12 +137,16 @@ REMEDIES: Final = (
 # Kinds for which neither the literature that we know nor our experiments have shown a remedy. The page of each under
 # docs/detectors states where to look.
 NONE_KNOWN: Final = _kinds(
+    "all_truncated",
     "attention_collapse",
     "control_token_anomaly",
     "control_token_spike",
     "dead_environment",
     "difficulty_shift",
     "entropy_drift",
+    "equal_rewards",
+    "frozen_ratio",
+    "impossible_likelihood",
     "joint_departure",
     "length_collapse",
     "length_explosion",
@@ -151,7 +155,9 @@ NONE_KNOWN: Final = _kinds(
     "repetition",
     "reward_fall",
     "router_collapse",
+    "sampler_gap",
     "truncation",
+    "zero_rate",
 )
 
 

@@ -1,6 +1,7 @@
 """The detectors that run, by name, one a file. To add one, add it here and write its page in docs/detectors."""
 
 from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.detectors.all_truncated import AllTruncated
 from monitor_server.detection.detectors.attention_collapse import AttentionCollapse
 from monitor_server.detection.detectors.clip_surge import ClipSurge
 from monitor_server.detection.detectors.control_spike import ControlSpike
@@ -9,7 +10,10 @@ from monitor_server.detection.detectors.dead_environment import DeadEnvironment
 from monitor_server.detection.detectors.death_spiral import DeathSpiral
 from monitor_server.detection.detectors.entropy_collapse import EntropyCollapse
 from monitor_server.detection.detectors.entropy_explosion import EntropyExplosion
+from monitor_server.detection.detectors.equal_rewards import EqualRewards
+from monitor_server.detection.detectors.frozen_ratio import FrozenRatio
 from monitor_server.detection.detectors.gradient_explosion import GradientExplosion
+from monitor_server.detection.detectors.impossible_likelihood import ImpossibleLikelihood
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.detectors.kl_runaway import KlRunaway
 from monitor_server.detection.detectors.length_fall import LengthFall
@@ -28,11 +32,13 @@ from monitor_server.detection.detectors.reward_hacking import RewardHacking
 from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.detectors.router_collapse import RouterCollapse
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed
+from monitor_server.detection.detectors.sampler_gap import SamplerGap
 from monitor_server.detection.detectors.sampler_mismatch import SamplerMismatch
 from monitor_server.detection.detectors.silent_groups import SilentGroups
 from monitor_server.detection.detectors.stagnation import Stagnation
 from monitor_server.detection.detectors.tool_use_collapse import ToolUseCollapse
 from monitor_server.detection.detectors.truncation import Truncation
+from monitor_server.detection.detectors.zero_rate import ZeroRate
 
 __all__ = ["DETECTORS", "build_detectors"]
 
@@ -69,6 +75,12 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "ratio_tail": RatioTail,
     "truncation": Truncation,
     "plateau": Plateau,
+    "frozen_ratio": FrozenRatio,
+    "sampler_gap": SamplerGap,
+    "zero_rate": ZeroRate,
+    "impossible_likelihood": ImpossibleLikelihood,
+    "equal_rewards": EqualRewards,
+    "all_truncated": AllTruncated,
 }
 
 

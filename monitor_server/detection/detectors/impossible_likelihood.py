@@ -1,0 +1,32 @@
+"""Impossible likelihood: a mean log-probability is positive, so that it cannot be one."""
+
+from monitor_server.detection.base.preflight import PreflightDetector
+from monitor_server.detection.protocol import Severity
+
+__all__ = ["ImpossibleLikelihood"]
+
+
+class ImpossibleLikelihood(PreflightDetector):
+    """Warns when the mean log-probability of a token is above 0 in each of the first three rows.
+
+    A log-probability is at most 0. A positive one is a likelihood that was not logged as a logarithm, a negative
+    log-likelihood with the wrong sign, or a mask that divides by the wrong count. Every detector of the likelihood side
+    would read it wrongly.
+
+    >>> from monitor_server.detection.base.episodes import episodes
+    >>> episodes(ImpossibleLikelihood(), {"likelihood/correct": [0.4, 0.42, 0.41]})
+    [(2, 'impossible_likelihood', 'warning')]
+    """
+
+    kind = "impossible_likelihood"
+    severity = Severity.WARNING
+    reads = ("likelihood/correct", "likelihood/incorrect", "likelihood/all")
+    rows = 3
+    bound = 1e-6
+    rule = "mean log-probability > 0"
+
+    def _is_wrong(self, value: float) -> bool:
+        return value > self.bound
+
+    def _describe(self, value: float) -> str:
+        return f"The mean log-probability of a token is {value:.3g}, and it cannot be above 0"
