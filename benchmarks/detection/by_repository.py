@@ -100,8 +100,8 @@ def _row(name: str, traces: Sequence[Trace]) -> list[str]:
     negatives = [trace for trace in traces if trace.truth.group is Group.BENIGN]
     events = [trace for trace in traces if trace.truth.group is Group.FAILURE]
     cells = [name, f"{len(negatives)} ({_repositories(negatives)})"]
-    for level in ("warn", "page"):
-        cells += _cells(negatives, lambda trace, level=level: len(trace.openings(level)) > 0)
+    cells += _cells(negatives, lambda trace: len(trace.openings("warn")) > 0)
+    cells += _cells(negatives, lambda trace: len(trace.openings("page")) > 0)
     cells.append(f"{len(events)} ({_repositories(events)})")
     cells += _cells(events, lambda trace: alarmed_within(trace, "warn", before=LEAD_ROWS, after=0))
     cells += _cells(events, lambda trace: alarmed_within(trace, "warn", before=LEAD_ROWS, after=WARN_SLACK))

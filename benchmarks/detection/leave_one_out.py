@@ -78,23 +78,24 @@ def scaled(rarity: float, size: float) -> Iterator[None]:
     shifts = [detector for detector in DETECTORS.values() if issubclass(detector, ShiftDetector)]
     shipped = {detector: detector.size for detector in shifts}
     channels, fast = dict(mechanisms.CHANNELS), run_collapsed.FAST
-    ranked = {detector: detector.RARITY for detector in (RewardLoss, RunCollapsed)}
+    rules: tuple[type[RewardLoss] | type[RunCollapsed], ...] = (RewardLoss, RunCollapsed)
+    ranked = {rule: rule.RARITY for rule in rules}
     try:
         for detector in shifts:
             detector.size = _varied(shipped[detector], rarity, size)
         for name, (mechanism, signal, bounds) in channels.items():
             mechanisms.CHANNELS[name] = (mechanism, signal, _varied(bounds, rarity, size))
         run_collapsed.FAST = _varied(fast, rarity, size)
-        for detector, bound in ranked.items():
-            detector.RARITY = bound * rarity
+        for rule, bound in ranked.items():
+            rule.RARITY = bound * rarity
         yield
     finally:
         for detector in shifts:
             detector.size = shipped[detector]
         mechanisms.CHANNELS.update(channels)
         run_collapsed.FAST = fast
-        for detector, bound in ranked.items():
-            detector.RARITY = bound
+        for rule, bound in ranked.items():
+            rule.RARITY = bound
 
 
 def _varied(bounds: Size, rarity: float, size: float) -> Size:
