@@ -78,7 +78,7 @@ def scaled(rarity: float, size: float) -> Iterator[None]:
     shifts = [detector for detector in DETECTORS.values() if issubclass(detector, ShiftDetector)]
     shipped = {detector: detector.size for detector in shifts}
     channels, fast = dict(mechanisms.CHANNELS), run_collapsed.FAST
-    rules: tuple[type[RewardLoss] | type[RunCollapsed], ...] = (RewardLoss, RunCollapsed)
+    rules: tuple[type[RewardLoss | RunCollapsed], ...] = (RewardLoss, RunCollapsed)
     ranked = {rule: rule.RARITY for rule in rules}
     try:
         for detector in shifts:
