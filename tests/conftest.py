@@ -76,7 +76,7 @@ def run_name() -> str:
 
 @pytest.fixture
 def unused_port() -> Iterator[int]:
-    """A port on which nobody listens, kept for a process that must be told one before it starts."""
+    """A port on which nobody listens, reserved for a process that needs a port number before it starts."""
     with reserved_port() as port:
         yield port
 

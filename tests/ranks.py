@@ -37,7 +37,7 @@ def launch(
 
 
 def _named(script: Path | str) -> list[str]:
-    """Return how the interpreter is told of a script, or of a module by its name."""
+    """Return the interpreter's arguments for a script, or for a module by its name."""
     return [str(script)] if isinstance(script, Path) else ["-m", script]
 
 

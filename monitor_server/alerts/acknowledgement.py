@@ -12,7 +12,7 @@ __all__ = ["AlertAcknowledgement", "acknowledge"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertAcknowledgement:
-    """Who knows of an alert, with a note."""
+    """Who has acknowledged an alert, with a note."""
 
     run_id: str
     alert_id: str

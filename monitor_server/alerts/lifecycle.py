@@ -40,30 +40,30 @@ class Lifecycle:
             phase: The run's phase, kept with alerts that open.
             step: The step at which the findings hold.
             now: Seconds since the epoch.
-            concerns: Whether these findings speak of a kind at all; others are left alone.
+            concerns: Whether these findings cover a kind at all; alerts of other kinds are left alone.
 
         Returns:
             The alerts that opened, became more severe or resolved.
         """
         held = {found.kind: found for found in sorted(findings, key=lambda found: SEVERITIES.index(found.severity))}
-        told: list[Alert] = []
+        changed_alerts: list[Alert] = []
         for alert in [alert for alert in self.firing if concerns(alert.kind)]:
-            changed = _kept(alert, held.pop(alert.kind, None), step)
+            changed = _update(alert, held.pop(alert.kind, None), step)
             self._unsaved[alert.id] = changed
             if changed.state == "firing":
                 self._firing[alert.kind] = changed
             else:
                 del self._firing[alert.kind]
             if (changed.state, changed.severity) != (alert.state, alert.severity):
-                told.append(changed)
+                changed_alerts.append(changed)
         for finding in held.values():
-            opened = self._opened(finding, phase=phase, step=step, now=now)
+            opened = self._open(finding, phase=phase, step=step, now=now)
             self._unsaved[opened.id] = self._firing[finding.kind] = opened
-            told.append(opened)
-        return told
+            changed_alerts.append(opened)
+        return changed_alerts
 
     def acknowledge(self, alert: Alert, *, by: str, note: str, now: float) -> Alert:
-        """Note who knows of an alert, whatever its state; its life goes on."""
+        """Store who has acknowledged an alert, whatever its state; its state does not change."""
         known = replace(alert, acknowledged_at=now, acknowledged_by=by, note=note)
         if alert.state == "firing":
             self._firing[alert.kind] = known
@@ -81,7 +81,7 @@ class Lifecycle:
                 self._stored.add(alert.id)
         self._unsaved.clear()
 
-    def _opened(self, finding: Finding, *, phase: str, step: int, now: float) -> Alert:
+    def _open(self, finding: Finding, *, phase: str, step: int, now: float) -> Alert:
         return Alert(
             id=uuid.uuid4().hex[:16],
             run_id=self._run_id,
@@ -97,12 +97,12 @@ class Lifecycle:
         )
 
 
-def _kept(alert: Alert, found: Finding | None, step: int) -> Alert:
+def _update(alert: Alert, found: Finding | None, step: int) -> Alert:
     if found is None:
         return replace(alert, state="resolved", resolved_step=step)
     if SEVERITIES.index(found.severity) <= SEVERITIES.index(alert.severity):
         return replace(alert, last_step=step)
-    # What a person knew of was less: the graver alert has still to be acknowledged.
+    # What was acknowledged was less severe: the more severe alert has to be acknowledged anew.
     return replace(
         alert,
         severity=str(found.severity),

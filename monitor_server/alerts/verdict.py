@@ -1,4 +1,4 @@
-"""What a receipt tells a trainer: the phase of its attempt at the newest step that detection has seen, and alerts."""
+"""The verdict in a receipt: the phase of the trainer's attempt at the newest step seen by detection, and alerts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

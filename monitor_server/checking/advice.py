@@ -33,7 +33,7 @@ class Gap:
 _GAPS = (
     Gap(
         signals=("entropy/mean",),
-        cost="no phase but a collapse can be told, and drift, entropy collapse and entropy explosion are not seen",
+        cost="no phase but a collapse is recognised, and drift, entropy collapse and entropy explosion are not seen",
         remedy="TRL and verl log `entropy` in their recent versions; the SDK computes it from `entropies`",
     ),
     Gap(

@@ -93,7 +93,7 @@ def _settled(observations: Iterator[Observation], *, is_resting: bool) -> Iterat
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what tells whether a log has changed: names, sizes and times of its files."""
+    """Return what changes when a log changes: names, sizes and times of its files."""
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())[:10_000]
     stamps = []
     for each in files:

@@ -30,7 +30,7 @@ PHASE_STYLES = {
     Phase.COLLAPSED: "magenta",
     Phase.UNKNOWN: "grey42",
 }
-# In a terminal without colour and in a pipe a phase is told by its letter.
+# In a terminal without colour and in a pipe, a phase is recognised by its letter.
 PHASE_LETTERS = {phase: str(phase)[0] for phase in Phase} | {Phase.COLLAPSED: "X", Phase.UNKNOWN: "?"}
 SEVERITY_STYLES = {Severity.INFO: "blue", Severity.WARNING: "dark_orange", Severity.CRITICAL: "bold red"}
 OUTCOME_STYLES = {

@@ -1,1 +1,1 @@
-"""The store: the only place that speaks SQL. Its methods never commit; `Store.write` does."""
+"""The store: the only package that uses SQL. Its methods never commit; `Store.write` does."""

@@ -25,7 +25,7 @@ __all__ = ["Store"]
 
 BUSY_TIMEOUT_SECONDS = 10.0
 READERS = 40  # as many as the server has threads for requests
-# These speak of a statement and not of the database.
+# These errors concern a statement and not the database.
 OUR_FAULTS = (DataError, IntegrityError, ProgrammingError)
 # A process that is paused in a transaction holds its runs; the server ends its connection after so long.
 POSTGRES_OPTIONS: dict[str, Any] = {
@@ -192,5 +192,5 @@ def _migrate(connection: Connection, url: str) -> None:
         if current != scripts.get_current_head():
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
-        # SQLite opens a file that it may only read without a word, and begins; nothing but a write tells.
+        # SQLite opens a read-only file and begins a transaction without an error; only a write fails.
         connection.execute(text("UPDATE alembic_version SET version_num = version_num"))

@@ -42,7 +42,7 @@ def test_an_alert_is_opened_explained_and_acknowledged(collector, visit):
 
 
 def test_without_responses_the_page_says_what_is_missing(collector, visit):
-    """No strip is drawn, and what it would take is told."""
+    """No strip is drawn, and the page names what is missing."""
     run_id = paged(collector)
     alert = collector.get("/alerts", severity="critical")["items"][0]
     visit.page.goto(f"{collector.url}/runs/{run_id}/alerts/{alert['id']}")

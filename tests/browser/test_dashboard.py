@@ -34,7 +34,7 @@ def open_run(collector, visit, run_id, step):
 
 
 def test_the_first_run_fills_the_empty_page_by_itself(collector, visit):
-    """The empty page tells how to connect to this very address, and gives way to the run without a reload."""
+    """The empty page shows how to connect to this very address, and gives way to the run without a reload."""
     visit.page.goto(collector.url)
     expect(visit.page.locator("pre")).to_contain_text(f'trainer_hooks.connect("{collector.url}", run="my-run")')
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
@@ -132,7 +132,7 @@ def test_zoom_outlives_new_steps_and_a_figure_drawn_anew(collector, visit):
 
 
 def test_a_zoom_by_a_call_is_kept_and_does_not_freeze_the_page(collector, visit):
-    """Plotly tells of such a zoom in another form, and of the draw before the zoom; a double click ends it."""
+    """Plotly reports such a zoom in another form, and the draw before the zoom; a double click ends it."""
     run_id = collector.run(run="called", records=steps(0, 60))
     open_run(collector, visit, run_id, 59)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")

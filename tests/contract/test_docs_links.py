@@ -21,5 +21,5 @@ def test_every_relative_link_of_a_page_leads_to_a_file(page):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_make_command_that_a_page_names_is_in_the_makefile(target):
-    """A reader can run what the pages tell."""
+    """A reader can run the commands on the pages."""
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)

@@ -118,7 +118,7 @@ def test_numbers_keep_their_precision_and_their_names():
 
 
 def test_a_badge_is_its_name_in_its_colour():
-    """Colour never speaks alone."""
+    """A colour never stands without a word."""
     assert tree(badge("phase", "decay")) == tree(html.Span("decay", className="badge phase", **{"data-phase": "decay"}))
 
 

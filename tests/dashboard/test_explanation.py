@@ -105,17 +105,17 @@ def test_a_long_response_shows_where_it_fell_most_and_what_was_left_out():
 
 def test_nothing_observed_is_said_and_nothing_is_made_up(texts):
     """Three cards: no signal stood clear, nothing is on record, and what was missing."""
-    told = texts(explanation(NOTHING, opened_step=9))
-    assert any("No signal had clearly left" in text for text in told)
-    assert any("No remedy is known" in text for text in told)
-    assert "responses and tokens" in told
-    assert "Which responses lead" not in told
+    found = texts(explanation(NOTHING, opened_step=9))
+    assert any("No signal had clearly left" in text for text in found)
+    assert any("No remedy is known" in text for text in found)
+    assert "responses and tokens" in found
+    assert "Which responses lead" not in found
 
 
 def test_an_explanation_is_written_out(texts):
     """Onsets in order, the strip, the pair with its measure, the remedy with its source."""
     moved = {"direction": "rise", "baseline": 1.0, "level": 4.0, "deviations": 9.0, "is_surely_later": False}
-    told = NOTHING | {
+    observed = NOTHING | {
         "moved": [
             moved | {"signal": "ratio/max", "onset": [3, 5]},
             moved | {"signal": "grad/norm", "onset": [8, 9], "is_surely_later": True},
@@ -136,7 +136,7 @@ def test_an_explanation_is_written_out(texts):
         "tokens": [{"token_id": 7, "text": None, "count": 2, "fall": -0.6, "share": 1.0}],
         "remedies": [{"change": "Add LLDS", "how": "λ = 0.1", "source": "arXiv 2512.04220"}],
     }
-    parts = explanation(told, opened_step=9)
+    parts = explanation(observed, opened_step=9)
     found = texts(parts)
     assert found.index("ratio/max") < found.index("grad/norm")
     assert "surely later" in found
@@ -154,7 +154,7 @@ def test_an_explanation_is_written_out(texts):
     ],
 )
 def test_the_head_says_who_knows_or_offers_to_say_it(texts, given, says):
-    """A firing alert that nobody knows of has a button; a resolved one needs none."""
+    """A firing alert that is not acknowledged has a button; a resolved one needs none."""
     alert = {"id": "a", "run_id": "r", "run": "r", "kind": "death_spiral", "severity": "critical", "state": "firing"}
     alert |= {"opened_step": 9, "severity_step": 9, "summary": "It falls.", "phase": "acceleration"} | given
     assert says in texts(alert_head(alert))

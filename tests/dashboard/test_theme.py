@@ -21,7 +21,7 @@ VISION = {
         [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
     ),
 }
-# Differences below about 10 in CIE L*a*b* are hard to tell apart in neighbouring areas.
+# Colours that differ by less than about 10 in CIE L*a*b* are hard to distinguish in neighbouring areas.
 APART = 12.0
 
 

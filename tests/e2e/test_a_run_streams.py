@@ -42,10 +42,10 @@ def test_every_number_the_trainer_measured_stands_in_the_api_to_the_last_float32
     run, measured = trained
     stored = collector.get(f"/runs/{run['id']}/steps", limit=STEPS)["items"]
     assert [item["step"] for item in stored] == [item["step"] for item in measured] == list(range(1, STEPS + 1))
-    for told, kept in zip(measured, stored, strict=True):
-        for name, value in told.items():
+    for logged, kept in zip(measured, stored, strict=True):
+        for name, value in logged.items():
             if name != "step":
-                assert as_float32(kept["signals"][name]) == as_float32(value), (told["step"], name)
+                assert as_float32(kept["signals"][name]) == as_float32(value), (logged["step"], name)
 
 
 def test_the_series_are_the_steps_turned_on_their_side(collector, trained):

@@ -1,4 +1,4 @@
-"""What tests of the collector share: detectors that do as they are told, a clock, and a store."""
+"""What tests of the collector share: scripted detectors, a clock, and a store."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
@@ -19,7 +19,7 @@ class ScriptedEngine:
         """Do as the signals say."""
         signals = observation.signals
         if signals.get("fail", 0) > 0:
-            raise ArithmeticError("told to fail")
+            raise ArithmeticError("scripted to fail")
         self.seen.append([observation.attempt, observation.step])
         findings = [
             Finding(
@@ -54,13 +54,13 @@ class ScriptedEngine:
 
 
 class StepClock:
-    """A clock that stands until it is told to move."""
+    """A clock that stands until a test sets it."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self.now = now
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
 

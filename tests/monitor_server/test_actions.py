@@ -1,4 +1,4 @@
-"""What trainers did about alerts: told with a record, kept once, read back with the reason."""
+"""What trainers did about alerts: reported with a record, stored once, read back with the reason."""
 
 import pytest
 
@@ -13,12 +13,12 @@ REPORT = {
 
 
 def record(step, *actions):
-    """A record that tells of actions."""
+    """A record that reports actions."""
     return {"step": step, "scalars": {"x": 1.0}, "actions": list(actions)}
 
 
 def test_an_action_is_read_back_with_its_reason_and_counted_once(collector, run_name):
-    """A record sent twice tells once; the newest comes first, page by page."""
+    """A record that is sent twice counts once; the newest comes first, page by page."""
     refused = REPORT | {"action": "checkpoint", "outcome": "refused", "detail": "only 1 of 2 ranks heard"}
     batch = {"run": run_name, "world_size": 2, "attempt": 7, "records": [record(4, REPORT), record(5, refused)]}
     run_id = collector.run(**batch)
@@ -31,13 +31,13 @@ def test_an_action_is_read_back_with_its_reason_and_counted_once(collector, run_
 
 
 def test_an_action_is_pushed_once_it_is_kept(start_collector):
-    """Who listens hears of it, and can read it then."""
+    """A subscriber receives it, and can then read it from the API."""
     live = start_collector()
     with listening(live) as events:
         run_id = live.run(run="r", attempt=7, records=[record(4, REPORT)])
-        told = next(data for kind, data in events if kind == "action")
+        pushed = next(data for kind, data in events if kind == "action")
     (kept,) = live.get(f"/runs/{run_id}/actions")["items"]
-    assert told == kept | {"run_id": run_id}
+    assert pushed == kept | {"run_id": run_id}
 
 
 @pytest.mark.parametrize(

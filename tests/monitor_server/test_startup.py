@@ -26,11 +26,11 @@ def refused(monkeypatch, capsys):
     def refused(*arguments, says):
         monkeypatch.setenv("RLVITALS_DASHBOARD", "")
         assert main(["serve", *arguments]) == 1
-        told = capsys.readouterr()
-        (line,) = told.err.strip().splitlines()
+        output = capsys.readouterr()
+        (line,) = output.err.strip().splitlines()
         assert line.startswith("rlvitals: ")
         assert all(part in line for part in says), line
-        assert told.out == ""
+        assert output.out == ""
 
     return refused
 

@@ -40,7 +40,7 @@ def test_the_run_appears_before_its_first_step(collector, connect):
 
 @pytest.mark.parametrize(("rank", "config"), [(0, {}), (1, None)])
 def test_rank_0_introduces_itself_without_a_configuration_too(collector, connect, monkeypatch, rank, config):
-    """An empty configuration, too, tells the collector that the process has started; other ranks send none."""
+    """An empty configuration, too, announces to the collector that the process has started; other ranks send none."""
     monkeypatch.setenv("RLVITALS_ATTEMPT", "1")
     connect(rank=rank, world_size=2)
     collector.wait_for(lambda seen: bool(seen.batches))

@@ -91,7 +91,7 @@ def test_what_ray_ends_unheard_is_sent_later(cluster, collector, stored, tmp_pat
 
 
 def test_a_drivers_monitor_sends_for_all_and_is_silent_where_ray_takes_it(cluster, collector, stored):
-    """As verl's and SkyRL's: one process speaks; a task that its monitor travels to does not speak twice."""
+    """As in verl and SkyRL: one process sends; a task that receives its monitor does not send a second time."""
     collector()
     cluster()
     with trainer_hooks.connect(run="ray", rank=0, world_size=1) as monitor:

@@ -88,7 +88,7 @@ def preserved(tokens, **options):
     return llds_loss(*arrays, **{"gate": "action"} | options).item() * 8 / 10
 
 
-def added(name, base, tokens, config):
+def loss_difference(name, base, tokens, config):
     """Return what a registered loss adds to its base, and its metrics."""
     arguments = tokens | {"loss_agg_mode": "token-mean", "config": config}
     loss, metrics = get_policy_loss_fn(name)(**arguments)
@@ -98,7 +98,7 @@ def added(name, base, tokens, config):
 def test_llds_is_vanilla_plus_lambda_times_our_penalty(tokens, config):
     """The registered loss equals verl's own plus 0.1 of `llds_loss`, times the share of preserved tokens."""
     assert preserved(tokens) > 0
-    found, metrics = added("llds", "vanilla", tokens, config)
+    found, metrics = loss_difference("llds", "vanilla", tokens, config)
     assert found == pytest.approx(0.1 * preserved(tokens), rel=1e-4)
     assert metrics["actor/llds_loss"] == pytest.approx(preserved(tokens))
 
@@ -108,10 +108,10 @@ def test_llds_is_vanilla_plus_lambda_times_our_penalty(tokens, config):
 def test_llds_does_not_depend_on_how_a_minibatch_is_cut(ranks, rows, tokens, config):
     """Microbatches of one, two and four responses, also of two ranks whose gradients are averaged, add the same."""
     if not hasattr(config, "global_batch_info"):
-        pytest.skip("verl 0.6 tells a policy loss nothing of its minibatch")
+        pytest.skip("verl 0.6 passes nothing of its minibatch to a policy loss")
     config.global_batch_info.update(dp_size=ranks, batch_num_tokens=10)
     parts = [{name: array[at : at + rows] for name, array in tokens.items()} for at in range(0, 4, rows)]
-    found = sum(added("llds", "vanilla", part, config)[0] for part in parts) / ranks
+    found = sum(loss_difference("llds", "vanilla", part, config)[0] for part in parts) / ranks
     assert found == pytest.approx(0.1 * preserved(tokens), rel=1e-4)
 
 
@@ -120,14 +120,16 @@ def test_llds_does_not_depend_on_how_a_minibatch_is_cut(ranks, rows, tokens, con
 def test_llds_can_be_registered_with_another_weight_gate_and_base(gate, base, tokens, config):
     """The loss is that of the base plus λ times `llds_loss` with this gate, times the share of preserved tokens."""
     register_llds("mine", coef=0.5, gate=gate, base=base)
-    assert added("mine", base, tokens, config)[0] == pytest.approx(0.5 * preserved(tokens, gate=gate), rel=1e-4)
+    assert loss_difference("mine", base, tokens, config)[0] == pytest.approx(
+        0.5 * preserved(tokens, gate=gate), rel=1e-4
+    )
 
 
 def test_llds_ma_leaves_the_last_action_out(tokens, config):
     """With answer_weight 0 the last action of a response with several is not penalised."""
     register_llds("masked", answer_weight=0.0)
     expected = preserved(tokens, answer_mask=last_actions(tokens["response_mask"].bool()))
-    assert added("masked", "vanilla", tokens, config)[0] == pytest.approx(0.1 * expected, rel=1e-4)
+    assert loss_difference("masked", "vanilla", tokens, config)[0] == pytest.approx(0.1 * expected, rel=1e-4)
 
 
 @pytest.fixture

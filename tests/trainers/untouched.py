@@ -24,7 +24,7 @@ def run(train: Callable[[str], Iterable[torch.Tensor]]) -> None:
     for url, spool in zip(arms[::2], arms[1::2], strict=True) if arms else [("", "")]:
         os.environ |= {"RLVITALS_URL": url, "RLVITALS_SPOOL_DIR": spool}
         seed()
-        print("end", fingerprint(train(folder)), flush=True)  # noqa: T201 - told to the test
+        print("end", fingerprint(train(folder)), flush=True)  # noqa: T201 - the test reads it
 
 
 def seed() -> None:

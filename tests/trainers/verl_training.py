@@ -1,4 +1,4 @@
-"""A training by verl's own trainer, worker and FSDP2 engine on the CPU; `untouched` tells how it is called.
+"""A training by verl's own trainer, worker and FSDP2 engine on the CPU; `untouched` describes its arguments.
 
 Whether we are there is up to verl's ``VERL_USE_EXTERNAL_PLUGINS``.
 """

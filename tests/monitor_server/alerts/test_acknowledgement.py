@@ -1,4 +1,4 @@
-"""A person's word on an alert: kept, told to detection in its place, and enough to give up a lost run."""
+"""An acknowledgement of an alert: stored, passed to detection in its place, and enough to end a lost run."""
 
 import json
 
@@ -42,11 +42,11 @@ def shown(live, run_id):
 
 
 def test_who_knows_of_an_alert_is_kept_with_it(live, clock):
-    """It goes on to fire while it is found, and it says who knows, since when, and what they said."""
+    """The alert fires while it is found, and shows who acknowledged it, when, and with which note."""
     step(live, 1, warn=1.0)
-    told = acknowledge(live, firing(live)["scripted"], by="ann", note="on it").json()
-    assert (told["state"], told["acknowledged_by"], told["note"]) == ("firing", "ann", "on it")
-    assert told["acknowledged_at"] == clock.now
+    acknowledged = acknowledge(live, firing(live)["scripted"], by="ann", note="on it").json()
+    assert (acknowledged["state"], acknowledged["acknowledged_by"], acknowledged["note"]) == ("firing", "ann", "on it")
+    assert acknowledged["acknowledged_at"] == clock.now
     step(live, 2, warn=1.0)
     assert firing(live)["scripted"]["acknowledged_by"] == "ann"
     step(live, 3, warn=0.0)
@@ -54,7 +54,7 @@ def test_who_knows_of_an_alert_is_kept_with_it(live, clock):
 
 
 def test_a_graver_alert_has_to_be_acknowledged_anew(live):
-    """Who knew of a warning does not know of the page."""
+    """An acknowledged warning that becomes critical is no longer acknowledged."""
     step(live, 1, warn=1.0)
     acknowledge(live, firing(live)["scripted"], by="ann")
     step(live, 2, page=1.0)
@@ -62,7 +62,7 @@ def test_a_graver_alert_has_to_be_acknowledged_anew(live):
 
 
 def test_detection_hears_it_after_the_newest_step_and_it_is_journaled_there(live):
-    """In the order of the steps, also when the word is given twice."""
+    """In the order of the steps, also when the alert is acknowledged twice."""
     run_id = step(live, 1, warn=1.0)["run_id"]
     step(live, 2, warn=1.0)
     acknowledge(live, firing(live)["scripted"], by="ann")
@@ -127,7 +127,7 @@ def test_a_lost_run_that_nobody_looks_at_expires(live, clock):
 
 
 def test_a_page_that_is_only_held_ends_with_a_word_and_a_replay_agrees(start_collector):
-    """Detection of a real engine, live with a word in between, against a replay from what the API gives."""
+    """A real engine, live with an acknowledgement between its steps, against a replay from what the API returns."""
     live = start_collector()
     run = [*spiral(rows=118), *(o for o in spiral(rows=148, drift_at=999, surge_at=999) if o.step >= 118)]
     for observation in run:
@@ -136,13 +136,15 @@ def test_a_page_that_is_only_held_ends_with_a_word_and_a_replay_agrees(start_col
             acknowledge(live, firing(live)["death_spiral"], by="ann")
     alerts = [a for a in live.get(f"/runs/{run_id}/alerts")["items"] if a["kind"] == "death_spiral"]
     assert alerts[-1]["resolved_step"] == 136
-    words = live.get(f"/runs/{run_id}/acknowledgements")["items"]
+    acknowledgements = live.get(f"/runs/{run_id}/acknowledgements")["items"]
     engine, phases = Engine(), []
     for item in live.get(f"/runs/{run_id}/steps", limit=1000)["items"]:
         phases.append((item["step"], engine.update(Observation(step=item["step"], signals=item["signals"])).phase))
-        for word in words:
-            if (word["attempt"], word["step"]) == (item["attempt"], item["step"]):
-                engine.acknowledge(Acknowledgement(kind=word["kind"], attempt=word["attempt"], step=word["step"]))
+        for given in acknowledgements:
+            if (given["attempt"], given["step"]) == (item["attempt"], item["step"]):
+                engine.acknowledge(Acknowledgement(kind=given["kind"], attempt=given["attempt"], step=given["step"]))
     held = live.get(f"/runs/{run_id}/phases")["items"]
-    told = {number: span["phase"] for span in held for number in range(span["from_step"], (span["to_step"] or 147) + 1)}
-    assert told == dict(phases)
+    shown_phases = {
+        number: span["phase"] for span in held for number in range(span["from_step"], (span["to_step"] or 147) + 1)
+    }
+    assert shown_phases == dict(phases)

@@ -23,10 +23,10 @@ def _alerts(live):
 
 
 def test_an_alert_fires_while_it_is_found_and_opens_anew_when_it_comes_back(live):
-    """One alert for each time it holds; the receipt tells the trainer which fire."""
+    """One alert for each time it holds; the receipt lists the firing alerts for the trainer."""
     assert "alerts" not in _step(live, 0, warn=0.0)
-    told = _step(live, 1, warn=1.0)["alerts"]
-    assert [(notice["kind"], notice["severity"], notice["opened_step"]) for notice in told] == [
+    notices = _step(live, 1, warn=1.0)["alerts"]
+    assert [(notice["kind"], notice["severity"], notice["opened_step"]) for notice in notices] == [
         ("scripted", "warning", 1)
     ]
     _step(live, 2, warn=1.0)
@@ -94,7 +94,7 @@ def test_a_run_ends_when_its_trainer_says_so_and_goes_on_with_a_new_attempt(live
 
 
 def test_a_trainer_is_not_told_that_it_was_not_heard(live, clock):
-    """Stale and lost fire when it speaks again, and are no business of one who speaks."""
+    """Both alerts still fire when records arrive again, and the receipts of those records leave them out."""
     _step(live, 0, a=1.0)
     clock.now += 1001
     eventually(lambda: {alert[0] for alert in _alerts(live)} == {"telemetry_stale", "trainer_lost"})

@@ -39,18 +39,20 @@ def test_an_alert_is_given_alone(explained):
 def test_an_alert_is_explained(explained):
     """What moved, which response and token lead, which wrong one resembles it, and what was not observed."""
     live, alert = explained
-    told = live.get(f"/alerts/{alert['id']}/attribution")
-    assert [(m["signal"], m["direction"], m["onset"]) for m in told["moved"]] == [("entropy/mean", "rise", [30, 31])]
-    assert told["measure"] == "displacement"
-    by_id = {item["id"]: item for item in told["responses"]}
-    first = by_id[told["displaced"][0]]
+    attribution = live.get(f"/alerts/{alert['id']}/attribution")
+    assert [(m["signal"], m["direction"], m["onset"]) for m in attribution["moved"]] == [
+        ("entropy/mean", "rise", [30, 31])
+    ]
+    assert attribution["measure"] == "displacement"
+    by_id = {item["id"]: item for item in attribution["responses"]}
+    first = by_id[attribution["displaced"][0]]
     assert (first["correct"], first["displacement"]) == (True, -0.6)
-    assert (told["tokens"][0]["token_id"], told["tokens"][0]["text"]) == (7, "<think>")
-    pair = told["resembling"][0]
+    assert (attribution["tokens"][0]["token_id"], attribution["tokens"][0]["text"]) == (7, "<think>")
+    pair = attribution["resembling"][0]
     assert by_id[pair["response"]]["correct"] is False
     assert (pair["shared_prefix"], pair["prefix_share"]) == (3, 0.75)
-    assert all(item["step"] <= alert["opened_step"] for item in told["responses"])
-    assert "paired entropy change" in [gap["what"] for gap in told["not_observed"]]
+    assert all(item["step"] <= alert["opened_step"] for item in attribution["responses"])
+    assert "paired entropy change" in [gap["what"] for gap in attribution["not_observed"]]
 
 
 def test_an_unknown_alert_is_told(collector):

@@ -43,15 +43,15 @@ PATHS = [
 def test_every_error_has_the_one_shape(collector, method, path, status, error):
     """Status, class and message; never a page, a traceback or another shape."""
     answer = collector.pool.request(method, collector.url + path)
-    told = answer.json()
-    assert (answer.status, told["error"]) == (status, error)
-    assert set(told) == {"error", "detail"}
-    assert told["detail"]
-    assert not told["detail"].endswith(".")
+    body = answer.json()
+    assert (answer.status, body["error"]) == (status, error)
+    assert set(body) == {"error", "detail"}
+    assert body["detail"]
+    assert not body["detail"].endswith(".")
 
 
 def test_a_failure_of_ours_has_the_shape_too(start_collector):
-    """An unexpected exception is a 500 that tells nothing of the inside."""
+    """An unexpected exception is a 500 that reveals no internals."""
     live = start_collector()
     live.app.state.collector.store._engine.dispose()
     live.app.state.collector.store._engine.connect = None

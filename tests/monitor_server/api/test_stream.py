@@ -1,4 +1,4 @@
-"""The stream: steps, alerts and runs are pushed after their commit, and a slow reader is told what it missed."""
+"""The stream: steps, alerts and runs are pushed after their commit, and a slow reader learns how many it missed."""
 
 import asyncio
 import json
@@ -15,19 +15,19 @@ def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
     live = start_collector(engine=scripted)
     with listening(live) as events:
         run_id = live.run(run="r", records=[{"step": 4, "scalars": {"warn": "Infinity"}}])
-        told = {}
-        while len(told) < 3:
+        pushed = {}
+        while len(pushed) < 3:
             kind, data = next(events)
-            told[kind] = data
-    assert told["step"] == {
+            pushed[kind] = data
+    assert pushed["step"] == {
         "run_id": run_id,
         "attempt": 1,
         "step": 4,
         "phase": "healthy",
         "signals": {"warn": "Infinity"},
     }
-    assert (told["run"]["id"], told["run"]["status"], told["run"]["last_step"]) == (run_id, "running", 4)
-    assert (told["alert"]["kind"], told["alert"]["state"], told["alert"]["run"]) == ("scripted", "firing", "r")
+    assert (pushed["run"]["id"], pushed["run"]["status"], pushed["run"]["last_step"]) == (run_id, "running", 4)
+    assert (pushed["alert"]["kind"], pushed["alert"]["state"], pushed["alert"]["run"]) == ("scripted", "firing", "r")
     assert live.get(f"/runs/{run_id}/steps")["items"][0]["step"] == 4
 
 

@@ -16,7 +16,7 @@ from trainer_hooks.wire import ALERT_KINDS
 
 
 def sampled(name, ids, *, changes=None, correct=True, actions=None, **given_):
-    """Return a response whose tokens are all of one action, unless told otherwise."""
+    """Return a response whose tokens are all of one action, unless the arguments differ."""
     places = np.array(actions or [[0, len(ids)]])
     count = int((places[:, 1] - places[:, 0]).sum())
     held = None if changes is None else np.array(changes, dtype=np.float64)

@@ -57,7 +57,7 @@ def test_what_comes_after_the_alert_is_not_read():
 
 
 def test_the_first_to_move_comes_first_and_ties_are_told():
-    """Two jumps at 20 cannot be told apart; one at 30 is surely later."""
+    """The order of two jumps at 20 is not known; one at 30 is surely later."""
     jump = lambda at: signal([0.2] * at + [1.2] * (40 - at))  # noqa: E731
     signals = {"kl/old": jump(30), "ratio/clip_frac": jump(20), "entropy/mean": jump(20)}
     moved = moved_signals(signals, opened_step=39)
@@ -77,7 +77,7 @@ def test_a_number_that_is_none_any_more_moved_when_it_became_so(bad):
 
 
 def test_norms_are_read_as_logarithms_and_changes_as_sums():
-    """A norm from 2 to 8 is told in its own unit; −0.01 a step for 30 steps is a fall of 0.3."""
+    """A norm that moves from 2 to 8 is returned in its own unit; −0.01 a step for 30 steps is a fall of 0.3."""
     gradient = noisy([math.log(2.0)] * 40 + [math.log(8.0)] * 10)
     (moved,) = moved_signals({"grad/norm": (gradient[0], np.exp(gradient[1]))}, opened_step=49)
     assert (moved.baseline, moved.level) == (pytest.approx(2.0, rel=0.05), pytest.approx(8.0, rel=0.05))

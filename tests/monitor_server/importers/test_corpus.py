@@ -62,7 +62,7 @@ def test_a_folder_of_runs_and_a_single_run_are_both_a_corpus(tmp_path):
 
 
 def test_a_log_alone_and_a_folder_of_logs_are_corpora_too(tmp_path):
-    """Files count where there is no run folder beside them, and are named without what tells their format."""
+    """Files count where there is no run folder beside them, and their names lose the suffix of their format."""
     for name in ("b.jsonl", "a.jsonl.gz"):
         (tmp_path / name).write_bytes(gzip.compress(b'{"step": 1}\n') if name.endswith("gz") else b'{"step": 1}\n')
     (tmp_path / "notes.txt").write_text("none\n")

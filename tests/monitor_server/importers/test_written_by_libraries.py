@@ -79,7 +79,7 @@ def test_a_run_keeps_the_name_that_it_has_in_its_library(written, form):
 
 
 def test_times_are_read_where_the_library_keeps_them(written):
-    """Event files keep a time for each step, which tells how long a step took."""
+    """Event files keep a time for each step, from which a step's duration follows."""
     _, steps, _ = read_back(written / "tensorboard")
     assert [step.time for step in steps[:2]] == [1e9 + 1, 1e9 + 2]
 

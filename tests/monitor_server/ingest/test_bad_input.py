@@ -92,10 +92,10 @@ def test_a_batch_that_is_wrong_as_a_whole_is_refused(  # noqa: PLR0917 - columns
 ):
     """Each case has its status, its error class and a message that says where."""
     answer = collector.post(body, media_type=media_type, encoding=encoding)
-    told = answer.json()
-    assert (answer.status, told["error"]) == (status, error)
-    assert says in told["detail"]
-    assert set(told) == {"error", "detail"}
+    problem = answer.json()
+    assert (answer.status, problem["error"]) == (status, error)
+    assert says in problem["detail"]
+    assert set(problem) == {"error", "detail"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_batch_that_is_wrong_as_a_whole_is_refused(  # noqa: PLR0917 - columns
     ],
 )
 def test_a_bad_record_is_refused_alone(collector, run_name, record, error, says):
-    """Its neighbours are stored; the rejection tells its place, its class and what is wrong."""
+    """Its neighbours are stored; the rejection names its position, its class and what is wrong."""
     neighbours = [{"step": 0, "scalars": {"a": 1.0}}, {"step": 1, "scalars": {"a": 2.0}}]
     receipt = collector.send(run=run_name, records=[neighbours[0], record, neighbours[1]])
     (rejection,) = receipt["rejected"]

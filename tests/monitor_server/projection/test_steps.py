@@ -35,7 +35,7 @@ def live(start_collector, scripted, clock):
 
 
 def test_a_step_is_complete_when_all_ranks_have_reported(live):
-    """Two ranks' shares merge: (6 + 2) / (3 + 1) = 2; rank 0 speaks for scalars; before, there is no step."""
+    """Two ranks' shares merge: (6 + 2) / (3 + 1) = 2; scalars are those of rank 0; before, there is no step."""
     _send(live, 1, 0, scalars={"lr": 9.0}, summaries={"loss": _moments(2.0, 1)})
     assert _steps(live) == []
     _send(live, 0, 0, scalars={"lr": 1.0}, summaries={"loss": _moments(6.0, 3)})
@@ -99,7 +99,7 @@ def test_a_step_that_goes_backwards_mends_history_without_detection(live):
 
 
 def test_a_new_attempt_at_a_lower_step_is_a_rewind(live):
-    """The newest attempt's value stands at every step, detection sees the new attempt, phases are told anew."""
+    """The newest attempt's value stands at every step, detection sees the new attempt, phases are computed anew."""
     for step in range(4):
         _send(live, 0, step, world_size=1, attempt=100, scalars={"a": 1.0, "phase": float(step)})
     _send(live, 0, 2, world_size=1, attempt=200, scalars={"a": 2.0, "phase": 1.0})

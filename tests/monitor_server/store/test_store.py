@@ -38,7 +38,7 @@ def test_a_column_tells_observed_nan_from_nothing(values):
 
 
 def test_the_migrations_make_the_tables(store):
-    """A migrated database has exactly the tables that the code speaks of."""
+    """A migrated database has exactly the tables that the code defines."""
     with store.read() as repositories:
         context = MigrationContext.configure(repositories._connection)
         assert compare_metadata(context, metadata) == []

@@ -1,4 +1,4 @@
-"""One rank of trainings that are told to act, plain loops and TRL. Arguments: a folder, stories."""
+"""One rank of trainings that act on alerts, plain loops and TRL. Arguments: a folder, stories."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ STEPS = 12
 
 
 def loop(story):
-    """Train until told to stop; give the step after which that was, and the weights."""
+    """Train until a stop is due; return the step after which that was, and the weights."""
     policy = ActionPolicy({"critical": "stop"}, dry_run=False)
     monitor = trainer_hooks.connect(run=story, actions=policy)
     torch.manual_seed(0)

@@ -52,7 +52,7 @@ def answers(collector):
 
 @pytest.mark.slow
 def test_two_processes_act_after_the_same_step_or_not_at_all(answers, tmp_path):
-    """A real gloo group, a plain loop and TRL: nobody hangs, whoever hears when, and what was done or not is told."""
+    """A real gloo group, a plain loop and TRL: no rank hangs, whichever hears first, and each outcome is reported."""
     for story in TRL_STORIES:
         tiny_trl.model(tmp_path / story / "model")  # before two ranks write it at once
     launch(WORKER, str(tmp_path), *STORIES, *TRL_STORIES, RLVITALS_URL=answers.url)
@@ -62,13 +62,13 @@ def test_two_processes_act_after_the_same_step_or_not_at_all(answers, tmp_path):
         stopped_after = first[story]["stopped_after"]
         assert (stopped_after is None) == (None in heard)
         assert stopped_after is None or stopped_after > max(heard)
-    told = {
+    reports = {
         (batch.run, report.action, report.outcome)
         for batch in answers.batches
         for raw in batch.records
         for report in decode_record(raw).actions
     }
-    assert told == {
+    assert reports == {
         ("at once", "stop", "taken"),
         ("one later", "stop", "taken"),
         ("deaf follower", "stop", "refused"),

@@ -39,7 +39,7 @@ def start(tmp_path):
 
 
 def test_the_line_loads_what_the_environment_names(start):
-    """The adapter is there before the program, which need not know of it, and wraps a class when it is imported."""
+    """The adapter is loaded before the program, which needs no change, and wraps a class when it is imported."""
     code = "from openrlhf.models.loss import PolicyLoss; print(hasattr(PolicyLoss.forward, '__wrapped__'))"
     address = {"RLVITALS_URL": "http://127.0.0.1:9"}
     assert start(code, RLVITALS_HOOKS="openrlhf", **address) == ("True", "")

@@ -108,7 +108,7 @@ def log_with_verl_and_entropies(folder, monitor):
 
 
 def log_with_search_r1(_, monitor):
-    """Log as its driver does; search results are told apart by a mask of the whole sequence."""
+    """Log as its driver does; a mask over the whole sequence separates search results."""
     logger = verl.VitalsLogger("project", "run", monitor=monitor)
     module = SimpleNamespace(compute_data_metrics=lambda *_, **__: {"critic/score/mean": 1.0})
     wrap_legacy_trainer(module)

@@ -31,8 +31,8 @@ def test_a_model_of_several_ranks_is_scored_again_by_all_or_by_none_and_ends_the
     assert all(record.scalars["grad/norm"] > 0 for record in late)
     runs = {"FSDP1": 2, "FSDP2": 2, "DDP": 2, "TRL": 2, "half FSDP2": 1, "half DDP": 1, "half TRL": 1}
     for name, ranks in runs.items():
-        told = {(record.step, rank) for run, rank, record in records if run == name and record not in late}
-        assert sorted(told) == [(step, rank) for step in range(1, 5) for rank in range(ranks)]
+        received = {(record.step, rank) for run, rank, record in records if run == name and record not in late}
+        assert sorted(received) == [(step, rank) for step in range(1, 5) for rank in range(ranks)]
         levels = {batch.capability for batch in collector.batches if batch.run == name}
         assert ("L4" in levels) == (ranks == 2), name
     for name in ("FSDP1", "FSDP2", "DDP"):

@@ -38,7 +38,7 @@ def test_a_module_that_is_there_is_told_of_at_once(module):
 
 
 def test_two_may_wait_for_the_same_module(module):
-    """Each is told."""
+    """Both callbacks are called."""
     seen = []
     after_import(module, lambda _: seen.append("first"))
     after_import(module, lambda _: seen.append("second"))
@@ -47,7 +47,7 @@ def test_two_may_wait_for_the_same_module(module):
 
 
 def test_a_module_that_is_only_looked_for_is_still_waited_for(module):
-    """Trainers ask whether something is installed, and copy what they are told."""
+    """Trainers ask whether something is installed, and copy the answer."""
     seen = []
     after_import(module, lambda loaded: seen.append(loaded.value))
     after_import(module, lambda loaded: seen.append(loaded.__name__))

@@ -212,7 +212,7 @@ def test_what_the_collector_has_not_answered_for_is_sent_again(tmp_path, connect
 
 
 def test_a_collector_that_does_not_answer_is_waited_for_once_a_look(tmp_path, connect, monkeypatch):
-    """What is complete meanwhile waits in its files, and a follower that is told to end does so."""
+    """What is complete meanwhile waits in its files, and a follower that is asked to end does so."""
     for step in (1, 2, 3):
         export(tmp_path, step, [sequence([4], reward=1.0)])
     monitor = connect()

@@ -14,7 +14,7 @@ class Batch(dict):
 
 
 class Trainer:
-    """The surface of SkyRL's trainer that callbacks are told of."""
+    """The part of SkyRL's trainer that callbacks receive."""
 
     def __init__(self):
         self.global_step = 3

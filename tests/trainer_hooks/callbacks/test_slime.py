@@ -63,10 +63,10 @@ def megatron(*, tp=0, pp=(0, 1), cp=(0, 1), dp=(0, 1)):
     return state
 
 
-def told_of_responses(record):
-    """What a record says beyond our own cost and losses."""
-    told = record.scalars | record.summaries
-    return {name: value for name, value in told.items() if not name.startswith(("hooks/", "finite/"))}
+def response_signals(record):
+    """Return the signals of a record without those of our own cost and of the losses."""
+    signals = record.scalars | record.summaries
+    return {name: value for name, value in signals.items() if not name.startswith(("hooks/", "finite/"))}
 
 
 def test_a_share_of_a_rollout_becomes_a_step(collected):
@@ -102,7 +102,7 @@ def test_data_parallel_ranks_stream_their_shares(collected, collector, steps):
 
 @pytest.mark.parametrize("place", [{"tp": 1}, {"pp": (0, 2)}, {"cp": (1, 2)}], ids=str)
 def test_ranks_with_the_same_responses_are_silent(place, collected, collector):
-    """Tensor-parallel rank 0 of the last stage speaks, as for slime's own logging."""
+    """Tensor-parallel rank 0 of the last stage sends, as in slime's own logging."""
     without = {name: rows for name, rows in SHARE.items() if name != "log_probs"}
     assert collected(without, **place) == collector.batches == []
 
@@ -119,7 +119,7 @@ def test_context_parallelism_is_refused_aloud_once(collected, caplog):
     sliced = SHARE | {"log_probs": [torch.tensor([-1.0]), torch.tensor([])]}
     for _ in range(2):
         (record,) = collected(sliced, cp=(0, 2))
-    assert told_of_responses(record) == {"reward/mean": 0.5}
+    assert response_signals(record) == {"reward/mean": 0.5}
     assert caplog.messages == [f"rlvitals: {slime.CONTEXT_PARALLEL}"]
 
 
@@ -142,7 +142,7 @@ def test_log_probabilities_of_a_part_of_a_response_are_no_zeros(collected, caplo
 def test_normalised_rewards_are_never_taken_for_rewards(options, reason, collected, caplog):
     """Of the raw ones it is not known which are this rank's: their mean is all there is to say."""
     (record,) = collected(SHARE | {"rewards": [0.7, -0.7]}, options)
-    assert told_of_responses(record) == {"reward/mean": 0.5}, reason
+    assert response_signals(record) == {"reward/mean": 0.5}, reason
     assert caplog.messages == [f"rlvitals: {slime.NO_RAW_REWARDS}"]
 
 
@@ -152,7 +152,7 @@ def test_raw_rewards_are_taken_where_they_are_those_of_these_responses(collected
     (record,) = collected(whole, GRPO)
     assert record.summaries["likelihood/correct"].value() == -2
     (record,) = collected(whole | {"sample_indices": [9, 8]}, GRPO)
-    assert told_of_responses(record) == {"reward/mean": 0.5}
+    assert response_signals(record) == {"reward/mean": 0.5}
 
 
 def test_the_samplers_log_probabilities_stand_in_but_are_no_match_of_themselves(collected):

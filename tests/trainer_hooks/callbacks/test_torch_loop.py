@@ -86,7 +86,7 @@ def test_what_is_no_optimiser_is_refused_before_training(connect):
 
 
 def test_an_action_is_told_as_handed_to_the_loop(optimizer, connect, collector):
-    """Whether the loop does it nobody but the loop knows; what it was only told of needs no doing."""
+    """Only the loop knows whether it carries out a decision; a notification needs no carrying out."""
     rules = {"likelihood_drift": "notify", "run_collapsed": "stop"}
     alerts = [AlertNotice(id=kind, kind=kind, severity="critical", opened_step=1, summary="s") for kind in rules]
     collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=alerts)
@@ -96,8 +96,8 @@ def test_an_action_is_told_as_handed_to_the_loop(optimizer, connect, collector):
     with LoopWatch(optimizer, monitor) as watch:
         step(optimizer)
         assert [decision.action for decision in watch.decisions] == ["notify", "stop"]
-    told = [(report.action, report.outcome, report.detail) for report in collector.records[0].actions]
-    assert told == [("notify", "taken", ""), ("stop", "taken", "handed to the loop, which carries it out itself")]
+    reports = [(report.action, report.outcome, report.detail) for report in collector.records[0].actions]
+    assert reports == [("notify", "taken", ""), ("stop", "taken", "handed to the loop, which carries it out itself")]
 
 
 def test_a_noted_gradient_norm_wins(optimizer, connect, collector):

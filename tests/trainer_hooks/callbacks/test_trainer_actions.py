@@ -27,7 +27,7 @@ class Flush(TrainerCallback):
 
 @pytest.fixture
 def alarm(collector):
-    """Let the collector call the run sick from a step on, and tell of its alert then, or later."""
+    """Let the collector judge the run as sick from a step on, and send its alert then or later."""
 
     def alarm(from_step, *, alert_step=None):
         alert_step = alert_step or from_step
@@ -47,7 +47,7 @@ def alarm(collector):
 
 @pytest.fixture
 def reported(collector):
-    """A function that gives what was reported of actions, each with its step."""
+    """A function that returns the reported actions, each with its step."""
 
     def read():
         records = [decode_record(raw) for batch in collector.batches for raw in batch.records]
@@ -77,12 +77,12 @@ def test_stop_ends_training_and_leaves_the_last_healthy_checkpoint(train, alarm,
     alarm(3)
     trainer = train("stop", max_steps=20, save_strategy="steps", save_steps=1)
     assert trainer.state.global_step == 4
-    told = json.loads((tmp_path / STOP_FILE).read_text())
-    assert told["step"] == 4
-    assert told["reason"] == "critical drift, open since step 3: it falls"
-    assert told["last_healthy_checkpoint"] == str(tmp_path / "checkpoint-2")
+    stop_file = json.loads((tmp_path / STOP_FILE).read_text())
+    assert stop_file["step"] == 4
+    assert stop_file["reason"] == "critical drift, open since step 3: it falls"
+    assert stop_file["last_healthy_checkpoint"] == str(tmp_path / "checkpoint-2")
     assert steps()[4]["action/stop"] == 1
-    assert [(step, report.outcome, report.reason) for step, report in reported()] == [(4, "taken", told["reason"])]
+    assert [(step, report.outcome, report.reason) for step, report in reported()] == [(4, "taken", stop_file["reason"])]
 
 
 class Outage(TrainerCallback):
@@ -108,8 +108,8 @@ def test_what_was_saved_while_nobody_answered_is_not_healthy(connect, collector,
     monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
     callbacks = [VitalsCallback(monitor), Outage(collector, monitor)]
     tiny_trl.trainer(tmp_path, callbacks, max_steps=20, save_strategy="steps", save_steps=1).train()
-    told = json.loads((tmp_path / STOP_FILE).read_text())
-    assert (told["step"], told["last_healthy_checkpoint"]) == (7, str(tmp_path / "checkpoint-2"))
+    stop_file = json.loads((tmp_path / STOP_FILE).read_text())
+    assert (stop_file["step"], stop_file["last_healthy_checkpoint"]) == (7, str(tmp_path / "checkpoint-2"))
 
 
 def test_a_resumed_training_can_go_back_to_where_it_began(connect, alarm, tmp_path):
@@ -120,8 +120,8 @@ def test_a_resumed_training_can_go_back_to_where_it_began(connect, alarm, tmp_pa
     callbacks = [VitalsCallback(monitor), Flush(monitor)]
     trainer = tiny_trl.trainer(tmp_path, callbacks, max_steps=20, save_strategy="steps", save_steps=1)
     trainer.train(resume_from_checkpoint=True)
-    told = json.loads((tmp_path / STOP_FILE).read_text())
-    assert (told["step"], told["last_healthy_checkpoint"]) == (5, str(tmp_path / "checkpoint-3"))
+    stop_file = json.loads((tmp_path / STOP_FILE).read_text())
+    assert (stop_file["step"], stop_file["last_healthy_checkpoint"]) == (5, str(tmp_path / "checkpoint-3"))
 
 
 def test_a_dry_run_changes_nothing(train, alarm, tmp_path, reported):

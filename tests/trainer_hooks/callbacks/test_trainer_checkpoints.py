@@ -22,7 +22,7 @@ def saved(tmp_path):
 
 
 def test_the_newest_that_was_judged_and_lies_before_the_alert_is_healthy(saved, tmp_path):
-    """Neither one of an outage nor one from the alert on, however late it was told."""
+    """Neither one of an outage nor one from the alert on, however late the alert arrived."""
     checkpoints = saved(2, 4, 6, 8)
     assert checkpoints.healthy(judged_step=5, before=9) == str(tmp_path / "checkpoint-4")
     assert checkpoints.healthy(judged_step=8, before=4) == str(tmp_path / "checkpoint-2")
@@ -46,17 +46,17 @@ def test_the_one_that_was_resumed_counts_as_healthy(saved, tmp_path):
 
 
 def test_a_second_stop_keeps_the_way_back_of_the_first(saved, tmp_path):
-    """While its checkpoint is there, and only in a training that goes on: else the word is another training's."""
-    told = lambda: json.loads((tmp_path / STOP_FILE).read_text())  # noqa: E731
+    """While its checkpoint is there, and only in a training that goes on: else the stop file is another training's."""
+    read_stop_file = lambda: json.loads((tmp_path / STOP_FILE).read_text())  # noqa: E731
     saved(2).write_stop_file(5, reason="one", healthy=str(tmp_path / "checkpoint-2"))
     saved(4, resumed_step=4).write_stop_file(6, reason="two", healthy=None)
-    assert told() == {"step": 6, "reason": "two", "last_healthy_checkpoint": str(tmp_path / "checkpoint-2")}
+    assert read_stop_file() == {"step": 6, "reason": "two", "last_healthy_checkpoint": str(tmp_path / "checkpoint-2")}
     shutil.rmtree(tmp_path / "checkpoint-2")
     saved(4, resumed_step=4).write_stop_file(7, reason="three", healthy=None)
-    assert told()["last_healthy_checkpoint"] is None
+    assert read_stop_file()["last_healthy_checkpoint"] is None
     saved(2).write_stop_file(5, reason="one", healthy=str(tmp_path / "checkpoint-2"))
     saved().write_stop_file(1, reason="another", healthy=None)
-    assert told()["last_healthy_checkpoint"] is None
+    assert read_stop_file()["last_healthy_checkpoint"] is None
 
 
 @pytest.mark.parametrize("word", ["", "[]", "{}", '{"last_healthy_checkpoint": null}'])
@@ -68,7 +68,7 @@ def test_a_word_that_cannot_be_read_is_overwritten(saved, tmp_path, word):
 
 
 def test_one_that_was_resumed_against_the_word_is_not_healthy(saved, tmp_path):
-    """The newest checkpoint was taken, and the word had named an earlier one: it stands, until the collector speaks."""
+    """The newest one was resumed, but the stop file names an earlier one, which holds until a verdict arrives."""
     saved(2, 6).write_stop_file(8, reason="one", healthy=str(tmp_path / "checkpoint-2"))
     checkpoints = saved(7, resumed_step=6)
     healthy = checkpoints.healthy(judged_step=None, before=8)

@@ -400,11 +400,11 @@ def test_texts_are_those_of_the_tokens_and_go_through_the_redaction(tmp_path, co
     assert monitor.flush()
     responses = [decode_response(bytes(raw)) for record in collector.records for raw in record.responses]
     hidden = [response for response in responses if response.token_ids is None]
-    told = [response for response in responses if response.token_ids is not None]
+    sent = [response for response in responses if response.token_ids is not None]
     assert hidden
-    assert told
+    assert sent
     assert all(response.text == "…" for response in hidden)
-    for response in told:
+    for response in sent:
         assert response.text == trainer.processing_class.decode(response.token_ids.to_numpy().tolist())
         assert response.text in seen
 

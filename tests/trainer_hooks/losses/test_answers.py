@@ -26,7 +26,7 @@ def test_the_answer_is_found_however_it_is_cut():
 
 
 def test_marks_in_feedback_and_padding_are_not_looked_at():
-    """A tool that speaks of the marks neither opens an answer nor closes one, and is never part of one."""
+    """A tool response that contains the marks neither opens an answer nor closes one, and is never part of one."""
     note = "[put it between <answer> and </answer>]"
     rows = [
         ["<answer>", "4", "</answer>", note, "."],

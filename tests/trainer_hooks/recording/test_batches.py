@@ -32,7 +32,7 @@ def test_only_the_first_batch_on_disk_has_the_configuration():
 
 @pytest.mark.parametrize(("rank", "config"), [(0, {}), (1, None)])
 def test_rank_0_always_has_a_configuration_to_send(rank, config):
-    """An empty one tells the collector that the process has started."""
+    """An empty one announces to the collector that the process has started."""
     settings = ConnectionSettings(url="", project="p", run="r", attempt=7, rank=rank, world_size=2)
     assert decode_batch(BatchBuilder(settings).encode_heartbeat(is_first=True)).config == config
 

@@ -30,10 +30,12 @@ def test_healthy_runs_set_thresholds_that_backtest_reads(tmp_path, capsys):
     runs = write_runs(tmp_path / "runs", 19, spikes=(2, 7))
     file = tmp_path / "own.json"
     assert main(["calibrate", str(runs), "--write", str(file)]) == 0
-    told = capsys.readouterr().out
-    assert "large batch: 19 healthy runs" in told
-    assert "warned: 2 at the built-in thresholds; strength beyond 40 (rank 19 of 19, at most 0.05 of new ones)" in told
-    assert "paged: not calibrated. At most 0.01 of healthy runs needs n >= 1/0.01 - 1 = 99 runs, got 19" in told
+    output = capsys.readouterr().out
+    assert "large batch: 19 healthy runs" in output
+    assert (
+        "warned: 2 at the built-in thresholds; strength beyond 40 (rank 19 of 19, at most 0.05 of new ones)" in output
+    )
+    assert "paged: not calibrated. At most 0.01 of healthy runs needs n >= 1/0.01 - 1 = 99 runs, got 19" in output
     content = json.loads(file.read_text())
     assert content["detectors"] == CALIBRATION
     warned = []
@@ -50,8 +52,8 @@ def test_too_few_runs_are_refused_in_numbers(tmp_path, capsys):
     """Three runs bound nothing below a quarter; no file is written."""
     file = tmp_path / "own.json"
     assert main(["calibrate", str(write_runs(tmp_path / "runs", 3)), "--write", str(file)]) == 2
-    told = capsys.readouterr().out
-    assert "needs n >= 1/0.05 - 1 = 19 runs, got 3: add 16, or ask for 0.25 at least" in told
+    output = capsys.readouterr().out
+    assert "needs n >= 1/0.05 - 1 = 19 runs, got 3: add 16, or ask for 0.25 at least" in output
     assert not file.exists()
 
 
@@ -59,9 +61,9 @@ def test_runs_that_no_threshold_calms_are_not_called_healthy(tmp_path, capsys):
     """A NaN is no matter of degree, so no factor is made of it."""
     runs = write_runs(tmp_path / "runs", 19, nan=(4,))
     assert main(["calibrate", str(runs), "--write", str(tmp_path / "own.json")]) == 2
-    told = capsys.readouterr().out
-    assert "are these runs healthy?" in told
-    assert "run04: non_finite inf" in told
+    output = capsys.readouterr().out
+    assert "are these runs healthy?" in output
+    assert "run04: non_finite inf" in output
 
 
 @pytest.mark.parametrize("share", ["0", "1", "-0.1", "nan"])

@@ -87,7 +87,7 @@ def test_what_was_not_logged_is_said_with_its_cost(tmp_path, capsys):
     assert "QUIET" in text
     assert "HEALTHY" not in text
     assert "this is no sign of health" in text
-    assert "entropy/mean: no phase but a collapse can be told" in text
+    assert "entropy/mean: no phase but a collapse is recognised" in text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`rlvitals replay` shows an old run in a collector, which says of it what it would have said."""
+"""`rlvitals replay` shows an old run in a collector, with the phases and alerts that it would have had live."""
 
 import json
 import time
@@ -78,14 +78,14 @@ def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["nowhere.jsonl"], "nowhere.jsonl must be a log or a folder of logs; it does not exist"),
         ([str(RECORDED), "--pace", "0"], "--pace must be above 0 steps a second, got 0"),
     ],
 )
-def test_what_cannot_be_replayed_is_said_in_one_line(arguments, told, capsys):
+def test_what_cannot_be_replayed_is_said_in_one_line(arguments, message, capsys):
     """Status 1, what must hold and what was given."""
     assert main(["replay", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert told in line
+    assert message in line

@@ -1,4 +1,4 @@
-"""What docs/experiments says of the recorded runs, and the demo's promise: the alarm comes before the collapse."""
+"""The statements of docs/experiments about the recorded runs, and of the demo: the alarm precedes the collapse."""
 
 import gzip
 import json
@@ -86,8 +86,8 @@ def test_the_rescued_runs_are_documented_as_they_were():
     """docs/experiments/README.md holds what `experiments rescue` prints for both presets; four of five end above."""
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     stubborn = rescue_table(EXPERIMENTS / "rescue-stubborn", STUBBORN)
-    for told in (rescue_table(EXPERIMENTS / "rescue", FOLDER), stubborn):
-        assert told in page
+    for printed in (rescue_table(EXPERIMENTS / "rescue", FOLDER), stubborn):
+        assert printed in page
     assert sum(line.endswith("| yes |") for line in stubborn.splitlines()) >= 4
 
 

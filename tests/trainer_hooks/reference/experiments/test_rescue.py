@@ -1,4 +1,4 @@
-"""Dying runs that are taken back: what is recorded of them, and how it is told."""
+"""Dying runs that are rolled back: what is recorded of them, and the table made of it."""
 
 import pytest
 
@@ -38,11 +38,12 @@ def test_the_table_sets_each_run_beside_its_dead_twin(tmp_path):
             ({"step": step, "reward/mean": reward} for step, reward in enumerate(twin, 1)), twins / name("grpo", seed)
         )
         write(rows_of([(range(1, 41), 0.5), (range(31, 101), end)]), rescued / name(arm, seed))
-    told = rescue_table(rescued, twins).splitlines()
-    assert told[2] == f"| {arm} | 0 | 34 | 0.60 | 0.60 | 0.00 | 40 → 30 | 100 | 0.90 | 0.90 | yes |"
-    assert told[3] == f"| {arm} | 1 | 34 | 0.60 | 0.60 | 0.00 | 40 → 30 | 100 | 0.30 | 0.30 | no |"
+    output = rescue_table(rescued, twins).splitlines()
+    assert output[2] == f"| {arm} | 0 | 34 | 0.60 | 0.60 | 0.00 | 40 → 30 | 100 | 0.90 | 0.90 | yes |"
+    assert output[3] == f"| {arm} | 1 | 34 | 0.60 | 0.60 | 0.00 | 40 → 30 | 100 | 0.30 | 0.30 | no |"
     assert (
-        told[-1] == f"- {arm}: 1/2 (1% to 99%) end above the peak of their twin; by means of 20 steps 1/2 (1% to 99%)."
+        output[-1]
+        == f"- {arm}: 1/2 (1% to 99%) end above the peak of their twin; by means of 20 steps 1/2 (1% to 99%)."
     )
 
 
@@ -57,9 +58,9 @@ def test_every_way_to_take_a_run_back_is_recorded_through_a_real_collector(tmp_p
     assert main(["lambda", "--arms", "grpo", *options]) == 0
     capsys.readouterr()
     assert main(["rescue", *options]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for arm in RESCUES:
         rows = read(tmp_path / "rescue-tiny" / name(arm, 0))
         assert [(row["step"], row["attempt"]) for row in rows] == [(1, 1), (2, 1), (3, 1), (4, 1)]
         assert {"reward/mean", "likelihood/correct", "grad/norm"} <= rows[0].keys()
-        assert f"| {arm} | 0 | – |" in told
+        assert f"| {arm} | 0 | – |" in output

@@ -72,7 +72,7 @@ def test_following_the_hops_earns_the_reward(facts):
 
 
 def test_only_the_first_answer_earns(facts):
-    """With retry, a wrong answer is told and the episode goes on; a right second answer earns nothing."""
+    """With retry, the feedback names a wrong answer and the episode goes on; a right second answer earns nothing."""
     question = two_hop(facts)
     played = episode(facts, question, retry=True)
     feedback = say(played, "<answer>", WORDS.relation(0), "</answer>")

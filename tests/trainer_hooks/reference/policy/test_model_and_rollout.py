@@ -138,7 +138,7 @@ def test_two_ranks_share_each_minibatch_in_whole_groups(tiny, model):
 
 
 class Dealt(Ranks):
-    """A rank that is told its place and adds nothing up: what is dealt out needs no other process."""
+    """A rank that has a place and sums nothing: sharing out the prompts needs no other process."""
 
     def sum(self, tensor):
         """Return the own part."""

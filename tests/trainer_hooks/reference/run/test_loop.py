@@ -110,12 +110,12 @@ def test_a_dying_run_is_stopped_where_asked(tiny, collector, connect):
 
 def test_a_dying_run_goes_back_to_health_with_llds_on(tiny, collector, connect, tmp_path):
     """Healthy to step 3, then dying once, then healthy: back to a healthy checkpoint, λ = 0.1, a new attempt."""
-    told = []
+    phases = []
 
     def receipt(batch):
         newest = max((record.step for record in collector.records), default=0)
         phase = "acceleration" if batch.attempt == first_attempt(collector) and newest > 3 else "healthy"
-        told.append(phase)
+        phases.append(phase)
         return Receipt(run_id="r", accepted=len(batch.records), phase=phase)
 
     collector.receipt = receipt
@@ -139,11 +139,11 @@ def test_a_dying_run_goes_back_to_health_with_llds_on(tiny, collector, connect, 
     assert "phase acceleration at step 4: rolled back to step 2, λ = 0.1, learning rate × 0.5" in said
     attempts = [batch.attempt for batch in collector.batches]
     assert len(set(attempts)) == 2
-    assert "acceleration" in told
+    assert "acceleration" in phases
 
 
 def test_a_verdict_that_is_only_held_rolls_nothing_back_again(tiny, collector, connect, tmp_path):
-    """A new attempt is told nothing before a step of it was judged, which takes no verdict back."""
+    """A new attempt receives no verdict before a step of it was judged, which takes no verdict back."""
 
     def receipt(batch):
         newest = max((record.step for record in collector.records), default=0)
@@ -232,7 +232,7 @@ class CountingWorld(FactsWorld):
 
 
 def test_a_remark_is_made_once_while_it_lasts(tiny, connect):
-    """A dead policy is told of at its first step, and not at every one."""
+    """A dead policy is reported at its first step, and not at every one."""
     trainer = trainer_of(replace(tiny, steps=3, lr=1e-30))
     torch.nn.init.zeros_(trainer.model.embed.weight)
     said = []

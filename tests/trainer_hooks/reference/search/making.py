@@ -50,7 +50,7 @@ def world_of(tokenizer, tool, **changes):
 
 
 def say(world, episode, text):
-    """Speak a text token by token, and give the feedback as text; None where the action has not ended."""
+    """Pass a text token by token, and return the feedback as text; None where the action has not ended."""
     tokenizer = world._tokenizer
     is_due = False
     for token in tokenizer(text, add_special_tokens=False)["input_ids"]:

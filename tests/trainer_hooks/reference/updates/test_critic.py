@@ -45,22 +45,22 @@ def test_advantages_are_standardised_over_action_tokens(ppo):
     draw = torch.Generator().manual_seed(0)
     rewards, values = torch.tensor([1.0, 0.0, 1.0]), torch.rand(3, 6, generator=draw)
     mask = torch.rand(3, 6, generator=draw) < 0.7
-    advantages, returns, told = credit(rewards, values, mask, config=ppo, ranks=SINGLE_PROCESS)
+    advantages, returns, scalars = credit(rewards, values, mask, config=ppo, ranks=SINGLE_PROCESS)
     raw, expected = generalised_advantages(rewards, values, mask)
     assert torch.allclose(returns, expected)
     assert advantages[mask].mean().item() == pytest.approx(0, abs=1e-6)
     assert advantages[mask].std(correction=0).item() == pytest.approx(1, rel=1e-5)
     assert not advantages[~mask].any()
     explained = 1 - raw[mask].var(correction=0) / returns[mask].var(correction=0)
-    assert told["value/explained_var"] == pytest.approx(explained.item(), rel=1e-5)
+    assert scalars["value/explained_var"] == pytest.approx(explained.item(), rel=1e-5)
 
 
 def test_equal_returns_leave_nothing_to_explain(ppo):
     """All wrong: the explained variance is not observed; with a critic that expects nothing advantages are 0."""
     mask = torch.ones(2, 3, dtype=torch.bool)
-    advantages, _, told = credit(torch.zeros(2), torch.zeros(2, 3), mask, config=ppo, ranks=SINGLE_PROCESS)
+    advantages, _, scalars = credit(torch.zeros(2), torch.zeros(2, 3), mask, config=ppo, ranks=SINGLE_PROCESS)
     assert not advantages.any()
-    assert told == {}
+    assert scalars == {}
     draw = torch.Generator().manual_seed(0)
     assert credit(torch.zeros(2), torch.rand(2, 3, generator=draw), mask, config=ppo, ranks=SINGLE_PROCESS)[2] == {}
 
@@ -70,10 +70,10 @@ def test_the_critic_learns_and_the_policy_is_not_touched_by_its_loss(ppo):
     still = replace(ppo, lr=1e-30, steps=8)
     trainer = Trainer(still, warm_start(still))
     before = [weight.detach().clone() for weight in trainer.model.parameters()]
-    told = [trainer.step().scalars for _ in range(8)]
+    scalars = [trainer.step().scalars for _ in range(8)]
     assert all(torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True))
-    assert told[0]["value/explained_var"] == pytest.approx(0, abs=1e-6)
-    assert sum(row["loss/value"] for row in told[-2:]) < sum(row["loss/value"] for row in told[:2])
+    assert scalars[0]["value/explained_var"] == pytest.approx(0, abs=1e-6)
+    assert sum(row["loss/value"] for row in scalars[-2:]) < sum(row["loss/value"] for row in scalars[:2])
 
 
 def test_likelihood_rises_where_the_advantage_is_positive(ppo):
@@ -90,5 +90,5 @@ def test_likelihood_rises_where_the_advantage_is_positive(ppo):
 def test_its_numbers_are_told(ppo):
     """Loss and explained variance are among a step's signals, and the shares that LLD would touch are observed."""
     trainer = Trainer(ppo, warm_start(ppo))
-    told = numbers(trainer.step(), clip=ppo.clip)
-    assert {"loss/value", "value/explained_var", "advantage/mean_abs", "lld/penalty_tokens_frac"} <= told.keys()
+    scalars = numbers(trainer.step(), clip=ppo.clip)
+    assert {"loss/value", "value/explained_var", "advantage/mean_abs", "lld/penalty_tokens_frac"} <= scalars.keys()

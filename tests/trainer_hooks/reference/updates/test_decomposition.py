@@ -24,7 +24,7 @@ def prepared(config, *, steps=2):
     pytest.fail("forty batches gave no mixed group")
 
 
-def taken(trainer, batch):
+def decompose(trainer, batch):
     """The decomposition after one update on each minibatch."""
     decomposition = Decomposition(trainer.learner, batch)
     for part in batch.minibatches:
@@ -37,7 +37,7 @@ def test_to_first_order_the_parts_are_the_measured_change(tiny, changed):
     """At a small rate the remainder is under a fiftieth of what moved, whatever else is in the loss."""
     trainer, batch = prepared(replace(tiny, lr=1e-3, **changed))
     trainer.learner.optimiser.param_groups[0]["lr"] = 3e-5
-    found = taken(trainer, batch).by_response()
+    found = decompose(trainer, batch).by_response()
     first_order = sum(found[part] for part in PARTS if part != "remainder")
     assert torch.allclose(first_order + found["remainder"], found["measured"], atol=1e-6)
     assert found["remainder"].abs().mean() < 0.02 * found["measured"].abs().mean()
@@ -47,7 +47,7 @@ def test_to_first_order_the_parts_are_the_measured_change(tiny, changed):
 def test_a_first_update_has_no_momentum_and_one_group_no_others(tiny):
     """With empty moments and a single group in the batch only the group's own gradients and their scaling act."""
     trainer, batch = prepared(replace(tiny, questions_per_step=1, minibatches=1, lr=1e-3), steps=0)
-    found = taken(trainer, batch).by_response()
+    found = decompose(trainer, batch).by_response()
     for part in ("momentum", "others"):
         assert not found[part].any()
     assert found["regularisers"].abs().max() < 1e-6
@@ -56,7 +56,7 @@ def test_a_first_update_has_no_momentum_and_one_group_no_others(tiny):
 def test_each_response_is_lifted_by_its_own_gradient_and_negatives_are_apart(tiny):
     """Under one common scale the gradient of the correct responses raises their mean likelihood: ‖ḡ⁺‖² ≥ 0."""
     trainer, batch = prepared(replace(tiny, questions_per_step=1, minibatches=1, lr=1e-3), steps=0)
-    assert taken(trainer, batch).by_response()["own"].mean() > 0
+    assert decompose(trainer, batch).by_response()["own"].mean() > 0
 
 
 def test_the_updates_are_those_of_the_learner_to_the_last_bit(tiny):
