@@ -47,12 +47,18 @@ def fleet_filters(runs: Sequence[RunItem], *, project: str | None = None, text: 
             dcc.Dropdown(
                 id=ids.FLEET_PROJECT, options=projects, value=project, placeholder="All projects", className="choose"
             ),
-            dcc.RadioItems(
-                id=ids.FLEET_STATUS,
-                options=["all", "running", "silent", "ended"],
-                value="all",
-                inline=True,
-                className="segments",
+            html.Fieldset(
+                [
+                    html.Legend("Status", className="unseen"),
+                    dcc.RadioItems(
+                        id=ids.FLEET_STATUS,
+                        options=["all", "running", "silent", "ended"],
+                        value="all",
+                        inline=True,
+                        className="segments",
+                    ),
+                ],
+                className="plain-fieldset",
             ),
         ],
     )

@@ -31,6 +31,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
         className="fleet-page",
         children=[
             dcc.Store(id=ids.LIVE, data={"page": "fleet", "title": "Fleet"}),
+            html.H1("Runs", className="unseen"),
             dcc.Store(id=ids.FLEET_REFRESH),
             dcc.Store(id=ids.FLEET_INDEX, data=fleet_index(runs, alerts)),
             fleet_filters(runs, project=asked.get("project"), text=asked.get("run", "")),
