@@ -30,7 +30,7 @@ from trainer_hooks.reference.experiments.record import record
 from trainer_hooks.reference.experiments.rescue import RESCUED_STEPS, rescue
 from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
-from trainer_hooks.reference.experiments.sweep_table import sweep_table
+from trainer_hooks.reference.experiments.sweep_table import decomposition_table, sweep_table
 from trainer_hooks.reference.experiments.table import read_runs, table
 
 __all__ = ["main"]
@@ -132,7 +132,7 @@ def _tables(name: str, given: argparse.Namespace) -> str:
     if name == "displacement":
         tables.append(question_table(_runs(given), arms))
     if name == "multipliers":
-        tables.append(sweep_table(_runs(given), arms))
+        tables += [sweep_table(_runs(given), arms), decomposition_table(_runs(given), arms)]
     return "\n\n".join(tables)
 
 

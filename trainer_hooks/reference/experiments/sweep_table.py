@@ -8,15 +8,16 @@ with G < 0, and only above some multiplier s* of the learning rate; as a run app
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.question_table import STAGES, fell_share
 from trainer_hooks.reference.experiments.record import Row
 from trainer_hooks.reference.experiments.table import read_runs
+from trainer_hooks.reference.updates.decomposition import PARTS
 from trainer_hooks.reference.updates.probe import MULTIPLIERS, half_fall_multiplier
 
-__all__ = ["pool_by_third", "sweep_table"]
+__all__ = ["decomposition_table", "pool_by_third", "sweep_table"]
 
 _FIRST, _WHOLE, _ACTION = "probe/by_question", "probe/gwhes_by_question", "probe/gwhes_action0_by_question"
 
@@ -54,6 +55,29 @@ def sweep_table(folder: Path, arms: Iterable[str]) -> str:
                 f"| {'above 16' if half is None else f'{half:.1f}'} "
                 f"| {' | '.join(_weights(weights[name][stage]) for name in (_WHOLE, _ACTION))} |"
             )
+    return "\n".join(lines)
+
+
+def decomposition_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each third of an arm's runs: the mean change of ln π of correct responses over a step, by cause.
+
+    The columns after the measured change add up to it (`updates.decomposition`), in nats a response.
+    """
+    names = ["measured", *PARTS]
+    head = f"| arm | third | steps | {' | '.join(names)} |"
+    lines = [head, "|---" * (head.count("|") - 1) + "|"]
+    for arm in arms:
+        pooled: dict[str, list[Row]] = {stage: [] for stage in STAGES}
+        for rows in read_runs(folder, arm).values():
+            end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
+            for at, row in enumerate(rows[: end - 1]):
+                if "decomposition/measured" in row:
+                    pooled[STAGES[len(STAGES) * at // (end - 1)]].append(row)
+        for stage, found in pooled.items():
+            if found:
+                means = (fmean(row[f"decomposition/{name}"] for row in found) for name in names)
+                values = " | ".join(f"{mean:+.3f}".replace("-", "−") for mean in means)
+                lines.append(f"| {arm} | {stage} | {len(found)} | {values} |")
     return "\n".join(lines)
 
 

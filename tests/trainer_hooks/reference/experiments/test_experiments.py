@@ -16,7 +16,7 @@ from trainer_hooks.reference.experiments.figures.panels import COLOURS
 from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import read, record
-from trainer_hooks.reference.experiments.sweep_table import sweep_table
+from trainer_hooks.reference.experiments.sweep_table import decomposition_table, sweep_table
 from trainer_hooks.reference.experiments.table import share_interval, table
 from trainer_hooks.reference.train import Trainer
 
@@ -207,3 +207,18 @@ def test_the_table_of_a_sweep_is_worked_by_hand(tmp_path):
     lines = sweep_table(tmp_path, ["grpo-sweep"]).splitlines()
     assert lines[2] == "| grpo-sweep | early | 2 | 0% | 0% | 50% | 100% | 100% | 4.0 | −20 | 0% | +1 | 50% |"
     assert len(lines) == 5
+
+
+def test_the_table_of_a_decomposition_averages_the_steps_that_have_one(tmp_path):
+    """Two of three steps are decomposed, in two thirds: their parts stand beside the measured change."""
+    parts = dict.fromkeys(["own", "negatives", "others", "regularisers", "scaling", "momentum", "remainder"], 0.0)
+    parts |= {"measured": -0.25, "own": 0.5, "momentum": -0.75}
+    split = {f"decomposition/{name}": value for name, value in parts.items()}
+    rows = [{"step": step, "reward/mean": 0.5} | (split if step != 2 else {}) for step in range(1, 4)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "grpo-sweep-seed0.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    lines = decomposition_table(tmp_path, ["grpo-sweep"]).splitlines()
+    assert lines[2:] == [
+        f"| grpo-sweep | {third} | 1 | −0.250 | +0.500 | +0.000 | +0.000 | +0.000 | +0.000 | −0.750 | +0.000 |"
+        for third in ("early", "late")
+    ]
