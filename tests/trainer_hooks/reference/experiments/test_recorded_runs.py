@@ -22,6 +22,7 @@ from trainer_hooks.reference.experiments.measures import collapse_step, drift
 from trainer_hooks.reference.experiments.question_table import question_table
 from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
+from trainer_hooks.reference.experiments.sweep_table import decomposition_table, sweep_table
 from trainer_hooks.reference.experiments.table import table
 
 EXPERIMENTS = Path(__file__).parents[4] / "docs/experiments"
@@ -116,3 +117,6 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
         assert acceleration_table(folder, ["grpo"]) in page
     assert eval_table(STUBBORN, ARMS) in page
     assert searches_table(STUBBORN, ARMS) in page
+    swept = EXPERIMENTS.parent / "probes/runs-stubborn"
+    assert sweep_table(swept, ["grpo-sweep"]) in page
+    assert decomposition_table(swept, ["grpo-sweep"]) in page
