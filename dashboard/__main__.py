@@ -2,11 +2,12 @@
 
 import sys
 
-import uvicorn
 from pydantic import ValidationError
 
 from dashboard.app import create_app
 from dashboard.settings import Settings
+from monitor_server.serving.connections import ConnectionLimits
+from monitor_server.serving.server import AddressUnusable, Server, bind
 
 
 def main() -> None:
@@ -16,9 +17,18 @@ def main() -> None:
     except ValidationError as error:
         problems = "; ".join(f"{item['loc'][0]}: {item['msg']}" for item in error.errors())
         sys.exit(f"rlvitals: a setting of the dashboard cannot be used: {problems}; see docs/configuration.md")
-    app = create_app(api_url=settings.api_url, connect_url=settings.connect_url)
+    app = create_app(
+        api_url=settings.api_url,
+        connect_url=settings.connect_url,
+        host=settings.host,
+        allowed_hosts=settings.allowed_hosts,
+    )
+    try:
+        listening = bind(settings.host, settings.port)
+    except AddressUnusable as error:
+        sys.exit(f"rlvitals: {error}")
     # Open browsers never end their streams; one second is enough to finish loading a page.
-    uvicorn.run(app, host=settings.host, port=settings.port, log_level="warning", timeout_graceful_shutdown=1)
+    Server(app, limits=ConnectionLimits(), grace_seconds=1).run(sockets=[listening])
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ This is the only module that sends HTTP requests to the collector. It neither ca
 """
 
 import math
+import re
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, cast
+from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
@@ -21,13 +23,15 @@ from dashboard.api_types import (
     SeriesItem,
 )
 
-__all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats"]
+__all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats", "without_credentials"]
 
 PAGE_ITEMS: Final = 200
 ALL_POINTS: Final = 1_000_000  # the most that the collector returns of one signal
 MAX_RESPONSES: Final = 24  # token strips are slow to draw, and nobody reads more at once
 MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")  # ids are hexadecimal; none needs to be quoted in a path
 
 Query = dict[str, str | int | list[str]]
 
@@ -54,6 +58,7 @@ class ApiClient:
 
     def __init__(self, base_url: str, *, timeout_seconds: float = 10.0) -> None:
         self.base_url = base_url.rstrip("/")
+        self.shown_url = without_credentials(self.base_url)
         # verify=True loads every root certificate for each client; only https needs them.
         self._http = httpx2.AsyncClient(
             base_url=self.base_url, timeout=timeout_seconds, verify=self.base_url.startswith("https"), trust_env=False
@@ -77,7 +82,7 @@ class ApiClient:
 
     async def run(self, run_id: str) -> RunDetail:
         """Read one run, with its config and the names of its signals."""
-        run = cast("RunDetail", await self._get(f"/runs/{run_id}", {}))
+        run = cast("RunDetail", await self._get(_path("runs", run_id), {}))
         _restore_sparkline(run)
         return run
 
@@ -106,21 +111,27 @@ class ApiClient:
             query |= {"from_step": steps[0], "to_step": steps[1]}
         if times:
             query["times"] = "true"
-        items = cast("list[SeriesItem]", await self._items(f"/runs/{run_id}/series", query))
-        return {
-            item["signal"]: {**item, "values": cast("list[float]", to_floats(item["values"]))}
-            for item in items
-            if item["steps"]
-        }
+        items = cast("list[SeriesItem]", await self._items(_path("runs", run_id, "series"), query))
+        series: dict[str, SeriesItem] = {}
+        for item in items:
+            if not item["steps"]:
+                continue
+            item["values"] = cast("list[float]", to_floats(item["values"]))
+            if (begun := series.setdefault(item["signal"], item)) is not item:  # the rest of a long signal
+                begun["steps"] += item["steps"]
+                begun["values"] += item["values"]
+                if times:
+                    begun["times"] = [*(begun["times"] or ()), *(item["times"] or ())]
+        return series
 
     async def phases(self, run_id: str) -> list[PhaseItem]:
         """Read a run's phases, oldest first."""
-        return cast("list[PhaseItem]", await self._items(f"/runs/{run_id}/phases", {}))
+        return cast("list[PhaseItem]", await self._items(_path("runs", run_id, "phases"), {}))
 
     async def alerts(self, run_id: str | None = None, *, state: str | None = None) -> list[AlertItem]:
         """Read the alerts of one run or of all runs, in one state or in any."""
         query: Query = {} if state is None else {"state": state}
-        path = "/alerts" if run_id is None else f"/runs/{run_id}/alerts"
+        path = "/alerts" if run_id is None else _path("runs", run_id, "alerts")
         items = cast("list[AlertItem]", await self._items(path, query))
         return [
             {**item, "evidence": cast("dict[str, object]", to_floats(item.get("evidence") or {}))} for item in items
@@ -128,15 +139,15 @@ class ApiClient:
 
     async def alert(self, alert_id: str) -> AlertItem:
         """Read one alert."""
-        return cast("AlertItem", to_floats(await self._get(f"/alerts/{alert_id}", {})))
+        return cast("AlertItem", to_floats(await self._get(_path("alerts", alert_id), {})))
 
     async def acknowledge(self, alert_id: str) -> None:
         """Acknowledge an alert in the name of the dashboard."""
-        await self._ask("POST", f"/alerts/{alert_id}/ack", json={"by": "the dashboard"})
+        await self._ask("POST", _path("alerts", alert_id, "ack"), json={"by": "the dashboard"})
 
     async def actions(self, run_id: str) -> list[ActionItem]:
         """Read the actions that a run's trainer reported, newest first, `MAX_ITEMS` at most."""
-        return cast("list[ActionItem]", await self._items(f"/runs/{run_id}/actions", {"limit": PAGE_ITEMS}))
+        return cast("list[ActionItem]", await self._items(_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS}))
 
     async def responses(
         self, run_id: str, *, from_step: int | None = None, to_step: int | None = None, correct: bool | None = None
@@ -155,18 +166,19 @@ class ApiClient:
                 query[name] = step
         if correct is not None:
             query["correct"] = str(correct).lower()
-        answer = await self._get(f"/runs/{run_id}/responses", query)
+        answer = await self._get(_path("runs", run_id, "responses"), query)
         return cast("list[ResponseItem]", to_floats(answer["items"]))
 
     async def attribution(self, alert_id: str) -> Attribution:
         """Read the attribution of an alert."""
-        return cast("Attribution", to_floats(await self._get(f"/alerts/{alert_id}/attribution", {})))
+        return cast("Attribution", to_floats(await self._get(_path("alerts", alert_id, "attribution"), {})))
 
-    async def stream(self, query_string: str) -> AsyncIterator[bytes]:
-        """Yield the bytes of the collector's server-sent events as they arrive, until either side ends."""
+    async def stream(self, run_id: str | None = None) -> AsyncIterator[bytes]:
+        """Yield the bytes of the collector's server-sent events as they come, until either side ends."""
+        query = "" if run_id is None else f"?{urlencode({'run_id': run_id})}"
         timeout = httpx2.Timeout(10.0, read=None)
         try:
-            async with self._http.stream("GET", f"/api/v1/stream?{query_string}", timeout=timeout) as response:
+            async with self._http.stream("GET", f"/api/v1/stream{query}", timeout=timeout) as response:
                 async for chunk in response.aiter_raw():
                     yield chunk
         except httpx2.HTTPError:
@@ -191,18 +203,35 @@ class ApiClient:
             answer = response.json()
         except httpx2.HTTPError as error:
             raise UnreachableError(
-                f"The collector at {self.base_url} does not answer ({type(error).__name__})"
+                f"The collector at {self.shown_url} does not answer ({type(error).__name__})"
             ) from error
         except ValueError as error:
-            raise ApiError(f"{self.base_url} answered with something other than JSON; is it a collector?") from error
+            raise ApiError(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
         if not isinstance(answer, dict):
-            raise ApiError(f"{self.base_url} answered {response.status_code} with no JSON object; is it a collector?")
+            raise ApiError(f"{self.shown_url} answered {response.status_code} with no JSON object; is it a collector?")
         detail = answer.get("detail", response.reason_phrase)
         if response.status_code == httpx2.codes.NOT_FOUND:
             raise NotFoundError(str(detail))
         if response.is_error:
             raise ApiError(f"The collector answered {response.status_code}: {detail}")
         return answer
+
+
+def without_credentials(url: str) -> str:
+    """Return an address without the user name and password that it may hold, to be shown."""
+    parsed = urlsplit(url)
+    return parsed._replace(netloc=parsed.netloc.rpartition("@")[2]).geturl()
+
+
+def _path(collection: str, item: str, part: str = "") -> str:
+    """Return the path of an item, or of a part of it, below the API's base path.
+
+    Raises:
+        NotFoundError: If nothing can have this id, so that no id leads to another route.
+    """
+    if not ID.fullmatch(item):
+        raise NotFoundError(f"no {collection.removesuffix('s')} has the id {item[:100]!r}")
+    return f"/{collection}/{item}{part and f'/{part}'}"
 
 
 def to_floats(value: object) -> object:

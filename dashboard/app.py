@@ -13,17 +13,19 @@ from urllib.parse import urlsplit
 
 from dash import ClientsideFunction, Dash, Input, Output, State
 from dash.development.base_component import Component
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 from starlette.routing import Match, Mount
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard import ids
-from dashboard.api_client import ApiClient
+from dashboard.api_client import ApiClient, without_credentials
 from dashboard.components.shell import message, shell
 from dashboard.compression import CompressedScripts
+from dashboard.dash_requests import DashRequests
 from dashboard.pages import alert, compare, fleet, responses, run, workspace
 from dashboard.theme import style_sheet
+from monitor_server.serving.guard import Guard, GuardedApp, HostPolicy
 
 __all__ = ["attach", "create_app"]
 
@@ -31,6 +33,8 @@ PAGES: Final = re.compile(
     r"/((?P<compare>compare)/?|runs/(?P<run_id>[^/]+)(/(?P<responses>responses)|/alerts/(?P<alert_id>[^/]+))?/?)?"
 )
 OWN: Final = re.compile(rf"/(_dash-.*|assets/.*|_favicon\.ico|_reload-hash)|{PAGES.pattern}")
+
+MAX_REQUEST_BYTES: Final = 1024 * 1024  # no page sends a tenth of that
 
 INDEX: Final = """<!DOCTYPE html>
 <html lang="en">
@@ -78,34 +82,41 @@ def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:
         api_url: Where the dashboard reaches the collector's HTTP API.
         connect_url: The address that trainers should use; empty if it is the one in the browser's address bar.
     """
-    app.router.routes.append(
-        _DashboardMount("/", app=CompressedScripts(_dash_server(api_url, connect_url)), name="dashboard")
-    )
+    app.router.routes.append(_DashboardMount("/", app=_dash_server(api_url, connect_url), name="dashboard"))
 
 
-def create_app(*, api_url: str, connect_url: str = "") -> FastAPI:
-    """Create a dashboard outside the collector's process; it forwards the browser's live stream."""
-    app = FastAPI(title="rlvitals dashboard", docs_url=None, redoc_url=None, openapi_url=None)
+def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", allowed_hosts: str = "") -> FastAPI:
+    """Create a dashboard outside the collector's process; it forwards the browser's live stream.
+
+    Args:
+        api_url: Where the dashboard reaches the collector's HTTP API.
+        connect_url: The address that trainers should use; ``api_url`` if empty.
+        host: The address that the server is bound to.
+        allowed_hosts: Further names under which it may be addressed, separated by commas.
+    """
+    app = GuardedApp(title="rlvitals dashboard", docs_url=None, redoc_url=None, openapi_url=None)
+    hosts = HostPolicy.of(bound_to=host, allowed=allowed_hosts.split(","))
+    app.guard = lambda inner: Guard(inner, hosts=hosts, max_body_bytes=MAX_REQUEST_BYTES)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
     @app.get("/api/v1/stream")
-    async def stream(request: Request) -> StreamingResponse:
+    async def stream(run_id: str | None = None) -> StreamingResponse:
         async def events() -> AsyncIterator[bytes]:
             async with ApiClient(api_url) as api:
-                async for chunk in api.stream(request.url.query):
+                async for chunk in api.stream(run_id):
                     yield chunk
 
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
 
-    attach(app, api_url=api_url, connect_url=connect_url or api_url)
+    attach(app, api_url=api_url, connect_url=connect_url or without_credentials(api_url))
     return app
 
 
-def _dash_server(api_url: str, connect_url: str) -> FastAPI:
+def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app = Dash(
         "dashboard",
@@ -126,7 +137,7 @@ def _dash_server(api_url: str, connect_url: str) -> FastAPI:
     compare.register(app, api_url)
     responses.register(app, api_url)
     alert.register(app, api_url)
-    return server
+    return DashRequests(CompressedScripts(server), app)
 
 
 def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:

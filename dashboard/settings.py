@@ -13,6 +13,11 @@ class Settings(BaseSettings):
 
     host: str = Field(default="127.0.0.1", description="Address to listen on")
     port: int = Field(default=8601, ge=1, le=65535, description="Port to listen on")
+    allowed_hosts: str = Field(
+        default="",
+        validation_alias=AliasChoices("RLVITALS_ALLOWED_HOSTS"),
+        description="Further names under which the dashboard may be addressed, separated by commas",
+    )
     api_url: str = Field(
         default="http://127.0.0.1:8600",
         validation_alias=AliasChoices("RLVITALS_API_URL"),

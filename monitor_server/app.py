@@ -12,11 +12,12 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 from starlette.routing import Match
+from starlette.types import ASGIApp
 
 from monitor_server.alerts.clock import SteadyClock
 from monitor_server.api.broadcast import Broadcast
 from monitor_server.api.collector import Collector
-from monitor_server.api.error_handlers import install_error_handlers
+from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
 from monitor_server.api.routes import alerts, ingest, operate, runs, stream
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
@@ -27,10 +28,13 @@ from monitor_server.ingest.writer import Writer
 from monitor_server.projection.projection import Projection
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.tracking import EngineFactory, Tracker
+from monitor_server.serving.connections import ConnectionLimits
+from monitor_server.serving.guard import Guard, GuardedApp, HostPolicy
+from monitor_server.serving.server import Server
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "create_server"]
 
 log = logging.getLogger(__name__)
 
@@ -78,21 +82,46 @@ def create_app(
             collector.broadcast.close()
             await asyncio.to_thread(collector.stop)
 
-    app = FastAPI(
+    app = GuardedApp(
         title="rlvitals collector",
         version="1",
         lifespan=lifespan,
+        docs_url=None,  # `operate` serves our own page; FastAPI's loads scripts from a public address
+        redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
+    app.guard = lambda inner: _guard(inner, settings)
     app.state.collector = collector
     install_error_handlers(app)
     for module in ROUTES[settings.role]:
-        app.include_router(module.router, prefix=API)
-    app.include_router(operate.router)
+        app.include_router(module.router, prefix=API, responses=REFUSALS)
+    app.include_router(operate.router, responses=GUARD_REFUSALS)
     app.add_api_route("/api/{path:path}", _refuse_unknown_path, methods=METHODS, include_in_schema=False)
     if settings.role in ("all", "web"):
         _attach_dashboard(app, settings)
     return app
+
+
+def create_server(app: FastAPI, *, log_level: str = "warning") -> Server:
+    """Make the server of an application of `create_app`, with the limits of its settings."""
+    collector: Collector = app.state.collector
+    settings = collector.settings
+    limits = ConnectionLimits(
+        connections=settings.max_connections,
+        idle_seconds=settings.idle_timeout_seconds,
+        request_seconds=settings.request_timeout_seconds,
+        write_seconds=settings.write_timeout_seconds,
+    )
+    return Server(app, limits=limits, log_level=log_level, before_shutdown=collector.broadcast.close)
+
+
+def _guard(app: ASGIApp, settings: Settings) -> Guard:
+    return Guard(
+        app,
+        hosts=HostPolicy.of(bound_to=settings.host, allowed=settings.allowed_hosts.split(",")),
+        max_body_bytes=settings.max_request_bytes,
+        larger_bodies={f"{API}/ingest": settings.max_body_bytes},
+    )
 
 
 def _build_collector(
@@ -102,7 +131,8 @@ def _build_collector(
     if clock is None:
         with store.read() as repositories:
             clock = SteadyClock(newest=repositories.runs.newest_time())
-    broadcast = Broadcast(queue_size=settings.stream_queue)
+    max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
+    broadcast = Broadcast(queue_size=settings.stream_queue, max_subscriptions=max_streams)
     projection = Projection(
         Tracker(engine, on_seconds=exposition.detected),
         settings=settings,
@@ -142,12 +172,20 @@ def _build_collector(
 async def _refuse_unknown_path(request: Request) -> None:
     """Refuse a path below /api that no route serves; otherwise the dashboard would answer it."""
     path = request.url.path
+    allowed = [method for method in METHODS if _is_served(request, method)]
+    if allowed:
+        raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs", allowed)
+    raise UnknownPath(f"nothing is served at {path}; see /docs")
+
+
+def _is_served(request: Request, method: str) -> bool:
+    """Whether a route before the one for unknown paths serves the request's path with another method."""
     for route in request.app.routes:
         if getattr(route, "endpoint", None) is _refuse_unknown_path:
-            break
-        if route.matches(request.scope)[0] is Match.PARTIAL:
-            raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs")
-    raise UnknownPath(f"nothing is served at {path}; see /docs")
+            return False
+        if route.matches({**request.scope, "method": method})[0] is Match.FULL:
+            return True
+    return False
 
 
 def _attach_dashboard(app: FastAPI, settings: Settings) -> None:

@@ -2,11 +2,13 @@
 
 CollectorError                      500
 ├── MalformedBody                   400  neither msgpack nor JSON, truncated, or not what its encoding says
+├── ForeignOrigin                   403  caused by a page of another origin
 ├── UnknownRun, UnknownAlert        404
 ├── UnknownPath                     404
 ├── MethodNotAllowed                405
 ├── BodyTooLarge                    413  before or after decompression
 ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
+├── UnknownHost                     421  addressed by a name that is not this server's
 ├── InvalidField (ValueError)       422  a well-formed body or query with a wrong field
 │   └── SchemaVersionMismatch       422
 ├── Unavailable                     503  nothing was stored; send again later
@@ -20,8 +22,8 @@ RecordError (ValueError)                 refuses one record; becomes a ``Rejecti
 └── SummaryConflict
 """
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 __all__ = [
     "AddressUnusable",
@@ -29,6 +31,7 @@ __all__ = [
     "CollectorError",
     "DatabaseNewer",
     "DatabaseUnusable",
+    "ForeignOrigin",
     "InvalidField",
     "InvalidRecord",
     "MalformedBody",
@@ -40,6 +43,7 @@ __all__ = [
     "TooManySignals",
     "Unavailable",
     "UnknownAlert",
+    "UnknownHost",
     "UnknownPath",
     "UnknownRun",
     "UnsupportedMediaType",
@@ -50,13 +54,25 @@ class CollectorError(Exception):
     """Base of the collector's errors; ``status`` is the HTTP status, ``headers`` are sent with it."""
 
     status = 500
-    headers: ClassVar[Mapping[str, str]] = {}
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class MalformedBody(CollectorError):
     """The body does not decode as its media type and content encoding state."""
 
     status = 400
+
+
+class ForeignOrigin(CollectorError):
+    """A page of another origin caused the request."""
+
+    status = 403
+
+
+class UnknownHost(CollectorError):
+    """The request addresses the server by a name that is not its own."""
+
+    status = 421
 
 
 class UnknownRun(CollectorError):
@@ -78,9 +94,13 @@ class UnknownPath(CollectorError):
 
 
 class MethodNotAllowed(CollectorError):
-    """The path exists, but does not serve this method."""
+    """The path exists, but does not serve this method; ``Allow`` names the methods that it serves."""
 
     status = 405
+
+    def __init__(self, message: str, allowed: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.headers = MappingProxyType({"Allow": ", ".join(sorted(allowed))})
 
 
 class BodyTooLarge(CollectorError):
@@ -109,7 +129,7 @@ class Unavailable(CollectorError):
     """The collector cannot answer now; nothing was stored."""
 
     status = 503
-    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "1"}
+    headers = MappingProxyType({"Retry-After": "1"})
 
 
 class StartupError(CollectorError):

@@ -36,6 +36,11 @@ class Settings(BaseSettings):
     host: str = Field(
         default="127.0.0.1", description="Address to listen on; beyond loopback anyone who reaches it can write"
     )
+    allowed_hosts: str = Field(
+        default="",
+        description="Names under which the server may be addressed beside IP addresses, localhost and its own name; "
+        "separated by commas, .example.org for every name below it",
+    )
     port: int = Field(default=8600, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
     database_url: str = Field(
         default="sqlite:///rlvitals.db", description="SQLAlchemy URL of the store; created if missing"
@@ -43,8 +48,9 @@ class Settings(BaseSettings):
     role: Literal["all", "ingest", "projector", "web"] = Field(
         default="all", description="What this process does: store batches, detect, answer readers, or all of it"
     )
-    max_body_bytes: int = Field(default=32 * MEBIBYTE, ge=1, description="Largest request body, as sent")
-    max_decoded_bytes: int = Field(default=128 * MEBIBYTE, ge=1, description="Largest request body after decompression")
+    max_body_bytes: int = Field(default=32 * MEBIBYTE, ge=1, description="Largest ingest body, as sent")
+    max_request_bytes: int = Field(default=MEBIBYTE, ge=1, description="Largest body of every other request")
+    max_decoded_bytes: int = Field(default=128 * MEBIBYTE, ge=1, description="Largest ingest body after decompression")
     max_records: int = Field(default=10_000, ge=1, le=30_000, description="Most records in one batch")
     max_config_bytes: int = Field(default=128 * 1024, ge=1, description="Largest configuration of a run, as JSON")
     max_world_size: int = Field(default=65_536, ge=1, description="Most ranks one attempt of a run may have")
@@ -54,6 +60,17 @@ class Settings(BaseSettings):
     max_response_bytes: int = Field(default=256 * 1024, ge=1, description="Largest sampled response")
     response_steps: int = Field(
         default=200, ge=1, description="Newest steps whose responses are all kept; of older ones at most as many"
+    )
+    max_connections: int = Field(default=1_000, ge=1, description="Most connections at once")
+    max_streams: int = Field(default=500, ge=1, description="Most event streams at once; at most half of connections")
+    idle_timeout_seconds: float = Field(
+        default=30.0, gt=0, description="How long a connection may wait before it sends the head of a request"
+    )
+    request_timeout_seconds: float = Field(
+        default=120.0, gt=0, description="How long a request may take from its head to the end of its body"
+    )
+    write_timeout_seconds: float = Field(
+        default=30.0, gt=0, description="How long a client may leave unread what it was sent"
     )
     max_waiting_batches: int = Field(
         default=1_000, ge=1, description="Batches waiting for the writer before it answers 503"

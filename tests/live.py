@@ -10,8 +10,8 @@ from typing import Any
 
 import urllib3
 
-from monitor_server.app import create_app
-from monitor_server.serving.server import Server, bind
+from monitor_server.app import create_app, create_server
+from monitor_server.serving.server import bind
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 
@@ -26,6 +26,7 @@ class LiveCollector:
     url: str
     app: Any
     pool: urllib3.PoolManager
+    server: Any = None
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the JSON at a path below /api/v1."""
@@ -55,7 +56,7 @@ def serving(settings: Settings, **options: Any) -> Iterator[LiveCollector]:
     listening = bind("127.0.0.1", 0)
     port = listening.getsockname()[1]
     app = create_app(settings.model_copy(update={"port": port}), **options)
-    server = Server(app, log_level="warning")
+    server = create_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="collector")
     thread.start()
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -64,7 +65,7 @@ def serving(settings: Settings, **options: Any) -> Iterator[LiveCollector]:
     assert server.started
     with urllib3.PoolManager(maxsize=8, retries=False, timeout=PATIENCE_SECONDS) as pool:
         try:
-            yield LiveCollector(f"http://127.0.0.1:{port}", app, pool)
+            yield LiveCollector(f"http://127.0.0.1:{port}", app, pool, server)
         finally:
             server.should_exit = True
             thread.join()

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 
 from monitor_server.api.events import RenderedEvent, render
+from monitor_server.errors import Unavailable
 from monitor_server.projection.events import Event
 
 __all__ = ["Broadcast", "Subscription"]
@@ -64,8 +65,9 @@ class Subscription:
 class Broadcast:
     """Hands every event to every subscriber, in order, until `close`."""
 
-    def __init__(self, *, queue_size: int) -> None:
+    def __init__(self, *, queue_size: int, max_subscriptions: int = 500) -> None:
         self._queue_size = queue_size
+        self._max_subscriptions = max_subscriptions
         self._subscriptions: set[Subscription] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -89,7 +91,15 @@ class Broadcast:
         """Subscribe to the events of one run, or of all runs, from now on.
 
         If the subscriber is too slow, an event ``dropped`` states how many events it has missed.
+
+        Raises:
+            Unavailable: If there are too many subscriptions.
         """
+        if len(self._subscriptions) >= self._max_subscriptions:
+            raise Unavailable(
+                f"{self._max_subscriptions} streams are open, the most that RLVITALS_MAX_STREAMS and half of "
+                "RLVITALS_MAX_CONNECTIONS allow; try again later"
+            )
         subscription = Subscription(run_id, self._queue_size)
         self._subscriptions.add(subscription)
         if self._closed:

@@ -2,19 +2,23 @@
 
 import logging
 from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from monitor_server.errors import CollectorError
 
-__all__ = ["ErrorBody", "install_error_handlers"]
+__all__ = ["BODY_REFUSALS", "GUARD_REFUSALS", "NOT_FOUND", "REFUSALS", "ErrorBody", "install_error_handlers"]
 
 log = logging.getLogger(__name__)
 
+NOBODY_LISTENS = 499  # the client has gone; the answer reaches nobody and is no error
 _NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
 
 
@@ -23,6 +27,20 @@ class ErrorBody(BaseModel):
 
     error: str
     detail: str
+
+
+def _declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": ErrorBody, "description": HTTPStatus(status).phrase} for status in statuses}
+
+
+GUARD_REFUSALS = _declared(403, 421, 503)
+"""What every route may answer: a foreign origin, a foreign name, and a store that does not answer."""
+REFUSALS = GUARD_REFUSALS | _declared(422)
+"""What every route of the API may answer beside that."""
+NOT_FOUND = _declared(404)
+"""What a route answers for an id that nothing has."""
+BODY_REFUSALS = _declared(400, 413, 415)
+"""What a route may answer that reads a body."""
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -50,6 +68,9 @@ def install_error_handlers(app: FastAPI) -> None:
         located = (f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
         return _response(422, "InvalidField", "; ".join(located))
 
+    async def client_disconnected(_: Request, __: Exception) -> Response:
+        return Response(status_code=NOBODY_LISTENS)
+
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return _response(500, "InternalError", "the collector failed; its log has the traceback")
@@ -57,6 +78,7 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(CollectorError, collector_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid_request)
+    app.add_exception_handler(ClientDisconnect, client_disconnected)
     app.add_exception_handler(Exception, unexpected)
 
 

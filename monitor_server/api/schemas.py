@@ -36,6 +36,7 @@ __all__ = [
     "StepItem",
     "alert_item",
     "response_item",
+    "response_numbers",
     "run_detail",
     "run_item",
 ]
@@ -232,6 +233,14 @@ def response_item(run_id: str, stored: StoredResponse, *, attempt: int) -> Respo
     arrays = {name: value.to_numpy().tolist() for name, value in plain.items() if isinstance(value, Array)}
     place = {"id": str(stored.number), "run_id": run_id, "step": stored.step, "attempt": attempt, "rank": stored.rank}
     return ResponseItem.model_validate(plain | arrays | place)
+
+
+def response_numbers(stored: StoredResponse) -> int:
+    """Return about how many numbers a response's item holds; a text counts by its length."""
+    response = stored.response
+    arrays = (getattr(response, name) for name in response.__struct_fields__)
+    numbers = sum(len(value.to_numpy()) for value in arrays if isinstance(value, Array))
+    return numbers + sum(map(len, response.pieces or ())) // 8 + len(response.text or "") // 8
 
 
 def alert_item(row: Mapping[str, Any]) -> AlertItem:

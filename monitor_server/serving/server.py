@@ -1,31 +1,59 @@
-"""Runs the application on a socket that is bound first, so that a port in use is reported in one line."""
+"""Runs an application on a socket that is bound first, so that a port in use is reported in one line."""
 
 import socket
+from collections.abc import Callable
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from monitor_server.errors import AddressUnusable
+from monitor_server.serving.connections import BoundedConfig, BoundedConnection, ConnectionLimits, Connections
 
-__all__ = ["Server", "bind"]
+__all__ = ["AddressUnusable", "Server", "bind"]
 
 GRACE_SECONDS = 5
+BACKLOG = 128  # asyncio accepts as many at once, before it hands over the first
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that ends event streams before it waits for their connections."""
+    """A uvicorn server with limits on its connections.
 
-    def __init__(self, app: FastAPI, *, log_level: str = "info") -> None:
-        super().__init__(
-            uvicorn.Config(
-                app, log_level=log_level, access_log=False, lifespan="on", timeout_graceful_shutdown=GRACE_SECONDS
-            )
+    Args:
+        app: The application.
+        limits: The limits of connections.
+        log_level: The least severe line of uvicorn's own log.
+        grace_seconds: How long requests may take that are not answered when the server stops.
+        before_shutdown: Called when the server begins to stop. It ends what would keep connections open.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: ConnectionLimits,
+        log_level: str = "warning",
+        grace_seconds: int = GRACE_SECONDS,
+        before_shutdown: Callable[[], None] = lambda: None,
+    ) -> None:
+        config = BoundedConfig(
+            app,
+            http=BoundedConnection,
+            ws="none",
+            lifespan="on",
+            log_level=log_level,
+            access_log=False,
+            server_header=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=int(limits.idle_seconds) + 1,  # the timer of BoundedConnection ends it first
+            timeout_graceful_shutdown=grace_seconds,
         )
-        self._app = app
+        config.connections = Connections(limits)
+        super().__init__(config)
+        self._before_shutdown = before_shutdown
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End event streams, then shut down as uvicorn does."""
-        self._app.state.collector.broadcast.close()
+        self._before_shutdown()
         await super().shutdown(sockets)
 
 

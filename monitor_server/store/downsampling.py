@@ -1,4 +1,4 @@
-"""Downsamples a signal to as many points as a plot has pixels, and keeps its extremes and non-finite values."""
+"""Downsampling: a signal thinned to as many points as a plot has pixels."""
 
 import numpy as np
 from tsdownsample import NaNMinMaxDownsampler

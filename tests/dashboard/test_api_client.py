@@ -86,6 +86,46 @@ def test_numbers_are_restored_wherever_they_stand():
     assert restored == {"a": [math.inf, {"b": -math.inf}], "c": "text", "d": 1}
 
 
+@pytest.mark.parametrize(
+    "identity", ["", ".", "..", "../ingest", "a/b", "a?b", "a#b", "a b", "a%2fb", "a\r\nb", "\x00", "é"]
+)
+def test_no_id_leads_to_another_route(collector, identity):
+    """It is not found before anything is asked."""
+    for call in (
+        lambda api: api.run(identity),
+        lambda api: api.series(identity, ["a"]),
+        lambda api: api.alerts(identity),
+        lambda api: api.alert(identity),
+        lambda api: api.acknowledge(identity),
+        lambda api: api.attribution(identity),
+    ):
+        with pytest.raises(NotFoundError, match="has the id"):
+            ask(collector.url, call)
+
+
+def test_a_password_in_the_address_is_not_shown():
+    """The message names the address without it."""
+    with pytest.raises(UnreachableError) as caught:
+        ask("http://somebody:hunter2@127.0.0.1:9", lambda api: api.runs())
+    assert "hunter2" not in str(caught.value)
+    assert "http://127.0.0.1:9" in str(caught.value)
+
+
+def test_a_signal_in_several_parts_is_put_together(serve):
+    """An answer may end in the middle of a signal."""
+    parts = {None: ([0, 1], "0.2"), "0.2": ([2, 3], "1.0"), "1.0": ([], None)}
+    app = FastAPI()
+
+    @app.get("/api/v1/runs/a/series")
+    def series(cursor: str | None = None) -> dict[str, object]:
+        steps, following = parts[cursor]
+        return {"items": [{"signal": "s", "steps": steps, "values": ["NaN"] * len(steps)}], "next": following}
+
+    found = ask(serve(app), lambda api: api.series("a", ["s"]))
+    assert found["s"]["steps"] == [0, 1, 2, 3]
+    assert len(found["s"]["values"]) == 4
+
+
 @pytest.fixture
 def serve():
     """Serve an application in a thread until the test ends."""

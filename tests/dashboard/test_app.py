@@ -150,7 +150,7 @@ def test_a_collector_that_is_down_is_said_plainly(page, texts):
 
 def test_on_its_own_it_serves_pages_and_health(collector):
     """And nothing of the API but the stream."""
-    with TestClient(create_app(api_url=collector.url)) as client:
+    with TestClient(create_app(api_url=collector.url), base_url="http://127.0.0.1") as client:
         assert client.get("/healthz").json() == {"status": "ok"}
         assert client.get("/").status_code == 200
         assert client.get("/api/v1/runs").status_code == 404

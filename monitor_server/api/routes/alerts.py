@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
 from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
+from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.explanation import Attribution, attribution
 from monitor_server.api.lists import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
@@ -37,13 +38,13 @@ def alerts(
     return _alerts(reading, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
 
 
-@router.get("/alerts/{alert_id}")
+@router.get("/alerts/{alert_id}", responses=NOT_FOUND)
 def alert(alert_id: str, reading: Reading) -> AlertItem:
     """Return one alert."""
     return alert_item(_row(reading, alert_id))
 
 
-@router.get("/alerts/{alert_id}/attribution")
+@router.get("/alerts/{alert_id}/attribution", responses=NOT_FOUND)
 def alert_attribution(alert_id: str, reading: Reading) -> Attribution:
     """Return what moved first, which actions, responses and tokens lead, known remedies, and what is missing."""
     return attribution(reading, alert_of(_row(reading, alert_id)))
@@ -58,7 +59,7 @@ class AcknowledgeBody(BaseModel):
     note: Annotated[str, Field(max_length=2000)] = ""
 
 
-@router.post("/alerts/{alert_id}/ack")
+@router.post("/alerts/{alert_id}/ack", responses=NOT_FOUND | BODY_REFUSALS)
 async def acknowledge(alert_id: str, collector: Serving, body: AcknowledgeBody | None = None) -> AlertItem:
     """Acknowledge an alert: a person knows of it.
 
@@ -73,7 +74,7 @@ async def acknowledge(alert_id: str, collector: Serving, body: AcknowledgeBody |
     return alert_item(await asyncio.to_thread(_alert_row, collector, alert_id))
 
 
-@router.get("/runs/{run_id}/acknowledgements")
+@router.get("/runs/{run_id}/acknowledgements", responses=NOT_FOUND)
 def acknowledgements(run_id: str, reading: Reading) -> ItemList[AcknowledgementItem]:
     """List acknowledgements in order, each with the step that detection had seen: a replay needs both."""
     require_run(reading, run_id)
@@ -85,7 +86,7 @@ def acknowledgements(run_id: str, reading: Reading) -> ItemList[AcknowledgementI
     return ItemList(items=[AcknowledgementItem.model_validate(item) for item in given])
 
 
-@router.get("/runs/{run_id}/alerts")
+@router.get("/runs/{run_id}/alerts", responses=NOT_FOUND)
 def run_alerts(
     run_id: str,
     *,

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from monitor_server.api.dependencies import Serving
-from monitor_server.api.error_handlers import ErrorBody
-from monitor_server.errors import BodyTooLarge, UnsupportedMediaType
+from monitor_server.api.error_handlers import BODY_REFUSALS
+from monitor_server.errors import UnsupportedMediaType
 from monitor_server.ingest.validate import read_batch
 from trainer_hooks import wire
 
@@ -19,11 +19,17 @@ router = APIRouter()
 # Decoding more than this on the event loop would delay other requests; for less, a thread costs more than it saves.
 MAX_BYTES_ON_LOOP = 64 * 1024
 
+_BATCH = {
+    "type": "object",
+    "description": "a Batch of trainer_hooks.wire, which is described in docs/api.md",
+    "required": ["schema_version", "run"],
+    "properties": {"schema_version": {"enum": list(wire.READABLE_VERSIONS)}, "run": {"type": "string", "minLength": 1}},
+}
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
-            wire.JSON: {"schema": {"type": "object", "description": "a Batch of trainer_hooks.wire"}},
+            wire.JSON: {"schema": _BATCH},
             wire.MSGPACK: {"schema": {"type": "string", "format": "binary"}},
         },
     }
@@ -39,8 +45,8 @@ _RECEIPT = {
     response_class=Response,
     openapi_extra=_BODY,
     responses={
-        200: {"content": _RECEIPT},
-        **{status: {"model": ErrorBody} for status in (400, 413, 415, 422, 503)},
+        200: {"content": _RECEIPT, "description": "a Receipt, in the media type of the request"},
+        **BODY_REFUSALS,
     },
 )
 async def ingest(request: Request, collector: Serving) -> Response:
@@ -50,7 +56,7 @@ async def ingest(request: Request, collector: Serving) -> Response:
     if media_type not in (wire.MSGPACK, wire.JSON):
         raise UnsupportedMediaType(f"Content-Type must be {wire.MSGPACK} or {wire.JSON}, got {media_type!r}")
     encoding = request.headers.get("content-encoding", "").strip().lower()
-    body = await _bounded_body(request, limit=collector.settings.max_body_bytes)
+    body = await request.body()  # bounded by the guard
     if len(body) > MAX_BYTES_ON_LOOP or encoding:
         batch = await asyncio.to_thread(
             read_batch, body, media_type=media_type, encoding=encoding, settings=collector.settings
@@ -67,21 +73,3 @@ async def ingest(request: Request, collector: Serving) -> Response:
     )
     encoded = wire.encode_json(receipt) if media_type == wire.JSON else wire.encode(receipt)
     return Response(encoded, media_type=media_type)
-
-
-async def _bounded_body(request: Request, *, limit: int) -> bytes:
-    """Read the body, but at most ``limit`` bytes of it."""
-    # FastAPI's own limit answers in plain text if a route fails before it reads; ours keeps the one error shape.
-    declared = request.headers.get("content-length", "0")
-    chunks: list[bytes] = []
-    held = int(declared) if declared.isdigit() else 0
-    if held <= limit:
-        held = 0
-        async for chunk in request.stream():
-            chunks.append(chunk)
-            held += len(chunk)
-            if held > limit:
-                break
-    if held > limit:
-        raise BodyTooLarge(f"a body must have at most {limit} bytes, got {held} or more; send smaller batches")
-    return b"".join(chunks)

@@ -1,8 +1,10 @@
-"""Health, readiness and metrics."""
+"""Health, readiness, metrics, and the reference of the API."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse
 
 from monitor_server.api.dependencies import Serving
+from monitor_server.api.routes.reference import POLICY, draw_reference
 from monitor_server.api.schemas import Health, Readiness
 from monitor_server.errors import Unavailable
 from monitor_server.exposition.prometheus import CONTENT_TYPE
@@ -31,3 +33,9 @@ def readyz(collector: Serving) -> Readiness:
 def metrics(collector: Serving) -> Response:
     """Return the metrics in the text format of Prometheus."""
     return Response(collector.exposition.render(), media_type=CONTENT_TYPE)
+
+
+@router.get("/docs", include_in_schema=False)
+def docs(request: Request) -> HTMLResponse:
+    """Draw the reference of the API, of what this process serves; nothing is loaded from elsewhere."""
+    return HTMLResponse(draw_reference(request.app.openapi()), headers={"Content-Security-Policy": POLICY})

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from monitor_server.api.dependencies import Reading, Serving, require_run, unknown_run
-from monitor_server.api.lists import Cursor, ItemList, Limit, item_list
+from monitor_server.api.error_handlers import NOT_FOUND
+from monitor_server.api.lists import Cursor, ItemList, Limit, StepNumber, item_list
+from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_part
 from monitor_server.api.schemas import (
     ActionItem,
     PhaseItem,
@@ -16,10 +18,10 @@ from monitor_server.api.schemas import (
     Status,
     StepItem,
     response_item,
+    response_numbers,
     run_detail,
     run_item,
 )
-from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories.responses import StoredResponse
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import ResponseKind
@@ -55,7 +57,7 @@ def runs(
     )
 
 
-@router.get("/{run_id}")
+@router.get("/{run_id}", responses=NOT_FOUND)
 def run(run_id: str, collector: Serving, reading: Reading) -> RunDetail:
     """Return one run with its configuration and the names of its signals."""
     row = reading.runs.view(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
@@ -64,40 +66,50 @@ def run(run_id: str, collector: Serving, reading: Reading) -> RunDetail:
     return run_detail(row, reading.steps.signals(run_id))
 
 
-@router.get("/{run_id}/series", response_model_exclude_unset=True)
+@router.get("/{run_id}/series", responses=NOT_FOUND, response_model_exclude_unset=True)
 def series(
     run_id: str,
     *,
     reading: Reading,
     signals: Annotated[list[str] | None, Query(description="Left out: all")] = None,
-    from_step: Annotated[int | None, Query(ge=0)] = None,
-    to_step: Annotated[int | None, Query(ge=0)] = None,
+    from_step: StepNumber | None = None,
+    to_step: StepNumber | None = None,
     max_points: Annotated[int, Query(ge=10, le=1_000_000, description="Most points of a signal")] = 1500,
+    cursor: Annotated[str | None, Query(pattern=PATTERN, description="`next` of the part before")] = None,
     times: Annotated[bool, Query(description="Also return when each step was recorded")] = False,
 ) -> ItemList[SeriesItem]:
-    """Return signals over steps; of a signal with too many points the extremes are kept."""
+    """Return signals over steps; of a signal with too many points the extremes are kept.
+
+    An answer holds at most 200,000 points. Where `next` is set, ask again with it as `cursor`: the next answer goes on
+    where this one ended, which may be in the middle of a signal.
+    """
     require_run(reading, run_id)
     names = reading.steps.signals(run_id) if signals is None else list(dict.fromkeys(signals))
-    columns = reading.steps.columns(run_id, names, from_step=from_step, to_step=to_step)
-    thinned = [downsample(column, max_points=max_points) for column in columns]
+    begin = SeriesCursor.parse(cursor)
+    part = read_part(
+        lambda some: reading.steps.columns(run_id, some, from_step=from_step, to_step=to_step),
+        names,
+        begin=begin,
+        max_points=max_points,
+    )
     items = [
-        SeriesItem(signal=column.signal, steps=column.steps.tolist(), values=column.values.tolist())
-        for column in thinned
+        SeriesItem(
+            signal=column.signal,
+            steps=column.steps.tolist(),
+            values=column.values.tolist(),
+            **({"times": column.times.tolist()} if times else {}),
+        )
+        for column in part.columns
     ]
-    if times:
-        items = [
-            item.model_copy(update={"times": column.times.tolist()})
-            for item, column in zip(items, thinned, strict=True)
-        ]
-    return ItemList(items=items, next=None)
+    return ItemList(items=items, next=None if part.next is None else str(part.next))
 
 
-@router.get("/{run_id}/steps")
+@router.get("/{run_id}/steps", responses=NOT_FOUND)
 def steps(
     run_id: str,
     reading: Reading,
     cursor: Cursor,
-    from_step: Annotated[int, Query(ge=0)] = 0,
+    from_step: StepNumber = 0,
     limit: Limit = 100,
 ) -> ItemList[StepItem]:
     """List steps with all their signals, in ascending order."""
@@ -119,17 +131,18 @@ def steps(
         limit=limit,
         item=item,
         cursor=lambda step: step.step + 1,
+        weight=lambda step: len(step.signals),
     )
 
 
-@router.get("/{run_id}/responses")
+@router.get("/{run_id}/responses", responses=NOT_FOUND)
 def responses(
     run_id: str,
     *,
     reading: Reading,
     cursor: Cursor,
-    from_step: Annotated[int | None, Query(ge=0)] = None,
-    to_step: Annotated[int | None, Query(ge=0)] = None,
+    from_step: StepNumber | None = None,
+    to_step: StepNumber | None = None,
     kind: ResponseKind | None = None,
     correct: bool | None = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Most items in one answer")] = 20,
@@ -148,10 +161,11 @@ def responses(
         limit=limit,
         item=item,
         cursor=lambda stored: stored.number,
+        weight=response_numbers,
     )
 
 
-@router.get("/{run_id}/phases")
+@router.get("/{run_id}/phases", responses=NOT_FOUND)
 def phases(run_id: str, reading: Reading) -> ItemList[PhaseItem]:
     """List the phases that the run went through, the oldest first."""
     require_run(reading, run_id)
@@ -163,7 +177,7 @@ def phases(run_id: str, reading: Reading) -> ItemList[PhaseItem]:
     )
 
 
-@router.get("/{run_id}/actions")
+@router.get("/{run_id}/actions", responses=NOT_FOUND)
 def actions(run_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[ActionItem]:
     """List what the trainer did about alerts, would have done, or could not do, the newest first."""
     require_run(reading, run_id)

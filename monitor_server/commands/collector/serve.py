@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from monitor_server.app import create_app
+from monitor_server.app import create_app, create_server
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import say
-from monitor_server.serving.server import Server, bind
+from monitor_server.serving.server import bind
 from monitor_server.settings import Settings
 
 __all__ = ["run"]
@@ -35,7 +35,7 @@ def run(
         application = create_app(settings.model_copy(update={"port": port}))
         address = f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
         say(f"rlvitals is listening on {address} and writes to {settings.database_url}; Ctrl-C ends it")
-        Server(application, log_level="warning").run(sockets=[listening])
+        create_server(application).run(sockets=[listening])
     return 0
 
 

@@ -55,7 +55,7 @@ def test_a_reader_that_goes_away_is_forgotten(start_collector):
     broadcast = live.app.state.collector.broadcast
     host, port = live.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         eventually(lambda: broadcast.has_subscribers)
     eventually(lambda: not broadcast.has_subscribers)
 

@@ -1,0 +1,163 @@
+"""Stands before Dash: refuses requests that Dash would answer with an internal error, and sets the pages' policy.
+
+Dash takes what the browser sends at its word. What is refused here never reaches a callback: scripts that are not
+registered, updates of unknown outputs, and values of another type than the callbacks expect.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from dash import Dash
+from dash.fingerprint import check_fingerprint
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dashboard import ids
+
+__all__ = ["DashRequests"]
+
+SCRIPTS: Final = "/_dash-component-suites/"
+UPDATE: Final = "/_dash-update-component"
+
+# Plotly writes style elements, draws markers from data: addresses and saves pictures from blob: addresses.
+POLICY: Final = (
+    "default-src 'self'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_page(value: object) -> bool:
+    """Whether a value is what `ids.LIVE` holds: a mapping in which ids are text."""
+    return isinstance(value, dict) and all(isinstance(value.get(name, ""), str) for name in ("run", "alert"))
+
+
+def _is_count(value: object) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool))
+
+
+EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {
+    (ids.ADDRESS, "pathname"): _is_text,
+    (ids.ADDRESS, "href"): _is_text,
+    (ids.LIVE, "data"): _is_page,
+    (ids.ALERT_ACKNOWLEDGE, "n_clicks"): _is_count,
+}
+
+
+class DashRequests:
+    """Wraps Dash's own application.
+
+    Args:
+        app: The application that answers.
+        dash: The Dash application behind it, with all callbacks registered.
+    """
+
+    def __init__(self, app: ASGIApp, dash: Dash) -> None:
+        self._app = app
+        self._dash = dash
+        self._policy = POLICY.format(hashes=" ".join(dash.csp_hashes())).encode()
+        dash._setup_server()  # noqa: SLF001 - else no script is registered before the first page is asked for
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a page."""
+        path = scope["path"]
+        if path.startswith(SCRIPTS) and not self._is_script(path.removeprefix(SCRIPTS)):
+            await _refuse(404, "UnknownPath", f"no script is served at {path}")(scope, receive, send)
+        elif path == UPDATE:
+            await self._update(scope, receive, send)
+        else:
+            await self._app(scope, receive, self._with_policy(send))
+
+    def _is_script(self, path: str) -> bool:
+        package, _, fingerprinted = path.partition("/")
+        return check_fingerprint(fingerprinted)[0] in self._dash.registered_paths.get(package, ())
+
+    async def _update(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await Request(scope, receive).body()
+        try:
+            update = self._checked(json.loads(body))
+        except (ValueError, RecursionError) as error:  # JSON's own errors are ValueErrors
+            problem = f"the body must be an update of one of this dashboard's outputs: {error}"
+            await _refuse(422, "InvalidField", problem)(scope, receive, send)
+            return
+        message: Message = {"type": "http.request", "body": json.dumps(update).encode(), "more_body": False}
+        given = iter([message])
+
+        async def replay() -> Message:
+            return next(given, None) or await receive()
+
+        await self._app(scope, replay, self._with_policy(send))
+
+    def _checked(self, update: object) -> dict[str, object]:
+        """Rebuild an update from what was checked.
+
+        Raises:
+            ValueError: If the update is not one that a page of ours sends.
+        """
+        if not isinstance(update, dict):
+            raise ValueError(f"it must be an object, got {type(update).__name__}")  # noqa: TRY004 - of the client, not of us
+        output = update.get("output")
+        callback = self._dash.callback_map.get(output) if isinstance(output, str) else None
+        if callback is None or "callback" not in callback:
+            raise ValueError(f"output must be that of a callback, got {str(output)[:100]!r}")
+        changed = update.get("changedPropIds", [])
+        if not (isinstance(changed, list) and all(isinstance(name, str) for name in changed)):
+            raise ValueError("changedPropIds must be a list of texts")
+        return {
+            "output": output,
+            "outputs": _outputs(update.get("outputs"), callback["output"]),
+            "inputs": _values(update.get("inputs", []), callback["inputs"]),
+            "state": _values(update.get("state", []), callback["state"]),
+            "changedPropIds": changed,
+        }
+
+    def _with_policy(self, send: Send) -> Send:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = [*message.get("headers", ()), (b"content-security-policy", self._policy)]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        return sending
+
+
+def _outputs(given: object, declared: Any) -> object:  # noqa: ANN401 - Dash's own type has no name
+    expected = [(one.component_id, one.component_property) for one in _listed(declared)]
+    if isinstance(given, list) != isinstance(declared, list) or [_place(one) for one in _listed(given)] != expected:
+        raise ValueError("outputs must be those of output")
+    return given
+
+
+def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - likewise
+    return value if isinstance(value, list) else [value]
+
+
+def _place(output: object) -> object:
+    """Return id and property of an output; an output of several callbacks has a number behind its property."""
+    if not isinstance(output, dict) or output.keys() != {"id", "property"}:
+        return None
+    return output["id"], str(output["property"]).partition("@")[0]
+
+
+def _values(given: object, declared: list[dict[str, str]]) -> list[dict[str, object]]:
+    if not isinstance(given, list) or len(given) != len(declared):
+        raise ValueError(f"inputs and state must have {len(declared)} items here")
+    checked: list[dict[str, object]] = []
+    for item, place in zip(given, declared, strict=True):
+        if not isinstance(item, dict) or (item.get("id"), item.get("property")) != (place["id"], place["property"]):
+            raise ValueError(f"{place['id']}.{place['property']} must be among the inputs and state, in order")
+        value = item.get("value")
+        expected = EXPECTED.get((place["id"], place["property"]))
+        if expected is not None and not expected(value):
+            raise ValueError(f"{place['id']}.{place['property']} must be of its type, got {str(value)[:100]!r}")
+        checked.append({"id": place["id"], "property": place["property"], "value": value})
+    return checked
+
+
+def _refuse(status: int, error: str, detail: str) -> JSONResponse:
+    return JSONResponse({"error": error, "detail": detail.encode("utf-8", "replace").decode()}, status_code=status)

@@ -1,0 +1,79 @@
+"""Series in parts of bounded size, each signal downsampled to as many points as a plot has pixels."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor_server.api.lists import MAX_NUMBERS
+from monitor_server.store.downsampling import downsample
+from monitor_server.store.repositories.steps import Column
+
+__all__ = ["PATTERN", "SeriesCursor", "SeriesPart", "read_part"]
+
+# All signals of a step stand in one row, so that one more costs little; but each is held as a whole while it is read.
+SIGNALS_AT_ONCE = 64
+
+PATTERN = r"^[0-9]{1,9}\.[0-9]{1,18}$"
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesCursor:
+    """Where an answer begins: the place of a signal among those asked for, and the first step of it."""
+
+    place: int = 0
+    step: int = 0
+
+    def __str__(self) -> str:
+        """Write the cursor as clients give it back."""
+        return f"{self.place}.{self.step}"
+
+    @classmethod
+    def parse(cls, given: str | None) -> "SeriesCursor":
+        """Read what a client gives back, in the form of `PATTERN`."""
+        place, _, step = (given or "0.0").partition(".")
+        return cls(int(place), int(step))
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPart:
+    """The signals of one answer, the last of them perhaps not to its end, and where the next answer begins."""
+
+    columns: list[Column]
+    next: SeriesCursor | None
+
+
+def read_part(
+    read: Callable[[Sequence[str]], Sequence[Column]], names: Sequence[str], *, begin: SeriesCursor, max_points: int
+) -> SeriesPart:
+    """Read signals from a cursor on, until `MAX_NUMBERS` points are together.
+
+    Args:
+        read: Reads whole signals by their names.
+        names: The signals that are asked for, in order.
+        begin: Where to begin.
+        max_points: The most points of one signal.
+    """
+    found: list[Column] = []
+    room = MAX_NUMBERS
+    for first in range(begin.place, len(names), SIGNALS_AT_ONCE):
+        for place, whole in enumerate(read(names[first : first + SIGNALS_AT_ONCE]), start=first):
+            column = downsample(whole, max_points=max_points)
+            if place == begin.place:
+                column = _slice(column, int(np.searchsorted(column.steps, begin.step)), None)
+            if room == 0:
+                return SeriesPart(found, SeriesCursor(place))
+            found.append(_slice(column, 0, room))
+            if len(column.steps) > room:
+                return SeriesPart(found, SeriesCursor(place, int(column.steps[room])))
+            room -= len(column.steps)
+    return SeriesPart(found, None)
+
+
+def _slice(column: Column, first: int, end: int | None) -> Column:
+    return Column(
+        signal=column.signal,
+        steps=column.steps[first:end],
+        values=column.values[first:end],
+        times=column.times[first:end],
+    )

@@ -1,0 +1,257 @@
+"""The rules that every request has to meet before it reaches a route, and the headers of every response.
+
+A browser sends requests on behalf of its user to any address, so listening on the loopback is no protection:
+
+- The ``Host`` must be known. A foreign site can let its own name point to this machine (DNS rebinding). The browser
+  then gives our answers to the foreign page, but it still sends the foreign name.
+- A request that a page of another origin caused is refused (``Sec-Fetch-Site``, ``Origin``), unless it opens a page.
+- A request that changes something must carry JSON or msgpack. A form of another site can send neither.
+- The bytes of a body are counted while it is read, on every route.
+- Every response forbids framing, sniffing of types, and scripts that are not ours.
+"""
+
+import ipaddress
+import json
+import re
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from monitor_server.errors import (
+    BodyTooLarge,
+    CollectorError,
+    ForeignOrigin,
+    MalformedBody,
+    UnknownHost,
+    UnsupportedMediaType,
+)
+
+__all__ = ["Guard", "GuardedApp", "HostPolicy"]
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+MEDIA_TYPES: Final = ("application/json", "application/msgpack")
+WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
+
+# Of an API answer a browser needs nothing but the bytes. A page sends a policy of its own.
+STRICTEST_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+RESPONSE_HEADERS: Final[Mapping[bytes, bytes]] = {
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"same-origin",  # the ids of runs and alerts stand in addresses
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"content-security-policy": STRICTEST_POLICY.encode(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostPolicy:
+    """The host names under which this server may be addressed.
+
+    An IP address is always accepted, because DNS rebinding needs a name. So are ``localhost``, the address that the
+    server is bound to, and the name of this machine.
+
+    Attributes:
+        names: Further names in lower case. ``.example.org`` stands for every name below it, ``*`` for every name.
+    """
+
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, *, bound_to: str, allowed: Iterable[str] = ()) -> "HostPolicy":
+        """Make the policy of a server that is bound to an address, with the names that its settings add."""
+        own = {"localhost", socket.gethostname().lower(), bound_to.lower()} - set(WILDCARDS)
+        return cls(frozenset(own | {name.strip().lower() for name in allowed if name.strip()}))
+
+    def allows(self, authority: str) -> bool:
+        """Whether a ``Host`` header (a host, perhaps with a port) names this server."""
+        parsed = AUTHORITY.fullmatch(authority.lower())
+        if parsed is None:
+            return False
+        host = parsed["host"].removesuffix(".")
+        if _is_address(host) or host in self.names or "*" in self.names:
+            return True
+        return any(name.startswith(".") and host.endswith(name) for name in self.names)
+
+
+@dataclass(slots=True)
+class Guard:
+    """Wraps an ASGI application and lets only requests through that meet the rules of this module.
+
+    Attributes:
+        app: The application that gets the requests.
+        hosts: The names under which the server may be addressed.
+        max_body_bytes: The largest body of a request.
+        larger_bodies: Paths that take larger bodies, with their limits.
+    """
+
+    app: ASGIApp
+    hosts: HostPolicy
+    max_body_bytes: int
+    larger_bodies: Mapping[str, int] = field(default_factory=dict)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; what is not HTTP passes through unless it is a websocket, which nothing here uses."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        send = _with_headers(send)
+        try:
+            headers = _Headers(scope["headers"])
+            self._check_host(headers)
+            _check_origin(scope["method"], headers)
+            _check_media_type(scope["method"], headers)
+            limit = self.larger_bodies.get(scope["path"], self.max_body_bytes)
+            declared = _declared_length(headers)
+            if declared > limit:
+                raise _too_large(limit, declared)
+        except CollectorError as error:
+            await _refuse(error, send)
+            return
+        await _Limited(self.app, limit).serve(scope, receive, send)
+
+    def _check_host(self, headers: "_Headers") -> None:
+        named = headers.all("host")
+        if len(named) != 1 or not self.hosts.allows(named[0]):
+            given = " and ".join(repr(name[:100]) for name in named) or "none"
+            raise UnknownHost(
+                f"Host must be an IP address, localhost or a name of this server, got {given}; "
+                "add the name to RLVITALS_ALLOWED_HOSTS where the server is started"
+            )
+
+
+class GuardedApp(FastAPI):
+    """A FastAPI application with a guard around everything, its own error handlers included."""
+
+    guard: Callable[[ASGIApp], Guard]
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Build FastAPI's stack and put the guard around it."""
+        return self.guard(super().build_middleware_stack())
+
+
+class _Headers:
+    """The headers of a request, decoded as HTTP does."""
+
+    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+
+    def all(self, name: str) -> list[str]:
+        """Return every value of a header, in order."""
+        wanted = name.encode()
+        return [value.decode("latin-1").strip() for key, value in self._raw if key == wanted]
+
+    def first(self, name: str) -> str | None:
+        """Return the first value of a header, or None."""
+        return next(iter(self.all(name)), None)
+
+
+class _Limited:
+    """Serves one request and stops reading its body at the limit, whatever the application makes of that."""
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+        self._read = 0
+        self._is_answered = False
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted() -> Message:
+            message = await receive()
+            self._read += len(message.get("body", b""))
+            if self._read > self._limit:
+                raise _too_large(self._limit, self._read)
+            return message
+
+        async def guarded(message: Message) -> None:
+            if self._read > self._limit and not self._is_answered:
+                return  # the application answers the interruption; the client gets the reason instead
+            self._is_answered = True
+            await send(message)
+
+        try:
+            await self._app(scope, counted, guarded)
+        except BodyTooLarge:
+            if self._is_answered:
+                raise
+        if self._read > self._limit and not self._is_answered:
+            await _refuse(_too_large(self._limit, self._read), send)
+
+
+def _check_origin(method: str, headers: _Headers) -> None:
+    """Refuse what a page of another origin has caused, except opening one of our pages from a link."""
+    site = headers.first("sec-fetch-site")
+    if site in ("cross-site", "same-site"):
+        opens_page = method in SAFE_METHODS and headers.first("sec-fetch-dest") in ("document", None)
+        if not (opens_page and headers.first("sec-fetch-mode") in ("navigate", None)):
+            raise ForeignOrigin(f"a page of another origin must not send this request, got Sec-Fetch-Site {site!r}")
+    if method in SAFE_METHODS:
+        return
+    host = (headers.first("host") or "").lower()
+    for origin in headers.all("origin"):
+        if origin.lower().partition("://")[2] != host:
+            raise ForeignOrigin(
+                f"Origin must be this server's own ({host}) for a request that changes something, got {origin[:100]!r}"
+            )
+
+
+def _check_media_type(method: str, headers: _Headers) -> None:
+    """Require JSON or msgpack of a request that changes something, unless it has no body."""
+    if method in SAFE_METHODS:
+        return
+    given = headers.all("content-type")
+    has_body = bool(headers.all("transfer-encoding")) or headers.first("content-length") not in (None, "0")
+    if not given and not has_body:
+        return
+    if len(given) != 1 or given[0].partition(";")[0].strip().lower() not in MEDIA_TYPES:
+        raise UnsupportedMediaType(f"Content-Type must be {' or '.join(MEDIA_TYPES)}, got {', '.join(given)[:100]!r}")
+
+
+def _declared_length(headers: _Headers) -> int:
+    declared = headers.first("content-length") or "0"
+    if not (declared.isascii() and declared.isdigit()) or len(declared) > 18:  # noqa: PLR2004 - fits 63 bits
+        raise MalformedBody(f"Content-Length must be a number of bytes, got {declared[:40]!r}")
+    return int(declared)
+
+
+def _too_large(limit: int, read: int) -> BodyTooLarge:
+    return BodyTooLarge(f"a body must have at most {limit} bytes, got {read} or more; send less at once")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in given}
+            added = [(name, value) for name, value in RESPONSE_HEADERS.items() if name not in names]
+            message = {**message, "headers": [*given, *added]}
+        await send(message)
+
+    return sending
+
+
+async def _refuse(error: CollectorError, send: Send) -> None:
+    body = json.dumps({"error": type(error).__name__, "detail": str(error)}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # what is left of the body is not read
+    ]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

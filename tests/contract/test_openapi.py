@@ -1,0 +1,48 @@
+"""Schemathesis asks a live collector what its OpenAPI description allows, and what it forbids, with every check."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from monitor_server.settings import Settings
+from tests.live import serving
+from trainer_hooks import wire
+
+CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
+EXAMPLES = 20  # of each route, so that all routes take less than a minute
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """A collector with one run, so that some of what is asked for is there."""
+    database = tmp_path_factory.mktemp("collector") / "rlvitals.db"
+    with serving(Settings(database_url=f"sqlite:///{database}", dashboard="")) as collector:
+        collector.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+        yield collector
+
+
+def test_every_answer_is_as_described(live, tmp_path):
+    """Statuses, media types, shapes and headers; valid data is accepted, invalid data is refused, nothing is a 500."""
+    command = [
+        sys.executable,
+        "-m",
+        "schemathesis.cli",
+        "--config-file",
+        str(CONFIGURATION),
+        "run",
+        f"{live.url}/openapi.json",
+    ]
+    command += ["--checks", "all", "--max-examples", str(EXAMPLES), "--seed", "1", "--generation-deterministic"]
+    command += ["--exclude-path", "/api/v1/stream", "--no-color"]  # the stream does not end
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
+
+
+def test_the_stream_is_described(live):
+    """It is left out above because it does not end."""
+    document = live.pool.request("GET", f"{live.url}/openapi.json").json()
+    assert "text/event-stream" in document["paths"]["/api/v1/stream"]["get"]["responses"]["200"]["content"]
+    assert wire.JSON in document["paths"]["/api/v1/ingest"]["post"]["requestBody"]["content"]

@@ -1,0 +1,168 @@
+"""What may be sent to the dashboard: every refusal is located, and no request leads elsewhere."""
+
+import itertools
+import json
+import re
+
+import pytest
+from fastapi.testclient import TestClient
+
+from dashboard.app import create_app
+from monitor_server.settings import Settings
+from tests.live import serving
+
+PAGE = {
+    "output": "page.children",
+    "outputs": {"id": "page", "property": "children"},
+    "inputs": [{"id": "address", "property": "pathname", "value": "/"}],
+    "state": [{"id": "address", "property": "href", "value": "http://127.0.0.1:8600/"}],
+    "changedPropIds": ["address.pathname"],
+}
+
+
+@pytest.fixture(scope="module")
+def mounted(tmp_path_factory):
+    """A collector with its dashboard."""
+    database = tmp_path_factory.mktemp("collector") / "rlvitals.db"
+    with serving(Settings(database_url=f"sqlite:///{database}", dashboard="dashboard.app:attach")) as live:
+        yield live
+
+
+def update(live, body, **headers):
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return live.pool.request(
+        "POST",
+        f"{live.url}/_dash-update-component",
+        body=content,
+        headers={"Content-Type": "application/json"} | headers,
+    )
+
+
+def at(pathname):
+    return PAGE | {"inputs": [{"id": "address", "property": "pathname", "value": pathname}]}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "os/path.py",
+        "dash/dash.py",
+        "dash/nonsense.js",
+        "dash/../dash/dash.py",
+        "dash/%2e%2e/dash.py",
+        "nobody/x.js",
+        "dash",
+        "",
+        "a%0d%0aSet-Cookie:%20x=1/b",
+    ],
+)
+def test_a_script_that_is_not_registered_is_not_served(mounted, path):
+    """No module of this process can be read through the address of a script."""
+    answer = mounted.pool.request("GET", f"{mounted.url}/_dash-component-suites/{path}")
+    assert (answer.status, answer.json().keys()) == (404, {"error", "detail"})
+
+
+def test_a_registered_script_is_served_before_any_page(mounted):
+    """A page that is open while the collector restarts loads the rest of its scripts."""
+    path = "/_dash-component-suites/plotly/package_data/plotly.min.js"
+    assert mounted.pool.request("GET", mounted.url + path).status == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"\xff",
+        b"{",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        {},
+        PAGE | {"output": "nobody.children"},
+        PAGE | {"output": {"id": "page"}},
+        PAGE | {"output": "live-state.title"},
+        PAGE | {"outputs": {"id": "page", "property": "style"}},
+        PAGE | {"outputs": []},
+        PAGE | {"inputs": []},
+        PAGE | {"inputs": PAGE["inputs"] * 2},
+        PAGE | {"inputs": [{"id": "address"}]},
+        PAGE | {"inputs": [[PAGE["inputs"][0]]]},
+        PAGE | {"inputs": 5},
+        PAGE | {"state": [None]},
+        PAGE | {"changedPropIds": {"a": 1}},
+        at(5),
+        at(None),
+        at(["/"]),
+        {
+            "output": "alert.children",
+            "outputs": {"id": "alert", "property": "children"},
+            "inputs": [{"id": "alert-refresh", "property": "data", "value": 1}],
+            "state": [{"id": "live", "property": "data", "value": {"alert": {"$ne": 1}}}],
+        },
+    ],
+    ids=map(str, itertools.count()),
+)
+def test_an_update_that_no_page_sends_is_refused(mounted, body):
+    """With a status of the client, in the one shape."""
+    answer = update(mounted, body)
+    assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "..",
+        "..%2fingest",
+        "../ingest",
+        "a%0d%0aX: y",
+        "a\r\nX: y",
+        "\x00",
+        "é",
+        "\ud800",
+        "a?x=1",
+        "a#b",
+        "%2e%2e",
+        "a" * 65,
+    ],
+    ids=ascii,
+)
+@pytest.mark.parametrize("pattern", ["/runs/{}", "/runs/a/alerts/{}"])
+def test_an_id_leads_to_no_other_route(mounted, identity, pattern):
+    """The dashboard asks the API for nothing else than what a page names, and says that there is no such thing."""
+    answer = update(mounted, at(pattern.format(identity)))
+    assert answer.status == 200
+    assert re.search(rb"No such (run|alert|page)", answer.data)
+
+
+def test_an_acknowledgement_from_a_foreign_page_is_refused(mounted):
+    """Dash's route changes something, too."""
+    assert update(mounted, PAGE, Origin="http://evil.example").status == 403
+    assert update(mounted, PAGE, **{"Content-Type": "text/plain"}).status == 415
+    assert update(mounted, PAGE).status == 200
+
+
+def test_pages_run_our_scripts_alone(mounted):
+    """The policy names our address and the hashes of Dash's own two lines; no other script of a page runs."""
+    answer = mounted.pool.request("GET", f"{mounted.url}/")
+    policy = answer.headers.getlist("Content-Security-Policy")
+    assert len(policy) == 1
+    scripts = next(part for part in policy[0].split("; ") if part.startswith("script-src"))
+    assert "'unsafe" not in scripts
+    assert "'sha256-" in scripts
+    assert "frame-ancestors 'none'" in policy[0]
+    assert answer.headers["X-Frame-Options"] == "DENY"
+
+
+def test_on_its_own_it_is_guarded_as_well(collector):
+    """Names, origins, bodies and headers."""
+    with TestClient(create_app(api_url=collector.url), base_url="http://127.0.0.1") as client:
+        assert client.get("/", headers={"Host": "evil.example"}).status_code == 421
+        assert (
+            client.post("/_dash-update-component", json=PAGE, headers={"Origin": "http://evil.example"}).status_code
+            == 403
+        )
+        too_large = PAGE | {"changedPropIds": ["x" * 2**20]}
+        assert client.post("/_dash-update-component", json=too_large).status_code == 413
+        assert client.post("/_dash-update-component", json=PAGE).status_code == 200
+        assert client.get("/").headers["X-Frame-Options"] == "DENY"

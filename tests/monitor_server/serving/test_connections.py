@@ -1,0 +1,160 @@
+"""Clients that send nothing, too slowly, without end, or do not read: each is closed, and others are served."""
+
+import contextlib
+import json
+import logging
+import resource
+import socket
+
+import pytest
+import urllib3
+
+from monitor_server.serving.connections import ConnectionLimits
+from tests.live import eventually
+
+ACK = b"POST /api/v1/alerts/none/ack HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@contextlib.contextmanager
+def connected(live):
+    host, port = live.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        yield connection
+
+
+def is_served(live):
+    with urllib3.PoolManager(retries=False, timeout=30) as pool:
+        return pool.request("GET", f"{live.url}/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"GET /healthz HTTP/1.1\r\nHost: local",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ACK + b"Content-Length: 100\r\n\r\n{",
+        ACK + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\n",
+    ],
+    ids=["nothing", "half a head", "nothing more", "half a body", "half a chunked body", "half a second head"],
+)
+def test_a_silent_client_is_closed(start_collector, first):
+    """However far it has come: the server closes the connection, and nobody has to."""
+    live = start_collector(idle_timeout_seconds=0.3, request_timeout_seconds=0.4)
+    with connected(live) as connection:
+        connection.sendall(first)
+        while connection.recv(65536):
+            pass
+
+
+def test_silent_clients_shut_nobody_out(start_collector, caplog):
+    """The connection that has waited longest makes room for the next, and the log has a line of it."""
+    live = start_collector(max_connections=20)
+    with contextlib.ExitStack() as stack, caplog.at_level(logging.WARNING):
+        for _ in range(60):
+            stack.enter_context(connected(live))
+        assert is_served(live)
+        (line,) = {record.message for record in caplog.records if "connections are open" in record.message}
+    assert "RLVITALS_MAX_CONNECTIONS" in line
+
+
+def test_half_sent_requests_shut_nobody_out(start_collector):
+    """Nor do bodies that never end."""
+    live = start_collector(max_connections=20)
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(connected(live)).sendall(ACK + b"Content-Length: 100\r\n\r\n{")
+        assert is_served(live)
+
+
+def test_streams_leave_room_for_others(start_collector):
+    """Streams that stay open take half of the connections at most; the next is told to come back."""
+    live = start_collector(max_connections=20)
+    statuses = []
+    with contextlib.ExitStack() as stack:
+        for _ in range(15):
+            connection = stack.enter_context(connected(live))
+            connection.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            statuses.append(int(connection.recv(65536).split()[1]))
+        assert is_served(live)
+    assert sorted(statuses) == [200] * 10 + [503] * 5
+
+
+def test_where_no_connection_waits_the_next_is_told_to_come_back(start_collector, caplog):
+    """It gets an answer in the one shape, and the log has a line."""
+    live = start_collector(max_connections=1, max_streams=1)
+    with connected(live) as stream:
+        stream.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert stream.recv(65536).startswith(b"HTTP/1.1 200")
+        with connected(live) as refused, caplog.at_level(logging.WARNING):
+            answer = refused.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"] == "Unavailable"
+    assert [record for record in caplog.records if "1 new ones were refused" in record.message]
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"GET /" + b"a" * 400_000,
+        HEAD + b"X: " + b"a" * 400_000,
+        HEAD + b"X: a\r\n" * 60_000,
+        ACK + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nX: " + b"a" * 400_000,
+    ],
+    ids=["path", "header", "headers", "trailer"],
+)
+def test_a_head_without_end_is_refused(start_collector, endless):
+    """Nothing that is no body may grow."""
+    live = start_collector()
+    with connected(live) as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(endless)
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(65536).split()[1] in (b"431", b"400", b"404")
+    assert is_served(live)
+
+
+def test_who_does_not_read_is_closed(start_collector):
+    """What was sent is not kept for ever for a client that leaves it unread."""
+    live = start_collector(write_timeout_seconds=0.3)
+    for step in range(3000):
+        if step % 1000 == 0:
+            signals = [f"s{number}" for number in range(100)]
+            records = [{"step": s, "scalars": dict.fromkeys(signals, 0.1 + s)} for s in range(step, step + 1000)]
+            run_id = live.run(run="r", records=records)
+    connections = live.server.config.connections
+    with connected(live) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        path = f"/api/v1/runs/{run_id}/series?max_points=100000"
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 10)
+        local = connection.getsockname()
+        eventually(lambda: local in [held.client for held in connections.open])
+        eventually(lambda: local not in [held.client for held in connections.open])
+
+
+def test_a_client_that_goes_away_leaves_no_error(start_collector, caplog):
+    """In the middle of a body, of an answer, or of a stream."""
+    live = start_collector()
+    connections = live.server.config.connections
+    for request in (
+        ACK + b"Content-Length: 100\r\n\r\n{",
+        ACK.replace(b"alerts/none/ack", b"ingest") + b"Content-Length: 9\r\n\r\n{",
+        b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /api/v1/runs HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50,
+    ):
+        with connected(live) as connection:
+            connection.sendall(request)
+            eventually(lambda: connections.open)
+        eventually(lambda: not connections.open)
+    assert is_served(live)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_descriptors_bound_the_connections(monkeypatch):
+    """Of 256 descriptors half stay for the store; a setting below is kept."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
+    assert ConnectionLimits(connections=1000).within_descriptors() == 128
+    assert ConnectionLimits(connections=50).within_descriptors() == 50
