@@ -220,6 +220,8 @@ def test_every_route_stops_reading_at_the_limit(start_collector, path, is_chunke
             for _ in range(3):
                 connection.sendall(b"2000\r\n" + b" " * 0x2000 + b"\r\n")
         answer = connection.recv(65536)
+        while b"}" not in answer and (more := connection.recv(65536)):
+            answer += more
     # A route that does not read the body may answer first.
     assert answer.startswith((b"HTTP/1.1 413", b"HTTP/1.1 404", b"HTTP/1.1 405"))
     if "ack" in path or "_dash" in path or not is_chunked:
