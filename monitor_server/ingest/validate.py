@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 LATEST_ATTEMPT_AHEAD_SECONDS = 86_400.0
 # Below this a record cannot hold enough values to matter, whatever it consists of.
 SMALL_RECORD_BYTES = 64 * 1024
+# More than `wire.Record` has, and few enough to be read at once.
+MAX_RECORD_FIELDS = 32
 BAD_NUMBER = (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 
 
@@ -168,8 +170,10 @@ def _encode_config(batch: wire.Batch, settings: Settings) -> bytes | None:
 
 def _read_record(index: int, raw: msgspec.Raw, media_type: str, settings: Settings) -> ValidRecord:
     try:
-        if len(memoryview(raw)) > SMALL_RECORD_BYTES and media_type != wire.JSON:
-            _check_parts(msgspec.msgpack.decode(raw, type=_RecordParts), settings)
+        if media_type != wire.JSON:
+            _check_fields(raw)
+            if len(memoryview(raw)) > SMALL_RECORD_BYTES:
+                _check_parts(msgspec.msgpack.decode(raw, type=_RecordParts), settings)
         record = wire.decode_record(raw, media_type)
         _check_record(record, settings)
         wire.merge([record])
@@ -191,6 +195,15 @@ def _read_record(index: int, raw: msgspec.Raw, media_type: str, settings: Settin
         responses=responses,
         refused_responses=len(sent) - len(responses),
     )
+
+
+def _check_fields(raw: msgspec.Raw) -> None:
+    """Refuse a record that has a field twice: each occurrence would be decoded, and only the last be checked."""
+    fields = header_count(memoryview(raw))
+    if fields > MAX_RECORD_FIELDS:
+        raise InvalidRecord(f"a record must have at most {MAX_RECORD_FIELDS} fields, got {fields}")
+    if fields != len(msgspec.msgpack.decode(raw, type=dict[str, msgspec.Raw])):
+        raise InvalidRecord("a record must have each of its fields once")
 
 
 def _check_parts(parts: _RecordParts, settings: Settings) -> None:

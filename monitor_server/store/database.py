@@ -18,10 +18,11 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
+from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.turns import Turns
 
-__all__ = ["Store"]
+__all__ = ["Store", "shown_url"]
 
 BUSY_TIMEOUT_SECONDS = 10.0
 READERS = 40  # as many as the server has threads for requests
@@ -47,8 +48,7 @@ class Store:
         self._turns = Turns() if engine.dialect.name == "sqlite" else None
         # One snapshot for all statements, as SQLite has it.
         self._read_options: dict[str, Any] = {} if self._turns else {"isolation_level": "REPEATABLE READ"}
-        self._file = _sqlite_file(engine)
-        self._identity = None if self._file is None else _identity(self._file)
+        self._file = _database_file(engine)
 
     @classmethod
     def open(cls, url: str) -> "Store":
@@ -64,7 +64,7 @@ class Store:
             engine = create_engine(parsed, pool_size=READERS, **options)
         except (ArgumentError, ImportError) as error:
             raise DatabaseUnusable(
-                f"RLVITALS_DATABASE_URL must be a URL such as sqlite:///rlvitals.db, got {url!r}: {error}"
+                f"RLVITALS_DATABASE_URL must be a URL such as sqlite:///rlvitals.db, got {shown_url(url)!r}: {error}"
             ) from error
         if engine.dialect.name == "sqlite":
             _prepare_sqlite(engine)
@@ -74,7 +74,7 @@ class Store:
         except DBAPIError as error:
             engine.dispose()
             raise DatabaseUnusable(
-                f"the database {url} cannot be opened for writing: {error.orig}; "
+                f"the database {shown_url(url)} cannot be opened for writing: {error.orig}; "
                 "check that its folder exists and is writable, or set RLVITALS_DATABASE_URL"
             ) from error
         except DatabaseNewer:
@@ -113,7 +113,8 @@ class Store:
                 connection = self._engine.connect().execution_options(rlvitals_write=True)
                 with connection, connection.begin():
                     yield Repositories(connection)
-                    self._check_file()
+                    if self._file is not None:
+                        self._file.check()
         except (DBAPIError, PoolTimeoutError) as error:
             if isinstance(error, OUR_FAULTS):
                 raise
@@ -132,28 +133,21 @@ class Store:
         """Close all connections."""
         self._engine.dispose()
 
-    def _check_file(self) -> None:
-        """Refuse to commit to a file that nobody will find again: an open SQLite file outlives its name."""
-        if self._file is not None and _identity(self._file) != self._identity:
-            raise Unavailable(
-                f"the database file {self._file} was removed or replaced while the collector runs; "
-                "nothing is stored until it is back or the collector is restarted"
-            )
+
+def shown_url(url: str) -> str:
+    """Return a database URL as it may be printed: a password, which may stand in its query as well, is hidden."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return "a text that is no URL"
+    return parsed.set(query={name: "***" for name in parsed.query}).render_as_string(hide_password=True)
 
 
-def _sqlite_file(engine: Engine) -> Path | None:
+def _database_file(engine: Engine) -> DatabaseFile | None:
     name = engine.url.database
     if engine.dialect.name != "sqlite" or not name or name == ":memory:" or name.startswith("file:"):
         return None
-    return Path(name).absolute()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+    return DatabaseFile(Path(name).absolute())
 
 
 def _prepare_sqlite(engine: Engine) -> None:
@@ -186,7 +180,7 @@ def _migrate(connection: Connection, url: str) -> None:
         known = {script.revision for script in scripts.walk_revisions()}
         if current is not None and current not in known:
             raise DatabaseNewer(
-                f"the database {url} was written by a newer rlvitals (its schema is {current}, this version knows up "
+                f"the database {shown_url(url)} was written by a newer rlvitals (its schema is {current}, this version knows up "
                 f"to {scripts.get_current_head()}); upgrade rlvitals or set RLVITALS_DATABASE_URL to another database"
             )
         if current != scripts.get_current_head():

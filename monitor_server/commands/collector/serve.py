@@ -12,6 +12,7 @@ from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import say
 from monitor_server.serving.server import bind
 from monitor_server.settings import Settings
+from monitor_server.store.database import shown_url
 
 __all__ = ["run"]
 
@@ -34,7 +35,7 @@ def run(
         host, port = listening.getsockname()[:2]
         application = create_app(settings.model_copy(update={"port": port}))
         address = f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
-        say(f"rlvitals is listening on {address} and writes to {settings.database_url}; Ctrl-C ends it")
+        say(f"rlvitals is listening on {address} and writes to {shown_url(settings.database_url)}; Ctrl-C ends it")
         create_server(application).run(sockets=[listening])
     return 0
 

@@ -185,3 +185,17 @@ def test_a_record_of_a_million_signals_is_refused_alone(collector, run_name):
     receipt = wire.decode_receipt(collector.post(body, media_type=wire.MSGPACK).data)
     assert (receipt.accepted, receipt.rejected[0].error) == (1, "TooManySignals")
     assert "at most 500 signals, got 1000000" in receipt.rejected[0].detail
+
+
+@pytest.mark.parametrize("field", ["responses", "scalars", "summaries", "actions"])
+def test_a_field_that_stands_twice_is_refused_before_it_is_decoded(collector, run_name, field):
+    """The first of two was decoded whole although only the last was held against the limits."""
+    empty = b"\x90" if field in ("responses", "actions") else b"\x80"
+    many = b"\xdd" + (3_000_000).to_bytes(4, "big") + b"\xc0" * 3_000_000
+    name = msgspec.msgpack.encode(field)
+    record = b"\x83" + msgspec.msgpack.encode("step") + b"\x00" + name + many + name + empty
+    body = msgspec.msgpack.encode(BATCH | {"run": run_name, "records": [msgspec.Raw(record)]})
+    answer = collector.post(body, media_type=wire.MSGPACK)
+    assert answer.status == 200
+    (rejection,) = msgspec.msgpack.decode(answer.data)["rejected"]
+    assert "each of its fields once" in rejection["detail"]

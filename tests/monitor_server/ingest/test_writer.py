@@ -91,6 +91,37 @@ def test_a_database_that_was_removed_or_replaced_acknowledges_nothing(start_coll
     assert _ready(live)[0] == 200
 
 
+def _remove(path):
+    path.unlink()
+
+
+def _empty(path):
+    os.truncate(path, 0)
+
+
+def _overwrite(path):
+    with path.open("r+b") as file:
+        file.write(bytes(8192))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("rlvitals.db-wal", _remove),
+        ("rlvitals.db-wal", _empty),
+        ("rlvitals.db", _empty),
+        ("rlvitals.db", _overwrite),
+    ],
+)
+def test_a_damaged_database_acknowledges_nothing(start_collector, tmp_path, name, damage):
+    """What is committed to a file that has lost its beginning or its log is gone at the next start."""
+    live = start_collector()
+    assert _send(live, 0).status == 200
+    damage(tmp_path / name)
+    assert _send(live, 1).status == 503
+    assert _ready(live)[0] == 503
+
+
 def test_a_full_disk_is_not_ready(tmp_path, unused_port):
     """Where a file cannot grow, ingest answers 503 and so does readyz; nothing is acknowledged that is not there."""
     database = ["--database", f"sqlite:///{tmp_path / 'x.db'}"]
