@@ -19,7 +19,12 @@ __all__ = ["main", "measure"]
 
 BUDGET_MICROSECONDS = 1000.0
 SETTLED = 100  # rows after which all windows are full
-LEVELS = {"likelihood/correct": -0.4, "entropy/paired_delta": 0.0, "displacement/self": 0.0}
+LEVELS = {
+    "likelihood/correct": -0.4,
+    "likelihood/incorrect": -0.4,
+    "entropy/paired_delta": 0.0,
+    "displacement/self": 0.0,
+}
 SIGNALS = sorted({name for detector in DETECTORS.values() for name in detector.reads})
 
 

@@ -8,6 +8,7 @@ Severity = Literal["info", "warning", "critical"]
 
 ALERT_KINDS: Final = frozenset(
     {
+        "all_truncated",
         "attention_collapse",
         "clip_surge",
         "control_token_anomaly",
@@ -18,7 +19,10 @@ ALERT_KINDS: Final = frozenset(
         "entropy_collapse",
         "entropy_drift",
         "entropy_explosion",
+        "equal_rewards",
+        "frozen_ratio",
         "gradient_explosion",
+        "impossible_likelihood",
         "joint_departure",
         "kl_runaway",
         "length_collapse",
@@ -38,8 +42,10 @@ ALERT_KINDS: Final = frozenset(
         "reward_signal_dead",
         "router_collapse",
         "run_collapsed",
+        "sampler_gap",
         "sampler_mismatch",
         "tool_use_collapse",
         "truncation",
+        "zero_rate",
     }
 )

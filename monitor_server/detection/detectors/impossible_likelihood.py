@@ -20,7 +20,7 @@ class ImpossibleLikelihood(PreflightDetector):
 
     kind = "impossible_likelihood"
     severity = Severity.WARNING
-    reads = ("likelihood/correct", "likelihood/incorrect", "likelihood/all")
+    reads = ("likelihood/correct", "likelihood/incorrect")
     rows = 3
     bound = 1e-6
     rule = "mean log-probability > 0"

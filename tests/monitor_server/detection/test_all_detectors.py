@@ -21,7 +21,14 @@ CALIBRATED = EngineFactory(Calibration(id="own", profiles=dict.fromkeys(CLASSES,
 SUBJECTS: dict[str, Any] = {**BUILDERS, "engine": EngineFactory(), "calibrated engine": CALIBRATED}
 SIGNALS = sorted({name for detector in DETECTORS.values() for name in detector.reads})
 # Signals whose value in a run where nothing happens is known beforehand.
-AT_REST = {"entropy/paired_delta": 0.0, "displacement/self": 0.0, "displacement/cross": 0.0, "mismatch/ratio": 1.0}
+AT_REST = {
+    "entropy/paired_delta": 0.0,
+    "displacement/self": 0.0,
+    "displacement/cross": 0.0,
+    "mismatch/ratio": 1.0,
+    "mismatch/logprob_abs": 0.01,
+    **{name: -0.4 for name in SIGNALS if name.startswith("likelihood/")},
+}
 every_subject = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS.keys())
 
 numbers = st.one_of(
