@@ -144,11 +144,14 @@ def _place(output: object) -> object:
     return output["id"], str(output["property"]).partition("@")[0]
 
 
-def _values(given: object, declared: list[dict[str, str]]) -> list[dict[str, object]]:
+def _values(given: object, declared: list[dict[str, str]]) -> list[object]:
     if not isinstance(given, list) or len(given) != len(declared):
         raise ValueError(f"inputs and state must have {len(declared)} items here")
-    checked: list[dict[str, object]] = []
+    checked: list[object] = []
     for item, place in zip(given, declared, strict=True):
+        if place["id"].startswith("{"):  # every component that fits a pattern
+            checked.append(_matches(item, place["property"]))
+            continue
         if not isinstance(item, dict) or (item.get("id"), item.get("property")) != (place["id"], place["property"]):
             raise ValueError(f"{place['id']}.{place['property']} must be among the inputs and state, in order")
         value = item.get("value")
@@ -157,6 +160,15 @@ def _values(given: object, declared: list[dict[str, str]]) -> list[dict[str, obj
             raise ValueError(f"{place['id']}.{place['property']} must be of its type, got {str(value)[:100]!r}")
         checked.append({"id": place["id"], "property": place["property"], "value": value})
     return checked
+
+
+def _matches(given: object, declared: str) -> list[dict[str, object]]:
+    if not isinstance(given, list):
+        raise ValueError(f"a pattern must be given as a list of components, got {type(given).__name__}")  # noqa: TRY004
+    for item in given:
+        if not isinstance(item, dict) or not isinstance(item.get("id"), dict) or item.get("property") != declared:
+            raise ValueError(f"a pattern must be given as components with an id and {declared}")
+    return [{"id": item["id"], "property": declared, "value": item.get("value")} for item in given]
 
 
 def _refuse(status: int, error: str, detail: str) -> JSONResponse:

@@ -135,6 +135,21 @@ def test_an_id_leads_to_no_other_route(mounted, identity, pattern):
     assert re.search(rb"No such (run|alert|page)", answer.data)
 
 
+def test_components_of_a_pattern_are_given_as_a_list(mounted):
+    """The buttons that download a panel share one callback."""
+    button = {"id": {"type": "panel-csv", "signal": "a"}, "property": "n_clicks", "value": None}
+    download = {
+        "output": "workspace-download.data",
+        "outputs": {"id": "workspace-download", "property": "data"},
+        "inputs": [[button]],
+        "state": [{"id": "live", "property": "data", "value": {"run": "a"}}],
+        "changedPropIds": [],
+    }
+    assert update(mounted, download).status in {200, 204}
+    assert update(mounted, download | {"inputs": [[5]]}).status == 422
+    assert update(mounted, download | {"inputs": [button]}).status == 422
+
+
 def test_an_acknowledgement_from_a_foreign_page_is_refused(mounted):
     """Dash's route changes something, too."""
     assert update(mounted, PAGE, Origin="http://evil.example").status == 403
