@@ -3,11 +3,14 @@
 import math
 
 import numpy as np
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor_server.errors import DatabaseUnusable
+from monitor_server.store.database import Store
 from monitor_server.store.packing import columns, pack, unpack
 from monitor_server.store.repositories.runs import Recent
 from monitor_server.store.tables import metadata
