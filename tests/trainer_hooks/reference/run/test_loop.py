@@ -285,6 +285,7 @@ class Remembering(trainer_hooks.NullMonitor):
     """Keeps what it is handed, and what stood there then."""
 
     def __init__(self):
+        super().__init__()
         self.held = []
 
     def log_step(self, *_, rollouts, **__):
