@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from monitor_server.checking.examination import Outcome, examine
-from monitor_server.checking.terminal import print_report
+from monitor_server.checking.reports.terminal import print_report
 from monitor_server.importers.corpus import find_logs
 
 __all__ = ["assert_healthy"]

@@ -140,7 +140,7 @@ def shown_url(url: str) -> str:
         parsed = make_url(url)
     except ArgumentError:
         return "a text that is no URL"
-    return parsed.set(query={name: "***" for name in parsed.query}).render_as_string(hide_password=True)
+    return parsed.set(query=dict.fromkeys(parsed.query, "***")).render_as_string(hide_password=True)
 
 
 def _database_file(engine: Engine) -> DatabaseFile | None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor_server.checking.document import spell_non_finite
+from monitor_server.checking.reports.document import spell_non_finite
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Capability, Finding, Observation, Severity

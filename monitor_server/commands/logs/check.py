@@ -14,11 +14,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from monitor_server.checking.document import document
 from monitor_server.checking.examination import Examination, Outcome, examine
 from monitor_server.checking.following import follow
-from monitor_server.checking.page import page
-from monitor_server.checking.terminal import print_report, print_summary
+from monitor_server.checking.reports.document import document
+from monitor_server.checking.reports.page import page
+from monitor_server.checking.reports.terminal import print_report, print_summary
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import error, say
 from monitor_server.detection.engine import Engine

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from monitor_server.checking.advice import gaps, saving
 from monitor_server.checking.examination import Examination, Outcome, PhaseSpan
+from monitor_server.checking.reports.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
 from monitor_server.checking.traces import Trace
-from monitor_server.checking.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.importers.printable import printable
 

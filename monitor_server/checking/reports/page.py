@@ -5,10 +5,10 @@ import json
 from collections.abc import Sequence
 
 from monitor_server.checking.advice import gaps, saving
-from monitor_server.checking.document import spell_non_finite
 from monitor_server.checking.examination import Episode, Examination, PhaseSpan
+from monitor_server.checking.reports.document import spell_non_finite
+from monitor_server.checking.reports.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
 from monitor_server.checking.traces import Trace
-from monitor_server.checking.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
 from monitor_server.detection.protocol import Phase
 
 __all__ = ["page"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from monitor_server.checking.advice import gaps, saving
 from monitor_server.checking.examination import Examination
-from monitor_server.checking.wording import verdict
+from monitor_server.checking.reports.wording import verdict
 
 __all__ = ["document", "spell_non_finite"]
 
