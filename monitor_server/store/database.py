@@ -180,8 +180,9 @@ def _migrate(connection: Connection, url: str) -> None:
         known = {script.revision for script in scripts.walk_revisions()}
         if current is not None and current not in known:
             raise DatabaseNewer(
-                f"the database {shown_url(url)} was written by a newer rlvitals (its schema is {current}, this version knows up "
-                f"to {scripts.get_current_head()}); upgrade rlvitals or set RLVITALS_DATABASE_URL to another database"
+                f"the database {shown_url(url)} was written by a newer rlvitals (its schema is {current}, this version "
+                f"knows up to {scripts.get_current_head()}); upgrade rlvitals or set RLVITALS_DATABASE_URL to another "
+                "database"
             )
         if current != scripts.get_current_head():
             config.attributes["connection"] = connection
