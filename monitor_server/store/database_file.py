@@ -6,7 +6,8 @@ from monitor_server.errors import Unavailable
 
 __all__ = ["DatabaseFile"]
 
-HEADER = b"SQLite format 3\x00"
+# SQLite's smallest page: a database with a table is never shorter.
+SMALLEST_BYTES = 512
 
 Identity = tuple[int, int]
 
@@ -27,14 +28,15 @@ class DatabaseFile:
         The log of a database that is open is never removed or cut by SQLite, only written again from its beginning.
 
         Raises:
-            Unavailable: If one of the files was removed, replaced, cut or overwritten.
+            Unavailable: If one of the files was removed, replaced or cut.
         """
-        identity, _ = _stat(self._path)
+        # Only by stat: closing any descriptor of these files would drop the locks that SQLite holds in this process.
+        identity, size = _stat(self._path)
         log_identity, log_bytes = _stat(self._log)
         if identity is None or identity != self._identity:
             what = f"the database file {self._path} was removed or replaced"
-        elif not _has_header(self._path):
-            what = f"the database file {self._path} was cut or overwritten"
+        elif size < SMALLEST_BYTES:
+            what = f"the database file {self._path} was cut"
         elif self._log_identity is not None and (log_identity != self._log_identity or log_bytes < self._log_bytes):
             what = f"the write-ahead log {self._log} was removed, replaced or cut"
         else:
@@ -51,11 +53,3 @@ def _stat(path: Path) -> tuple[Identity | None, int]:
     except OSError:
         return None, 0
     return (found.st_dev, found.st_ino), found.st_size
-
-
-def _has_header(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(HEADER)) == HEADER
-    except OSError:
-        return False

@@ -99,18 +99,12 @@ def _empty(path):
     os.truncate(path, 0)
 
 
-def _overwrite(path):
-    with path.open("r+b") as file:
-        file.write(bytes(8192))
-
-
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
         ("rlvitals.db-wal", _remove),
         ("rlvitals.db-wal", _empty),
         ("rlvitals.db", _empty),
-        ("rlvitals.db", _overwrite),
     ],
 )
 def test_a_damaged_database_acknowledges_nothing(start_collector, tmp_path, name, damage):
