@@ -4,6 +4,7 @@ A subcommand's module is imported when that subcommand is run, completed or aske
 ``rlvitals --help`` does not wait for numpy, FastAPI or SQLAlchemy.
 """
 
+import contextlib
 import importlib
 import io
 import os
@@ -105,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0, 1 after one line that says why, 2 for a wrong option."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot write a character gets its escape
-            stream.reconfigure(errors="backslashreplace")
+            with contextlib.suppress(OSError):  # some pipes cannot be changed, and stay as they are
+                stream.reconfigure(errors="backslashreplace")
     try:
         typer.main.get_command(app).main(None if arguments is None else list(arguments), prog_name="rlvitals")
     except SystemExit as end:

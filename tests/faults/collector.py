@@ -34,7 +34,12 @@ def start(database: Path, port: int, *, is_warm: bool = True) -> Iterator[Proces
         finally:
             os.close(writable)
         try:
-            assert any("is listening" in line for line in output)
+            printed: list[str] = []
+            for line in output:
+                printed.append(line)
+                if "is listening" in line:
+                    break
+            assert any("is listening" in line for line in printed), printed
             yield process
         finally:
             process.kill()
