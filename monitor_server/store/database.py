@@ -92,8 +92,10 @@ class Store:
         """Open the repositories on one consistent snapshot.
 
         Raises:
-            Unavailable: If the database does not answer.
+            Unavailable: If the database does not answer, or its file is no longer the one that was opened.
         """
+        if self._file is not None:
+            self._file.check_presence()
         try:
             with self._engine.connect().execution_options(**self._read_options) as connection, connection.begin():
                 yield Repositories(connection)
@@ -110,6 +112,9 @@ class Store:
         """
         try:
             with self._turns or nullcontext():
+                if self._file is not None:
+                    # Before a connection is opened, which would create an empty file where there is none.
+                    self._file.check_presence()
                 connection = self._engine.connect().execution_options(rlvitals_write=True)
                 with connection, connection.begin():
                     yield Repositories(connection)

@@ -22,6 +22,16 @@ class DatabaseFile:
         self._log_identity: Identity | None = None
         self._log_bytes = 0
 
+    def check_presence(self) -> None:
+        """Refuse to open a file that is not the one that was opened first; for any thread at any time.
+
+        Raises:
+            Unavailable: If the database file was removed or replaced.
+        """
+        identity, _ = _stat(self._path)
+        if identity is None or identity != self._identity:
+            raise _unavailable(f"the database file {self._path} was removed or replaced")
+
     def check(self) -> None:
         """Refuse to commit to files that the next start would not find, or not find whole.
 
@@ -42,9 +52,13 @@ class DatabaseFile:
         else:
             self._log_identity, self._log_bytes = log_identity, log_bytes
             return
-        raise Unavailable(
-            f"{what} while the collector runs; nothing is stored until it is back or the collector is restarted"
-        )
+        raise _unavailable(what)
+
+
+def _unavailable(what: str) -> Unavailable:
+    return Unavailable(
+        f"{what} while the collector runs; nothing is stored until it is back or the collector is restarted"
+    )
 
 
 def _stat(path: Path) -> tuple[Identity | None, int]:

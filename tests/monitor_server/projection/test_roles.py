@@ -29,6 +29,7 @@ def test_a_step_goes_from_ingest_over_the_projector_to_a_reader(roles):
 def test_a_role_serves_its_own_routes_alone(roles, role, method, path):
     """The others are unknown there; health is served everywhere."""
     live = roles[role]
-    answer = live.pool.request(method, f"{live.url}/api/v1{path}", body=b"{}" if method == "POST" else None)
+    body = {"body": b"{}", "headers": {"Content-Type": "application/json"}} if method == "POST" else {}
+    answer = live.pool.request(method, f"{live.url}/api/v1{path}", **body)
     assert (answer.status, json.loads(answer.data)["error"]) == (404, "UnknownPath")
     assert live.pool.request("GET", f"{live.url}/readyz").status == 200
