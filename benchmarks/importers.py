@@ -31,7 +31,7 @@ BATCH = 4096
 READ = """
 import json, resource, sys, time
 from pathlib import Path
-from monitor_server.checking.examination import examine
+from monitor_server.log_check.examination import examine
 from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from dashboard.app import create_app
 from dashboard.settings import Settings
-from monitor_server.serving.connections import ConnectionLimits
-from monitor_server.serving.server import AddressUnusable, Server, bind
+from monitor_server.http_server.connections import ConnectionLimits
+from monitor_server.http_server.server import AddressUnusable, Server, bind
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from dashboard.compression import CompressedScripts
 from dashboard.dash_requests import DashRequests
 from dashboard.pages import alert, compare, fleet, responses, run, workspace
 from dashboard.theme import style_sheet
-from monitor_server.serving.guard import Guard, GuardedApp, HostPolicy
+from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 
 __all__ = ["attach", "create_app"]
 
@@ -94,9 +94,9 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
         host: The address that the server is bound to.
         allowed_hosts: Further names under which it may be addressed, separated by commas.
     """
-    app = GuardedApp(title="rlvitals dashboard", docs_url=None, redoc_url=None, openapi_url=None)
+    app = SecuredApp(title="rlvitals dashboard", docs_url=None, redoc_url=None, openapi_url=None)
     hosts = HostPolicy.of(bound_to=host, allowed=allowed_hosts.split(","))
-    app.guard = lambda inner: Guard(inner, hosts=hosts, max_body_bytes=MAX_REQUEST_BYTES)
+    app.secure = lambda inner: SecurityMiddleware(inner, hosts=hosts, max_body_bytes=MAX_REQUEST_BYTES)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

@@ -22,15 +22,15 @@ from monitor_server.api.routes import alerts, ingest, operate, runs, stream
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
+from monitor_server.http_server.connections import ConnectionLimits
+from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
+from monitor_server.http_server.server import Server
 from monitor_server.importers.calibration import load_calibration
 from monitor_server.ingest.append import Log
 from monitor_server.ingest.writer import Writer
 from monitor_server.projection.projection import Projection
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.tracking import EngineFactory, Tracker
-from monitor_server.serving.connections import ConnectionLimits
-from monitor_server.serving.guard import Guard, GuardedApp, HostPolicy
-from monitor_server.serving.server import Server
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 
@@ -82,7 +82,7 @@ def create_app(
             collector.broadcast.close()
             await asyncio.to_thread(collector.stop)
 
-    app = GuardedApp(
+    app = SecuredApp(
         title="rlvitals collector",
         version="1",
         lifespan=lifespan,
@@ -90,7 +90,7 @@ def create_app(
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    app.guard = lambda inner: _guard(inner, settings)
+    app.secure = lambda inner: _secured(inner, settings)
     app.state.collector = collector
     install_error_handlers(app)
     for module in ROUTES[settings.role]:
@@ -115,8 +115,8 @@ def create_server(app: FastAPI, *, log_level: str = "warning") -> Server:
     return Server(app, limits=limits, log_level=log_level, before_shutdown=collector.broadcast.close)
 
 
-def _guard(app: ASGIApp, settings: Settings) -> Guard:
-    return Guard(
+def _secured(app: ASGIApp, settings: Settings) -> SecurityMiddleware:
+    return SecurityMiddleware(
         app,
         hosts=HostPolicy.of(bound_to=settings.host, allowed=settings.allowed_hosts.split(",")),
         max_body_bytes=settings.max_request_bytes,

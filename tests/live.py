@@ -11,7 +11,7 @@ from typing import Any
 import urllib3
 
 from monitor_server.app import create_app, create_server
-from monitor_server.serving.server import bind
+from monitor_server.http_server.server import bind
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 

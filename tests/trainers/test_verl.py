@@ -6,8 +6,8 @@ import torch
 
 from trainer_hooks.callbacks import verl as adapter
 from trainer_hooks.losses import llds_loss
-from trainer_hooks.losses.loss_sums import NAMES
 from trainer_hooks.losses.verl import last_actions, register_llds, with_sums
+from trainer_hooks.signals.loss_sums import NAMES
 
 pytest.importorskip("verl", reason="verl has an environment of its own: make test-trainers")
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer
 from trl import __version__ as version
 
-from trainer_hooks.losses.answers import AnswerMarks
-from trainer_hooks.losses.llds import LLDS_PRESETS, Gate, adaptive_answer_weight, llds_loss
+from trainer_hooks.losses.regularisers.answers import AnswerMarks
+from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, adaptive_answer_weight, llds_loss
 from trainer_hooks.losses.tokens import action_index
 
 __all__ = ["LLDSConfig", "LLDSGRPOTrainer", "preset_settings"]

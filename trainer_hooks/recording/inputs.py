@@ -18,7 +18,7 @@ from trainer_hooks.recording.device_candidates import gather_candidates
 from trainer_hooks.recording.selection import Candidates, SamplingInterval
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import Reduced, fetch, reduce
-from trainer_hooks.signals.action_tokens import ActionTokens
+from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.signals.families import paired as paired_family
 from trainer_hooks.signals.reductions import PendingSummary
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainer_hooks.arrays import HOST, ArrayLibrary, Pending
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.action_tokens import ActionTokens
+from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.signals.families import (
     displacement,
     entropy,

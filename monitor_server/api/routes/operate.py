@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
 from monitor_server.api.dependencies import Serving
-from monitor_server.api.routes.reference import POLICY, draw_reference
+from monitor_server.api.routes.api_reference import POLICY, draw_reference
 from monitor_server.api.schemas import Health, Readiness
 from monitor_server.errors import Unavailable
 from monitor_server.exposition.prometheus import CONTENT_TYPE

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from monitor_server.app import create_app, create_server
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import say
-from monitor_server.serving.server import bind
+from monitor_server.http_server.server import bind
 from monitor_server.settings import Settings
 from monitor_server.store.database import shown_url
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor_server.checking.reports.document import spell_non_finite
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
@@ -19,6 +18,7 @@ from monitor_server.importers.calibration import load_calibration
 from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import Log, ReadReport
+from monitor_server.log_check.reports.document import spell_non_finite
 
 __all__ = ["backtest", "run", "summarise"]
 

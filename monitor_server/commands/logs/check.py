@@ -14,11 +14,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from monitor_server.checking.examination import Examination, Outcome, examine
-from monitor_server.checking.following import follow
-from monitor_server.checking.reports.document import document
-from monitor_server.checking.reports.page import page
-from monitor_server.checking.reports.terminal import print_report, print_summary
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import error, say
 from monitor_server.detection.engine import Engine
@@ -28,6 +23,11 @@ from monitor_server.importers.corpus import find_logs
 from monitor_server.importers.mapping import parse_overrides
 from monitor_server.importers.printable import printable
 from monitor_server.importers.protocol import Log, LogError
+from monitor_server.log_check.examination import Examination, Outcome, examine
+from monitor_server.log_check.following import follow
+from monitor_server.log_check.reports.document import document
+from monitor_server.log_check.reports.page import page
+from monitor_server.log_check.reports.terminal import print_report, print_summary
 
 __all__ = ["EXIT_FAILED", "EXIT_NOT_OBSERVED", "run"]
 
@@ -66,7 +66,7 @@ def run(
 ) -> int:
     """Check logs; the exit status is 0 unless --fail-on says otherwise."""
     given = list(paths or [])
-    with resources.as_file(resources.files("monitor_server.checking") / "sample") as folder:
+    with resources.as_file(resources.files("monitor_server.log_check") / "sample") as folder:
         given += [folder / "search-agent.jsonl.gz"] if sample else []
         if not given:
             raise CommandError("name a log or a folder of logs, or try `rlvitals check --sample`")

@@ -11,9 +11,9 @@ from monitor_server.commands.client import fetch_json
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.logs.replay import replay_log
 from monitor_server.commands.terminal import say
+from monitor_server.http_server.server import bind
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import Log
-from monitor_server.serving.server import bind
 
 __all__ = ["serve_logs"]
 

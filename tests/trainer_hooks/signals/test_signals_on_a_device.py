@@ -23,7 +23,7 @@ from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.responses import ResponseSampler
 from trainer_hooks.recording.selection import rank_rows
 from trainer_hooks.signals import fetch, reduce, summarise
-from trainer_hooks.signals.action_tokens import ActionTokens
+from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.wire import Moments, Record, merge
 
 PROCESSOR, META = torch.device("cpu"), torch.device("meta")

@@ -11,8 +11,8 @@ from typing import Any
 from trainer_hooks.callbacks.openrlhf.logger import SUMS, VitalsLogger, guard, step_and_metrics
 from trainer_hooks.callbacks.parts.post_import import after_import, wrap
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.losses.loss_sums import token_sums
 from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.signals.loss_sums import token_sums
 
 __all__ = ["register", "wrap_driver", "wrap_loss", "wrap_worker"]
 

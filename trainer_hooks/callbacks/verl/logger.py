@@ -7,7 +7,7 @@ from typing import Any
 import trainer_hooks
 from trainer_hooks.callbacks.parts.guard import Guard
 from trainer_hooks.callbacks.parts.naming import VERL, canonical
-from trainer_hooks.losses.loss_sums import OFF_POLICY_ONLY, signals_of
+from trainer_hooks.signals.loss_sums import OFF_POLICY_ONLY, signals_of
 
 __all__ = ["NAME", "SUMS", "VitalsLogger", "guard"]
 

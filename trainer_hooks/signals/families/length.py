@@ -1,6 +1,6 @@
 """Length of responses in action tokens."""
 
-from trainer_hooks.signals.action_tokens import ActionTokens
+from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary, bins, moments
 
 __all__ = ["NAMES", "compute"]

@@ -1,6 +1,6 @@
 """Tool use: calls per response, the share of valid calls, and responses without a call."""
 
-from trainer_hooks.signals.action_tokens import ActionTokens
+from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.signals.reductions import PendingSummary, moments, share
 
 __all__ = ["NAMES", "compute"]

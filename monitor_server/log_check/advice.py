@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor_server.checking.examination import Examination
 from monitor_server.detection.protocol import Capability
+from monitor_server.log_check.examination import Examination
 
 __all__ = ["Gap", "Saving", "gaps", "saving"]
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from monitor_server.serving.guard import WILDCARDS, HostPolicy
+from monitor_server.http_server.security import WILDCARDS, HostPolicy
 
 OWN = [
     "127.0.0.1",
@@ -193,7 +193,7 @@ def test_every_response_forbids_frames_sniffing_and_foreign_scripts(collector, p
 
 
 def test_a_failure_of_ours_carries_the_headers_too(start_collector):
-    """The last handler of errors stands inside the guard."""
+    """The last handler of errors stands inside the security middleware."""
     live = start_collector()
     live.app.state.collector.store._engine.dispose()
     live.app.state.collector.store._engine.connect = None

@@ -4,12 +4,12 @@ import html
 import json
 from collections.abc import Sequence
 
-from monitor_server.checking.advice import gaps, saving
-from monitor_server.checking.examination import Episode, Examination, PhaseSpan
-from monitor_server.checking.reports.document import spell_non_finite
-from monitor_server.checking.reports.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
-from monitor_server.checking.traces import Trace
 from monitor_server.detection.protocol import Phase
+from monitor_server.log_check.advice import gaps, saving
+from monitor_server.log_check.examination import Episode, Examination, PhaseSpan
+from monitor_server.log_check.reports.document import spell_non_finite
+from monitor_server.log_check.reports.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
+from monitor_server.log_check.traces import Trace
 
 __all__ = ["page"]
 

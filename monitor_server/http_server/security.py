@@ -30,7 +30,7 @@ from monitor_server.errors import (
     UnsupportedMediaType,
 )
 
-__all__ = ["Guard", "GuardedApp", "HostPolicy"]
+__all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MEDIA_TYPES: Final = ("application/json", "application/msgpack")
@@ -80,7 +80,7 @@ class HostPolicy:
 
 
 @dataclass(slots=True)
-class Guard:
+class SecurityMiddleware:
     """Wraps an ASGI application and lets only requests through that meet the rules of this module.
 
     Attributes:
@@ -128,14 +128,14 @@ class Guard:
             )
 
 
-class GuardedApp(FastAPI):
-    """A FastAPI application with a guard around everything, its own error handlers included."""
+class SecuredApp(FastAPI):
+    """A FastAPI application with the security middleware around everything, its own error handlers included."""
 
-    guard: Callable[[ASGIApp], Guard]
+    secure: Callable[[ASGIApp], SecurityMiddleware]
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Build FastAPI's stack and put the guard around it."""
-        return self.guard(super().build_middleware_stack())
+        """Build FastAPI's stack and put the middleware around it."""
+        return self.secure(super().build_middleware_stack())
 
 
 class _Headers:
@@ -171,14 +171,14 @@ class _Limited:
                 raise _too_large(self._limit, self._read)
             return message
 
-        async def guarded(message: Message) -> None:
+        async def send_secured(message: Message) -> None:
             if self._read > self._limit and not self._is_answered:
                 return  # the application answers the interruption; the client gets the reason instead
             self._is_answered = True
             await send(message)
 
         try:
-            await self._app(scope, counted, guarded)
+            await self._app(scope, counted, send_secured)
         except BodyTooLarge:
             if self._is_answered:
                 raise

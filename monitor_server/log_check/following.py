@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from monitor_server.checking.examination import Examination, Examiner
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Observation
 from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
+from monitor_server.log_check.examination import Examination, Examiner
 
 __all__ = ["follow"]
 

@@ -9,7 +9,7 @@ import socket
 import pytest
 import urllib3
 
-from monitor_server.serving.connections import ConnectionLimits
+from monitor_server.http_server.connections import ConnectionLimits
 from tests.live import eventually
 
 ACK = b"POST /api/v1/alerts/none/ack HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

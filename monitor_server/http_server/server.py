@@ -7,7 +7,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from monitor_server.errors import AddressUnusable
-from monitor_server.serving.connections import BoundedConfig, BoundedConnection, ConnectionLimits, Connections
+from monitor_server.http_server.connections import BoundedConfig, BoundedConnection, ConnectionLimits, Connections
 
 __all__ = ["AddressUnusable", "Server", "bind"]
 

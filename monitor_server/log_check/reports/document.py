@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from monitor_server.checking.advice import gaps, saving
-from monitor_server.checking.examination import Examination
-from monitor_server.checking.reports.wording import verdict
+from monitor_server.log_check.advice import gaps, saving
+from monitor_server.log_check.examination import Examination
+from monitor_server.log_check.reports.wording import verdict
 
 __all__ = ["document", "spell_non_finite"]
 

@@ -1,8 +1,8 @@
 """The sentences of a report, the same in the terminal and on the page."""
 
-from monitor_server.checking.advice import Saving
-from monitor_server.checking.examination import Examination, Outcome
 from monitor_server.detection.protocol import Capability
+from monitor_server.log_check.advice import Saving
+from monitor_server.log_check.examination import Examination, Outcome
 
 __all__ = ["CAPABILITIES", "PLOTTED", "heading", "savings", "size", "verdict"]
 

@@ -3,6 +3,6 @@
 `assert_healthy` is for the tests of people who train small models in continuous integration.
 """
 
-from monitor_server.checking.assertion import assert_healthy
+from monitor_server.log_check.assertion import assert_healthy
 
 __all__ = ["assert_healthy"]

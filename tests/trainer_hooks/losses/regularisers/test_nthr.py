@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer_hooks.losses import group_advantages, gwhes, nthr, nthr_scales
+from trainer_hooks.losses import group_advantages, gwhes, nthr_scales
+from trainer_hooks.losses.regularisers import nthr
 from trainer_hooks.losses.tokens import action_index
 
 

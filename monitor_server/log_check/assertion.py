@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from monitor_server.checking.examination import Outcome, examine
-from monitor_server.checking.reports.terminal import print_report
 from monitor_server.importers.corpus import find_logs
+from monitor_server.log_check.examination import Outcome, examine
+from monitor_server.log_check.reports.terminal import print_report
 
 __all__ = ["assert_healthy"]
 

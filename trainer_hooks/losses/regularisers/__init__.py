@@ -1,0 +1,1 @@
+"""Terms added to a policy loss: LLDS, NTHR, the answer weight, and a likelihood term."""
