@@ -3,14 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.alerts.verdict import load_verdict
 from monitor_server.api.broadcast import Broadcast
-from monitor_server.errors import Unavailable
+from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.append import Appended, Log
 from monitor_server.ingest.reset import reset_run
@@ -19,6 +18,7 @@ from monitor_server.ingest.writer import Writer
 from monitor_server.projection.projector import Projector
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
 from trainer_hooks import wire
 
 __all__ = ["Collector", "Health"]
@@ -110,15 +110,20 @@ class Collector:
 
         Raises:
             UnknownRun: If there is no such run.
-            InvalidField: If the run has no such attempt, or the world size is less than 1.
+            InvalidField: If the run has no such attempt, or the settings do not allow the world size.
             Unavailable: If it could not be stored.
         """
-        now = self.clock()
-        future: Future[int] = self.writer.submit(
-            run_id,
-            lambda repositories: reset_run(repositories, run_id, attempt=attempt, world_size=world_size, now=now),
-        )
-        await self._projected(run_id, await asyncio.wrap_future(future))
+        now, most = self.clock(), self.settings.max_world_size
+        if world_size is not None and not 1 <= world_size <= most:
+            raise InvalidField(
+                f"world_size must lie in 1 to {most}, got {world_size}; RLVITALS_MAX_WORLD_SIZE is the most"
+            )
+
+        def reset(repositories: Repositories) -> int:
+            self.log.forget(run_id)
+            return reset_run(repositories, run_id, attempt=attempt, world_size=world_size, now=now)
+
+        await self._projected(run_id, await asyncio.wrap_future(self.writer.submit(run_id, reset)))
 
     def health(self) -> Health:
         """Write to the database, read from it, and look at the threads."""

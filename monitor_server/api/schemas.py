@@ -22,6 +22,7 @@ __all__ = [
     "ActionItem",
     "AlertItem",
     "AlertState",
+    "AttemptItem",
     "Health",
     "PhaseItem",
     "Readiness",
@@ -78,10 +79,19 @@ class RunItem(Schema):
 
 
 class RunDetail(RunItem):
-    """A run with its configuration and the names of its signals."""
+    """A run with its configuration and the names of its signals; a run that cannot be processed states why."""
 
     config: dict[str, JsonValue] | None
     signals: list[str]
+    quarantine_reason: str | None
+
+
+class AttemptItem(Schema):
+    """One attempt of a run, counted from 1; ``number`` is what its trainer calls it (`RLVITALS_ATTEMPT`)."""
+
+    attempt: int
+    number: int
+    world_size: int
 
 
 class SeriesItem(Schema):

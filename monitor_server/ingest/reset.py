@@ -1,4 +1,4 @@
-"""What an operator does about a run that a stray message has led astray: attempts above one go, ranks are counted anew.
+"""An operator undoes what a stray message has done to a run: a later attempt, or a wrong number of ranks.
 
 A quarantined run is tried again, whatever is reset.
 """
@@ -17,9 +17,9 @@ def reset_run(
     Args:
         repositories: An open transaction.
         run_id: The run.
-        attempt: An attempt of the run that becomes the newest: every higher one is removed with its records and steps.
-            If detection has seen such a step, the detectors start anew, since what they learned from it cannot be
-            taken back.
+        attempt: The attempt, counted from 1, that becomes the newest: every later one is removed with its records and
+            steps. If detection has seen such a step, the detectors start anew, because what they learned from it
+            cannot be taken back.
         world_size: How many ranks the newest attempt has from now on.
         now: Seconds since the epoch.
 
@@ -32,21 +32,23 @@ def reset_run(
         raise UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
     if world_size is not None and world_size < 1:
         raise InvalidField(f"world_size must be at least 1, got {world_size}")
-    attempts = repositories.runs.attempts(run_id)
     if attempt is not None:
-        if attempt not in attempts:
-            known = ", ".join(str(number) for number in list(attempts)[-5:])
-            raise InvalidField(f"attempt must be one that the run has, such as {known}, got {attempt}")
+        attempts = repositories.runs.attempts(run_id)
+        # The store has the numbers that trainers give their attempts; readers and operators count from 1.
+        numbers = list(attempts)
+        if not 1 <= attempt <= len(numbers):
+            raise InvalidField(f"attempt must be one that the run has, 1 to {len(numbers)}, got {attempt}")
+        number = numbers[attempt - 1]
         seen = repositories.detector_states.load(run_id)
-        if seen is not None and seen.attempt > attempt:
+        if seen is not None and seen.attempt > number:
             repositories.detector_states.remove(run_id)
-        repositories.runs.remove_attempts(run_id, above=attempt)
-        run.attempt = run.projected_attempt = attempt
-        run.world_size = attempts[attempt][1]
+        repositories.runs.remove_attempts(run_id, above=number)
+        run.attempt = run.projected_attempt = number
+        run.world_size = attempts[number][1]
         run.ended, run.last_step_at = None, now
-        if run.last_attempt > attempt:
-            run.last_attempt = attempt
-            run.last_step = repositories.steps.last(run_id, attempt)
+        if run.last_attempt > number:
+            run.last_attempt = number
+            run.last_step = repositories.steps.last(run_id, number)
     if world_size is not None:
         repositories.runs.set_world_size(run_id, run.attempt, world_size)
         run.world_size = world_size

@@ -1,15 +1,18 @@
 """Runs, and what belongs to one run: series, steps, responses, phases, actions."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
 
-from monitor_server.api.dependencies import Reading, Serving, require_run, unknown_run
-from monitor_server.api.error_handlers import NOT_FOUND
+from monitor_server.api.dependencies import Collector, Reading, Serving, require_run, unknown_run
+from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.lists import Cursor, ItemList, Limit, StepNumber, item_list
 from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_part
 from monitor_server.api.schemas import (
     ActionItem,
+    AttemptItem,
     PhaseItem,
     ResponseItem,
     RunDetail,
@@ -60,10 +63,41 @@ def runs(
 @router.get("/{run_id}", responses=NOT_FOUND)
 def run(run_id: str, collector: Serving, reading: Reading) -> RunDetail:
     """Return one run with its configuration and the names of its signals."""
-    row = reading.runs.view(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
-    if row is None:
-        raise unknown_run(run_id)
-    return run_detail(row, reading.steps.signals(run_id))
+    return _detail(reading, collector, run_id)
+
+
+class ResetBody(BaseModel):
+    """What to reset; a quarantined run is tried again in any case."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    attempt: Annotated[
+        int | None, Field(ge=1, le=2**31 - 1, description="Becomes the newest; later ones are removed with their steps")
+    ] = None
+    world_size: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="Ranks of the newest attempt")] = None
+
+
+@router.post("/{run_id}/reset", responses=NOT_FOUND | BODY_REFUSALS)
+async def reset(run_id: str, collector: Serving, body: ResetBody | None = None) -> RunDetail:
+    """Undo what a stray message has done to a run: a later attempt, or a wrong number of ranks.
+
+    `attempt` counts from 1, as everywhere in this API. A quarantined run is tried again.
+    """
+    given = body or ResetBody()
+    await collector.reset_run(run_id, attempt=given.attempt, world_size=given.world_size)
+    return await asyncio.to_thread(_read_detail, collector, run_id)
+
+
+@router.get("/{run_id}/attempts", responses=NOT_FOUND)
+def attempts(run_id: str, reading: Reading) -> ItemList[AttemptItem]:
+    """List the attempts of a run, the oldest first."""
+    require_run(reading, run_id)
+    return ItemList(
+        items=[
+            AttemptItem(attempt=ordinal, number=number, world_size=world_size)
+            for number, (ordinal, world_size) in reading.runs.attempts(run_id).items()
+        ]
+    )
 
 
 @router.get("/{run_id}/series", responses=NOT_FOUND, response_model_exclude_unset=True)
@@ -192,3 +226,15 @@ def actions(run_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -
         item=item,
         cursor=lambda row: row["number"],
     )
+
+
+def _read_detail(collector: Collector, run_id: str) -> RunDetail:
+    with collector.store.read() as reading:
+        return _detail(reading, collector, run_id)
+
+
+def _detail(reading: Reading, collector: Collector, run_id: str) -> RunDetail:
+    row = reading.runs.view(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
+    if row is None:
+        raise unknown_run(run_id)
+    return run_detail(row, reading.steps.signals(run_id))

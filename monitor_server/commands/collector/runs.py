@@ -1,23 +1,39 @@
-"""`rlvitals runs`: list the runs of a collector."""
+"""`rlvitals runs`: list the runs of a collector, or reset one."""
 
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
 from monitor_server.commands.client import DEFAULT_URL, fetch_json
-from monitor_server.commands.terminal import table
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.terminal import printable, say, table
 
 __all__ = ["run"]
 
-COLUMNS = ("project", "name", "status", "phase", "last_step", "alerts", "id")
+COLUMNS = ("project", "name", "status", "phase", "last_step", "alerts", "attempt", "world_size", "id")
 
 
 def run(
     *,
+    reset: Annotated[
+        str | None, typer.Option(metavar="ID", help="Reset this run instead of listing, as the next two options say.")
+    ] = None,
+    attempt: Annotated[
+        int | None, typer.Option(help="With --reset: the newest attempt; later ones are removed with their steps.")
+    ] = None,
+    world_size: Annotated[int | None, typer.Option(help="With --reset: how many ranks the newest attempt has.")] = None,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
-    """Print a line a run, the newest first."""
-    items = fetch_json("GET", url, "/runs", fields={"limit": str(limit)})["items"]
-    table(COLUMNS, [[item[name] for name in COLUMNS] for item in items])
+    """Print a line a run, the newest first, or reset one; a reset also tries a quarantined run again."""
+    if reset is None:
+        if attempt is not None or world_size is not None:
+            raise CommandError("--attempt and --world-size need --reset ID; `rlvitals runs` lists the ids")
+        items = fetch_json("GET", url, "/runs", fields={"limit": str(limit)})["items"]
+        table(COLUMNS, [[item[name] for name in COLUMNS] for item in items])
+        return 0
+    body = {"attempt": attempt, "world_size": world_size}
+    answer = fetch_json("POST", url, f"/runs/{quote(reset, safe='')}/reset", json=body)
+    say(f"{printable(answer['name'])}: attempt {answer['attempt']}, world size {answer['world_size']}")
     return 0

@@ -1,11 +1,10 @@
 """An operator undoes what a stray message has done to a run."""
 
-import time
+import base64
 
 import pytest
 
-from monitor_server.errors import InvalidField, UnknownRun
-from monitor_server.ingest.reset import reset_run
+from monitor_server.commands.main import main
 from tests.live import eventually
 
 
@@ -14,11 +13,14 @@ def live(start_collector, scripted):
     return start_collector(engine=scripted)
 
 
+def _ask(live, run_id, **fields):
+    return live.pool.request("POST", f"{live.url}/api/v1/runs/{run_id}/reset", json=fields)
+
+
 def _reset(live, run_id, **fields):
-    writer = live.app.state.collector.writer
-    return writer.submit(
-        run_id, lambda repositories: reset_run(repositories, run_id, now=time.time(), **fields)
-    ).result()
+    answer = _ask(live, run_id, **fields)
+    assert answer.status == 200, answer.data
+    return answer.json()
 
 
 def _step(live, step, **batch):
@@ -30,7 +32,11 @@ def test_a_stray_attempt_is_taken_back(live):
     run_id = _step(live, 0)["run_id"]
     _step(live, 900, attempt=10**12)
     assert _step(live, 1)["newest_attempt"] == 10**12
-    _reset(live, run_id, attempt=1)
+    assert [(one["attempt"], one["number"]) for one in live.get(f"/runs/{run_id}/attempts")["items"]] == [
+        (1, 1),
+        (2, 10**12),
+    ]
+    assert _reset(live, run_id, attempt=1)["attempt"] == 1
     receipt = _step(live, 2)
     assert "newest_attempt" not in receipt
     assert receipt["judged_step"] == 2
@@ -48,18 +54,49 @@ def test_a_stray_world_size_is_taken_back(live):
     assert live.get(f"/runs/{run_id}")["world_size"] == 1
 
 
+def test_a_run_is_reset_on_the_command_line(live, capsys):
+    """The answer shows the attempt and the number of ranks that the run has now."""
+    run_id = _step(live, 0)["run_id"]
+    _step(live, 900, attempt=10**12, world_size=60_000)
+    command = ["runs", "--url", live.url, "--reset", run_id, "--attempt", "1", "--world-size", "2"]
+    assert main(command) == 0
+    assert capsys.readouterr().out == "r: attempt 1, world size 2\n"
+    assert main(["runs", "--url", live.url, "--attempt", "1"]) == 1
+    assert "need --reset ID" in capsys.readouterr().err
+    assert main(["runs", "--url", live.url, "--reset", "nobody/../../alerts"]) == 1
+    assert "404" in capsys.readouterr().err
+
+
+def test_a_number_that_is_used_again_begins_anew(live):
+    """What is in memory of the removed attempt does not refuse the records of one that has its number."""
+    run_id = _step(live, 0)["run_id"]
+
+    def send(bins):
+        counts = {"dtype": "int64", "shape": [bins], "data": base64.b64encode(bytes(8 * bins)).decode()}
+        summary = {"type": "histogram", "low": 0.0, "high": 1.0, "quantile": 0.5, "counts": counts}
+        return live.send(run="r", attempt=2, records=[{"step": 1, "summaries": {"a": summary}}])
+
+    assert send(4)["accepted"] == 1
+    _reset(live, run_id, attempt=1)
+    assert send(8)["accepted"] == 1
+
+
 @pytest.mark.parametrize(
-    ("fields", "error", "says"),
+    ("fields", "says"),
     [
-        ({"attempt": 7}, InvalidField, "one that the run has, such as 1"),
-        ({"world_size": 0}, InvalidField, "at least 1"),
+        ({"attempt": 7}, "attempt must be one that the run has, 1 to 1, got 7"),
+        ({"attempt": 0}, "attempt"),
+        ({"attempt": "first"}, "attempt"),
+        ({"world_size": 0}, "world_size"),
+        ({"world_size": 70_000}, "RLVITALS_MAX_WORLD_SIZE"),
+        ({"colour": 1}, "colour"),
     ],
 )
-def test_a_reset_to_what_cannot_be_is_refused(live, fields, error, says):
-    """With words, and nothing changes."""
+def test_a_reset_to_what_cannot_be_is_refused(live, fields, says):
+    """Each is a located 422, and nothing changes."""
     run_id = _step(live, 0)["run_id"]
-    with pytest.raises(error, match=says):
-        _reset(live, run_id, **fields)
-    with pytest.raises(UnknownRun):
-        _reset(live, "nobody")
+    answer = _ask(live, run_id, **fields)
+    assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
+    assert says in answer.json()["detail"]
+    assert _ask(live, "nobody").status == 404
     assert _step(live, 1)["judged_step"] == 1
