@@ -58,9 +58,9 @@ def attribution(reading: Repositories, alert: Alert) -> Attribution:
 def _signals(reading: Repositories, alert: Alert) -> dict[str, Signal]:
     """Read the vital signals up to the alert: two steps for each row, or all steps if those give too few rows."""
     start = max(0, alert.opened_step - DENSE_STEPS)
-    columns = reading.steps.columns(alert.run_id, list(VITALS), from_step=start, to_step=alert.opened_step)
+    columns = reading.series.read(alert.run_id, list(VITALS), from_step=start, to_step=alert.opened_step)
     if start and max(len(column.steps) for column in columns) < ROWS:
-        columns = reading.steps.columns(alert.run_id, list(VITALS), to_step=alert.opened_step)
+        columns = reading.series.read(alert.run_id, list(VITALS), to_step=alert.opened_step)
     return {column.signal: (column.steps, column.values) for column in columns}
 
 

@@ -34,6 +34,8 @@ __all__ = ["Projection", "Slice"]
 
 RECORDS_PER_SLICE = 256
 MAX_CACHED_RUNS = 512
+# Less than a chunk, so that a run of which much is not compacted yet catches up.
+COMPACTION_STEPS = 256
 QUARANTINE_SECONDS = 600.0
 DEGRADED = "monitor_degraded"
 # A run stays with the collector that has its detectors in memory; a collector that dies is succeeded this much later.
@@ -108,7 +110,9 @@ class Projection:
             now=now,
             is_watched=self._is_watched(),
         )
+        before = run.last_step
         has_more = self._advance(context)
+        _compact(context, before)
         self._save(context)
         return Slice(
             position=run.position,
@@ -237,6 +241,13 @@ class Projection:
             names = repositories.steps.signals(run.id)
             positions = self._positions[run.id] = {name: place for place, name in enumerate(names)}
         return positions
+
+
+def _compact(context: RunContext, before: int | None) -> None:
+    """Compact a chunk of signals every few hundred steps."""
+    newest = context.run.last_step
+    if newest is not None and newest // COMPACTION_STEPS != (before or 0) // COMPACTION_STEPS:
+        context.repositories.series.compact(context.run.id, newest_step=newest)
 
 
 def _read_log(context: RunContext) -> Iterator[tuple[int, LogEntry]]:

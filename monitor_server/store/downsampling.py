@@ -3,7 +3,7 @@
 import numpy as np
 from tsdownsample import NaNMinMaxDownsampler
 
-from monitor_server.store.repositories.steps import Column
+from monitor_server.store.repositories.series import Column
 
 __all__ = ["downsample"]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["columns", "pack", "unpack"]
+__all__ = ["ABSENT", "BITS", "FLOAT", "columns", "pack", "unpack"]
 
 ABSENT = np.uint64(0x7FF8_0000_0000_0A85)
 FLOAT = np.dtype("<f8")

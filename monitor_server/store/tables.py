@@ -26,6 +26,8 @@ __all__ = [
     "actions",
     "alerts",
     "attempts",
+    "chunk_values",
+    "chunks",
     "detector_states",
     "metadata",
     "phases",
@@ -88,6 +90,7 @@ runs = Table(
     Column("revision", BigInteger, nullable=False, server_default="0"),  # counts commits of the projector
     Column("owner", String),  # the projector that holds the run's state in memory: others leave it alone
     Column("owned_until", Float),
+    Column("compacted_to", BigInteger, nullable=False, server_default="0"),  # the end of the last chunk there was
     Column("quarantined_at", Float),  # when the projector gave up on it
     Column("quarantine_reason", Text),
 )
@@ -139,6 +142,26 @@ steps = Table(
     Column("data_version", String),
     Column("packed", LargeBinary, nullable=False),
     sqlite_with_rowid=False,  # a run's steps lie beside each other on disk
+)
+
+chunks = Table(  # ranges of steps whose signals are compacted: first_step <= step < end_step
+    "chunks",
+    metadata,
+    _run_key(),
+    Column("first_step", BigInteger, primary_key=True, autoincrement=False),
+    Column("end_step", BigInteger, nullable=False),
+    Column("steps", LargeBinary, nullable=False),  # `store.chunks` encodes these and the values
+    Column("times", LargeBinary, nullable=False),
+)
+
+chunk_values = Table(  # one signal of a chunk
+    "chunk_values",
+    metadata,
+    _run_key(),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("first_step", BigInteger, primary_key=True, autoincrement=False),
+    Column("summary", LargeBinary, nullable=False),
+    Column("packed", LargeBinary, nullable=False),
 )
 
 responses = Table(  # sampled responses; older steps are thinned

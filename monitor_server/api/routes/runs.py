@@ -121,7 +121,7 @@ def series(
     names = reading.steps.signals(run_id) if signals is None else list(dict.fromkeys(signals))
     begin = SeriesCursor.parse(cursor)
     part = read_part(
-        lambda some: reading.steps.columns(run_id, some, from_step=from_step, to_step=to_step),
+        lambda some: reading.series.read(run_id, some, from_step=from_step, to_step=to_step, max_points=max_points),
         names,
         begin=begin,
         max_points=max_points,

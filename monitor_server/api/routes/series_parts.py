@@ -7,7 +7,7 @@ import numpy as np
 
 from monitor_server.api.lists import MAX_NUMBERS
 from monitor_server.store.downsampling import downsample
-from monitor_server.store.repositories.steps import Column
+from monitor_server.store.repositories.series import Column
 
 __all__ = ["PATTERN", "SeriesCursor", "SeriesPart", "read_part"]
 

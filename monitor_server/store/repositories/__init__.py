@@ -13,6 +13,7 @@ from monitor_server.store.repositories.detection import DetectorStates, Phases
 from monitor_server.store.repositories.records import Records, Waiting
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.runs import Runs
+from monitor_server.store.repositories.series import Series
 from monitor_server.store.repositories.steps import Steps
 
 __all__ = ["Repositories"]
@@ -28,6 +29,7 @@ class Repositories:
         self.responses = Responses(connection)
         self.waiting = Waiting(connection)
         self.steps = Steps(connection)
+        self.series = Series(connection)
         self.phases = Phases(connection)
         self.alerts = Alerts(connection)
         self.actions = Actions(connection)

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import is_live_column, status_column
-from monitor_server.store.tables import alerts, attempts, records, responses, runs, steps, waiting
+from monitor_server.store.tables import alerts, attempts, chunk_values, chunks, records, responses, runs, steps, waiting
 
 __all__ = ["SPARKLINE_SIGNAL", "Recent", "Run", "Runs"]
 
@@ -20,7 +20,7 @@ SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
-_WORKED_ON = [column for column in runs.c if column.name not in ("number", "config")]
+_WORKED_ON = [column for column in runs.c if column.name not in ("number", "config", "compacted_to")]
 _FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"))
 _LOCK = _FIND.with_for_update()
 _LOCK_IF_FREE = _FIND.with_for_update(skip_locked=True)
@@ -202,6 +202,9 @@ class Runs:
         """Remove every attempt above one, with its records, steps, responses and waiting steps."""
         for table in (attempts, records, steps, responses, waiting):
             self._connection.execute(delete(table).where(table.c.run_id == run_id, table.c.attempt > above))
+        for compacted in (chunk_values, chunks):
+            self._connection.execute(delete(compacted).where(compacted.c.run_id == run_id))
+        self._connection.execute(update(runs).where(runs.c.id == run_id), {"compacted_to": 0})
 
     def attempts(self, run_id: str) -> dict[int, tuple[int, int]]:
         """Return each attempt's ordinal, from 1, and world size."""

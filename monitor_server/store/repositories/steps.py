@@ -3,15 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
-from monitor_server.store.packing import columns, pack, unpack
+from monitor_server.store.packing import pack, unpack
 from monitor_server.store.repositories.records import MAX_PARAMETERS
+from monitor_server.store.repositories.series import Series
 from monitor_server.store.tables import signals, steps
 
-__all__ = ["Column", "Step", "Steps"]
+__all__ = ["Step", "Steps"]
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
@@ -32,16 +31,6 @@ class Step:
     signals: Mapping[str, float]
     policy_version: int | None = None
     data_version: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A signal over the steps at which it was observed: steps int64 [n]; values, times (Unix seconds) float64 [n]."""
-
-    signal: str
-    steps: NDArray[np.int64]
-    values: NDArray[np.float64]
-    times: NDArray[np.float64]
 
 
 class Steps:
@@ -75,7 +64,8 @@ class Steps:
         return self._connection.execute(query).scalar()
 
     def put(self, run_id: str, new: Iterable[Step], *, replace: bool, positions: Mapping[str, int]) -> None:
-        """Write steps; ``replace`` says that they may be there already."""
+        """Write steps; ``replace`` if they may be there already. What is compacted of them is removed."""
+        written = list(new)
         rows = [
             {
                 "run_id": run_id,
@@ -86,13 +76,14 @@ class Steps:
                 "data_version": step.data_version,
                 "packed": pack(step.signals, positions),
             }
-            for step in new
+            for step in written
         ]
         for row in rows if replace else ():
             here = (steps.c.run_id == run_id) & (steps.c.step == row["step"]) & (steps.c.attempt == row["attempt"])
             self._connection.execute(delete(steps).where(here))
         if rows:
             self._connection.execute(insert(steps), rows)
+            Series(self._connection).remove_at(run_id, [step.step for step in written])
 
     def page(self, run_id: str, *, from_step: int, limit: int) -> list[Step]:
         """Return steps in ascending order from ``from_step`` on."""
@@ -114,38 +105,6 @@ class Steps:
         """Return the signals at one step; empty where there is none."""
         row = self._connection.execute(_newest(run_id).where(steps.c.step == step)).first()
         return {} if row is None else unpack(row.packed, self.signals(run_id))
-
-    def columns(
-        self, run_id: str, names: Sequence[str], *, from_step: int | None = None, to_step: int | None = None
-    ) -> list[Column]:
-        """Return whole signals, without the steps at which they were not observed; unknown ones are empty."""
-        positions = {name: place for place, name in enumerate(self.signals(run_id))}
-        wanted = [name for name in names if name in positions]
-        query = select(steps.c.step, steps.c.time, steps.c.packed).where(steps.c.run_id == run_id)
-        if from_step is not None:
-            query = query.where(steps.c.step >= from_step)
-        if to_step is not None:
-            query = query.where(steps.c.step <= to_step)
-        # The driver's own rows: SQLAlchemy's would double the time of a long series.
-        rows = self._connection.execute(query.order_by(steps.c.step, steps.c.attempt)).cursor.fetchall()
-        numbers = np.fromiter((step for step, _, _ in rows), dtype=np.int64, count=len(rows))
-        times = np.fromiter((time for _, time, _ in rows), dtype=np.float64, count=len(rows))
-        newest = np.append(numbers[1:] != numbers[:-1], True)[: len(numbers)]
-        read = columns([packed for _, _, packed in rows], [positions[name] for name in wanted])
-        found = {
-            name: Column(
-                signal=name,
-                steps=numbers[newest & observed],
-                values=values[newest & observed],
-                times=times[newest & observed],
-            )
-            for name, (values, observed) in zip(wanted, read, strict=True)
-        }
-        nothing = np.array([], dtype=np.float64)
-        return [
-            found.get(name, Column(signal=name, steps=nothing.astype(np.int64), values=nothing, times=nothing))
-            for name in names
-        ]
 
 
 def _newest(run_id: str) -> Select[tuple[int, int, float, int | None, str | None, bytes]]:

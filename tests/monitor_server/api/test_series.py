@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.store.downsampling import downsample
-from monitor_server.store.repositories.steps import Column
+from monitor_server.store.repositories.series import Column
 
 
 def _column(values):

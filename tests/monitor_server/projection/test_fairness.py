@@ -32,6 +32,20 @@ def test_a_large_batch_does_not_hold_up_other_runs(live):
     eventually(lambda: _last_step(live, large) == STEPS - 1)
 
 
+def test_what_is_compacted_while_a_run_goes_on_is_read_back(live):
+    """Thousands of steps are mostly in chunks, and the series is what was sent, also after a rewind into them."""
+    records = [{"step": step, "scalars": {"a": step / 7}} for step in range(STEPS)]
+    run_id = live.run(run="long", records=records)
+    eventually(lambda: _last_step(live, run_id) == STEPS - 1)
+    live.send(run="long", attempt=2, records=[{"step": 100, "scalars": {"a": -1.0}}])
+    eventually(lambda: _last_step(live, run_id) == 100)
+    (series,) = live.get(f"/runs/{run_id}/series", max_points=1_000_000)["items"]
+    assert series["steps"] == list(range(STEPS))
+    assert series["values"] == [-1.0 if step == 100 else step / 7 for step in range(STEPS)]
+    with live.app.state.collector.store.read() as repositories:
+        assert repositories.series.count(run_id) >= 1
+
+
 def test_thousands_of_waiting_steps_are_completed_in_slices(live):
     """A new attempt completes what the old one left, and another run's step does not wait for all of it."""
     large = live.run(**_many("large", world_size=2))

@@ -24,7 +24,7 @@ def differences(new, old, path=""):
         yield f"{path}: {new!r} instead of {old!r}"
 
 
-@pytest.mark.parametrize("revision", ["0005"])
+@pytest.mark.parametrize("revision", ["0005", "0006"])
 def test_an_older_database_answers_as_before(start_collector, clock, tmp_path, revision):
     """Runs, steps, series, phases, alerts, responses, actions and acknowledgements survive the migrations."""
     path = tmp_path / "old.db"

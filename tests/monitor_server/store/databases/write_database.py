@@ -1,7 +1,8 @@
-"""Writes the database `0005.db.gz` and what its API answered, `0005.json`, with schema 0005 (commit f9103cf).
+"""Writes the database `REVISION.db.gz` and what its API answered, `REVISION.json`, with the schema of a commit.
 
-Run at that commit from the repository's root: ``python -m tests.monitor_server.store.databases.write_0005``. The
-files are kept as they were written then: the migrations are tested on them.
+Schema 0005 was written at commit f9103cf and 0006 at d26b601, each from the root of the repository:
+``python -m tests.monitor_server.store.databases.write_database REVISION``. The files stay as they were written then:
+the migrations are tested on them.
 """
 
 import base64
@@ -125,9 +126,10 @@ def answers(live):
 
 def main():
     """Write the two files."""
+    (revision,) = sys.argv[1:]
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "0005.db"
+        path = Path(folder) / f"{revision}.db"
         # The deadline lies beyond the fixture's clock, so that what waits still waits.
         settings = Settings(
             database_url=f"sqlite:///{path}", dashboard="", step_deadline_seconds=100_000.0, tick_seconds=3600
@@ -141,8 +143,8 @@ def main():
             connection.commit()
             connection.execute("VACUUM")
         connection.close()
-        (HERE / "0005.db.gz").write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
-    (HERE / "0005.json").write_text(json.dumps(found, indent=None, sort_keys=True) + "\n")
+        (HERE / f"{revision}.db.gz").write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
+    (HERE / f"{revision}.json").write_text(json.dumps(found, indent=None, sort_keys=True) + "\n")
     sys.stdout.write(f"{len(found['answers'])} answers\n")
 
 

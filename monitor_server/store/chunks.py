@@ -1,0 +1,122 @@
+"""Signals of many steps as compressed columns, with summaries of short blocks for charts that show them all.
+
+A chunk holds the newest attempt's value of every step in a range. Steps that are not observed hold the mark of
+`packing.ABSENT`. A block is 64 rows of a chunk; its summary says how many values it has, where the least, the largest
+and the first NaN stand, and the mean of the finite ones.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from monitor_server.store.packing import ABSENT, BITS, FLOAT
+
+__all__ = [
+    "BLOCK_ROWS",
+    "SUMMARY",
+    "decode_floats",
+    "decode_steps",
+    "decode_times",
+    "encode_column",
+    "encode_floats",
+    "encode_steps",
+    "encode_times",
+    "read_extremes",
+    "read_values",
+    "summarise",
+]
+
+BLOCK_ROWS = 64
+NOWHERE = np.uint16(0xFFFF)
+SUMMARY = np.dtype(
+    [
+        ("count", "<u2"),
+        ("at_minimum", "<u2"),
+        ("at_maximum", "<u2"),
+        ("at_nan", "<u2"),
+        ("minimum", "<f8"),
+        ("maximum", "<f8"),
+        ("mean", "<f8"),
+    ]
+)
+STEP = np.dtype("<i8")
+
+
+def encode_steps(steps: NDArray[np.int64]) -> bytes:
+    """Encode ascending step numbers by their differences."""
+    return zstandard.compress(np.diff(steps, prepend=0).astype(STEP).tobytes())
+
+
+def decode_steps(encoded: bytes) -> NDArray[np.int64]:
+    """Decode step numbers, int64 [rows]."""
+    return np.cumsum(np.frombuffer(zstandard.decompress(encoded), dtype=STEP))
+
+
+def encode_times(times: NDArray[np.float64]) -> bytes:
+    """Encode times, which every read decodes: their bytes stay as they are."""
+    return zstandard.compress(times.astype(FLOAT).tobytes())
+
+
+def decode_times(encoded: bytes) -> NDArray[np.float64]:
+    """Decode times, float64 [rows]."""
+    return np.frombuffer(zstandard.decompress(encoded), dtype=FLOAT)
+
+
+def encode_floats(values: NDArray[np.float64]) -> bytes:
+    """Encode float64 values; their bytes are grouped by significance, which compresses better."""
+    return zstandard.compress(values.astype(FLOAT).view(np.uint8).reshape(-1, FLOAT.itemsize).T.tobytes())
+
+
+def decode_floats(encoded: bytes) -> NDArray[np.float64]:
+    """Decode float64 values to the last bit, shape [rows]."""
+    planes = np.frombuffer(zstandard.decompress(encoded), dtype=np.uint8).reshape(FLOAT.itemsize, -1)
+    return np.ascontiguousarray(planes.T).view(FLOAT).reshape(-1)
+
+
+def encode_column(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> bytes:
+    """Encode a signal of a chunk, shape [rows]; what was not observed is marked."""
+    bits = np.ascontiguousarray(values, dtype=FLOAT).view(BITS).copy()
+    bits[~observed] = ABSENT
+    return encode_floats(bits.view(FLOAT))
+
+
+def read_values(encoded: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Decode a signal of some chunks, each with the place of its first row: places of observed values, and these."""
+    parts = [decode_floats(blob) for _, blob in encoded]
+    values = np.concatenate(parts)
+    places = np.concatenate([offset + np.arange(len(part)) for (offset, _), part in zip(encoded, parts, strict=True)])
+    observed = values.view(BITS) != ABSENT
+    return places[observed], values[observed]
+
+
+def summarise(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> bytes:
+    """Summarise each block of a signal of a chunk."""
+    blocks = np.zeros(-(-len(values) // BLOCK_ROWS), dtype=SUMMARY)
+    for number, block in enumerate(blocks):
+        rows = np.flatnonzero(observed[number * BLOCK_ROWS : (number + 1) * BLOCK_ROWS]) + number * BLOCK_ROWS
+        is_nan = np.isnan(values[rows])
+        numbers, finite = rows[~is_nan], rows[np.isfinite(values[rows])]
+        block["count"] = len(rows)
+        block["at_nan"] = rows[is_nan][0] if is_nan.any() else NOWHERE
+        least = numbers[np.argmin(values[numbers])] if len(numbers) else NOWHERE
+        largest = numbers[np.argmax(values[numbers])] if len(numbers) else NOWHERE
+        block["at_minimum"], block["at_maximum"] = least, largest
+        block["minimum"] = values[least] if len(numbers) else np.nan
+        block["maximum"] = values[largest] if len(numbers) else np.nan
+        with np.errstate(over="ignore"):  # the sum of the largest floats is infinite, and so is their mean
+            block["mean"] = values[finite].mean() if len(finite) else np.nan
+    return blocks.tobytes()
+
+
+def read_extremes(summaries: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return extremes and first NaNs of the blocks of a signal of some chunks, each with the place of its first row."""
+    blocks = np.frombuffer(b"".join(blob for _, blob in summaries), dtype=SUMMARY)
+    counts = [len(blob) // SUMMARY.itemsize for _, blob in summaries]
+    offsets = np.repeat([offset for offset, _ in summaries], counts)
+    at = np.concatenate([blocks["at_minimum"], blocks["at_maximum"], blocks["at_nan"]])
+    values = np.concatenate([blocks["minimum"], blocks["maximum"], np.full(len(blocks), np.nan)])
+    is_there = at != NOWHERE
+    places, first = np.unique((np.tile(offsets, 3) + at)[is_there], return_index=True)
+    return places, values[is_there][first]

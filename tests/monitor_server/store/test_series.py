@@ -1,0 +1,123 @@
+"""Compacted signals: whatever is written in whatever order, what is read is what the rows say."""
+
+import math
+import uuid
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor_server.store import chunks
+from monitor_server.store.downsampling import downsample
+from monitor_server.store.repositories import series
+from monitor_server.store.repositories.runs import Run
+from monitor_server.store.repositories.steps import Step
+
+NAMES = ["a", "b", "c"]
+POSITIONS = {name: place for place, name in enumerate(NAMES)}
+COMMON = {"project": "p", "source": "", "capability": "L1", "world_size": 1, "attempt": 1, "started_at": 0.0}
+TIMES = {"last_seen": 0.0, "last_step_at": 0.0, "stall_seconds": 300.0}
+BITS = np.dtype("<u8")
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Chunks of 8 steps behind a tail of 4, so that few steps are enough."""
+    monkeypatch.setattr(series, "CHUNK_STEPS", 8)
+    monkeypatch.setattr(series, "TAIL_STEPS", 4)
+
+
+def _new_run(repositories):
+    name = uuid.uuid4().hex
+    repositories.runs.add(Run(id=name, name=name, **COMMON, **TIMES))
+    repositories.steps.add_signals(name, NAMES, start=0)
+    return name
+
+
+VALUES = st.dictionaries(st.sampled_from(NAMES), st.floats(), max_size=3)
+WRITES = st.lists(
+    st.tuples(st.sampled_from([1, 2, 3]), st.integers(0, 60), VALUES, st.booleans()), min_size=20, max_size=120
+)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(writes=WRITES, span=st.tuples(st.none() | st.integers(0, 40), st.none() | st.integers(20, 60)))
+def test_what_is_read_is_what_was_written_last(store, writes, span):
+    """Steps in order, rewound by later attempts, mended and sparse, with compaction in between: to the last bit."""
+    truth: dict[tuple[int, int], dict[str, float]] = {}
+    with store.write() as repositories:
+        run_id = _new_run(repositories)
+        for attempt, step, values, compacts in writes:
+            truth[step, attempt] = values
+            row = Step(step=step, attempt=attempt, time=float(step), signals=values)
+            repositories.steps.put(run_id, [row], replace=True, positions=POSITIONS)
+            if compacts:
+                repositories.series.compact(run_id, newest_step=step)
+        for _ in range(12):
+            repositories.series.compact(run_id, newest_step=64)
+        low, high = span
+        found = repositories.series.read(run_id, [*NAMES, "unknown"], from_step=low, to_step=high)
+    newest = {step: values for (step, _), values in sorted(truth.items())}
+    for column in found:
+        wanted = {
+            step: values[column.signal]
+            for step, values in newest.items()
+            if column.signal in values and (low or 0) <= step <= (60 if high is None else high)
+        }
+        assert column.steps.tolist() == list(wanted)
+        assert column.times.tolist() == [float(step) for step in wanted]
+        ordinary = [math.nan if math.isnan(value) else value for value in wanted.values()]
+        assert column.values.view(BITS).tolist() == np.array(ordinary, dtype=np.float64).view(BITS).tolist()
+
+
+@pytest.fixture
+def filled(store):
+    """A run of 400 steps, compacted but for its tail, with a spike, a NaN and an infinity."""
+    values = np.sin(np.arange(400) / 20)
+    values[123], values[200], values[317] = 50.0, np.nan, -np.inf
+    with store.write() as repositories:
+        run_id = _new_run(repositories)
+        rows = [
+            Step(step=step, attempt=1, time=0.0, signals={"a": value}) for step, value in enumerate(values.tolist())
+        ]
+        repositories.steps.put(run_id, rows, replace=False, positions=POSITIONS)
+        while repositories.series.compact(run_id, newest_step=399):
+            pass
+    return run_id
+
+
+def test_a_chart_of_many_steps_reads_summaries_and_keeps_the_extremes(store, filled, monkeypatch):
+    """Fewer points than steps are read, and the spike, the NaN and the infinity are among them."""
+    monkeypatch.setattr(series, "ROWS_PER_POINT", 4)
+    with store.read() as repositories:
+        (column,) = repositories.series.read(filled, ["a"], max_points=60)
+    assert len(column.steps) < 200
+    thin = dict(zip(*(part.tolist() for part in (column.steps, column.values)), strict=True))
+    assert (thin[123], thin[317]) == (50.0, -math.inf)
+    assert math.isnan(thin[200])
+    shown = downsample(column, max_points=60)
+    assert 50.0 in shown.values
+    assert len(shown.steps) <= 60
+
+
+def test_a_step_that_is_written_into_a_chunk_costs_that_chunk_alone(store, filled):
+    """It is read from its row until it is compacted anew; the others stay."""
+    with store.write() as repositories:
+        before = repositories.series.count(filled)
+        mended = Step(step=20, attempt=2, time=0.0, signals={"a": 7.0})
+        repositories.steps.put(filled, [mended], replace=True, positions=POSITIONS)
+        assert repositories.series.count(filled) == before - 1
+        assert repositories.series.read(filled, ["a"], from_step=20, to_step=20)[0].values.tolist() == [7.0]
+        assert repositories.series.compact(filled, newest_step=399)
+        assert repositories.series.count(filled) == before
+        assert repositories.series.read(filled, ["a"], from_step=20, to_step=20)[0].values.tolist() == [7.0]
+
+
+def test_a_block_says_where_its_extremes_are():
+    """Of [3, NaN, -1, inf, absent, 2]: least -1 at 2, largest inf at 3, NaN at 1, mean of 3, -1 and 2 is 4/3."""
+    values = np.array([3.0, np.nan, -1.0, np.inf, 0.0, 2.0])
+    observed = np.array([True, True, True, True, False, True])
+    (block,) = np.frombuffer(chunks.summarise(values, observed), dtype=chunks.SUMMARY)
+    assert (block["count"], block["minimum"], block["maximum"], block["mean"]) == (5, -1.0, np.inf, 4 / 3)
+    assert (block["at_minimum"], block["at_maximum"], block["at_nan"]) == (2, 3, 1)
