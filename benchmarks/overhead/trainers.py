@@ -24,10 +24,11 @@ from benchmarks.overhead.core import one_core
 from benchmarks.overhead.meter import Meter, delivery_seconds
 from benchmarks.overhead.race import collector
 from trainer_hooks.callbacks.trl import VitalsCallback
-from trainer_hooks.reference.config import PRESETS, Config
+from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.presets import PRESETS
 from trainer_hooks.reference.run.loop import Loop
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.run.trainer import Trainer
 
 __all__ = ["Share", "shares"]
 

@@ -11,7 +11,8 @@ from typing import Final
 from dashboard.api_types import PhaseItem, RunDetail, SeriesItem
 from dashboard.figures.curves.lines import log_dtick
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
-from dashboard.theme import FONT, LIGHT
+from dashboard.figures.layout import AXIS, base_layout, value_axis
+from dashboard.theme import LIGHT
 
 __all__ = ["ALIGNMENTS", "COLOURS", "Compared", "acceleration_step", "overlay_figure", "setting_of", "style_of"]
 
@@ -162,28 +163,10 @@ def _binned(curves: Sequence[Points], edges: Sequence[float]) -> list[tuple[floa
 
 
 def _layout(align: str, *, is_log: bool, dtick: str | None) -> Figure:
-    axis = {"tickfont": {"size": 11, "color": LIGHT["muted"]}, "gridcolor": LIGHT["grid"], "zeroline": False}
     title = {"text": ALIGNMENTS[align], "standoff": 6, "font": {"size": 11.5, "color": LIGHT["muted"]}}
     return {
-        "margin": MARGIN,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT, "size": 12, "color": LIGHT["ink"]},
-        "hovermode": "x unified",
-        "hoverlabel": {
-            "font": {"size": 11.5, "color": LIGHT["ink"]},
-            "bgcolor": LIGHT["surface"],
-            "bordercolor": LIGHT["line"],
-        },
-        "showlegend": False,
+        **base_layout(MARGIN),
         "uirevision": align,
-        "xaxis": {**axis, "title": title, "nticks": 7, **({"tickformat": ".0%"} if align == "share" else {})},
-        "yaxis": {
-            **axis,
-            "type": "log" if is_log else "linear",
-            "nticks": 6,
-            "tickformat": "~g",
-            "fixedrange": True,
-            **({"dtick": dtick} if dtick else {}),
-        },
+        "xaxis": {**AXIS, "title": title, "nticks": 7, **({"tickformat": ".0%"} if align == "share" else {})},
+        "yaxis": value_axis(is_log=is_log, dtick=dtick, ticks=6),
     }

@@ -8,8 +8,9 @@ from dashboard.api_types import AlertItem, PhaseItem, SeriesItem
 from dashboard.figures.alert_marks import alert_lines, alert_trace
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
 from dashboard.figures.curves.lines import log_dtick, signal_traces
+from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.panels import PANELS, Panel
-from dashboard.theme import FONT, LIGHT
+from dashboard.theme import LIGHT
 
 __all__ = ["Row", "rows_of", "run_figure"]
 
@@ -67,7 +68,10 @@ def run_figure(
     return {
         "data": [alert_trace(opened, axis="y"), *traces],
         "layout": {
-            **_frame(height),
+            **base_layout(MARGIN, namelength=-1),
+            "height": height,
+            "hoversubplots": "axis",
+            "dragmode": "zoom",
             "xaxis": _step_axis(min(steps, default=0), max(steps, default=0)),
             "yaxis": {"domain": [strip[1], 1], "range": [0, 1], "visible": False, "fixedrange": True},
             **{f"yaxis{row.axis[1:]}": _value_axis(row, series) for row in observed if row.axis},
@@ -98,39 +102,17 @@ def rows_of(panels: Sequence[Panel], series: Mapping[str, SeriesItem]) -> tuple[
     return rows, plot + MARGIN["t"] + MARGIN["b"]
 
 
-def _frame(height: int) -> Figure:
-    return {
-        "height": height,
-        "margin": MARGIN,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT, "size": 12, "color": LIGHT["ink"]},
-        "hovermode": "x unified",
-        "hoversubplots": "axis",
-        "hoverlabel": {
-            "font": {"size": 11.5, "color": LIGHT["ink"]},
-            "namelength": -1,
-            "bgcolor": LIGHT["surface"],
-            "bordercolor": LIGHT["line"],
-        },
-        "dragmode": "zoom",
-        "showlegend": False,
-    }
-
-
 def _step_axis(first: int, last: int) -> Figure:
     return {
         "anchor": "free",
         "position": 0,
         "title": {"text": "optimiser step", "standoff": 6, "font": {"size": 11.5, "color": LIGHT["muted"]}},
-        "tickfont": {"size": 11, "color": LIGHT["muted"]},
-        "gridcolor": LIGHT["grid"],
+        **AXIS,
         "linecolor": LIGHT["faint"],
         "showline": True,
         "ticks": "outside",
         "ticklen": 4,
         "tickcolor": LIGHT["faint"],
-        "zeroline": False,
         "unifiedhovertitle": {"text": "<b>step %{x}</b>"},
         "autorangeoptions": {"clipmin": first, "clipmax": max(last, first + 1)},
         "showspikes": True,
@@ -143,18 +125,9 @@ def _step_axis(first: int, last: int) -> Figure:
 
 
 def _value_axis(row: Row, series: Mapping[str, SeriesItem]) -> Figure:
-    return {
-        "domain": [row.bottom, row.top],
-        "anchor": "x",
-        "type": "log" if row.panel.is_log else "linear",
-        "fixedrange": True,
-        "nticks": 5,
-        **({"dtick": dtick} if row.panel.is_log and (dtick := log_dtick(_values(row, series))) else {}),
-        "tickfont": {"size": 11, "color": LIGHT["muted"]},
-        "tickformat": "~g",
-        "gridcolor": LIGHT["grid"],
-        "zeroline": False,
-    }
+    is_log = row.panel.is_log
+    dtick = log_dtick(_values(row, series)) if is_log else None
+    return {**value_axis(is_log=is_log, dtick=dtick, ticks=5), "domain": [row.bottom, row.top], "anchor": "x"}
 
 
 def _values(row: Row, series: Mapping[str, SeriesItem]) -> Iterator[float]:

@@ -10,8 +10,9 @@ from dashboard.figures.alert_marks import alert_lines
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
+from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.panels import Line
-from dashboard.theme import FONT, LIGHT, PRIMARY
+from dashboard.theme import PRIMARY
 
 __all__ = ["View", "merged", "places", "signal_figure"]
 
@@ -142,35 +143,17 @@ def _moved(shapes: Sequence[Figure], series: SeriesItem, where: list[float]) -> 
 
 
 def _layout(view: View, shapes: list[Figure], *, dtick: str | None) -> Figure:
-    axis = {"tickfont": {"size": 11, "color": LIGHT["muted"]}, "gridcolor": LIGHT["grid"], "zeroline": False}
     factor = 1000 if view.axis == "time" else 1
     return {
-        "margin": MARGIN,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT, "size": 12, "color": LIGHT["ink"]},
-        "hovermode": "x unified",
-        "hoverlabel": {
-            "font": {"size": 11.5, "color": LIGHT["ink"]},
-            "bgcolor": LIGHT["surface"],
-            "bordercolor": LIGHT["line"],
-        },
+        **base_layout(MARGIN),
         "dragmode": "zoom",
-        "showlegend": False,
         "shapes": shapes,
         "xaxis": {
-            **axis,
+            **AXIS,
             "type": "date" if view.axis == "time" else "linear",
             "nticks": 6,
             **({"range": [end * factor for end in view.zoom]} if view.zoom else {"autorange": True}),
             **({"unifiedhovertitle": {"text": "<b>step %{x}</b>"}} if view.axis == "step" else {}),
         },
-        "yaxis": {
-            **axis,
-            "type": "log" if view.is_log else "linear",
-            "nticks": 5,
-            "tickformat": "~g",
-            "fixedrange": True,
-            **({"dtick": dtick} if dtick else {}),
-        },
+        "yaxis": value_axis(is_log=view.is_log, dtick=dtick, ticks=5),
     }

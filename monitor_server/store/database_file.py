@@ -28,9 +28,7 @@ class DatabaseFile:
         Raises:
             Unavailable: If the database file was removed or replaced.
         """
-        identity, _ = _stat(self._path)
-        if identity is None or identity != self._identity:
-            raise _unavailable(f"the database file {self._path} was removed or replaced")
+        self._require_file()
 
     def check(self) -> None:
         """Refuse to commit to files that the next start would not find, or not find whole.
@@ -41,18 +39,19 @@ class DatabaseFile:
             Unavailable: If one of the files was removed, replaced or cut.
         """
         # Only by stat: closing any descriptor of these files would drop the locks that SQLite holds in this process.
-        identity, size = _stat(self._path)
+        if self._require_file() < SMALLEST_BYTES:
+            raise _unavailable(f"the database file {self._path} was cut")
         log_identity, log_bytes = _stat(self._log)
+        if self._log_identity is not None and (log_identity != self._log_identity or log_bytes < self._log_bytes):
+            raise _unavailable(f"the write-ahead log {self._log} was removed, replaced or cut")
+        self._log_identity, self._log_bytes = log_identity, log_bytes
+
+    def _require_file(self) -> int:
+        """Return the size of the database file, if it is the one that was opened first."""
+        identity, size = _stat(self._path)
         if identity is None or identity != self._identity:
-            what = f"the database file {self._path} was removed or replaced"
-        elif size < SMALLEST_BYTES:
-            what = f"the database file {self._path} was cut"
-        elif self._log_identity is not None and (log_identity != self._log_identity or log_bytes < self._log_bytes):
-            what = f"the write-ahead log {self._log} was removed, replaced or cut"
-        else:
-            self._log_identity, self._log_bytes = log_identity, log_bytes
-            return
-        raise _unavailable(what)
+            raise _unavailable(f"the database file {self._path} was removed or replaced")
+        return size
 
 
 def _unavailable(what: str) -> Unavailable:

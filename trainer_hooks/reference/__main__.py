@@ -10,11 +10,11 @@ import torch
 import trainer_hooks
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.ranks import Ranks, device_of
 from trainer_hooks.reference.run.loop import Loop
-from trainer_hooks.reference.run.ranks import Ranks, device_of
+from trainer_hooks.reference.run.trainer import Trainer, TrainingError
 from trainer_hooks.reference.search.tool import ToolError
 from trainer_hooks.reference.start import build_policy_and_world
-from trainer_hooks.reference.train import Trainer, TrainingError
 
 __all__ = ["main"]
 

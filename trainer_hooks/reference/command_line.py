@@ -16,7 +16,7 @@ _SECTIONS = {
     "model": "your own model and data",
     "width": "the built-in model and its warm start",
     "url": "telemetry",
-    "checkpoints": "checkpoints, and actions on the collector's verdict",
+    "checkpoints": "checkpoints, and what to do when the collector reports a collapse",
     "threads": "the machine",
 }
 """Titles in the help, by the first setting under each."""

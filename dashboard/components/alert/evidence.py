@@ -1,13 +1,14 @@
 """Draws the evidence of an alert: what was measured, the threshold, and the false-alarm rate."""
 
-import math
 from collections.abc import Mapping
 from typing import Final
 
 from dash import html
 from dash.development.base_component import Component
 
-__all__ = ["evidence_table", "plain"]
+from dashboard.components.values import plain
+
+__all__ = ["evidence_table"]
 
 ORDER: Final = (
     "signal",
@@ -33,35 +34,6 @@ def evidence_table(evidence: Mapping[str, object]) -> Component:
         for name in known + rest
     ]
     return html.Dl([_comparison(evidence), _formula(evidence), *rows], className="evidence")
-
-
-def plain(value: object) -> str:
-    """Format a JSON value for readers: short numbers, pairs of steps as ranges, lists with commas."""
-    if value is None or value in ([], {}):
-        return "none"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{str(name).replace('_', ' ')} {plain(held)}" for name, held in value.items())
-    if isinstance(value, list):
-        return _range(value) or ", ".join(plain(item) for item in value)
-    return _number(value) if isinstance(value, int | float) else str(value)
-
-
-def _range(values: list[object]) -> str | None:
-    """Format two steps as a range, or as one step if they are equal; return None for any other list."""
-    match values:
-        case [int(first), int(last)]:
-            return str(first) if first == last else f"{first} to {last}"
-    return None
-
-
-def _number(value: float) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−")
 
 
 def _comparison(evidence: Mapping[str, object]) -> Component | None:

@@ -7,8 +7,8 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard.api_types import Attribution, Moved, ResponseItem
-from dashboard.components.alert.evidence import plain
 from dashboard.components.responses.card import response_card
+from dashboard.components.values import plain
 
 __all__ = ["explanation"]
 

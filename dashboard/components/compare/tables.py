@@ -7,8 +7,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api_types import AlertItem
-from dashboard.components.alert.evidence import plain
 from dashboard.components.marks import badge
+from dashboard.components.values import plain
 from dashboard.figures.overlay import Compared, acceleration_step, style_of
 
 __all__ = ["config_differences", "differences", "legend", "outcomes"]

@@ -4,8 +4,8 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard.api_types import ResponseItem
-from dashboard.components.alert.evidence import plain
 from dashboard.components.responses.token_strip import token_strip
+from dashboard.components.values import plain
 
 __all__ = ["response_card"]
 

@@ -8,9 +8,9 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_types import ResponseItem
-from dashboard.components.alert.evidence import plain
 from dashboard.components.responses.card import response_card
 from dashboard.components.responses.token_strip import MEASURES
+from dashboard.components.values import plain
 
 __all__ = ["ORDERS", "listing", "response_controls", "shared_prefix"]
 

@@ -8,7 +8,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard.api_types import ResponseItem
-from dashboard.components.alert.evidence import plain
+from dashboard.components.values import plain
 
 __all__ = ["MEASURES", "token_strip"]
 

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from trainer_hooks.reference.config import PRESETS, Config
+from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.presets import PRESETS
 
 
 @pytest.fixture(autouse=True)

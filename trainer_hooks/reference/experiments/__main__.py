@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from trainer_hooks.reference.config import PRESETS, Config
+from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
 from trainer_hooks.reference.experiments.course_table import course_table
@@ -32,6 +32,7 @@ from trainer_hooks.reference.experiments.rescue_table import rescue_table
 from trainer_hooks.reference.experiments.search import HYPOTHESES
 from trainer_hooks.reference.experiments.sweep_table import decomposition_table, sweep_table
 from trainer_hooks.reference.experiments.table import read_runs, table
+from trainer_hooks.reference.presets import PRESETS
 
 __all__ = ["main"]
 

@@ -18,7 +18,7 @@ from trainer_hooks.reference.experiments.fixed import FixedContexts
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.telemetry import numbers
-from trainer_hooks.reference.train import StepResult, Trainer
+from trainer_hooks.reference.run.trainer import StepResult, Trainer
 
 __all__ = ["Row", "read", "record", "write"]
 

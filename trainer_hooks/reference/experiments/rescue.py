@@ -20,7 +20,7 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.record import Row, write
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.loop import Loop
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.run.trainer import Trainer
 
 __all__ = ["RESCUED_STEPS", "RESCUES", "rescue"]
 

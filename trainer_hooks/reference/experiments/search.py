@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trainer_hooks.reference.config import PRESETS
+from trainer_hooks.reference.presets import PRESETS
 
 __all__ = ["HYPOTHESES", "MORE_SEEDS", "PROMISING", "SEARCH_SEEDS"]
 

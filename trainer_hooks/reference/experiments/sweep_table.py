@@ -14,8 +14,8 @@ from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.question_table import STAGES, fell_share
 from trainer_hooks.reference.experiments.record import Row
 from trainer_hooks.reference.experiments.table import read_runs
-from trainer_hooks.reference.updates.decomposition import PARTS
-from trainer_hooks.reference.updates.probe import MULTIPLIERS, half_fall_multiplier
+from trainer_hooks.reference.measurements.decomposition import PARTS
+from trainer_hooks.reference.measurements.probe import MULTIPLIERS, half_fall_multiplier
 
 __all__ = ["decomposition_table", "pool_by_third", "sweep_table"]
 

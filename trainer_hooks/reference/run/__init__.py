@@ -1,1 +1,1 @@
-"""What surrounds the trainer during a run: loop, checkpoints, ranks, telemetry."""
+"""A run of the reference trainer: its steps, the loop, checkpoints and telemetry."""

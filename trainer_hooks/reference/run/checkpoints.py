@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.run.trainer import Trainer
 
 __all__ = ["Checkpoints"]
 

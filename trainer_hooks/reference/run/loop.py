@@ -11,7 +11,7 @@ import trainer_hooks
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings
-from trainer_hooks.reference.train import StepResult, Trainer
+from trainer_hooks.reference.run.trainer import StepResult, Trainer
 
 __all__ = ["Loop"]
 

@@ -1,1 +1,1 @@
-"""One update: batch, objective, methods, learner, and what the update did."""
+"""One update of the weights: batch, advantages, objective, critic and optimiser."""

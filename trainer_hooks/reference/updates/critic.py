@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from trainer_hooks.losses import generalised_advantages
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.protocols import Policy
-from trainer_hooks.reference.run.ranks import Ranks
+from trainer_hooks.reference.ranks import Ranks
 
 __all__ = ["Critic", "credit"]
 

@@ -10,8 +10,8 @@ from trainer_hooks.losses import value_loss
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
-from trainer_hooks.reference.run.adjustment import UNADJUSTED, Adjustment
-from trainer_hooks.reference.run.ranks import Ranks
+from trainer_hooks.reference.ranks import Ranks
+from trainer_hooks.reference.updates.adjustment import UNADJUSTED, Adjustment
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
 from trainer_hooks.reference.updates.critic import Critic
 from trainer_hooks.reference.updates.objective import k3_divergence, policy_losses

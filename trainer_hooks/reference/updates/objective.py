@@ -6,8 +6,8 @@ Pure functions of a batch and the log-probabilities of a forward pass.
 from torch import Tensor
 
 from trainer_hooks.losses import grpo_loss, likelihood_loss, llds_loss
+from trainer_hooks.reference.methods import Method
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
-from trainer_hooks.reference.updates.methods import Method
 
 __all__ = ["k3_divergence", "policy_losses"]
 

@@ -18,7 +18,7 @@ from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import read, record
 from trainer_hooks.reference.experiments.sweep_table import decomposition_table, sweep_table
 from trainer_hooks.reference.experiments.table import share_interval, table
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.run.trainer import Trainer
 
 
 def written(folder):

@@ -9,7 +9,7 @@ from trainer_hooks.reference.facts.episode import FactsEpisode
 from trainer_hooks.reference.facts.world import FactsWorld, vocabulary_of
 from trainer_hooks.reference.policy.model import Cache, PolicyModel, Shape
 from trainer_hooks.reference.policy.token_statistics import token_statistics
-from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks
+from trainer_hooks.reference.ranks import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.updates.batch import answer_tokens, prepare
 
 

@@ -11,7 +11,7 @@ from trainer_hooks.reference.facts.world import FactsWorld
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.loop import Loop
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.run.trainer import Trainer
 from trainer_hooks.wire import Receipt
 
 

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-
-from tests.trainer_hooks.reference.run.test_ranks import ONE, TWO, launch
+from tests.trainer_hooks.reference.test_ranks import ONE, TWO, launch
 
 
 @pytest.mark.slow

@@ -12,15 +12,15 @@ import torch
 
 from tests import ranks, warm
 from trainer_hooks.reference.policy.warm_start import warm_start
-from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks, device_of
+from trainer_hooks.reference.ranks import SINGLE_PROCESS, Ranks, device_of
 from trainer_hooks.reference.run.telemetry import numbers
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.run.trainer import Trainer
 from trainer_hooks.wire import Receipt, decode_record, merge
 
 ROOT = Path(__file__).parents[4]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
 ONE, TWO = 1, 2
-LEAVING = "tests.trainer_hooks.reference.run.leaving"
+LEAVING = "tests.trainer_hooks.reference.leaving"
 
 
 def launch(world_size, folder, cache, *options):

@@ -27,11 +27,11 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainer_hooks.losses import grpo_loss
+from trainer_hooks.reference.measurements.probe import mixed_groups, response_logprobs
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
 from trainer_hooks.reference.updates.learner import Learner
-from trainer_hooks.reference.updates.probe import mixed_groups, response_logprobs
 
 __all__ = ["PARTS", "Decomposition"]
 

@@ -1,6 +1,6 @@
 """What a rollback changes, and that changes add up."""
 
-from trainer_hooks.reference.run.adjustment import UNADJUSTED
+from trainer_hooks.reference.updates.adjustment import UNADJUSTED
 
 
 def test_llds_is_turned_on_at_a_tenth_and_doubled_where_it_was_on():

@@ -10,14 +10,15 @@ import torch
 
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.tokens import action_index
-from trainer_hooks.reference.config import PRESETS, Config
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.methods import METHODS, MethodName
 from trainer_hooks.reference.policy.draw import sampler_logprobs
 from trainer_hooks.reference.policy.model import PolicyModel
 from trainer_hooks.reference.policy.warm_start import shape_of, warm_start
+from trainer_hooks.reference.presets import PRESETS
 from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings
-from trainer_hooks.reference.train import Trainer, TrainingError
+from trainer_hooks.reference.run.trainer import Trainer, TrainingError
 from trainer_hooks.reference.updates.batch import prepare
-from trainer_hooks.reference.updates.methods import METHODS, MethodName
 from trainer_hooks.reference.updates.objective import policy_losses
 from trainer_hooks.wire import merge
 

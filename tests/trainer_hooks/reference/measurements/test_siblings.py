@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from trainer_hooks.reference.measurements.siblings import sibling_signals
 from trainer_hooks.reference.policy.warm_start import warm_start
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.run.trainer import Trainer
 from trainer_hooks.reference.updates.batch import prepare
-from trainer_hooks.reference.updates.siblings import sibling_signals
 
 
 @pytest.fixture

@@ -14,15 +14,15 @@ import torch
 
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.facts.world import FactsWorld
+from trainer_hooks.reference.measurements.decomposition import Decomposition
+from trainer_hooks.reference.measurements.held_out import HeldOut
+from trainer_hooks.reference.measurements.probe import MULTIPLIERS, QuestionProbe, probe_questions, probe_signals
+from trainer_hooks.reference.measurements.siblings import sibling_signals
 from trainer_hooks.reference.protocols import Policy, Rollout, World
-from trainer_hooks.reference.run.adjustment import Adjustment
-from trainer_hooks.reference.run.held_out import HeldOut
-from trainer_hooks.reference.run.ranks import SINGLE_PROCESS, Ranks
+from trainer_hooks.reference.ranks import SINGLE_PROCESS, Ranks
+from trainer_hooks.reference.updates.adjustment import Adjustment
 from trainer_hooks.reference.updates.batch import TrainingBatch, prepare, select
-from trainer_hooks.reference.updates.decomposition import Decomposition
 from trainer_hooks.reference.updates.learner import Learner
-from trainer_hooks.reference.updates.probe import MULTIPLIERS, QuestionProbe, probe_questions, probe_signals
-from trainer_hooks.reference.updates.siblings import sibling_signals
 
 __all__ = ["StepResult", "Trainer", "TrainingError"]
 

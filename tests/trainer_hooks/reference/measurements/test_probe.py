@@ -6,10 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from trainer_hooks.reference.policy.token_statistics import token_statistics
-from trainer_hooks.reference.policy.warm_start import warm_start
-from trainer_hooks.reference.train import Trainer
-from trainer_hooks.reference.updates.probe import (
+from trainer_hooks.reference.measurements.probe import (
     MULTIPLIERS,
     QuestionProbe,
     displacement_by_question,
@@ -17,6 +14,9 @@ from trainer_hooks.reference.updates.probe import (
     half_fall_multiplier,
     probe_signals,
 )
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.run.trainer import Trainer
 
 
 @pytest.fixture

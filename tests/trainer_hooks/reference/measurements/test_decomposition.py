@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from trainer_hooks.reference.measurements.decomposition import PARTS, Decomposition
 from trainer_hooks.reference.policy.warm_start import warm_start
-from trainer_hooks.reference.train import Trainer
+from trainer_hooks.reference.run.trainer import Trainer
 from trainer_hooks.reference.updates.batch import prepare
-from trainer_hooks.reference.updates.decomposition import PARTS, Decomposition
 
 
 def prepared(config, *, steps=2):

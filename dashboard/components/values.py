@@ -1,0 +1,35 @@
+"""Formats JSON values of the API for readers."""
+
+import math
+from collections.abc import Mapping
+
+__all__ = ["plain"]
+
+
+def plain(value: object) -> str:
+    """Format a JSON value for readers: short numbers, pairs of steps as ranges, lists with commas."""
+    if value is None or value in ([], {}):
+        return "none"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{str(name).replace('_', ' ')} {plain(held)}" for name, held in value.items())
+    if isinstance(value, list):
+        return _range(value) or ", ".join(plain(item) for item in value)
+    return _number(value) if isinstance(value, int | float) else str(value)
+
+
+def _range(values: list[object]) -> str | None:
+    """Format two steps as a range, or as one step if they are equal; return None for any other list."""
+    match values:
+        case [int(first), int(last)]:
+            return str(first) if first == last else f"{first} to {last}"
+    return None
+
+
+def _number(value: float) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    return f"{value:.4g}".replace("-", "−")
