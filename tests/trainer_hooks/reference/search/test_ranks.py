@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from tests.trainer_hooks.reference.test_ranks import ONE, TWO, launch
 
 
