@@ -24,6 +24,7 @@ RecordError (ValueError)                 refuses one record; becomes a ``Rejecti
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Self
 
 __all__ = [
     "AddressUnusable",
@@ -80,11 +81,21 @@ class UnknownRun(CollectorError):
 
     status = 404
 
+    @classmethod
+    def by_id(cls, run_id: str) -> Self:
+        """Return the error for an id that no run has."""
+        return cls(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
+
 
 class UnknownAlert(CollectorError):
     """No alert has this id."""
 
     status = 404
+
+    @classmethod
+    def by_id(cls, alert_id: str) -> Self:
+        """Return the error for an id that no alert has."""
+        return cls(f"no alert has the id {alert_id!r}; GET /api/v1/alerts lists them")
 
 
 class UnknownPath(CollectorError):

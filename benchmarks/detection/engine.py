@@ -9,7 +9,7 @@ from benchmarks.detection.authored.observe import PAIRED
 from benchmarks.detection.runs import LabelledRun
 from benchmarks.detection.traces import Candidate, Mark
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Observation, Severity, Verdict
+from monitor_server.detection.protocol import Assessment, Observation, Severity
 
 __all__ = [
     "ENGINE",
@@ -42,7 +42,7 @@ def without_pairs(observations: Sequence[Observation]) -> list[Observation]:
 
 
 def restart_mismatches(runs: Sequence[LabelledRun], *, every: int = 17) -> int:
-    """Count the runs on which an engine that is restarted from its state every few rows gives other verdicts.
+    """Count the runs on which an engine that is restarted from its state every few rows gives other assessments.
 
     The state goes through JSON each time, as it does in the store.
     """
@@ -50,7 +50,7 @@ def restart_mismatches(runs: Sequence[LabelledRun], *, every: int = 17) -> int:
 
 
 def duplicate_mismatches(runs: Sequence[LabelledRun]) -> int:
-    """Count the runs on which an engine that receives every row twice gives other verdicts."""
+    """Count the runs on which an engine that receives every row twice gives other assessments."""
     return sum(_duplicated(run.observations) != _verdicts(run.observations) for run in runs)
 
 
@@ -71,10 +71,10 @@ def _replay(observations: Sequence[Observation]) -> list[Mark]:
     return [_mark(engine.update(observation)) for observation in observations]
 
 
-def _mark(verdict: Verdict) -> Mark:
-    warns = [f.strength for f in verdict.findings if f.severity is not Severity.INFO]
-    pages = [f.strength for f in verdict.findings if f.severity is Severity.CRITICAL]
-    return Mark(warn=max(warns, default=0.0), page=max(pages, default=0.0), phase=verdict.phase)
+def _mark(assessment: Assessment) -> Mark:
+    warns = [f.strength for f in assessment.findings if f.severity is not Severity.INFO]
+    pages = [f.strength for f in assessment.findings if f.severity is Severity.CRITICAL]
+    return Mark(warn=max(warns, default=0.0), page=max(pages, default=0.0), phase=assessment.phase)
 
 
 def _verdicts(observations: Sequence[Observation]) -> list[str]:

@@ -18,7 +18,7 @@ __all__ = ["recordings"]
 def recordings(folder: Path) -> list[LabelledRun]:
     """Return the reference trainer's recordings below a folder: ``*.jsonl`` or ``*.jsonl.gz``, canonical names.
 
-    Runs that were taken back on a verdict (their rows have an ``attempt``) are left out: they are what the engine of
+    Runs that went back on an alert (their rows have an ``attempt``) are left out: they are what the engine of
     their day made of them, and no test of today's.
 
     Truth comes from the reward itself: the collapse of `collapse_step`, or the first non-finite gradient. The onset

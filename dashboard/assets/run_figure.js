@@ -3,7 +3,7 @@
   "use strict";
 
   const GLYPHS = { NaN: "✕", Infinity: "▲", "-Infinity": "▼" };
-  const NAMES = { NaN: "NaN", Infinity: "∞", "-Infinity": "-∞" };
+  const NAMES = { NaN: "NaN", Infinity: "∞", "-Infinity": "−∞" };
   const LABEL_PIXELS_PER_CHARACTER = 6.4;
   const LABEL_PADDING = 8;
   const DRAG_MODE = window.matchMedia("(pointer: coarse)").matches ? false : "zoom"; // a finger scrolls the page

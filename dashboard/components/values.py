@@ -1,7 +1,8 @@
 """Formats JSON values of the API for readers."""
 
-import math
 from collections.abc import Mapping
+
+from dashboard.figures.curves.lines import spell_value
 
 __all__ = ["plain"]
 
@@ -30,6 +31,4 @@ def _number(value: float) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−")
+    return spell_value(value)

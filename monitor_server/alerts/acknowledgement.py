@@ -30,7 +30,7 @@ def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now:
     """
     run, alert = repositories.runs.lock(given.run_id), repositories.alerts.find(given.alert_id)
     if run is None or alert is None:
-        raise UnknownAlert(f"no alert has the id {given.alert_id!r}; GET /api/v1/alerts lists them")
+        raise UnknownAlert.by_id(given.alert_id)
     repositories.alerts.save(replace(alert, acknowledged_at=now, acknowledged_by=given.by, note=given.note))
     run.log_end += 1
     stored = StoredAcknowledgement(

@@ -7,12 +7,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from monitor_server.detection.protocol import Finding
+from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.store.repositories.alerts import Alert, Alerts
 
-__all__ = ["SEVERITIES", "Lifecycle"]
-
-SEVERITIES = ("info", "warning", "critical")
+__all__ = ["Lifecycle"]
 
 
 class Lifecycle:
@@ -45,7 +43,7 @@ class Lifecycle:
         Returns:
             The alerts that opened, became more severe or resolved.
         """
-        held = {found.kind: found for found in sorted(findings, key=lambda found: SEVERITIES.index(found.severity))}
+        held = {found.kind: found for found in sorted(findings, key=lambda found: found.severity.rank)}
         changed_alerts: list[Alert] = []
         for alert in [alert for alert in self.firing if concerns(alert.kind)]:
             changed = _update(alert, held.pop(alert.kind, None), step)
@@ -100,7 +98,7 @@ class Lifecycle:
 def _update(alert: Alert, found: Finding | None, step: int) -> Alert:
     if found is None:
         return replace(alert, state="resolved", resolved_step=step)
-    if SEVERITIES.index(found.severity) <= SEVERITIES.index(alert.severity):
+    if found.severity.rank <= Severity(alert.severity).rank:
         return replace(alert, last_step=step)
     # What was acknowledged was less severe: the more severe alert has to be acknowledged anew.
     return replace(

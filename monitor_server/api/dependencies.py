@@ -9,12 +9,7 @@ from monitor_server.api.collector import Collector
 from monitor_server.errors import UnknownRun
 from monitor_server.store.repositories import Repositories
 
-__all__ = ["Collector", "Reading", "Serving", "require_run", "unknown_run"]
-
-
-def unknown_run(run_id: str) -> UnknownRun:
-    """Return the error for an id that no run has."""
-    return UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
+__all__ = ["Collector", "Reading", "Serving", "require_run"]
 
 
 def _collector(request: Request) -> Collector:
@@ -36,4 +31,4 @@ Reading = Annotated[Repositories, Depends(_reading)]
 def require_run(reading: Repositories, run_id: str) -> None:
     """Raise `UnknownRun` unless a run has this id."""
     if not reading.runs.exists(run_id):
-        raise unknown_run(run_id)
+        raise UnknownRun.by_id(run_id)

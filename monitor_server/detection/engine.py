@@ -11,28 +11,26 @@ from typing import Any, Self
 
 from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
 from monitor_server.detection.phases import PhaseMachine
-from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
+from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
 from monitor_server.detection.registry import build_detectors
 
 __all__ = ["Engine", "EngineFactory"]
 
-SEVERITIES = list(Severity)
-
 
 class Engine:
-    """Computes the verdict for each step of one run.
+    """Computes the assessment for each step of one run.
 
     It is deterministic, constant in memory and resumable: ``Engine.from_state(engine.state())`` continues bit for bit.
     A step that was seen before, or one of an attempt that has been replaced, changes nothing and returns the previous
-    verdict again. A new attempt may start at any step. No number raises an exception.
+    assessment again. A new attempt may start at any step. No number raises an exception.
 
     Args:
         calibration: The strengths at which alarms open. A state that was saved under another calibration continues
             under this one.
 
     >>> engine = Engine()
-    >>> verdict = engine.update(Observation(step=1, signals={"reward/mean": 0.3, "loss/policy": float("nan")}))
-    >>> str(verdict.phase), [finding.kind for finding in verdict.findings]
+    >>> assessment = engine.update(Observation(step=1, signals={"reward/mean": 0.3, "loss/policy": float("nan")}))
+    >>> str(assessment.phase), [finding.kind for finding in assessment.findings]
     ('collapsed', ['non_finite'])
     """
 
@@ -44,7 +42,7 @@ class Engine:
         self._findings: Sequence[Finding] = ()
         self._newest: tuple[int, int] | None = None  # attempt, step
 
-    def update(self, observation: Observation) -> Verdict:
+    def update(self, observation: Observation) -> Assessment:
         """Process one complete step and return the phase and every finding that holds."""
         position = (observation.attempt, observation.step)
         if self._newest is None or position > self._newest:
@@ -52,7 +50,7 @@ class Engine:
             found = [f for detector in self._detectors.values() for f in detector.update(observation)]
             self._findings = self._gate.update(observation, _keep_most_severe(found))
             self._phase = self._phases.update(observation.signals, self._findings)
-        return Verdict(
+        return Assessment(
             step=observation.step,
             phase=self._phase,
             capability=self._phases.capability,
@@ -119,6 +117,6 @@ def _keep_most_severe(findings: Sequence[Finding]) -> Sequence[Finding]:
     kept: dict[str, Finding] = {}
     for finding in findings:
         held = kept.get(finding.kind)
-        if held is None or SEVERITIES.index(finding.severity) > SEVERITIES.index(held.severity):
+        if held is None or finding.severity.rank > held.severity.rank:
             kept[finding.kind] = finding
     return list(kept.values())

@@ -1,4 +1,4 @@
-"""The input and the output of detection: observations, acknowledgements, findings, verdicts."""
+"""The input and the output of detection: observations, acknowledgements, findings, assessments."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Acknowledgement", "Capability", "Finding", "Observation", "Phase", "Severity", "Verdict"]
+__all__ = ["Acknowledgement", "Assessment", "Capability", "Finding", "Observation", "Phase", "Severity"]
 
 
 class Phase(StrEnum):
@@ -41,6 +41,11 @@ class Severity(StrEnum):
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """The place in the order of urgency: 0 is the least urgent."""
+        return tuple(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +100,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Assessment:
     """The engine's result for one step: the phase, every finding that holds, and the capability of the channels."""
 
     step: int

@@ -29,7 +29,7 @@ def reset_run(
     """
     run = repositories.runs.lock(run_id)
     if run is None:
-        raise UnknownRun(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
+        raise UnknownRun.by_id(run_id)
     if world_size is not None and world_size < 1:
         raise InvalidField(f"world_size must be at least 1, got {world_size}")
     if attempt is not None:

@@ -140,15 +140,15 @@ class Examiner:
         for signal, value in observation.signals.items():
             found.traces.setdefault(signal, Trace()).add(step, value)
         self._take_time(observation.time)
-        verdict = self._engine.update(observation)
-        found.capability = min(found.capability, verdict.capability, key=list(Capability).index)
-        self._take_phase(verdict.phase, step)
-        severities = {finding.severity for finding in verdict.findings}
+        assessment = self._engine.update(observation)
+        found.capability = min(found.capability, assessment.capability, key=list(Capability).index)
+        self._take_phase(assessment.phase, step)
+        severities = {finding.severity for finding in assessment.findings}
         if found.warn_step is None and severities - {Severity.INFO}:
             found.warn_step = step
         if found.page_step is None and Severity.CRITICAL in severities:
             found.page_step = step
-        return self._take_findings(verdict.findings, step)
+        return self._take_findings(assessment.findings, step)
 
     def _take_time(self, time: float | None) -> None:
         if (
@@ -172,12 +172,11 @@ class Examiner:
             phases.append(PhaseSpan(phase=phase, from_step=step, to_step=step))
 
     def _take_findings(self, findings: Sequence[Finding], step: int) -> Sequence[Finding]:
-        order = list(Severity).index
         began = []
         held: dict[str, Episode] = {}
         for finding in findings:
             episode = self._open.get(finding.kind)
-            if episode is None or order(finding.severity) > order(episode.finding.severity):
+            if episode is None or finding.severity.rank > episode.finding.severity.rank:
                 episode = Episode(finding=finding, last_step=step)
                 if len(self._found.episodes) < MAX_EPISODES:
                     self._found.episodes.append(episode)

@@ -1,4 +1,4 @@
-"""Runs a run's complete steps through its detectors, once and in order; alerts and phases follow each verdict.
+"""Runs a run's complete steps through its detectors, once and in order; alerts and phases follow each assessment.
 
 The detectors' state is saved in the transaction of the last step that it has seen, so that a restart continues from
 there. Engines are kept in memory with the revision of the run that they belong to, and loaded anew where another
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
+from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
 from monitor_server.projection.context import RunContext
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.detection import SavedState
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class Engine(Protocol):
     """All detectors of one run and its phase machine: `monitor_server.detection.engine.Engine`."""
 
-    def update(self, observation: Observation) -> Verdict:
+    def update(self, observation: Observation) -> Assessment:
         """Process one step."""
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
@@ -117,23 +117,23 @@ class Tracker:
     def _observe(self, context: RunContext, tracked: _Tracked, step: Step) -> list[Alert]:
         run, phases = context.run, context.repositories.phases
         last = tracked.seen
-        verdict = self._detect(run, tracked.engine, step)
+        assessment = self._detect(run, tracked.engine, step)
         tracked.seen, tracked.is_changed = (step.attempt, step.step), True
         rewinds = last is not None and step.step <= last[1]
         if rewinds:
             phases.rewind(run.id, step.step)
-        if last is None or rewinds or verdict.phase != run.phase:
-            phases.begin(run.id, verdict.phase, step=step.step)
-            run.phase = str(verdict.phase)
+        if last is None or rewinds or assessment.phase != run.phase:
+            phases.begin(run.id, assessment.phase, step=step.step)
+            run.phase = str(assessment.phase)
         return context.alerts.reconcile(
-            verdict.findings,
+            assessment.findings,
             phase=run.phase,
             step=step.step,
             now=context.now,
             concerns=lambda kind: not is_clock_kind(kind),
         )
 
-    def _detect(self, run: Run, engine: Engine, step: Step) -> Verdict:
+    def _detect(self, run: Run, engine: Engine, step: Step) -> Assessment:
         observation = Observation(
             step=step.step,
             signals=step.signals,
@@ -166,7 +166,7 @@ class Tracker:
         return tracked
 
 
-def _degraded(step: int, error: Exception) -> Verdict:
+def _degraded(step: int, error: Exception) -> Assessment:
     finding = Finding(
         kind="monitor_degraded",
         severity=Severity.WARNING,
@@ -176,4 +176,4 @@ def _degraded(step: int, error: Exception) -> Verdict:
         summary=f"detection failed at step {step}: {type(error).__name__}; the collector's log has the traceback",
         evidence={"error": type(error).__name__, "detail": str(error)},
     )
-    return Verdict(step=step, phase=Phase.UNKNOWN, findings=[finding])
+    return Assessment(step=step, phase=Phase.UNKNOWN, findings=[finding])

@@ -76,7 +76,7 @@ def test_non_finite_values_are_gaps_in_the_line_and_marks_beside_it():
     assert lines_of(figure)["reward/mean"]["y"] == [0.5, None, 0.7, None, None]
     marks = marks_of(figure, "reward/mean")
     assert (marks["x"], marks["y"]) == ([11, 13, 14], [0.5, 0.7, 0.7])
-    assert marks["hovertext"] == ["NaN", "∞", "-∞"]
+    assert marks["hovertext"] == ["NaN", "∞", "−∞"]
 
 
 def test_a_narrow_log_axis_has_ticks_that_can_be_read():

@@ -1,12 +1,17 @@
 """What tests of the collector share: scripted detectors, a clock, and a store."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 import pytest
 
-from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Phase, Severity, Verdict
+from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
+from monitor_server.ingest.append import Log
+from monitor_server.ingest.validate import read_batch
+from monitor_server.settings import Settings
 from monitor_server.store.database import Store
+from trainer_hooks import wire
 
 
 class ScriptedEngine:
@@ -15,7 +20,7 @@ class ScriptedEngine:
     def __init__(self) -> None:
         self.seen: list[list[int]] = []
 
-    def update(self, observation: Observation) -> Verdict:
+    def update(self, observation: Observation) -> Assessment:
         """Do as the signals say."""
         signals = observation.signals
         if signals.get("fail", 0) > 0:
@@ -35,7 +40,7 @@ class ScriptedEngine:
             if signals.get(name, 0) > 0
         ]
         phase = list(Phase)[int(signals.get("phase", 1))]
-        return Verdict(step=observation.step, phase=phase, findings=findings)
+        return Assessment(step=observation.step, phase=phase, findings=findings)
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
         """Keep it as what was seen."""
@@ -82,3 +87,18 @@ def store(database_url: str) -> Iterator[Store]:
     opened = Store.open(database_url)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def append(store: Store, clock: StepClock) -> Callable[..., str]:
+    """What appends a batch to its run's log as ingest does, without HTTP, and returns the run's id."""
+    settings = Settings()
+    log = Log(settings=settings, clock=clock)
+
+    def append_batch(**batch: Any) -> str:
+        body = json.dumps({"schema_version": wire.SCHEMA_VERSION, "run": "r"} | batch).encode()
+        valid = read_batch(body, media_type=wire.JSON, encoding="", settings=settings, now=clock.now)
+        with store.write() as repositories:
+            return log.append(repositories, valid).run.id
+
+    return append_batch

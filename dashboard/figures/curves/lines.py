@@ -8,11 +8,11 @@ from dashboard.api_types import SeriesItem
 from dashboard.figures.panels import Line
 from dashboard.theme import SEVERITIES
 
-__all__ = ["log_dtick", "mark_places", "signal_traces"]
+__all__ = ["log_dtick", "mark_places", "signal_traces", "spell_value"]
 
 FEW_POINTS: Final = 40
 FEW_DECADES: Final = 100
-GLYPHS: Final = {"NaN": "✕", "∞": "▲", "-∞": "▼"}
+GLYPHS: Final = {"NaN": "✕", "∞": "▲", "−∞": "▼"}
 
 Figure = dict[str, object]
 
@@ -39,7 +39,7 @@ def signal_traces(line: Line, series: SeriesItem, *, axis: str, is_log: bool) ->
     }
     marked = [index for index, ok in enumerate(is_drawn) if not ok]
     heights = mark_places(values, is_drawn)
-    names = [_name(values[index]) for index in marked]
+    names = [spell_value(values[index]) for index in marked]
     marks = {
         **common,
         "mode": "text",
@@ -73,7 +73,8 @@ def log_dtick(values: Iterable[float]) -> str | None:
     return "D2" if positive and max(positive) < FEW_DECADES * min(positive) else None
 
 
-def _name(value: float) -> str:
-    if math.isfinite(value):
-        return f"{value:g}"
-    return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
+def spell_value(value: float) -> str:
+    """Format a number in four significant digits for readers; a number that is not finite is "NaN", "∞" or "−∞"."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    return f"{value:.4g}".replace("-", "−")

@@ -109,7 +109,7 @@ def _alert_row(collector: Collector, alert_id: str) -> dict[str, Any]:
 def _row(reading: Reading, alert_id: str) -> dict[str, Any]:
     row = reading.alerts.view(alert_id)
     if row is None:
-        raise UnknownAlert(f"no alert has the id {alert_id!r}; GET /api/v1/alerts lists them")
+        raise UnknownAlert.by_id(alert_id)
     return row
 
 

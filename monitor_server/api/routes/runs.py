@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor_server.api.dependencies import Collector, Reading, Serving, require_run, unknown_run
+from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.lists import Cursor, ItemList, Limit, StepNumber, item_list
 from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_part
@@ -25,6 +25,7 @@ from monitor_server.api.schemas import (
     run_detail,
     run_item,
 )
+from monitor_server.errors import UnknownRun
 from monitor_server.store.repositories.responses import StoredResponse
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import ResponseKind
@@ -236,5 +237,5 @@ def _read_detail(collector: Collector, run_id: str) -> RunDetail:
 def _detail(reading: Reading, collector: Collector, run_id: str) -> RunDetail:
     row = reading.runs.view(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
     if row is None:
-        raise unknown_run(run_id)
+        raise UnknownRun.by_id(run_id)
     return run_detail(row, reading.steps.signals(run_id))

@@ -71,9 +71,9 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None =
     was_warned, was_paged, rows, capability = False, False, 0, Capability.METRICS
     for observation in steps:
         rows += 1
-        verdict = engine.update(observation)
-        found = verdict.findings
-        capability = min(capability, verdict.capability, key=list(Capability).index)
+        assessment = engine.update(observation)
+        found = assessment.findings
+        capability = min(capability, assessment.capability, key=list(Capability).index)
         severities = {finding.severity for finding in found}
         paged, warned = Severity.CRITICAL in severities, bool(severities - {Severity.INFO})
         if warned and not was_warned:

@@ -69,8 +69,8 @@ class DeathSpiral(StreamDetector):
     >>> for row in range(60):
     ...     drift, surge = 0.02 * max(0, row - 30), 3.0 if row >= 50 else 1.0
     ...     signals = {"entropy/mean": 0.4 + drift, "likelihood/correct": -0.4 - drift, "grad/norm": surge}
-    ...     verdict = engine.update(Observation(step=row, signals=signals))
-    ...     opened += [finding.step for finding in verdict.findings if finding.kind == "death_spiral"]
+    ...     assessment = engine.update(Observation(step=row, signals=signals))
+    ...     opened += [finding.step for finding in assessment.findings if finding.kind == "death_spiral"]
     >>> opened[0]
     51
     """

@@ -161,8 +161,7 @@ def _print_findings(console: Console, found: Examination) -> None:
     table.add_column("step", justify="right", no_wrap=True)
     table.add_column("severity", no_wrap=True)
     table.add_column("finding", overflow="fold")
-    order = list(Severity)
-    shown = sorted(found.episodes, key=lambda episode: -order.index(episode.finding.severity))[:FINDINGS]
+    shown = sorted(found.episodes, key=lambda episode: -episode.finding.severity.rank)[:FINDINGS]
     for episode in sorted(shown, key=lambda episode: episode.finding.step):
         finding = episode.finding
         table.add_row(

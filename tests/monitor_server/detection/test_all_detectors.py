@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitor_server.detection.calibration import CLASSES, Calibration, Profile
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.engine import EngineFactory
-from monitor_server.detection.protocol import Finding, Observation, Verdict
+from monitor_server.detection.protocol import Assessment, Finding, Observation
 from monitor_server.detection.registry import DETECTORS
 from tests.monitor_server.detection.subjects import BUILDERS
 
@@ -63,7 +63,7 @@ def failing_run(rows: int = 120, seed: int = 7) -> list[Observation]:
 
 
 def wire(value: object) -> str:
-    """Spell findings, verdicts and states so that NaN equals NaN."""
+    """Spell findings, assessments and states so that NaN equals NaN."""
     return repr(value)
 
 
@@ -75,7 +75,7 @@ def test_a_constant_run_is_silent(subject):
         signals = dict.fromkeys(SIGNALS, level) | AT_REST
         for step in range(150):
             answer = judge.update(Observation(step=step, signals=signals))
-            if isinstance(answer, Verdict):
+            if isinstance(answer, Assessment):
                 answer = answer.findings
             assert [f for f in answer if f.severity != "info"] == []
 
@@ -126,7 +126,7 @@ def test_no_number_and_no_order_raises(subject, stream):
     judge = subject()
     for observation in stream:
         answer = judge.update(observation)
-        findings = answer.findings if isinstance(answer, Verdict) else answer
+        findings = answer.findings if isinstance(answer, Assessment) else answer
         assert all(isinstance(finding, Finding) and finding.summary.endswith(".") for finding in findings)
         json.dumps([finding.evidence for finding in findings])
         json.dumps(judge.state())

@@ -95,8 +95,8 @@ def test_the_calibration_is_on_every_finding_and_hides_none():
 def test_what_is_no_matter_of_degree_is_never_calibrated_away():
     """NaN in the gradient pages under any calibration."""
     engine = Engine(CLOSED)
-    verdict = engine.update(Observation(step=1, signals={"grad/norm": math.nan}))
-    assert [(f.kind, f.severity) for f in verdict.findings] == [("non_finite", Severity.CRITICAL)]
+    assessment = engine.update(Observation(step=1, signals={"grad/norm": math.nan}))
+    assert [(f.kind, f.severity) for f in assessment.findings] == [("non_finite", Severity.CRITICAL)]
 
 
 def test_an_alarm_that_opened_stays_until_its_detector_lets_go():

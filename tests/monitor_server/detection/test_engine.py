@@ -99,9 +99,9 @@ def test_nan_in_the_gradient_is_a_page_at_once():
     """The step that holds the NaN is the step that is paged, and the phase is collapsed."""
     engine = Engine()
     engine.update(Observation(step=1, signals={"grad/norm": 1.0}))
-    verdict = engine.update(Observation(step=2, signals={"grad/norm": math.nan}))
-    assert [(f.kind, f.severity, f.step) for f in verdict.findings] == [("non_finite", Severity.CRITICAL, 2)]
-    assert verdict.phase is Phase.COLLAPSED
+    assessment = engine.update(Observation(step=2, signals={"grad/norm": math.nan}))
+    assert [(f.kind, f.severity, f.step) for f in assessment.findings] == [("non_finite", Severity.CRITICAL, 2)]
+    assert assessment.phase is Phase.COLLAPSED
 
 
 def test_a_rewind_to_before_the_onset_forgets_the_alarm():
@@ -110,8 +110,8 @@ def test_a_rewind_to_before_the_onset_forgets_the_alarm():
     run = spiral()
     assert ("run_collapsed", "critical") in first_steps(run, engine)
     again = [Observation(step=o.step, signals=o.signals, attempt=2) for o in run[20:58]]
-    verdicts = [engine.update(observation) for observation in again]
-    assert [f.kind for f in verdicts[-1].findings if f.severity is not Severity.INFO] == []
+    assessments = [engine.update(observation) for observation in again]
+    assert [f.kind for f in assessments[-1].findings if f.severity is not Severity.INFO] == []
 
 
 def test_a_rollback_to_the_step_before_the_page_ends_the_page():
@@ -126,8 +126,8 @@ def test_a_rollback_to_the_step_before_the_page_ends_the_page():
 def test_the_statistic_of_a_page_is_beyond_the_threshold_it_names(seed):
     """Whichever rule opened it, the evidence shows the number that was too large and what it was held against."""
     engine = Engine()
-    verdicts = [engine.update(observation) for observation in spiral(seed=seed)]
-    opened = next(f for verdict in verdicts for f in verdict.findings if f.kind == "death_spiral")
+    assessments = [engine.update(observation) for observation in spiral(seed=seed)]
+    opened = next(f for assessment in assessments for f in assessment.findings if f.kind == "death_spiral")
     assert opened.score > opened.threshold
     assert opened.evidence["rule"] == opened.evidence["opened_by"]
 
@@ -154,9 +154,9 @@ def test_a_held_page_ends_when_a_person_acknowledges_it():
     engine, _, last = held_page()
     for _ in range(2):
         engine.acknowledge(Acknowledgement(kind="death_spiral", step=last))
-    verdict = engine.update(Observation(step=last + 1, signals=spiral()[41].signals))
-    assert verdict.phase is not Phase.ACCELERATION
-    assert "death_spiral" not in {finding.kind for finding in verdict.findings}
+    assessment = engine.update(Observation(step=last + 1, signals=spiral()[41].signals))
+    assert assessment.phase is not Phase.ACCELERATION
+    assert "death_spiral" not in {finding.kind for finding in assessment.findings}
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ def test_an_acknowledged_page_stays_while_its_rule_is_met():
     engine, run = Engine(), spiral()
     paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
     engine.acknowledge(Acknowledgement(kind="death_spiral", step=paged))
-    verdicts = [engine.update(observation) for observation in run if paged < observation.step < paged + 8]
-    assert all("death_spiral" in {finding.kind for finding in verdict.findings} for verdict in verdicts)
+    assessments = [engine.update(observation) for observation in run if paged < observation.step < paged + 8]
+    assert all("death_spiral" in {finding.kind for finding in assessment.findings} for assessment in assessments)
 
 
 def test_a_replay_with_its_acknowledgements_is_the_run_bit_for_bit():
-    """The word given again after the same step, through a restart from JSON, gives the same verdicts and state."""
+    """The word given again after the same step, through a restart from JSON, gives the same assessments and state."""
     live, replayed = Engine(), Engine()
     run = spiral(rows=200)
     for observation in run:
@@ -231,10 +231,10 @@ def test_it_says_no_more_than_what_is_observed_allows(capability):
     engine, seen, phases = Engine(), set(), set()
     for observation in spiral(surge_at=10**6):
         signals = {name: value for name, value in observation.signals.items() if name in kept}
-        verdict = engine.update(Observation(step=observation.step, signals=signals))
-        seen |= {(finding.kind, str(finding.severity)) for finding in verdict.findings}
-        phases.add(verdict.phase)
-        assert verdict.capability is capability
+        assessment = engine.update(Observation(step=observation.step, signals=signals))
+        seen |= {(finding.kind, str(finding.severity)) for finding in assessment.findings}
+        phases.add(assessment.phase)
+        assert assessment.capability is capability
     assert (("likelihood_drift", "warning") in seen) is (capability in {Capability.PAIRED, Capability.LIKELIHOOD})
     assert (("entropy_drift", "info") in seen) is (capability is Capability.ENTROPY)
     assert (Phase.UNKNOWN in phases) is (capability is Capability.METRICS)

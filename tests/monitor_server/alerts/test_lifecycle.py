@@ -1,0 +1,112 @@
+"""The life of an alert, directly on a store: opened, kept, raised, acknowledged and resolved."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.detection.protocol import Finding, Severity
+
+
+@pytest.fixture
+def working(store, append):
+    """The alerts of a run in a transaction, saved at its end."""
+    run_id = append(records=[])
+
+    @contextmanager
+    def open_alerts():
+        with store.write() as repositories:
+            alerts = Lifecycle(repositories.alerts, run_id)
+            yield alerts
+            alerts.save()
+
+    return open_alerts
+
+
+def _finding(kind="a", severity=Severity.WARNING, step=1):
+    return Finding(
+        kind=kind, severity=severity, step=step, score=2.0, threshold=1.0, summary=f"{kind} at {step}", evidence={}
+    )
+
+
+def _reconcile(alerts, findings, *, step, concerns=lambda _: True):
+    changed = alerts.reconcile(findings, phase="decay", step=step, now=10.0, concerns=concerns)
+    return [(alert.kind, alert.state, alert.severity) for alert in changed]
+
+
+def test_an_alert_is_kept_while_it_is_found_and_resolved_when_it_is_not(working):
+    """Steps 1 to 3, each in a transaction of its own: opened, kept, resolved."""
+    with working() as alerts:
+        assert _reconcile(alerts, [_finding()], step=1) == [("a", "firing", "warning")]
+    with working() as alerts:
+        assert _reconcile(alerts, [_finding(step=2)], step=2) == []
+        (kept,) = alerts.firing
+        assert (kept.opened_step, kept.last_step, kept.summary) == (1, 2, "a at 1")
+    with working() as alerts:
+        assert _reconcile(alerts, [], step=3) == [("a", "resolved", "warning")]
+    with working() as alerts:
+        assert alerts.firing == []
+
+
+def test_a_finding_that_comes_back_opens_another_alert(working):
+    """The resolved alert keeps its id and its end."""
+    with working() as alerts:
+        _reconcile(alerts, [_finding()], step=1)
+        first = alerts.firing[0].id
+        _reconcile(alerts, [], step=2)
+        assert _reconcile(alerts, [_finding()], step=3) == [("a", "firing", "warning")]
+        assert alerts.firing[0].id != first
+
+
+def test_the_most_severe_finding_of_a_kind_counts(working):
+    """The order in which the findings come makes no difference."""
+    found = [_finding(severity=Severity.CRITICAL), _finding(severity=Severity.INFO)]
+    for step, findings in enumerate([found, found[::-1]], start=1):
+        with working() as alerts:
+            _reconcile(alerts, findings, step=step)
+            assert [alert.severity for alert in alerts.firing] == ["critical"]
+
+
+def test_a_severity_rises_and_does_not_fall(working):
+    """A warning at step 1, critical from step 2 on; a warning at step 3 leaves it critical."""
+    with working() as alerts:
+        _reconcile(alerts, [_finding()], step=1)
+        assert _reconcile(alerts, [_finding(severity=Severity.CRITICAL, step=2)], step=2) == [
+            ("a", "firing", "critical")
+        ]
+        assert _reconcile(alerts, [_finding(step=3)], step=3) == []
+        (alert,) = alerts.firing
+        assert (alert.severity, alert.severity_step, alert.last_step, alert.summary) == ("critical", 2, 3, "a at 2")
+
+
+def test_findings_that_do_not_concern_a_kind_leave_its_alert_alone(working):
+    """The findings of detection say nothing about the alerts of the clock."""
+    with working() as alerts:
+        _reconcile(alerts, [_finding("clock")], step=1)
+        assert _reconcile(alerts, [], step=2, concerns=lambda kind: kind != "clock") == []
+        assert [alert.kind for alert in alerts.firing] == ["clock"]
+
+
+def test_an_acknowledgement_is_kept_until_the_alert_becomes_more_severe(working):
+    """The person knew of a warning; the critical alert has to be acknowledged again."""
+    with working() as alerts:
+        _reconcile(alerts, [_finding()], step=1)
+    with working() as alerts:
+        alerts.acknowledge(alerts.firing[0], by="Ada", note="known", now=11.0)
+        _reconcile(alerts, [_finding(step=2)], step=2)
+    with working() as alerts:
+        (alert,) = alerts.firing
+        assert (alert.acknowledged_by, alert.note, alert.acknowledged_at) == ("Ada", "known", 11.0)
+        _reconcile(alerts, [_finding(severity=Severity.CRITICAL, step=3)], step=3)
+    with working() as alerts:
+        (alert,) = alerts.firing
+        assert (alert.acknowledged_by, alert.note, alert.acknowledged_at) == (None, None, None)
+
+
+def test_nothing_is_stored_before_save(store, append):
+    """A transaction that does not save leaves no alert."""
+    run_id = append(records=[])
+    with store.write() as repositories:
+        _reconcile(Lifecycle(repositories.alerts, run_id), [_finding()], step=1)
+    with store.read() as repositories:
+        assert repositories.alerts.firing(run_id) == []

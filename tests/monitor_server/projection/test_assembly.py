@@ -1,0 +1,66 @@
+"""The records of a step's ranks are merged into one step."""
+
+import numpy as np
+
+from monitor_server.projection.assembly import StepRecords
+from monitor_server.store.repositories.records import StoredRecord
+from trainer_hooks import wire
+
+
+def _histogram(high):
+    return wire.Histogram(low=0.0, high=high, counts=wire.Array.from_numpy(np.array([1, 0])), quantile=0.5)
+
+
+def _assemble(*records):
+    assembled = StepRecords()
+    for rank, seq, fields in records:
+        assembled.add(rank, seq, wire.Record(step=7, seq=seq, **fields))
+    return assembled
+
+
+def test_rank_0_decides_where_values_cannot_be_merged():
+    """Each rank reports its own scalar, time and version; a name that only one rank reports is kept."""
+    records = _assemble(
+        (1, 1, {"scalars": {"a": 2.0, "only": 5.0}, "policy_version": 8, "time": 30.0}),
+        (0, 1, {"scalars": {"a": 1.0}, "policy_version": 9, "time": 20.0}),
+    )
+    step = records.merge(step=7, attempt=3, now=99.0)
+    assert (step.step, step.attempt, step.time, step.policy_version) == (7, 3, 20.0, 9)
+    assert step.signals == {"a": 1.0, "only": 5.0}
+
+
+def test_summaries_of_all_ranks_are_added():
+    """Means over 1 and 3 values, 4 and 8: (4 + 3 · 8) / 4 = 7."""
+    shares = [wire.Moments(count=1.0, sum=4.0), wire.Moments(count=3.0, sum=24.0)]
+    records = _assemble(*((rank, 1, {"summaries": {"a": share}}) for rank, share in enumerate(shares)))
+    assert records.merge(step=7, attempt=1, now=0.0).signals == {"a": 7.0}
+
+
+def test_a_step_without_a_time_has_the_time_of_its_completion():
+    """No rank sent a time, so the step has the time that the projector passes."""
+    assert _assemble((0, 1, {"scalars": {"a": 1.0}})).merge(step=7, attempt=1, now=99.0).time == 99.0
+
+
+def test_a_record_that_is_added_again_changes_nothing():
+    """Rank and sequence number identify a record; two records of one rank count as one rank."""
+    records = _assemble(
+        (0, 1, {"scalars": {"a": 1.0}}), (0, 1, {"scalars": {"a": 5.0}}), (0, 2, {"scalars": {"b": 2.0}})
+    )
+    assert records.ranks == 1
+    assert records.merge(step=7, attempt=1, now=0.0).signals == {"a": 1.0, "b": 2.0}
+
+
+def test_a_histogram_with_other_bins_is_left_out_and_logged(caplog):
+    """Histograms with different bins cannot be added: the first one stays, and the log has a warning."""
+    records = _assemble((0, 1, {"summaries": {"h": _histogram(2.0)}}), (1, 1, {"summaries": {"h": _histogram(4.0)}}))
+    assert records.ranks == 1
+    assert "a stored record is left out of its step" in caplog.text
+
+
+def test_stored_records_are_decoded():
+    """Two ranks have stored a record of the step."""
+    body = wire.encode(wire.Record(step=7, seq=1, scalars={"a": 1.0}))
+    stored = [
+        StoredRecord(position=rank, batch=rank, attempt=1, rank=rank, seq=1, step=7, body=body) for rank in (0, 1)
+    ]
+    assert StepRecords.decode(stored).ranks == 2

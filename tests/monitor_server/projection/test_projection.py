@@ -1,0 +1,93 @@
+"""A slice of a run's log, directly on a store: what it projects, where it stops, and who may project it."""
+
+import msgspec
+import pytest
+
+from monitor_server.projection.events import StepCompleted
+from monitor_server.projection.projection import OWNER_SECONDS, Projection
+from monitor_server.projection.tracking import Tracker
+from monitor_server.settings import Settings
+
+
+@pytest.fixture
+def create_projection(scripted, clock):
+    """Create a projection with scripted detectors and caches of its own."""
+    return lambda **options: Projection(Tracker(scripted), settings=Settings(), clock=clock, **options)
+
+
+def _project(store, projection, run_id):
+    with store.write() as repositories:
+        return projection.project(repositories, run_id)
+
+
+def _seen(store, run_id):
+    with store.read() as repositories:
+        return msgspec.msgpack.decode(repositories.detector_states.load(run_id).state)["seen"]
+
+
+def test_a_slice_projects_the_log_up_to_its_end(store, append, create_projection):
+    """Two batches: their steps are detected in order, and the verdict has the newest step and the firing alert."""
+    append(records=[{"step": 1}])
+    run_id = append(records=[{"step": 2, "scalars": {"warn": 1.0}}])
+    done = _project(store, create_projection(), run_id)
+    assert not done.has_more
+    assert [event.step.step for event in done.events if isinstance(event, StepCompleted)] == [1, 2]
+    assert (done.verdict.step, [alert.kind for alert in done.verdict.alerts]) == (2, ["scripted"])
+    with store.read() as repositories:
+        assert repositories.runs.find(run_id).position == done.position
+
+
+def test_a_slice_that_is_rolled_back_is_projected_again(store, append, create_projection):
+    """A crash before the commit repeats nothing and skips nothing."""
+    run_id, projection = append(records=[{"step": 1}, {"step": 2}]), create_projection()
+
+    def fail():
+        with store.write() as repositories:
+            projection.project(repositories, run_id)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    projection.forget(run_id)
+    _project(store, projection, run_id)
+    _project(store, projection, run_id)
+    assert _seen(store, run_id) == [[1, 1], [1, 2]]
+
+
+def test_slices_of_one_log_give_the_same_as_one_slice(store, append, create_projection):
+    """A projection after every batch, each by another projector, and one projection at the end."""
+    batches = [{"step": number, "scalars": {"warn": float(number % 3)}} for number in range(1, 8)]
+    for batch in batches:
+        sliced = append(run="sliced", records=[batch])
+        _project(store, create_projection(), sliced)
+        whole = append(run="whole", records=[batch])
+    _project(store, create_projection(), whole)
+    assert _seen(store, sliced) == _seen(store, whole)
+    with store.read() as repositories:
+        of_both = [repositories.alerts.firing(run_id) for run_id in (sliced, whole)]
+        assert [[(a.kind, a.opened_step) for a in firing] for firing in of_both] == [[("scripted", 7)]] * 2
+
+
+def test_a_run_belongs_to_one_projector_until_its_time_is_over(store, append, create_projection, clock):
+    """The second projector takes the run over three seconds after the last slice of the first one."""
+    run_id = append(records=[{"step": 1}])
+    first, second = create_projection(owner="first"), create_projection(owner="second")
+    assert _project(store, first, run_id) is not None
+    assert _project(store, second, run_id) is None
+    clock.now += OWNER_SECONDS
+    assert _project(store, second, run_id) is not None
+
+
+def test_a_released_run_is_free_at_once(store, append, create_projection):
+    """A collector that stops leaves its runs to the others."""
+    run_id = append(records=[{"step": 1}])
+    first, second = create_projection(owner="first"), create_projection(owner="second")
+    _project(store, first, run_id)
+    with store.write() as repositories:
+        first.release(repositories)
+    assert _project(store, second, run_id) is not None
+
+
+def test_an_unknown_run_is_nothing_to_do(store, create_projection):
+    """The run may have been deleted after it was announced to the projector."""
+    assert _project(store, create_projection(), "unknown") is None
