@@ -7,7 +7,8 @@ from monitor_server import errors
 PATHS = [
     "/runs", "/runs/{run_id}", "/runs/{run_id}/series", "/runs/{run_id}/steps", "/runs/{run_id}/phases",
     "/runs/{run_id}/responses", "/runs/{run_id}/actions", "/runs/{run_id}/alerts", "/alerts", "/alerts/{alert_id}",
-    "/alerts/{alert_id}/attribution", "/alerts/{alert_id}/ack", "/runs/{run_id}/acknowledgements", "/runs/{run_id}/attempts", "/runs/{run_id}/reset",
+    "/alerts/{alert_id}/attribution", "/alerts/{alert_id}/ack", "/runs/{run_id}/acknowledgements",
+    "/runs/{run_id}/attempts", "/runs/{run_id}/reset",
     "/stream", "/ingest",
 ]  # fmt: skip
 
