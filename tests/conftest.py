@@ -10,10 +10,13 @@ import pytest
 from hypothesis import settings
 
 from monitor_server.settings import Settings
+from tests.databases import migrated_postgres, postgres_collector
 from tests.live import PATIENCE_SECONDS, LiveCollector, serving
 from tests.ports import reserved_port
 from tests.postgres import find_postgres, running_postgres
 from trainer_hooks import Monitor
+
+__all__ = ["migrated_postgres", "postgres_collector"]
 
 # A busy machine is no failure.
 settings.register_profile("rlvitals", deadline=None)
@@ -33,11 +36,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
+def sqlite_collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
     """A collector for the whole session; tests keep apart by the names of their runs."""
     database = tmp_path_factory.mktemp("collector") / "rlvitals.db"
     with serving(Settings(database_url=f"sqlite:///{database}", dashboard="")) as live:
         yield live
+
+
+@pytest.fixture(scope="session")
+def collector(sqlite_collector: LiveCollector) -> LiveCollector:
+    """The collector of the session; `tests/databases.py` has one on a database of each kind."""
+    return sqlite_collector
 
 
 @pytest.fixture(scope="session")

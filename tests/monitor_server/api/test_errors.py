@@ -55,8 +55,7 @@ def test_every_error_has_the_one_shape(collector, method, path, status, error):
 def test_a_failure_of_ours_has_the_shape_too(start_collector):
     """An unexpected exception is a 500 that reveals no internals."""
     live = start_collector()
-    live.app.state.collector.store._engine.dispose()
-    live.app.state.collector.store._engine.connect = None
+    live.app.state.collector.store.read = None
     answer = live.pool.request("GET", f"{live.url}/api/v1/runs")
     assert (answer.status, answer.json()["error"]) == (500, "InternalError")
     assert "Traceback" not in answer.data.decode()

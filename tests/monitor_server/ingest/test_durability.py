@@ -2,7 +2,6 @@
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -11,6 +10,7 @@ import pytest
 import urllib3
 
 from monitor_server.store.database import Store
+from tests.databases import blocked_writes, execute
 from tests.live import eventually
 from trainer_hooks import wire
 
@@ -97,35 +97,36 @@ def test_every_acknowledged_record_survives_kill_nine_once(tmp_path, unused_port
     assert len(whole) >= 20 * KILLS
 
 
+NO_BAD_RUN = {
+    "sqlite": "CREATE TRIGGER no_bad BEFORE INSERT ON runs WHEN NEW.name = 'bad' "
+    "BEGIN SELECT RAISE(ABORT, 'this run fails'); END",
+    "postgresql": "ALTER TABLE runs ADD CONSTRAINT no_bad CHECK (name <> 'bad')",
+}
+
+
 @pytest.fixture
-def held(start_collector, tmp_path):
+def held(start_collector, database_url):
     """A collector that cannot write until `release`, because another process does, and that fails at the run `bad`."""
     live = start_collector(max_waiting_batches=3)
     live.send(run="before")
-    other = sqlite3.connect(tmp_path / "rlvitals.db", isolation_level=None, check_same_thread=False)
-    other.execute(
-        "CREATE TRIGGER no_bad BEFORE INSERT ON runs WHEN NEW.name = 'bad' "
-        "BEGIN SELECT RAISE(ABORT, 'this run fails'); END"
-    )
+    execute(database_url, NO_BAD_RUN)
     writer = live.app.state.collector.writer
-    other.execute("BEGIN IMMEDIATE")
-    answers = {}
-    senders = [_send_in_thread(live, answers, "first")]
-    eventually(lambda: writer.waiting == 0 and not writer.is_idle)
+    with blocked_writes(database_url) as other:
+        answers = {}
+        senders = [_send_in_thread(live, answers, "first")]
+        eventually(lambda: writer.waiting == 0 and not writer.is_idle)
 
-    def send(run):
-        senders.append(_send_in_thread(live, answers, run))
+        def send(run):
+            senders.append(_send_in_thread(live, answers, run))
 
-    def release():
-        if other.in_transaction:
-            other.execute("COMMIT")
-        for sender in senders:
-            sender.join()
-        return {run: answer.status for run, answer in answers.items()}
+        def release():
+            other.rollback()
+            for sender in senders:
+                sender.join()
+            return {run: answer.status for run, answer in answers.items()}
 
-    yield live, send, release, answers
-    release()
-    other.close()
+        yield live, send, release, answers
+        release()
 
 
 def _send_in_thread(live, answers, run):

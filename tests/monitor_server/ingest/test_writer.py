@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import signal
-import sqlite3
 import subprocess
 import sys
 
@@ -13,22 +12,20 @@ import urllib3
 
 from monitor_server.errors import Unavailable
 from monitor_server.ingest.writer import Writer
+from tests.databases import blocked_writes, sqlite_only
 from tests.live import eventually
 from trainer_hooks import wire
 
 
 @pytest.fixture
-def busy(store, tmp_path):
+def busy(store, database_url):
     """A writer that cannot write until `other` ends its transaction."""
     writer = Writer(store, max_waiting=100)
-    other = sqlite3.connect(tmp_path / "rlvitals.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    writer.start()
-    yield writer, other
-    if other.in_transaction:
-        other.execute("ROLLBACK")
-    other.close()
-    writer.stop()
+    with blocked_writes(database_url) as other:
+        writer.start()
+        yield writer, other
+        other.rollback()
+        writer.stop()
 
 
 def _exists(name):
@@ -43,7 +40,7 @@ def test_a_request_that_is_cancelled_costs_nobody_else_an_answer(busy):
     waiting, kept = writer.submit("b", _exists("b")), writer.submit("c", _exists("c"))
     assert not under_way.cancel()
     assert waiting.cancel()
-    other.execute("ROLLBACK")
+    other.rollback()
     assert under_way.result(60) is False
     assert kept.result(60) is False
     assert writer.submit("d", _exists("d")).result(60) is False
@@ -54,7 +51,7 @@ def test_a_stop_finishes_what_waits_and_refuses_what_comes(busy):
     """A request is stored and answered, or refused with the words that nothing was stored."""
     writer, other = busy
     waiting = [writer.submit(str(number), _exists("a")) for number in range(5)]
-    other.execute("ROLLBACK")
+    other.rollback()
     writer.stop()
     assert [future.result(60) for future in waiting] == [False] * 5
     with pytest.raises(Unavailable, match="the collector stops, and nothing of this was stored"):
@@ -71,6 +68,7 @@ def _send(live, step):
     return live.post(json.dumps(body).encode())
 
 
+@sqlite_only
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_database_that_was_removed_or_replaced_acknowledges_nothing(start_collector, tmp_path, replaced):
     """Ingest answers 503 and readyz says why; what was acknowledged before is in the file that was taken away."""
@@ -99,6 +97,7 @@ def _empty(path):
     os.truncate(path, 0)
 
 
+@sqlite_only
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -121,7 +120,7 @@ def test_a_full_disk_is_not_ready(tmp_path, unused_port):
     database = ["--database", f"sqlite:///{tmp_path / 'x.db'}"]
     process = subprocess.Popen(
         [sys.executable, "-m", "monitor_server", "serve", "--port", str(unused_port), *database],
-        env=os.environ | {"RLVITALS_DASHBOARD": ""},
+        env=os.environ | {"RLVITALS_DASHBOARD": "", "RLVITALS_VERDICT_WAIT_SECONDS": "0"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000)),  # noqa: PLW1509

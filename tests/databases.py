@@ -1,0 +1,92 @@
+"""Fixtures of tests that run on SQLite and on PostgreSQL, and a way to keep a collector from writing.
+
+A `conftest.py` imports the fixtures that its folder needs. A test of what SQLite alone does restricts them by
+`sqlite_only`.
+"""
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy
+
+from monitor_server.settings import Settings
+from monitor_server.store.database import Store
+from tests.live import LiveCollector, serving
+from tests.postgres import create_database
+
+__all__ = [
+    "blocked_writes",
+    "collector",
+    "database_url",
+    "execute",
+    "migrated_postgres",
+    "postgres_collector",
+    "sqlite_only",
+]
+
+sqlite_only = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres: str) -> Callable[[], str]:
+    """Return a function that creates a database with today's schema; it copies one that was migrated once."""
+    template = create_database(postgres)
+    Store.open(template).close()
+
+    def create() -> str:
+        name = f"test_{uuid.uuid4().hex}"
+        with psycopg.connect(f"{postgres}/postgres".replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template.rsplit('/', 1)[1]}")
+        return f"{postgres}/{name}"
+
+    return create
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of each kind without data."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'rlvitals.db'}"
+    return str(request.getfixturevalue("migrated_postgres")())
+
+
+@pytest.fixture(scope="session")
+def postgres_collector(migrated_postgres: Callable[[], str]) -> Iterator[LiveCollector]:
+    """A collector on PostgreSQL for the whole session; tests keep apart by the names of their runs."""
+    with serving(Settings(database_url=migrated_postgres(), dashboard="")) as live:
+        yield live
+
+
+@pytest.fixture(params=["sqlite_collector", "postgres_collector"], ids=["sqlite", "postgresql"])
+def collector(request: pytest.FixtureRequest) -> LiveCollector:
+    """A collector on a database of each kind, each for the whole session."""
+    live: LiveCollector = request.getfixturevalue(request.param)
+    return live
+
+
+@contextlib.contextmanager
+def blocked_writes(database_url: str) -> Iterator[Any]:
+    """Keep everybody else from writing until the block ends, or the connection that is yielded commits."""
+    engine = sqlalchemy.create_engine(database_url)
+    is_sqlite = engine.dialect.name == "sqlite"
+    lock = "BEGIN IMMEDIATE" if is_sqlite else "LOCK TABLE runs IN ACCESS EXCLUSIVE MODE"
+    try:
+        with engine.connect() as connection:
+            connection.execute(sqlalchemy.text(lock))
+            yield connection
+            connection.rollback()
+    finally:
+        engine.dispose()
+
+
+def execute(database_url: str, statements: Mapping[str, str]) -> None:
+    """Execute the statement of the database's kind, beside the collector, and commit it."""
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text(statements[engine.dialect.name]))
+    engine.dispose()
