@@ -3,8 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: architecture bench bench-detection bench-overhead check compose-test demo e2e fmt help hooks \
-	new-adapter new-detector new-importer test test-durations \
+.PHONY: architecture bench bench-detection bench-overhead check compose-test demo e2e fmt help hooks lock \
+	new-adapter new-detector new-importer pin-images test test-durations \
 	test-fast test-trainers
 
 new-detector new-adapter new-importer: $(VENV)/.dev
@@ -90,6 +90,20 @@ bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Compare with wandb, 
 
 e2e: $(VENV)/.dev ## Real trainer, real server, real browser
 	$(BIN)/pytest -m 'not docker' tests/e2e tests/browser
+
+$(VENV)/uv/bin/uv:
+	@$(PYTHON) -m venv $(VENV)/uv
+	@$(VENV)/uv/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
+
+LOCK = $(VENV)/uv/bin/uv pip compile --quiet --no-config --default-index https://pypi.org/simple --generate-hashes \
+	--python-version 3.11 --python-platform linux --no-annotate --custom-compile-command 'make lock' \
+	-c requirements/constraints.txt
+lock: $(VENV)/uv/bin/uv ## Write the hashed requirements of the images, in the versions of the constraints
+	$(LOCK) pyproject.toml --extra server --extra dashboard --extra postgres -o requirements/collector.txt
+	$(LOCK) requirements/trainer.in -o requirements/trainer.txt
+
+pin-images: ## Pull the base images and write their digests to .env, which Compose reads
+	@python3 -m tools.pin_images
 
 compose-test: $(VENV)/.dev ## Start docker compose; check page, scrape and firing alert
 	$(BIN)/pytest -m docker tests/e2e

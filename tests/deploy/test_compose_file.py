@@ -1,0 +1,100 @@
+"""Every service of docker-compose.yml is confined, and everything that the images hold is named exactly."""
+
+import importlib.metadata
+import re
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.deploy.conftest import ROOT
+
+SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+LOCKS = {
+    "requirements/collector.txt": ["numpy", "msgspec", "rlvitals[server,dashboard,postgres]"],
+    "requirements/trainer.txt": ["rlvitals[trainer]"],
+}
+PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?==([^ ]+) \\$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_is_confined(name):
+    """No root, no capabilities, nothing to write but volumes and a bounded /tmp, and bounded memory and processes."""
+    service = SERVICES[name]
+    user, _, group = service["user"].partition(":")
+    assert int(user) > 0
+    assert int(group) > 0
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["pids_limit"] > 0
+    assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
+    assert all(re.search(r"size=\d+[mg]", folder) for folder in service["tmpfs"])
+    assert not {"privileged", "cap_add", "network_mode", "pid", "ipc", "devices"} & service.keys()
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+    assert all("docker.sock" not in volume for volume in service.get("volumes", ()))
+
+
+def test_base_images_are_named_by_version_and_can_be_pinned_by_digest():
+    """No image is the newest of anything; each name can be replaced by one with a digest."""
+    images = [service["image"] for service in SERVICES.values() if "build" not in service]
+    dockerfile = (ROOT / "deploy/Dockerfile").read_text()
+    images += re.findall(r"^ARG (PYTHON_IMAGE=\S+)", dockerfile, re.MULTILINE)
+    assert len(images) == 3
+    assert all(re.fullmatch(r"(\$\{)?[A-Z]+_IMAGE(:-|=)[a-z/-]+:v?[0-9][0-9.a-z-]*\}?", image) for image in images)
+    assert re.findall(r"^FROM (\S+) AS python$", dockerfile, re.MULTILINE) == ["${PYTHON_IMAGE}"]
+
+
+def test_the_images_install_nothing_without_a_hash():
+    """Each `pip install` checks hashes, takes what is there already, or is the CPU build of torch."""
+    dockerfile = (ROOT / "deploy/Dockerfile").read_text().replace("\\\n", " ")
+    installs = [line for line in dockerfile.splitlines() if "pip install" in line and not line.startswith("#")]
+    assert len(installs) == 5
+    for line in installs:
+        assert "--require-hashes" in line or "--no-index" in line or "--no-deps torch==" in line, line
+
+
+def _pins(path):
+    return {canonicalize_name(name): version for name, version in PINNED.findall((ROOT / path).read_text())}
+
+
+@pytest.mark.parametrize("path", LOCKS)
+def test_the_hashed_requirements_are_those_of_the_constraints(path):
+    """Every version is the one that tests ran with, and has a hash; `make lock` writes them anew."""
+    text = (ROOT / path).read_text()
+    constraints = dict(
+        line.split("==") for line in (ROOT / "requirements/constraints.txt").read_text().splitlines() if "==" in line
+    )
+    known = {canonicalize_name(name): version for name, version in constraints.items()}
+    pins = _pins(path)
+    assert {name: version for name, version in pins.items() if known.get(name) != version} == {}, "run `make lock`"
+    blocks = re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip())
+    assert len(blocks) == len(pins)
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", block) for block in blocks)
+
+
+@pytest.mark.parametrize("path", LOCKS)
+def test_the_hashed_requirements_are_complete(path):
+    """Every distribution that the extras of an image need is there, and what builds our own."""
+    wanted = {canonicalize_name(name) for name in _closure(LOCKS[path])} | {"setuptools"}
+    assert wanted - {"rlvitals", "torch"} - _pins(path).keys() == set(), "run `make lock`"
+
+
+def _closure(roots):
+    """Return every distribution that the installed metadata needs for some requirements on this platform."""
+    found, pending = {}, [Requirement(root) for root in roots]
+    while pending:
+        requirement = pending.pop()
+        name = canonicalize_name(requirement.name)
+        extras = set(requirement.extras) | {""}
+        if extras <= found.get(name, set()):
+            continue
+        found[name] = found.get(name, set()) | extras
+        needed = [Requirement(text) for text in importlib.metadata.requires(name) or ()]
+        pending += [
+            each
+            for each in needed
+            if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in extras)
+        ]
+    return found
