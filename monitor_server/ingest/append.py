@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from monitor_server.errors import RecordError, TooManySignals
+from monitor_server.ingest.records import ValidRecord
 from monitor_server.ingest.shapes import Shape, check_shapes, summary_shapes
-from monitor_server.ingest.validate import ValidBatch, ValidRecord
+from monitor_server.ingest.validate import ValidBatch
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.records import StoredRecord

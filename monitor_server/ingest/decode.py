@@ -16,7 +16,15 @@ from monitor_server.errors import (
     SchemaVersionMismatch,
     UnsupportedMediaType,
 )
-from monitor_server.ingest.limits import check_json_values, decode_config, decoded_allowance, header_count
+from monitor_server.ingest.limits import (
+    ERROR_CHARS,
+    check_json_size,
+    decode_config,
+    decoded_allowance,
+    header_count,
+    text_bytes,
+)
+from monitor_server.printable import printable
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 
@@ -25,6 +33,30 @@ __all__ = ["check_version", "decode_batch", "decompress"]
 
 class _Version(msgspec.Struct):
     schema_version: int
+
+
+_ABSENT = msgspec.Raw()
+_LARGE_FIELDS = {"records", "config"}
+SMALL_REST_BYTES = 64 * 1024
+
+
+class _Parts(msgspec.Struct):
+    """The fields of `wire.Batch`, still raw."""
+
+    schema_version: msgspec.Raw = _ABSENT
+    run: msgspec.Raw = _ABSENT
+    project: msgspec.Raw = _ABSENT
+    attempt: msgspec.Raw = _ABSENT
+    rank: msgspec.Raw = _ABSENT
+    world_size: msgspec.Raw = _ABSENT
+    capability: msgspec.Raw = _ABSENT
+    source: msgspec.Raw = _ABSENT
+    config: msgspec.Raw = _ABSENT
+    end: msgspec.Raw = _ABSENT
+    records: msgspec.Raw = _ABSENT
+
+
+_PARTS = msgspec.msgpack.Decoder(_Parts)
 
 
 class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -54,16 +86,18 @@ def decode_batch(body: bytes, *, media_type: str, encoding: str, settings: Setti
     decoded = decompress(body, encoding, limit=decoded_allowance(len(body), limit=settings.max_decoded_bytes))
     try:
         if media_type == wire.JSON:
-            check_json_values(decoded)
+            check_json_size(decoded)
             return wire.decode_batch(decoded, media_type)
         return _decode_msgpack(decoded, settings)
     except msgspec.ValidationError as error:
         check_version(decoded, media_type)
-        raise InvalidField(f"{error}; the fields are those of trainer_hooks.wire.Batch, see docs/api.md") from error
+        problem = printable(error, longest=ERROR_CHARS)
+        raise InvalidField(f"{problem}; the fields are those of trainer_hooks.wire.Batch, see docs/api.md") from error
     except InvalidField:
         raise
     except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
-        raise MalformedBody(f"the body must be one {media_type} message: {error}") from error
+        problem = printable(error, longest=ERROR_CHARS)
+        raise MalformedBody(f"the body must be one {media_type} message: {problem}") from error
 
 
 def decompress(body: bytes, encoding: str, *, limit: int) -> bytes:
@@ -103,6 +137,7 @@ def check_version(body: bytes, media_type: str) -> None:
 
 
 def _decode_msgpack(body: bytes, settings: Settings) -> wire.Batch:
+    _measure(body, settings)
     envelope = msgspec.msgpack.decode(body, type=_Envelope)
     raw_records, raw_config = memoryview(envelope.records), memoryview(envelope.config)
     if envelope.schema_version in wire.READABLE_VERSIONS:
@@ -114,6 +149,30 @@ def _decode_msgpack(body: bytes, settings: Settings) -> wire.Batch:
     fields: dict[str, Any] = {name: getattr(envelope, name) for name in envelope.__struct_fields__}
     config = decode_config(raw_config, max_bytes=settings.max_config_bytes)
     return wire.Batch(**fields | {"config": config, "records": records})
+
+
+def _measure(body: bytes, settings: Settings) -> None:
+    """Refuse a batch that has a field twice, an unknown one, or a longer text than any field may have.
+
+    Raises:
+        InvalidField: If it does.
+        msgspec.ValidationError: Instead, where an unknown field is small; the message names it.
+    """
+    parts = _PARTS.decode(body)
+    longest, fields, size = text_bytes(settings.max_name_chars), 0, 0
+    for name in parts.__struct_fields__:
+        part = getattr(parts, name)
+        if part is not _ABSENT:
+            fields += 1
+            part_bytes = len(memoryview(part))
+            size += part_bytes
+            if part_bytes > longest and name not in _LARGE_FIELDS:
+                raise InvalidField(f"{name} must have at most {longest} bytes, got {part_bytes}")
+    if fields != header_count(body):
+        # What is left are the names of the fields, and unknown ones with their values: few enough to name one.
+        if len(body) - size <= SMALL_REST_BYTES:
+            msgspec.msgpack.decode(body, type=_Envelope)
+        raise InvalidField("a batch must have each of its fields once, and no other field")
 
 
 def check_count(count: int, settings: Settings) -> None:

@@ -12,28 +12,38 @@ import msgspec
 from monitor_server.errors import InvalidField
 
 __all__ = [
+    "ERROR_CHARS",
     "LARGEST_INTEGER",
     "LARGEST_RANK",
+    "LARGEST_TIME",
     "LONGEST_REASON_CHARS",
     "MAX_ACTIONS",
+    "MAX_ACTION_BYTES",
     "MAX_CONFIG_DEPTH",
     "MAX_CONFIG_VALUES",
     "MAX_HISTOGRAM_BINS",
+    "MAX_JSON_BYTES",
     "MAX_JSON_VALUES",
     "MAX_SUMMARY_BYTES",
     "check_config",
-    "check_json_values",
+    "check_json_size",
     "decode_config",
     "decoded_allowance",
     "header_count",
+    "text_bytes",
 ]
 
 # Beyond 2⁵³ JSON numbers lose steps; the others keep the columns within 63 and 31 bits.
 LARGEST_INTEGER = 2**53
 LARGEST_RANK = 2**31 - 1
+# The end of the year 9999, after which no calendar of Python goes.
+LARGEST_TIME = 253_402_300_799
 # An alert has a few severities, and each asks for one action.
 MAX_ACTIONS = 100
 LONGEST_REASON_CHARS = 4000
+MAX_ACTION_BYTES = 4 * 1024 * 1024  # 100 actions whose reason and detail have 4,000 characters of four bytes, and names
+# What a decoder says of a wrong value may hold that value.
+ERROR_CHARS = 300
 # Trainers nest their configurations less than ten deep; readers serialise recursively and fail at about 250.
 MAX_CONFIG_DEPTH = 32
 # Hydra writes about 700 values for a whole verl run.
@@ -44,6 +54,8 @@ MAX_HISTOGRAM_BINS = 65_536
 MAX_SUMMARY_BYTES = 8 * 1024 * 1024
 # About 100 MB as Python objects; 10,000 records of 60 scalars hold 600,000.
 MAX_JSON_VALUES = 1_000_000
+# A Python string takes up to four bytes a character, and a JSON text becomes one as a whole.
+MAX_JSON_BYTES = 32 * 1024 * 1024
 # Telemetry of 10,000 equal records compresses to about 1/100; a small body may always grow to the floor.
 MAX_EXPANSION = 256
 EXPANSION_FLOOR_BYTES = 4 * 1024 * 1024
@@ -67,14 +79,21 @@ def header_count(raw: bytes | memoryview) -> int:
     return first & 0x0F if 0x80 <= first <= 0x9F else 0  # noqa: PLR2004 - fixmap and fixarray
 
 
-def check_json_values(body: bytes) -> None:
-    """Refuse a JSON text that may hold more values than are decoded at once.
+def text_bytes(characters: int) -> int:
+    """Return the most bytes of a msgpack string of so many characters, four of UTF-8 each and its header."""
+    return 4 * characters + 5
+
+
+def check_json_size(body: bytes) -> None:
+    """Refuse a JSON text that is too long, or may hold more values than are decoded at once.
 
     Every value but the first follows a comma or an opening bracket, so their number bounds the values from above.
 
     Raises:
-        InvalidField: If it may hold more than `MAX_JSON_VALUES`.
+        InvalidField: If it is longer than `MAX_JSON_BYTES` or may hold more than `MAX_JSON_VALUES`.
     """
+    if len(body) > MAX_JSON_BYTES:
+        raise InvalidField(f"a JSON body must have at most {MAX_JSON_BYTES} bytes, got {len(body)}; send msgpack")
     values = 1 + body.count(b",") + body.count(b"[") + body.count(b"{")
     if values > MAX_JSON_VALUES:
         raise InvalidField(

@@ -1,11 +1,17 @@
-"""The shape of a summary: what must be equal on all ranks of a step for their summaries to merge."""
+"""What lets summaries merge: counts that something was counted by, and equal shapes on all ranks of a step."""
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
-from monitor_server.errors import SummaryConflict
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor_server.errors import InvalidRecord, SummaryConflict
+from monitor_server.ingest.limits import LARGEST_INTEGER, MAX_HISTOGRAM_BINS
 from trainer_hooks import wire
 
-__all__ = ["Shape", "check_shapes", "summary_shapes"]
+__all__ = ["Shape", "check_shapes", "check_summary", "summary_shapes"]
 
 Shape = tuple[object, ...]
 
@@ -39,3 +45,39 @@ def _shape(summary: wire.Summary) -> Shape:
 
 def _spelled(shape: Shape) -> str:
     return " ".join(str(part) for part in shape)
+
+
+def check_summary(name: str, summary: wire.Summary) -> None:
+    """Refuse a summary without a value, and counts that nothing can have been counted by.
+
+    Such counts merge to divisions by zero on another rank.
+
+    Raises:
+        InvalidRecord: If there are such counts.
+        ArithmeticError: If the summary has no value.
+    """
+    if isinstance(summary, wire.Moments):
+        count = summary.count
+        if not (math.isfinite(count) and count == int(count) and 0 <= count <= LARGEST_INTEGER):
+            raise InvalidRecord(f"count of {name!r} must be a whole number in 0 to 2**53, got {count}")
+    elif isinstance(summary, wire.Histogram):
+        counts = summary.counts.to_numpy()
+        if counts.ndim != 1 or counts.size > MAX_HISTOGRAM_BINS:
+            raise InvalidRecord(
+                f"counts of {name!r} must have a shape (bins,) of at most {MAX_HISTOGRAM_BINS} bins, "
+                f"got {summary.counts.shape}"
+            )
+        is_whole = _is_whole(counts)
+        if not is_whole.all():
+            raise InvalidRecord(f"counts of {name!r} must be whole numbers in 0 to 2**53, got {counts[~is_whole][0]}")
+    summary.value()
+
+
+def _is_whole(counts: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which of the counts are whole numbers that a count can be, shape ``(bins,)``."""
+    if counts.dtype.kind in {"b", "u"}:
+        return np.ones(counts.shape, dtype=np.bool_)
+    counts = counts.astype(np.float64)
+    is_whole: NDArray[np.bool_] = np.isfinite(counts) & (counts >= 0) & (counts <= LARGEST_INTEGER)
+    is_whole[is_whole] = counts[is_whole] == np.floor(counts[is_whole])
+    return is_whole

@@ -1,6 +1,7 @@
 """`POST /api/v1/ingest`: takes one batch and returns its receipt after the commit."""
 
 import asyncio
+import functools
 from time import perf_counter
 from typing import Any
 
@@ -57,12 +58,10 @@ async def ingest(request: Request, collector: Serving) -> Response:
         raise UnsupportedMediaType(f"Content-Type must be {wire.MSGPACK} or {wire.JSON}, got {media_type!r}")
     encoding = request.headers.get("content-encoding", "").strip().lower()
     body = await request.body()  # bounded by the guard
-    if len(body) > MAX_BYTES_ON_LOOP or encoding:
-        batch = await asyncio.to_thread(
-            read_batch, body, media_type=media_type, encoding=encoding, settings=collector.settings
-        )
-    else:
-        batch = read_batch(body, media_type=media_type, encoding=encoding, settings=collector.settings)
+    read = functools.partial(
+        read_batch, body, media_type=media_type, encoding=encoding, settings=collector.settings, now=collector.clock()
+    )
+    batch = await asyncio.to_thread(read) if len(body) > MAX_BYTES_ON_LOOP or encoding else read()
     receipt = await collector.ingest(batch)
     collector.exposition.ingested(
         records=receipt.accepted,

@@ -21,13 +21,13 @@ from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.importers.calibration import load_calibration
 from monitor_server.importers.corpus import find_logs
 from monitor_server.importers.mapping import parse_overrides
-from monitor_server.importers.printable import printable
 from monitor_server.importers.protocol import Log, LogError
 from monitor_server.log_check.examination import Examination, Outcome, examine
 from monitor_server.log_check.following import follow
 from monitor_server.log_check.reports.document import document
 from monitor_server.log_check.reports.page import page
 from monitor_server.log_check.reports.terminal import print_report, print_summary
+from monitor_server.printable import printable
 
 __all__ = ["EXIT_FAILED", "EXIT_NOT_OBSERVED", "run"]
 

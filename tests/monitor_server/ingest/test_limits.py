@@ -199,3 +199,92 @@ def test_a_field_that_stands_twice_is_refused_before_it_is_decoded(collector, ru
     assert answer.status == 200
     (rejection,) = msgspec.msgpack.decode(answer.data)["rejected"]
     assert "each of its fields once" in rejection["detail"]
+
+
+LONG = "\N{GRINNING FACE}" + "a" * (16 * MEBIBYTE)  # four bytes a character as a Python string
+
+
+@pytest.mark.parametrize("field", ["run", "project", "source", "capability", "end", "attempt", "rank", LONG])
+def test_no_field_of_a_batch_is_decoded_before_it_is_measured(field):
+    """Nor is the name of a field that there is not: 16 MiB cost no more than they are."""
+    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415
+
+    body = msgspec.msgpack.encode(BATCH | {field: LONG if field is not LONG else 1})
+
+    def refuse():
+        with pytest.raises(InvalidField) as refused:
+            read_batch(body, media_type=wire.MSGPACK, encoding="", settings=Settings())
+        assert len(str(refused.value)) < 1000
+
+    assert _peak_bytes(refuse) < 2 * MEBIBYTE
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"data_version": LONG},
+        {"time": LONG},
+        {"scalars": {LONG: 1.0}},
+        {"summaries": {LONG: {"type": "extreme", "extreme": 1.0}}},
+        {"actions": [{"action": LONG, "alert_id": "a", "outcome": "taken", "reason": ""}]},
+        {LONG: 1},
+        {"responses": [{"kinds": [LONG]}]},
+    ],
+    ids=lambda record: next(iter(record))[:20],
+)
+def test_no_field_of_a_record_is_decoded_before_it_is_measured(record):
+    """The record, or the response, is refused with few words; its neighbour stands."""
+    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415
+
+    body = msgspec.msgpack.encode(BATCH | {"records": [{"step": 0} | record, {"step": 1}]})
+    found = []
+    assert _peak_bytes(lambda: found.append(_read(read_batch, body))) < 2 * MEBIBYTE
+    (valid,) = found
+    assert valid.records[-1].step == 1
+    assert all(len(rejection.detail) < 1000 for rejection in valid.rejected)
+    assert len(valid.rejected) + sum(kept.refused_responses for kept in valid.records) == 1
+
+
+def _read(read_batch, body):
+    return read_batch(body, media_type=wire.MSGPACK, encoding="", settings=Settings())
+
+
+@pytest.mark.parametrize("field", ["scalars", "summaries"])
+def test_a_signal_that_stands_twice_is_refused(collector, run_name, field):
+    """Only the last of the two would be stored, and the other be lost without a word."""
+    value = 1.0 if field == "scalars" else {"type": "extreme", "extreme": 1.0}
+    one = msgspec.msgpack.encode({"a": value})[1:]
+    record = b"\x82\xa4step\x00" + msgspec.msgpack.encode(field) + b"\x82" + one + one
+    answer = collector.post(
+        msgspec.msgpack.encode(BATCH | {"run": run_name, "records": [msgspec.Raw(record)]}), media_type=wire.MSGPACK
+    )
+    (rejection,) = msgspec.msgpack.decode(answer.data)["rejected"]
+    assert rejection["detail"] == f"{field} must name each signal once"
+
+
+@pytest.mark.parametrize("time", [8e306, 1.7e12 * 1000, -1.0])
+def test_a_time_that_is_no_time_is_refused(collector, run_name, time):
+    """A time beyond the calendar would set deadlines that never pass, and cannot be shown as a date."""
+    receipt = collector.send(run=run_name, records=[{"step": 0, "time": time}])
+    assert "time must lie in 0 to 253402300799 seconds since the epoch" in receipt["rejected"][0]["detail"]
+
+
+def test_text_with_nul_is_refused_on_every_database(collector, run_name):
+    """PostgreSQL cannot store it: an action's reason would have quarantined the run there."""
+    action = {"action": "stop", "alert_id": "a", "outcome": "taken", "reason": "x\0y"}
+    records = [{"step": 0, "actions": [action]}, {"step": 1, "data_version": "a\0"}, {"step": 2}]
+    receipt = collector.send(run=run_name, records=records)
+    assert [(each["index"], each["error"]) for each in receipt["rejected"]] == [(0, "InvalidRecord")] * 1 + [
+        (1, "InvalidRecord")
+    ]
+    assert "reason and detail must not contain NUL" in receipt["rejected"][0]["detail"]
+    assert "data_version" in receipt["rejected"][1]["detail"]
+
+
+@pytest.mark.parametrize("now", [0.0, 1.0e9, 1.9e9])
+def test_a_wrong_clock_refuses_no_trainer(now):
+    """An attempt in ms of a trainer whose clock is right is accepted whatever the collector's clock shows."""
+    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415
+
+    body = json.dumps(BATCH | {"attempt": 1_795_000_000_000}).encode()  # November 2026
+    assert read_batch(body, media_type=wire.JSON, encoding="", settings=Settings(), now=now).batch.attempt > 0

@@ -1,0 +1,266 @@
+"""What a record must hold before it is stored: its fields, signals, summaries, actions and sampled responses.
+
+The parts of a msgpack record are measured while they are raw. Only a record whose parts are small enough is decoded,
+and it is decoded once. What is wrong with a record is a `RecordError`, which refuses this record alone.
+"""
+
+import functools
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from monitor_server.errors import InvalidRecord, RecordError, TooManySignals
+from monitor_server.ingest.limits import (
+    ERROR_CHARS,
+    LARGEST_INTEGER,
+    LARGEST_TIME,
+    LONGEST_REASON_CHARS,
+    MAX_ACTION_BYTES,
+    MAX_ACTIONS,
+    MAX_SUMMARY_BYTES,
+    header_count,
+    text_bytes,
+)
+from monitor_server.ingest.shapes import Shape, check_summary, summary_shapes
+from monitor_server.printable import printable
+from monitor_server.settings import Settings
+from trainer_hooks import wire
+
+__all__ = ["RecordReader", "ValidRecord", "is_name"]
+
+log = logging.getLogger(__name__)
+
+# Whatever it consists of, a record of this size costs little, and its error may name the field.
+SMALL_RECORD_BYTES = 64 * 1024
+# Trainers have a few hundred names for their signals, the same at each step.
+MAX_CACHED_NAMES = 8_192
+BAD_NUMBER = (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+
+
+_ABSENT = msgspec.Raw()
+
+
+class _Parts(msgspec.Struct):
+    """The fields of `wire.Record`, still raw."""
+
+    scalars: msgspec.Raw = _ABSENT
+    summaries: msgspec.Raw = _ABSENT
+    actions: msgspec.Raw = _ABSENT
+    responses: msgspec.Raw = _ABSENT
+    data_version: msgspec.Raw = _ABSENT
+    step: msgspec.Raw = _ABSENT
+    seq: msgspec.Raw = _ABSENT
+    time: msgspec.Raw = _ABSENT
+    policy_version: msgspec.Raw = _ABSENT
+
+
+_PARTS = msgspec.msgpack.Decoder(_Parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidRecord:
+    """A record that may be stored: what ingest has to know of it, not its numbers, which stay packed.
+
+    Attributes:
+        index: Its place in the batch.
+        seq: Its sequence number.
+        step: Its step.
+        body: The record in msgpack, without its responses.
+        names: Its signals.
+        shapes: The shape of each of its summaries.
+        responses: Its valid responses.
+        refused_responses: How many others it had.
+    """
+
+    index: int
+    seq: int
+    step: int
+    body: bytes
+    names: Sequence[str]
+    shapes: dict[str, Shape]
+    responses: list[wire.Response]
+    refused_responses: int = 0
+
+
+class RecordReader:
+    """Reads the records of one batch."""
+
+    def __init__(self, settings: Settings, media_type: str) -> None:
+        self._settings = settings
+        self._media_type = media_type
+        name_bytes = text_bytes(settings.max_name_chars)
+        self._most_bytes = {
+            "scalars": settings.max_signals * (name_bytes + 9) + 5,  # a number has at most nine bytes
+            "summaries": MAX_SUMMARY_BYTES,
+            "actions": MAX_ACTION_BYTES,
+            "data_version": name_bytes,
+            "step": name_bytes,
+            "seq": name_bytes,
+            "time": name_bytes,
+            "policy_version": name_bytes,
+        }
+
+    def read(self, index: int, raw: msgspec.Raw) -> ValidRecord:
+        """Decode and check one record.
+
+        Args:
+            index: Its place in the batch.
+            raw: The record in the media type of the batch.
+
+        Raises:
+            RecordError: If it cannot be stored; the message states the field.
+        """
+        try:
+            parts = None if self._media_type == wire.JSON else self._measure(raw)
+            record = wire.decode_record(raw, self._media_type)
+            if parts is not None:
+                _check_each_signal_once(record, parts)
+            self._check(record)
+            sent = record.responses
+            # The log keeps a record's signals; responses have a table of their own, which is thinned.
+            if parts is None or sent:
+                body = wire.encode(msgspec.structs.replace(record, responses=[]) if sent else record)
+            else:
+                body = bytes(raw)
+        except BAD_NUMBER as error:
+            if isinstance(error, RecordError):
+                raise
+            raise InvalidRecord(printable(error, longest=ERROR_CHARS)) from error
+        responses = self._read_responses(sent)
+        return ValidRecord(
+            index=index,
+            seq=record.step if record.seq is None else record.seq,
+            step=record.step,
+            body=body,
+            names=(*record.scalars, *record.summaries),
+            shapes=summary_shapes(record),
+            responses=responses,
+            refused_responses=len(sent) - len(responses),
+        )
+
+    def _measure(self, raw: msgspec.Raw) -> _Parts:
+        """Refuse a record that has too much of anything, by the counts and the bytes of its raw parts."""
+        parts = _PARTS.decode(raw)
+        fields = 0
+        for name in parts.__struct_fields__:
+            part = getattr(parts, name)
+            if part is not _ABSENT:
+                fields += 1
+                if len(memoryview(part)) > SMALL_RECORD_BYTES:
+                    self._check_counts(parts)
+                most = self._most_bytes.get(name)
+                if most is not None and len(memoryview(part)) > most:
+                    raise InvalidRecord(f"{name} must have at most {most} bytes, got {len(memoryview(part))}")
+        if fields != header_count(memoryview(raw)):
+            # A field that is unknown or stands twice. A small record's own error names it.
+            if len(memoryview(raw)) <= SMALL_RECORD_BYTES:
+                wire.decode_record(raw)
+            raise InvalidRecord("a record must have each of its fields once, and no other field")
+        return parts
+
+    def _check_counts(self, parts: _Parts) -> None:
+        for signals in (parts.scalars, parts.summaries):
+            self._check_signal_count(header_count(memoryview(signals)))
+        _check_action_count(header_count(memoryview(parts.actions)))
+        responses, most = header_count(memoryview(parts.responses)), self._settings.max_records
+        if responses > most:
+            raise InvalidRecord(f"a record must have at most {most} responses, got {responses}")
+
+    def _check(self, record: wire.Record) -> None:
+        numbers = (("step", record.step), ("seq", record.seq), ("policy_version", record.policy_version))
+        for field, number in numbers:
+            if number is not None and not 0 <= number <= LARGEST_INTEGER:
+                raise InvalidRecord(f"{field} must lie in 0 to 2**53, got {number}")
+        if record.time is not None and not 0 <= record.time <= LARGEST_TIME:  # NaN lies nowhere
+            raise InvalidRecord(f"time must lie in 0 to {LARGEST_TIME} seconds since the epoch, got {record.time}")
+        longest = self._settings.max_name_chars
+        version = record.data_version
+        if version is not None and not (len(version) <= longest and version.isprintable()):
+            raise InvalidRecord(f"data_version must have at most {longest} printable characters, got {_shown(version)}")
+        _check_actions(record.actions, max_name_chars=longest)
+        self._check_signal_count(len(record.scalars) + len(record.summaries))
+        self._check_names(record.scalars)
+        if record.summaries:
+            self._check_names(record.summaries)
+            both = record.scalars.keys() & record.summaries.keys()
+            if both:
+                raise InvalidRecord(f"a signal must be a scalar or a summary, got both for {_shown(min(both))}")
+            for name, summary in record.summaries.items():
+                check_summary(name, summary)
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        longest = self._settings.max_name_chars
+        if all(map(_is_clean, names)) and max(map(len, names), default=0) <= longest:
+            return
+        wrong = next(name for name in names if not is_name(name, max_chars=longest))
+        raise InvalidRecord(f"a signal's name must have 1 to {longest} printable characters, got {_shown(wrong)}")
+
+    def _check_signal_count(self, count: int) -> None:
+        most = self._settings.max_signals
+        if count > most:
+            raise TooManySignals(
+                f"a run must have at most {most} signals, got {count} in one record; "
+                "send fewer names or raise RLVITALS_MAX_SIGNALS"
+            )
+
+    def _read_responses(self, sent: Sequence[msgspec.Raw]) -> list[wire.Response]:
+        """Return the responses that are well formed and not too large; a bad one costs only itself."""
+        responses: list[wire.Response] = []
+        most_bytes = self._settings.max_response_bytes
+        for raw in sent[: self._settings.max_responses]:
+            size = len(memoryview(raw))
+            if size > most_bytes:
+                log.warning("a sampled response was refused: %d bytes are more than RLVITALS_MAX_RESPONSE_BYTES", size)
+                continue
+            try:
+                response = wire.decode_response(raw, self._media_type)
+                if self._media_type == wire.JSON:
+                    wire.encode(response)  # refuses what JSON can say and msgpack cannot, as an integer of 80 bits
+                responses.append(response)
+            except BAD_NUMBER as error:
+                log.warning("a sampled response was refused: %s", printable(error, longest=ERROR_CHARS))
+        if len(sent) > self._settings.max_responses:
+            log.warning("%d sampled responses came in one record; only RLVITALS_MAX_RESPONSES were read", len(sent))
+        return responses
+
+
+def is_name(name: str, *, max_chars: int) -> bool:
+    """Whether a signal, run or project may be called this: printable, not empty, without outer blanks."""
+    return len(name) <= max_chars and _is_clean(name)
+
+
+@functools.lru_cache(maxsize=MAX_CACHED_NAMES)
+def _is_clean(name: str) -> bool:
+    return bool(name) and name.isprintable() and name == name.strip()
+
+
+def _check_each_signal_once(record: wire.Record, parts: _Parts) -> None:
+    """Refuse a map that has a name twice: only the last of the two would be stored."""
+    for field, raw, signals in (
+        ("scalars", parts.scalars, record.scalars),
+        ("summaries", parts.summaries, record.summaries),
+    ):
+        if header_count(memoryview(raw)) != len(signals):
+            raise InvalidRecord(f"{field} must name each signal once")
+
+
+def _check_action_count(count: int) -> None:
+    if count > MAX_ACTIONS:
+        raise InvalidRecord(f"a record must have at most {MAX_ACTIONS} actions, got {count}")
+
+
+def _check_actions(reports: Sequence[wire.ActionReport], *, max_name_chars: int) -> None:
+    _check_action_count(len(reports))
+    for report in reports:
+        if not is_name(report.alert_id, max_chars=max_name_chars):
+            raise InvalidRecord(f"an action's alert_id must be the id of an alert, got {_shown(report.alert_id)}")
+        if max(len(report.reason), len(report.detail)) > LONGEST_REASON_CHARS:
+            raise InvalidRecord(f"an action's reason and detail must have at most {LONGEST_REASON_CHARS} characters")
+        if "\0" in report.reason or "\0" in report.detail:
+            raise InvalidRecord("an action's reason and detail must not contain NUL, which PostgreSQL cannot store")
+
+
+def _shown(name: str) -> str:
+    return repr(printable(name, longest=40))

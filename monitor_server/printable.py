@@ -1,0 +1,28 @@
+"""Makes text from elsewhere safe to show: in a terminal, a log line, an error message, a label of Prometheus.
+
+This is the one place that escapes; the formatter of the logs and the answers of the API call it for all text that
+they write. The dashboard, which must not import this package, has the same rule in `dashboard.printable`.
+"""
+
+__all__ = ["printable"]
+
+
+def printable(text: object, *, longest: int | None = None) -> str:
+    r"""Return a text with every character that is not printable written as an escape.
+
+    Control characters would let a run's name or a note move the cursor, set the window's title or forge lines. Line
+    ends, the C1 controls, direction marks and lone surrogates are escaped as well: ``"a\x1b[2J"`` becomes
+    ``"a\\x1b[2J"``.
+
+    Args:
+        text: What to show.
+        longest: The most characters that are shown; what is cut is marked with "…".
+    """
+    shown = str(text)
+    if longest is not None and len(shown) > longest:
+        shown = shown[:longest] + "…"
+    if shown.isprintable():
+        return shown
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in shown
+    )
