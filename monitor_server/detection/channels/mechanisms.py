@@ -71,9 +71,10 @@ class Mechanisms(Stateful):
         return f"{name} ({channel.baseline:.3g} to {channel.level:.3g})"
 
     def restart(self) -> None:
-        """Discard all baselines."""
-        for channel in self.channels.values():
+        """Discard all baselines, and the departures that were counted from them."""
+        for name, channel in self.channels.items():
             channel.restart()
+            self.left[name] = 0
 
 
 class _PolicyEntropy(Stateful):

@@ -82,3 +82,4 @@ class JointDeparture(StreamDetector):
 
     def _rebaseline(self) -> None:
         self.mechanisms.restart()
+        self.left, self.since = 0, None

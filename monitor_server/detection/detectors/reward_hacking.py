@@ -81,3 +81,4 @@ class RewardHacking(StreamDetector):
     def _rebaseline(self) -> None:
         for departure in (*self.signs.values(), self.reward):
             departure.restart()
+        self.since, self.left = None, dict.fromkeys(SIGNS, 0)

@@ -249,3 +249,22 @@ def test_a_channel_that_falls_silent_is_missed_after_five_rows():
         signals = {name: value for name, value in observation.signals.items() if name not in dropped}
         capability = engine.update(Observation(step=step, signals=signals)).capability
         assert capability is (Capability.LIKELIHOOD if step >= 35 else Capability.PAIRED)
+
+
+CHANGED_DATA = {
+    "joint_departure": {"entropy/mean": (0.3, 0.9), "length/mean": (200.0, 600.0)},
+    "reward_hacking": {"reward/mean": (0.5, 0.5), "length/mean": (200.0, 20.0), "tools/calls": (1.5, 0.1)},
+}
+
+
+@pytest.mark.parametrize("kind", CHANGED_DATA)
+def test_new_data_while_signals_have_departed_ends_the_finding(kind):
+    """The baselines from which the signals departed are discarded, so the finding that compares with them ends too."""
+    engine, levels = Engine(), CHANGED_DATA[kind]
+    for step in range(17):
+        noise = 1.0 + 0.03 * ((1, -1, -1, 1)[step % 4])
+        signals = {name: (before if step < 12 else after) * noise for name, (before, after) in levels.items()}
+        verdict = engine.update(Observation(step=step, signals=signals, data_version="easy"))
+    assert kind in [finding.kind for finding in verdict.findings]
+    verdict = engine.update(Observation(step=17, signals=signals, data_version="hard"))
+    assert kind not in [finding.kind for finding in verdict.findings]
