@@ -103,19 +103,26 @@ class Gate(Stateful):
 
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
         self._calibration = calibration
+        self._factors: dict[str | None, dict[Severity, float]] = {}  # by class; None while it is unknown
         self.batch_class = BatchClass()
         self.opened: dict[str, list[str]] = {Severity.WARNING: [], Severity.CRITICAL: []}
 
-    def update(self, observation: Observation, findings: Iterable[Finding]) -> list[Finding]:
+    def update(self, observation: Observation, findings: Sequence[Finding]) -> list[Finding]:
         """Process one step's findings and return them with the severities that the calibration allows."""
         batch_class = self.batch_class.update(observation)
-        profile = self._calibration.profile(batch_class)
-        # A critical finding is an alarm too: it may not open where a warning may not.
-        factors = {Severity.CRITICAL: max(profile.page, profile.warn), Severity.WARNING: profile.warn}
-        found = list(findings)
-        allowed = [self._limit(finding, factors) for finding in found]
+        if not findings:
+            for severity in self.opened:
+                self.opened[severity] = []
+            return []
+        if batch_class not in self._factors:
+            profile = self._calibration.profile(batch_class)
+            # A critical finding is an alarm too: it may not open where a warning may not.
+            page = max(profile.page, profile.warn)
+            self._factors[batch_class] = {Severity.CRITICAL: page, Severity.WARNING: profile.warn}
+        factors = self._factors[batch_class]
+        allowed = [self._limit(finding, factors) for finding in findings]
+        held = {finding.kind for finding in findings}
         for severity, kinds in self.opened.items():
-            held = {finding.kind for finding in found}
             self.opened[severity] = [kind for kind in kinds if kind in held]
         return allowed
 

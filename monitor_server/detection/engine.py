@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from monitor_server.detection.base.detector import DetectorGroup
 from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
 from monitor_server.detection.phases import PhaseMachine
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
@@ -37,6 +38,7 @@ class Engine:
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
         self._gate = Gate(calibration)
         self._detectors = build_detectors()
+        self._group = DetectorGroup(self._detectors.values())
         self._phases = PhaseMachine()
         self._phase = Phase.WARMUP
         self._findings: Sequence[Finding] = ()
@@ -47,7 +49,7 @@ class Engine:
         position = (observation.attempt, observation.step)
         if self._newest is None or position > self._newest:
             self._newest = position
-            found = [f for detector in self._detectors.values() for f in detector.update(observation)]
+            found = self._group.update(observation)
             self._findings = self._gate.update(observation, _keep_most_severe(found))
             self._phase = self._phases.update(observation.signals, self._findings)
         return Assessment(

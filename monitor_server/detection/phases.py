@@ -46,7 +46,7 @@ class PhaseMachine(Stateful):
             self.unheard[name] = 0 if finite(signals, name) is not None else rows + 1
         is_stale = min(self.unheard.values()) > STALE_ROWS
         held = {(f.kind, f.severity) for f in findings}
-        for finding, phase in IMPLIED_PHASES:
+        for finding, phase in IMPLIED_PHASES if held else ():
             if finding in held and not (phase is Phase.STAGNATION and is_stale):
                 return phase
         if self.rows <= WARMUP_ROWS:

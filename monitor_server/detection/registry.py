@@ -1,12 +1,13 @@
 """The detectors that run, by name, one a file. To add one, add it here and write its page in docs/detectors."""
 
 from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.channels.mechanisms import SharedMechanisms
 from monitor_server.detection.detectors.all_truncated import AllTruncated
 from monitor_server.detection.detectors.attention_collapse import AttentionCollapse
 from monitor_server.detection.detectors.clip_surge import ClipSurge
 from monitor_server.detection.detectors.control_spike import ControlSpike
 from monitor_server.detection.detectors.control_tokens import ControlTokens
-from monitor_server.detection.detectors.dead_environment import DeadEnvironment
+from monitor_server.detection.detectors.dead_environment import MOVES, DeadEnvironment
 from monitor_server.detection.detectors.death_spiral import DeathSpiral
 from monitor_server.detection.detectors.entropy_collapse import EntropyCollapse
 from monitor_server.detection.detectors.entropy_explosion import EntropyExplosion
@@ -87,13 +88,17 @@ DETECTORS: dict[str, type[StreamDetector]] = {
 def build_detectors() -> dict[str, StreamDetector]:
     """Build one fresh detector of each name, in the order in which they must be updated.
 
-    The death spiral reads the two drift detectors, which stand before it, so that each drift is computed and saved
-    once.
+    The death spiral reads the two drift detectors, and the joint departure and the dead environment read the mechanisms
+    of the collapsed run. Their owners stand before them, so that each is computed and saved once.
     """
-    paired_drift, likelihood_drift = PairedDrift(), LikelihoodDrift()
+    run_collapsed, paired_drift, likelihood_drift = RunCollapsed(), PairedDrift(), LikelihoodDrift()
+    mechanisms = run_collapsed.mechanisms
     shared: dict[str, StreamDetector] = {
+        "run_collapsed": run_collapsed,
         "paired_drift": paired_drift,
         "likelihood_drift": likelihood_drift,
         "death_spiral": DeathSpiral(paired_drift, likelihood_drift),
+        "joint_departure": JointDeparture(SharedMechanisms(mechanisms)),
+        "dead_environment": DeadEnvironment(SharedMechanisms(mechanisms, only=MOVES)),
     }
     return {name: shared.get(name) or detector() for name, detector in DETECTORS.items()}

@@ -22,6 +22,7 @@ class PreflightDetector(StreamDetector):
         rule: The condition in words.
     """
 
+    skips_rows_without = True
     rows: ClassVar[int] = 5
     bound: ClassVar[float]
     rule: ClassVar[str]

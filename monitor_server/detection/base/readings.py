@@ -1,6 +1,5 @@
 """Reading one signal out of a step: only values that were observed, are finite and are small enough to square."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 __all__ = ["LARGEST", "finite", "first_finite"]
@@ -15,13 +14,13 @@ def finite(signals: Mapping[str, float], name: str) -> float | None:
     (0.5, None)
     """
     value = signals.get(name)
-    return value if value is not None and math.isfinite(value) and abs(value) < LARGEST else None
+    return value if value is not None and -LARGEST < value < LARGEST else None  # a comparison with NaN is false
 
 
 def first_finite(signals: Mapping[str, float], names: Sequence[str]) -> tuple[str, float] | None:
     """Return the name and value of the first of several signals that was observed with a finite value."""
     for name in names:
-        value = finite(signals, name)
-        if value is not None:
+        value = signals.get(name)
+        if value is not None and -LARGEST < value < LARGEST:
             return name, value
     return None

@@ -25,6 +25,7 @@ class ShiftDetector(StreamDetector):
         what: The subject of the summary sentence.
     """
 
+    skips_rows_without = True
     size: ClassVar[Size]
     what: ClassVar[str]
 
@@ -39,16 +40,17 @@ class ShiftDetector(StreamDetector):
         self.quiet = 0
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        found = first_finite(observation.signals, (self.signal, *self.reads))
-        if found is None:
-            return ()
-        if found[0] != self.signal:
-            self.signal = found[0]
+        value = finite(observation.signals, self.signal)
+        if value is None:
+            found = first_finite(observation.signals, self.reads)
+            if found is None:
+                return ()
+            self.signal, value = found
             self._rebaseline()
-        departs = self.departure.update(found[1]) and self._is_confirmed(observation)
+        departs = self.departure.update(value) and self._is_confirmed(observation)
         if departs and self.from_level is None:
             self.from_level, self.opened = self.departure.baseline, observation.step
-            self.to_level, self.rows, self.quiet = found[1], 0, 0
+            self.to_level, self.rows, self.quiet = value, 0, 0
         if self.from_level is None:
             return ()
         self._hold(departs=departs)

@@ -11,7 +11,7 @@ from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.state import Stateful
 
-__all__ = ["Mechanisms"]
+__all__ = ["Mechanisms", "SharedMechanisms"]
 
 STALE_ROWS = 5
 HELD_ROWS = 2  # a departure counts for so many rows, because mechanisms rarely move on the same row
@@ -49,19 +49,25 @@ class Mechanisms(Stateful):
         self.policy = _PolicyEntropy()
         self.channels = {name: Departure(CHANNELS[name][2]) for name in followed}
         self.left = dict.fromkeys(followed, 0)
+        self._departed: dict[str, list[str]] = {}
 
     def update(self, observation: Observation) -> dict[str, list[str]]:
         """Process one step and return the departed mechanisms, each with the channels that departed."""
         moved: dict[str, list[str]] = {}
+        self._departed = moved
         self.policy.update(finite(observation.signals, PAIRED))
+        left = self.left
         for name, channel in self.channels.items():
             mechanism, signal, _ = CHANNELS[name]
             value = finite(observation.signals, signal)
             departs = value is not None and channel.update(value)
             if departs and name in ENTROPY_CHANNELS:
                 departs = self.policy.explains(channel.change)
-            self.left[name] = HELD_ROWS if departs else max(0, self.left[name] - 1)
-            if self.left[name]:
+            if departs:
+                left[name] = HELD_ROWS
+            elif left[name]:
+                left[name] -= 1
+            if left[name]:
                 moved.setdefault(mechanism, []).append(name)
         return moved
 
@@ -70,11 +76,46 @@ class Mechanisms(Stateful):
         channel = self.channels[name]
         return f"{name} ({channel.baseline:.3g} to {channel.level:.3g})"
 
+    @property
+    def departed(self) -> dict[str, list[str]]:
+        """The result of the newest step."""
+        return self._departed
+
     def restart(self) -> None:
         """Discard all baselines, and the departures that were counted from them."""
         for name, channel in self.channels.items():
             channel.restart()
             self.left[name] = 0
+
+
+class SharedMechanisms(Stateful):
+    """Mechanisms that another detector updates before this one in each step, and saves.
+
+    Args:
+        source: The mechanisms of that detector.
+        only: The mechanisms to follow; None follows all.
+    """
+
+    def __init__(self, source: Mechanisms, only: Collection[str] | None = None) -> None:
+        self._source = source
+        self._only = only
+
+    def update(self, observation: Observation) -> dict[str, list[str]]:  # noqa: ARG002 - the owner has processed it
+        """Return the departed mechanisms of this step, each with the channels that departed."""
+        departed = self._source.departed
+        return departed if self._only is None else {name: departed[name] for name in departed if name in self._only}
+
+    @property
+    def channels(self) -> dict[str, Departure]:
+        """The channels of the owner."""
+        return self._source.channels
+
+    def describe(self, name: str) -> str:
+        """Describe a channel's change in words."""
+        return self._source.describe(name)
+
+    def restart(self) -> None:
+        """Do nothing: the owner discards the baselines."""
 
 
 class _PolicyEntropy(Stateful):

@@ -1,9 +1,12 @@
 """Loss of reward: the newest rewards all lie far below those before, and rarely if ever did so before."""
 
+from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from monitor_server.detection.statistics.rarity import MOST_ROWS, rarity
-from monitor_server.detection.statistics.robust import median
+from monitor_server.detection.statistics.robust import median, sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["RewardLoss"]
@@ -30,6 +33,7 @@ class RewardLoss(Stateful):
 
     def __init__(self, share: float) -> None:
         self._share = share
+        self._ordered: list[float] = []  # the rewards in ascending order
         self.rewards: deque[float] = deque(maxlen=WINDOW + MOST_ROWS)
         self.floor = 0.0
         self.rarity = 1.0
@@ -37,11 +41,17 @@ class RewardLoss(Stateful):
 
     def update(self, reward: float) -> float:
         """Add one reward and return the rarity, 1 where the newest rewards are not low."""
+        if len(self.rewards) == WINDOW + MOST_ROWS:
+            del self._ordered[bisect_left(self._ordered, self.rewards[0])]
         self.rewards.append(reward)
+        insort(self._ordered, reward)
         self.floor = min(self.floor, reward)
-        self.rarity, values = 1.0, list(self.rewards)
-        if len(values) < LEAST + 2 or reward >= median(values):
+        self.rarity = 1.0
+        if len(self._ordered) < LEAST + 2 or reward >= sorted_median(self._ordered):
             return self.rarity
+        if not self._may_be_low():
+            return self.rarity
+        values = list(self.rewards)
         for rows in range(2, MOST_ROWS + 1):
             before = values[:-rows][-WINDOW:]
             if len(before) < LEAST:
@@ -54,7 +64,24 @@ class RewardLoss(Stateful):
                     self.rarity, self.baseline = found, baseline
         return self.rarity
 
+    def _may_be_low(self) -> bool:
+        """Return whether the two newest rewards lie under the largest bound that any of the baselines can have.
+
+        Of n ordered values, the upper median of any k of them is at most the value at place n - ⌈k / 2⌉, from 0. This
+        one comparison decides nearly every row.
+        """
+        ordered = self._ordered
+        fewest = max(LEAST, min(WINDOW, len(ordered) - MOST_ROWS))
+        largest = ordered[len(ordered) - (fewest + 1) // 2]
+        return max(self.rewards[-1], self.rewards[-2]) < self.floor + self._share * (largest - self.floor)
+
     def restart(self) -> None:
         """Discard the rewards, because they changed their meaning."""
         self.rewards.clear()
+        self._ordered.clear()
         self.floor, self.rarity, self.baseline = 0.0, 1.0, None
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; the order is built again from the rewards."""
+        super().load(state)
+        self._ordered = sorted(self.rewards)

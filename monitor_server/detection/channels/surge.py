@@ -48,7 +48,7 @@ class Surge(Stateful):
 
     def update(self, x: float, step: int) -> None:
         """Add one value."""
-        innovation = self.history.innovation(x, trend=self._trend)
+        innovation = self.history.innovation(x, trend=self._trend, enough=self.cusum.largest_to_zero)
         self.history.append(x)
         if innovation is not None:
             self.cusum.update(innovation, step)
@@ -56,8 +56,10 @@ class Surge(Stateful):
     @property
     def value(self) -> float:
         """The CUSUM, in standard errors; 0 while the level is not clear of the baseline."""
-        baseline = self.history.baseline()
-        if baseline is None or median(list(self.history.values)[-RECENT:]) - baseline < self._least_rise:
+        if self.cusum.value == 0.0:
+            return 0.0
+        baseline, values = self.history.baseline(), self.history.values
+        if baseline is None or median([values[-row] for row in range(1, RECENT + 1)]) - baseline < self._least_rise:
             return 0.0
         return self.cusum.value
 
@@ -75,15 +77,16 @@ def update_surge(*, turn: int, floor: float, factor: float) -> Surge:
 
 def read_channels(signals: Mapping[str, float]) -> dict[str, float]:
     """Return the channels that this step holds, each with the sign that makes a rise bad."""
-    entropy, likelihood = finite(signals, "entropy/mean"), finite(signals, "likelihood/correct")
-    paired, gradient = finite(signals, "entropy/paired_delta"), finite(signals, "grad/norm")
-    ratio = first_finite(signals, RATIOS)
-    found = {
-        "entropy": entropy,
-        "unlikelihood": None if likelihood is None else -likelihood,
-        "paired": paired,
-        # A norm of exactly 0 comes from a batch of groups without variance and is not a small gradient.
-        "gradient": math.log(gradient) if gradient is not None and gradient > 0.0 else None,
-        "ratio": math.log(ratio[1]) if ratio is not None and ratio[1] > 0.0 else None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    found: dict[str, float] = {}
+    if (entropy := finite(signals, "entropy/mean")) is not None:
+        found["entropy"] = entropy
+    if (likelihood := finite(signals, "likelihood/correct")) is not None:
+        found["unlikelihood"] = -likelihood
+    if (paired := finite(signals, "entropy/paired_delta")) is not None:
+        found["paired"] = paired
+    # A norm of exactly 0 comes from a batch of groups without variance and is not a small gradient.
+    if (gradient := finite(signals, "grad/norm")) is not None and gradient > 0.0:
+        found["gradient"] = math.log(gradient)
+    if (ratio := first_finite(signals, RATIOS)) is not None and ratio[1] > 0.0:
+        found["ratio"] = math.log(ratio[1])
+    return found

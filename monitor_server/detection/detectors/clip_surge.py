@@ -26,6 +26,7 @@ class ClipSurge(ShiftDetector):
     kind = "clip_surge"
     severity = Severity.WARNING
     reads = ("ratio/clip_frac",)
+    skips_rows_without = False  # every row moves the baseline of the learning rate
     size = Size(factor=5.0, least=0.005, errors=6.0, rows=3)
     what = "The share of clipped tokens"
 

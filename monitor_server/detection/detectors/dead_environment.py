@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base.readings import finite
 from monitor_server.detection.base.shift import ShiftDetector
-from monitor_server.detection.channels.mechanisms import Mechanisms
+from monitor_server.detection.channels.mechanisms import Mechanisms, SharedMechanisms
 from monitor_server.detection.detectors.reward_fall import RewardFall
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size
 
-__all__ = ["DeadEnvironment"]
+__all__ = ["MOVES", "DeadEnvironment"]
 
 POLICY = ("entropy/paired_delta", "entropy/mean", "kl/old")
 TOOLS = "tools/valid_frac"
@@ -24,6 +24,9 @@ class DeadEnvironment(ShiftDetector):
     agreeing. Without any signal of the policy the detector is silent. The failure cannot be predicted. An environment
     that hangs is a stall, which the collector's clock detects.
 
+    Args:
+        mechanisms: The mechanisms of the policy, `MOVES`; by default its own.
+
     >>> from monitor_server.detection.base.episodes import episodes
     >>> series = {"reward/mean": [0.60, 0.62, 0.58, 0.60] * 3 + [0.02] * 4, "entropy/mean": [0.3] * 16}
     >>> episodes(DeadEnvironment(), series)
@@ -33,12 +36,13 @@ class DeadEnvironment(ShiftDetector):
     kind = "dead_environment"
     severity = Severity.WARNING
     reads = ("reward/mean",)
+    skips_rows_without = False  # every row moves the baselines of the policy and the tools
     size = RewardFall.size
     what = "The policy did not move, and the reward"
 
-    def __init__(self) -> None:
+    def __init__(self, mechanisms: Mechanisms | SharedMechanisms | None = None) -> None:
         super().__init__()
-        self.mechanisms = Mechanisms(only=MOVES)
+        self.mechanisms = mechanisms or Mechanisms(only=MOVES)
         self.tools = Departure(Size(factor=0.5, errors=4.0, rows=2))
         self.moved = False
         self.observed = False

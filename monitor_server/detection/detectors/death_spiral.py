@@ -127,12 +127,12 @@ class DeathSpiral(StreamDetector):
         return [self._build_finding(observation, a, b, drift)] if self.active else ()
 
     def _acceleration(self) -> float:
-        value = {name: channel.value for name, channel in self.channels.items()}
+        channels = self.channels
         if self._paired_drift.is_observed:
-            return value["paired"]
-        if not self.channels["unlikelihood"].history.seen:
-            return value["entropy"]
-        return min(value["unlikelihood"], value["entropy"])
+            return channels["paired"].value
+        if not channels["unlikelihood"].history.seen:
+            return channels["entropy"].value
+        return min(channels["unlikelihood"].value, channels["entropy"].value)
 
     def _surge(self) -> float:
         return self.channels["gradient"].value + self.channels["ratio"].value
@@ -144,13 +144,17 @@ class DeathSpiral(StreamDetector):
         return math.sqrt(entropy * unlikelihood)
 
     def _rule(self, a: float, b: float, drift: float) -> str:
-        statistics = self._statistics(a, b, drift)
+        if b == 0.0:
+            return ""  # every rule needs a surge; most steps have none
         if self._paired_drift.is_observed:
             holds = {PAIRED_RULE: self._paired_drift.active and min(a, b) > LEAST_EACH}
         else:
             holds = {LEVEL_RULE: drift > LEAST_DRIFT and b > LEAST_SURGE}
         rise = self._paired_drift.rise if self._paired_drift.is_observed else self.levels["entropy"].value
         holds[SUDDEN_RULE] = a > SUDDEN_ACCELERATION and rise > SUDDEN_RISE
+        if not any(holds.values()):
+            return ""
+        statistics = self._statistics(a, b, drift)
         met = [rule for rule, held in holds.items() if held and statistics[rule] > self._threshold(rule)]
         return met[0] if met else ""
 

@@ -40,7 +40,7 @@ class EntropyCollapse(StreamDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.history = History(length=40, lag=2, least=3)
+        self.history = History(length=40, lag=2, least=3, estimates_noise=False)
         self.past: deque[float] = deque(maxlen=SLOW_WINDOW)
         self.share = self.SHARE  # of the baseline, under which the finding opened
         self.from_level: float | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.channels.mechanisms import CHANNELS, Mechanisms
+from monitor_server.detection.channels.mechanisms import CHANNELS, Mechanisms, SharedMechanisms
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import second_largest
 
@@ -21,6 +21,9 @@ class JointDeparture(StreamDetector):
     follow every other mechanism, and with it the rule fires in five times as many healthy runs. The finding holds for 5
     rows after.
 
+    Args:
+        mechanisms: The mechanisms that it reads; by default its own.
+
     >>> from monitor_server.detection.base.episodes import episodes
     >>> entropy, length = [0.30, 0.31, 0.29, 0.30] * 3 + [0.9] * 4, [200.0, 210.0, 190.0, 200.0] * 3 + [600.0] * 4
     >>> episodes(JointDeparture(), {"entropy/mean": entropy, "length/mean": length})
@@ -31,9 +34,9 @@ class JointDeparture(StreamDetector):
     severity = Severity.WARNING
     reads = tuple(dict.fromkeys(signal for _, signal, _ in CHANNELS.values()))
 
-    def __init__(self) -> None:
+    def __init__(self, mechanisms: Mechanisms | SharedMechanisms | None = None) -> None:
         super().__init__()
-        self.mechanisms = Mechanisms()
+        self.mechanisms = mechanisms or Mechanisms()
         self.left = 0
         self.since: int | None = None
         self.moved: list[str] = []

@@ -36,8 +36,8 @@ class LossExplosion(StreamDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.history = History(length=40, lag=0, least=4)
-        self.rewards = History(length=40, lag=0, least=4, momentum=False)
+        self.history = History(length=40, lag=0, least=4, estimates_noise=False)
+        self.rewards = History(length=40, lag=0, least=4, estimates_noise=False)
         self.left = 0
         self.since: int | None = None
         self.worst = 0.0

@@ -51,9 +51,11 @@ class Stagnation(StreamDetector):
             value = finite(observation.signals, name)
             if value is not None:
                 history.append(value)
-        slopes = {name: slope for name, h in self.histories.items() if (slope := _slope(h)) is not None}
+        reward = _slope(self.histories[REWARD])
+        rises = reward is not None and reward > self.SLOPE_95  # the other lines are needed only then
+        slopes = {name: s for name, h in self.histories.items() if (s := _slope(h)) is not None} if rises else {}
         likelihood = [slopes[name] for name in CHANNELS if name in slopes]
-        holds = bool(likelihood) and slopes.get(REWARD, 0.0) > self.SLOPE_95 and max(map(abs, likelihood)) < 1.0
+        holds = bool(likelihood) and max(map(abs, likelihood)) < 1.0
         self.lasting = self.lasting + 1 if holds else 0
         if self.lasting == 1:
             self.since = observation.step

@@ -75,7 +75,11 @@ class Departure(Stateful):
 
     def __init__(self, size: Size) -> None:
         self._size = size
-        self.values: deque[float] = deque(maxlen=WINDOW + size.rows + 1)
+        self._rows = size.rows
+        self._length = WINDOW + size.rows + 1
+        self._falls = size.is_fall
+        self._least = size.least
+        self.values: deque[float] = deque(maxlen=self._length)
         self._before: list[float] = []
         self.floor = 0.0
         self.level: float | None = None
@@ -85,28 +89,42 @@ class Departure(Stateful):
         self.departs = False
 
     def update(self, x: float) -> bool:
-        """Add one finite value and return whether the signal has departed."""
-        self._append(x + 0.0)  # -0.0 becomes 0.0: the two sort alike and would make the order depend on history
+        """Add one finite value and return whether the signal has departed.
+
+        A step updates tens of departures, and nearly all end at the first comparison below. This is why the window is
+        moved on and its medians are taken here without a call, and why the baseline is kept sorted.
+        """
+        x += 0.0  # -0.0 becomes 0.0: the two sort alike and would make the order depend on history
+        if x < self.floor:  # noqa: PLR1730 - cheaper than a call
+            self.floor = x
+        values, before, rows = self.values, self._before, self._rows
+        held = len(values)
+        if held == self._length:
+            del before[bisect_left(before, values[0])]
+        values.append(x)
+        if held > rows:
+            insort(before, values[-rows - 2])
         self.departs = False
-        if len(self._before) >= LEAST:
-            self.level, self.baseline = self._level(), sorted_median(self._before)
-            self.departs = self._is_large() and self._is_beyond_noise() and self._is_rare()
+        count = len(before)
+        if count < LEAST:
+            return False
+        half = count // 2
+        self.baseline = baseline = before[half] if count % 2 else (before[half - 1] + before[half]) / 2
+        if rows == 2:  # noqa: PLR2004 - the two usual numbers of rows need no call either
+            level = (x + values[-2]) / 2
+        elif rows == 3:  # noqa: PLR2004
+            level = sorted((x, values[-2], values[-3]))[1]
+        else:
+            level = self._level()
+        self.level = level
+        if (baseline - level if self._falls else level - baseline) <= self._least:
+            return False
+        self.departs = self._is_large() and self._is_beyond_noise() and self._is_rare()
         return self.departs
 
-    def _append(self, x: float) -> None:
-        """Move the window on by one row and keep the baseline sorted; sorting it again would double a step's cost."""
-        self.floor = min(self.floor, x)
-        if len(self.values) == self.values.maxlen:
-            del self._before[bisect_left(self._before, self.values[0])]
-        self.values.append(x)
-        newest = self._size.rows + 2
-        if len(self.values) >= newest:
-            insort(self._before, self.values[-newest])
-
     def _level(self) -> float:
-        newest = [self.values[-row] for row in range(1, self._size.rows + 1)]
-        newest.sort()
-        return sorted_median(newest)
+        values = self.values
+        return sorted_median(sorted([values[-row] for row in range(1, self._rows + 1)]))
 
     def restart(self) -> None:
         """Discard the baseline, because the signal changed its meaning."""
@@ -128,7 +146,7 @@ class Departure(Stateful):
         return self.score / self._size.errors
 
     def _is_large(self) -> bool:
-        if self._change() <= self._size.least or not self._is_beyond(self.level or 0.0):
+        if not self._is_beyond(self.level or 0.0):
             return False
         return not self._size.each or all(self._is_beyond(self.values[-row]) for row in range(1, self._size.rows + 1))
 

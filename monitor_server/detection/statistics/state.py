@@ -43,11 +43,15 @@ class Stateful:
 
 
 def _dump(value: Any) -> Any:  # noqa: ANN401 - walks any state tree
+    if value is None or isinstance(value, float | int | str):  # nearly all
+        return value
     if isinstance(value, Stateful):
         return value.state()
     if isinstance(value, dict):
         return {key: _dump(item) for key, item in value.items()}
-    if isinstance(value, deque | list | tuple):
+    if isinstance(value, deque):
+        return list(value)  # a window holds numbers only
+    if isinstance(value, list | tuple):
         return [_dump(item) for item in value]
     return value
 

@@ -4,6 +4,8 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["Cusum", "DrawUp", "Ema"]
 
+ROUNDING = 1e-9  # far more than the rounding of a sum of numbers of order one
+
 
 class Ema(Stateful):
     """Exponential moving average: m ← m + α (x − m), started at the first value.
@@ -104,6 +106,11 @@ class Cusum(Stateful):
         elif self.since is None:
             self.since = step
         return self.value
+
+    @property
+    def largest_to_zero(self) -> float:
+        """A z below which the next sum is 0, whatever z is."""
+        return self._slack - self.value - ROUNDING
 
     def reset(self) -> None:
         """Set the sum back to zero."""

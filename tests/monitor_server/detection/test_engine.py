@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Acknowledgement, Capability, Observation, Phase, Severity
 
@@ -268,3 +269,25 @@ def test_new_data_while_signals_have_departed_ends_the_finding(kind):
     assert kind in [finding.kind for finding in verdict.findings]
     verdict = engine.update(Observation(step=17, signals=signals, data_version="hard"))
     assert kind not in [finding.kind for finding in verdict.findings]
+
+
+def test_shared_mechanisms_are_saved_once_and_older_states_with_copies_continue():
+    """Up to this version each of three detectors saved the mechanisms; the copies are passed over."""
+    engine, run = Engine(), spiral()
+    for observation in run[:120]:
+        engine.update(observation)
+    state = engine.state()
+    readers = [state["detectors"][name] for name in ("joint_departure", "dead_environment")]
+    assert [reader["mechanisms"] for reader in readers] == [{}, {}]
+    for reader in readers:
+        reader["mechanisms"] = state["detectors"]["run_collapsed"]["mechanisms"]
+    older = Engine.from_state(json.loads(json.dumps(state)))
+    assert [repr(older.update(o)) for o in run[120:]] == [repr(engine.update(o)) for o in run[120:]]
+
+
+def test_a_detector_alone_and_in_the_engine_has_the_same_findings():
+    """Mechanisms, row order and skipped rows are shared in the engine; a detector by itself finds the same."""
+    engine, alone = Engine(), JointDeparture()
+    for observation in spiral():
+        found = [f for f in engine.update(observation).findings if f.kind == "joint_departure"]
+        assert repr(list(alone.update(observation))) == repr(found)
