@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from monitor_server.api.lists import ItemList
+from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import SeriesItem
 from monitor_server.store.database import Store
 from monitor_server.store.downsampling import downsample

@@ -1,1 +1,1 @@
-"""The dashboard: it reads the collector's HTTP API and nothing else."""
+"""The dashboard: web pages that show what the HTTP API of a collector returns."""

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, without_credentials
-from dashboard.components.shell import message, shell
+from dashboard.components.page_frame import message, shell
 from dashboard.compression import CompressedScripts
 from dashboard.dash_requests import DashRequests
 from dashboard.pages import alert, compare, fleet, responses, run, workspace

@@ -1,1 +1,1 @@
-"""The collector: receives records, stores them, detects, alerts, exposes."""
+"""The collector: it receives and stores records, detects failures, raises alerts, and serves them over HTTP."""

@@ -18,7 +18,7 @@ from monitor_server.alerts.clock import SteadyClock
 from monitor_server.api.broadcast import Broadcast
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
-from monitor_server.api.routes import alerts, ingest, operate, runs, stream
+from monitor_server.api.routes import alerts, health, ingest, runs, stream
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
@@ -28,9 +28,9 @@ from monitor_server.http_server.server import Server
 from monitor_server.importers.calibration import load_calibration
 from monitor_server.ingest.append import Log
 from monitor_server.ingest.writer import Writer
-from monitor_server.projection.projection import Projection
 from monitor_server.projection.projector import Projector
-from monitor_server.projection.tracking import EngineFactory, Tracker
+from monitor_server.projection.slices import Projection
+from monitor_server.projection.step_detection import EngineFactory, Tracker
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 
@@ -86,7 +86,7 @@ def create_app(
         title="rlvitals collector",
         version="1",
         lifespan=lifespan,
-        docs_url=None,  # `operate` serves our own page; FastAPI's loads scripts from a public address
+        docs_url=None,  # `api.routes.health` serves our own page; FastAPI's loads scripts from a public address
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
@@ -95,7 +95,7 @@ def create_app(
     install_error_handlers(app)
     for module in ROUTES[settings.role]:
         app.include_router(module.router, prefix=API, responses=REFUSALS)
-    app.include_router(operate.router, responses=GUARD_REFUSALS)
+    app.include_router(health.router, responses=GUARD_REFUSALS)
     app.add_api_route("/api/{path:path}", _refuse_unknown_path, methods=METHODS, include_in_schema=False)
     if settings.role in ("all", "web"):
         _attach_dashboard(app, settings)

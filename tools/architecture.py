@@ -1,10 +1,11 @@
-"""``python -m tools.architecture``: draw the folders of the three packages and the imports between them.
+"""``python -m tools.architecture``: list the folders of the three packages, and draw the imports between them.
 
-Writes Mermaid diagrams into docs/architecture.md, between two marks, from the imports that the code has now.
+Writes a table of folders and Mermaid diagrams into docs/architecture.md, each between two marks.
 ``--check`` writes nothing, and fails if the page is not current; ``make check`` calls it.
 """
 
 import argparse
+import ast
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,8 @@ PACKAGES: Final = ("trainer_hooks", "monitor_server", "dashboard")
 PAGE: Final = Path(__file__).parents[1] / "docs" / "architecture.md"
 BEGIN: Final = "<!-- drawn by `make architecture`: do not edit by hand -->\n"
 END: Final = "<!-- end of the drawing -->\n"
+BEGIN_ROOMS: Final = "<!-- listed by `make architecture` from the docstrings: do not edit by hand -->\n"
+END_ROOMS: Final = "<!-- end of the list -->\n"
 
 
 def room_of(module: str) -> str:
@@ -78,17 +81,28 @@ def _reduced(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
     return {(start, end) for start, end in arrows if (start, end) in mutual or not is_reached(start, end)}
 
 
-def page_with(text: str, drawn: str) -> str:
-    """Return the text of the page with the drawing between its marks.
+def page_with(text: str, drawn: str, *, begin: str = BEGIN, end: str = END) -> str:
+    """Return the text of the page with the drawing, or the list, between its marks.
 
     Raises:
         ValueError: If the page has no place for it.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PAGE.name} must hold the lines {BEGIN.strip()!r} and {END.strip()!r}")
-    return f"{before}{BEGIN}{drawn}{END}{after}"
+    before, first, rest = text.partition(begin)
+    _, last, after = rest.partition(end)
+    if not first or not last:
+        raise ValueError(f"{PAGE.name} must hold the lines {begin.strip()!r} and {end.strip()!r}")
+    return f"{before}{begin}{drawn}{end}{after}"
+
+
+def room_list() -> str:
+    """Return a Markdown table of the folders directly in each package: the first sentence of their docstrings."""
+    root = PAGE.parents[1]
+    lines = ["| folder | content |", "|---|---|"]
+    for package in PACKAGES:
+        for path in sorted(root.joinpath(package).glob("*/__init__.py")):
+            docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+            lines.append(f"| `{package}/{path.parent.name}` | {docstring.split(chr(10))[0].replace('``', '`')} |")
+    return "\n".join(lines) + "\n"
 
 
 def drawing() -> str:
@@ -103,11 +117,11 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="fail if the page is not current")
     asked = parser.parse_args()
     text = PAGE.read_text()
-    current = page_with(text, drawing())
+    current = page_with(page_with(text, drawing()), room_list(), begin=BEGIN_ROOMS, end=END_ROOMS)
     if not asked.check:
         PAGE.write_text(current)
     elif text != current:
-        print(f"{PAGE.name} does not show the imports of the code; run: make architecture")
+        print(f"{PAGE.name} does not show the folders and imports of the code; run: make architecture")
         return 1
     return 0
 

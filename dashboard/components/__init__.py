@@ -1,1 +1,1 @@
-"""Pure functions from the API's items to page elements."""
+"""Page elements such as lists, cards and tables: pure functions from items of the API to Dash components."""

@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from dashboard import ids
 from dashboard.api_types import AlertItem, firing
 from dashboard.components.alert.evidence import evidence_table
-from dashboard.components.marks import badge, since
+from dashboard.components.small_elements import badge, since
 
 __all__ = ["alert_head", "alert_list"]
 

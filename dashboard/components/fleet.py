@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_types import AlertItem, RunItem, alerts_of, by_trouble, firing
-from dashboard.components.marks import badge, number, since, sparkline
+from dashboard.components.small_elements import badge, number, since, sparkline
 
 __all__ = ["fleet_filters", "fleet_index", "fleet_list"]
 

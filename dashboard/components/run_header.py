@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api_types import PhaseItem, RunItem, SeriesItem
-from dashboard.components.marks import badge, number, since
+from dashboard.components.small_elements import badge, number, since
 
 __all__ = ["run_header"]
 

@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_types import SeriesItem
-from dashboard.components.marks import number
+from dashboard.components.small_elements import number
 
 __all__ = ["groups_of", "panel_body", "workspace"]
 

@@ -1,1 +1,1 @@
-"""Pure functions from the API's items to Plotly figures."""
+"""Charts: pure functions from items of the API to Plotly figures."""

@@ -1,1 +1,1 @@
-"""The pages, one per file: layout and callbacks."""
+"""The pages, one a file: address, layout, requests to the API, and callbacks."""

@@ -11,7 +11,7 @@ from dashboard.api_types import AlertItem, Attribution
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alerts import alert_head
-from dashboard.components.shell import message
+from dashboard.components.page_frame import message
 
 __all__ = ["alert_page", "register"]
 

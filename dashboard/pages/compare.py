@@ -13,7 +13,7 @@ from dashboard.api_client import ApiClient, ApiError
 from dashboard.api_types import AlertItem
 from dashboard.components.compare.controls import controls
 from dashboard.components.compare.tables import config_differences, legend, outcomes
-from dashboard.components.shell import message
+from dashboard.components.page_frame import message
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure
 
 __all__ = ["compare_page", "register"]

@@ -11,7 +11,7 @@ from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError
 from dashboard.components.connect import connect_card
 from dashboard.components.fleet import fleet_filters, fleet_index, fleet_list
-from dashboard.components.shell import message
+from dashboard.components.page_frame import message
 
 __all__ = ["fleet_page", "register"]
 

@@ -7,8 +7,8 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
+from dashboard.components.page_frame import message
 from dashboard.components.responses.listing import listing, response_controls
-from dashboard.components.shell import message
 
 __all__ = ["register", "responses_page"]
 

@@ -13,8 +13,8 @@ from dashboard.api_client import ApiClient, ApiError, NotFoundError
 from dashboard.api_types import ActionItem, AlertItem, PhaseItem, RunDetail, SeriesItem
 from dashboard.components.alert.actions import action_list
 from dashboard.components.alerts import alert_list
+from dashboard.components.page_frame import message
 from dashboard.components.run_header import run_header
-from dashboard.components.shell import message
 from dashboard.components.workspace import workspace
 from dashboard.figures.curves.sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of

@@ -1,1 +1,1 @@
-"""An alert's life: opened by a finding, kept, resolved."""
+"""Alerts: their life cycle, acknowledgements, the alerts of silent runs, and the verdict in a receipt."""

@@ -1,1 +1,1 @@
-"""Pure streaming detection: live, replay and tests call the same code."""
+"""Failure detectors as pure streaming functions: a live run, a replay and a test call the same code."""

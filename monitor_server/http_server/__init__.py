@@ -1,1 +1,1 @@
-"""What stands between the socket and the routes: the server, and the rules that every request has to meet."""
+"""The HTTP server below the routes: connections, and the security rules that every request has to meet."""

@@ -1,1 +1,1 @@
-"""Logs of finished runs, in the shapes that trainers leave behind, as observations under canonical names."""
+"""Reads logs that other trainers and tools have written, as observations under canonical signal names."""

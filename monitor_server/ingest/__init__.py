@@ -1,1 +1,1 @@
-"""From a request body to validated records: decoding, validation and limits."""
+"""Receives batches: decodes and validates them, and appends their records to the log of the run."""

@@ -1,1 +1,1 @@
-"""From stored records to complete steps, findings, alerts and phases."""
+"""Turns the log of a run into complete steps, findings, alerts and phases, in a background thread."""

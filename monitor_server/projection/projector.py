@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import Unavailable
 from monitor_server.projection.events import Event
-from monitor_server.projection.projection import QUARANTINE_SECONDS, Projection, Slice
+from monitor_server.projection.slices import QUARANTINE_SECONDS, Projection, Slice
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 

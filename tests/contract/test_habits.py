@@ -22,8 +22,8 @@ OLD_NAMES = re.compile(r"Courier|Shipper|Tally|Outbox(?!_full)|Correspondent|Per
 # Here "give" has its own meaning and does not stand for "return".
 GIVING = {
     ("monitor_server/ingest/append.py", "_reserve"),
-    ("monitor_server/projection/projection.py", "quarantine"),
-    ("monitor_server/projection/tracking.py", "acknowledge"),
+    ("monitor_server/projection/slices.py", "quarantine"),
+    ("monitor_server/projection/step_detection.py", "acknowledge"),
 }
 
 

@@ -11,8 +11,8 @@ from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alerts import alert_list
 from dashboard.components.connect import connect_lines
 from dashboard.components.fleet import fleet_filters, fleet_index, fleet_list
-from dashboard.components.marks import badge, number, sparkline
 from dashboard.components.run_header import run_header
+from dashboard.components.small_elements import badge, number, sparkline
 from dashboard.components.values import plain
 
 

@@ -1,1 +1,1 @@
-"""One framework a file or a folder: each passes what its trainer computes anyway to `Monitor.log_step`."""
+"""Adapters for training frameworks, one a file or a folder: each passes a trainer's numbers to `Monitor.log_step`."""

@@ -6,7 +6,7 @@ from typing import Any
 from accelerate.tracking import GeneralTracker
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
 
 __all__ = ["VitalsTracker"]

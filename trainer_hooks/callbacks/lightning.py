@@ -8,7 +8,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.microbatches import Microbatches
 from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.method_wrappers import Method, MethodWrappers
 from trainer_hooks.callbacks.parts.naming import PARTIAL_STEP, SKYRL, canonical
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.sample_lists import padded
 
 __all__ = ["watch", "watch_samples"]

@@ -8,7 +8,7 @@ from torch import distributed
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy, Decision
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.naming import PARTIAL_STEP
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors

@@ -1,1 +1,1 @@
-"""How this training process was launched."""
+"""Finds out how the training process was launched."""

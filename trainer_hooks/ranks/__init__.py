@@ -1,1 +1,1 @@
-"""Lets the ranks of a training agree with each other without adding a collective."""
+"""Agreement of the ranks of a training with each other, without an additional collective."""

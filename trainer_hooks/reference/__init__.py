@@ -1,1 +1,1 @@
-"""The reference tool-integrated GRPO trainer: the disease and the cure on a laptop."""
+"""The reference trainer: a small GRPO trainer with tool use that collapses, and can be treated, on a laptop."""

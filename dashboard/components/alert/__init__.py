@@ -1,1 +1,1 @@
-"""The parts of an alert: evidence, explanation, actions, token strips."""
+"""Page elements of one alert: evidence, explanation, actions, token strips."""

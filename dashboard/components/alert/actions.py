@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api_types import ActionItem
-from dashboard.components.marks import badge, since
+from dashboard.components.small_elements import badge, since
 
 __all__ = ["action_list"]
 

@@ -1,1 +1,1 @@
-"""The parts of the page that compares runs: legend, charts, outcomes, differences of the configuration."""
+"""Page elements of the comparison of runs: controls, outcomes, differences of the configuration."""

@@ -1,1 +1,1 @@
-"""The parts of sampled responses: token strips, cards, and the controls of the page that lists them."""
+"""Page elements of sampled responses: token strips, cards, and the controls of their list."""

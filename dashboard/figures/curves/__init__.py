@@ -1,1 +1,1 @@
-"""What is computed from the points of a curve, and how a curve is drawn."""
+"""Computations on the points of a curve (smoothing, running sums), and the traces that draw it."""

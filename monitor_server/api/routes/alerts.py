@@ -11,7 +11,7 @@ from monitor_server.alerts.acknowledgement import AlertAcknowledgement
 from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.explanation import Attribution, attribution
-from monitor_server.api.lists import Cursor, ItemList, Limit, item_list
+from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
 from monitor_server.detection.protocol import Severity
 from monitor_server.errors import UnknownAlert

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
-from monitor_server.api.lists import Cursor, ItemList, Limit, StepNumber, item_list
+from monitor_server.api.pagination import Cursor, ItemList, Limit, StepNumber, item_list
 from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_part
 from monitor_server.api.schemas import (
     ActionItem,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor_server.api.lists import MAX_NUMBERS
+from monitor_server.api.pagination import MAX_NUMBERS
 from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories.series import Column
 

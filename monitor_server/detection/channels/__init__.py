@@ -1,1 +1,1 @@
-"""What several detectors derive from the same signals: departures by mechanism, surges, excess loss, warm-up."""
+"""Evidence that several detectors share: departures by mechanism, surges, excess loss, warm-up."""

@@ -1,1 +1,1 @@
-"""Streaming statistics and saved state. Nothing here knows a signal by name."""
+"""Streaming statistics and saved state, independent of the names of signals."""

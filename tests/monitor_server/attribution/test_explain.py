@@ -180,7 +180,8 @@ def test_each_kind_of_finding_has_a_remedy_or_is_known_to_have_none():
     kinds = {detector.kind for detector in DETECTORS.values()} | {"difficulty_shift", "entropy_drift"}
     answered = frozenset[str]().union(*(remedy.kinds for remedy in REMEDIES))
     assert kinds == answered | NONE_KNOWN
-    assert kinds | {"monitor_degraded"} == ALERT_KINDS  # the SDK's list, which also has what `tracking` gives
+    # The SDK's list also has the kind that `step_detection` opens when a detector fails.
+    assert kinds | {"monitor_degraded"} == ALERT_KINDS
     assert not answered & NONE_KNOWN
 
 

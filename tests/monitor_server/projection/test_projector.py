@@ -3,9 +3,9 @@
 import pytest
 
 from monitor_server.projection.events import AlertChanged, StepCompleted
-from monitor_server.projection.projection import Projection
 from monitor_server.projection.projector import Projector
-from monitor_server.projection.tracking import Tracker
+from monitor_server.projection.slices import Projection
+from monitor_server.projection.step_detection import Tracker
 from monitor_server.settings import Settings
 from tests.live import PATIENCE_SECONDS, eventually
 

@@ -18,10 +18,10 @@ from tests.trainer_hooks.signals.made_up import arrays, close
 from trainer_hooks import Rollouts, RolloutsError
 from trainer_hooks.arrays.device import DeviceArrays
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.recording.device_candidates import gather_candidates
 from trainer_hooks.recording.inputs import InputReader
-from trainer_hooks.recording.responses import ResponseSampler
-from trainer_hooks.recording.selection import rank_rows
+from trainer_hooks.recording.response_candidates import gather_candidates
+from trainer_hooks.recording.response_sampler import ResponseSampler
+from trainer_hooks.recording.response_selection import rank_rows
 from trainer_hooks.signals import fetch, reduce, summarise
 from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.wire import Moments, Record, merge

@@ -1,1 +1,1 @@
-"""What several trainer adapters share."""
+"""Code that several adapters share."""

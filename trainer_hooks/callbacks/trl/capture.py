@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.parts.method_wrappers import Method
 from trainer_hooks.callbacks.parts.microbatches import concatenated_arrays

@@ -1,1 +1,1 @@
-"""The paper's pictures on the built-in world: arms, seeds, recordings, tables, figures."""
+"""Experiments on the reference trainer that repeat the paper's figures: arms, seeds, recordings, tables."""

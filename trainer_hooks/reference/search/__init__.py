@@ -1,1 +1,1 @@
-"""Questions in plain text, answered with a search tool, in the protocol of Search-R1."""
+"""A world of your own: questions in plain text, answered with a search tool in the protocol of Search-R1."""

@@ -1,1 +1,1 @@
-"""What the adapters of every Hugging Face Trainer share: transformers' own, and TRL's, which are built on it."""
+"""Code for every Hugging Face Trainer: transformers' own and TRL's trainers, which derive from it."""

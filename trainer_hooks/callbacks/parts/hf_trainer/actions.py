@@ -6,7 +6,7 @@ from typing import Any
 from transformers import TrainerControl, TrainerState
 
 from trainer_hooks.actions import ActionPolicy, Decision
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.hf_trainer.checkpoints import STOP_FILE, TrainerCheckpoints
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor

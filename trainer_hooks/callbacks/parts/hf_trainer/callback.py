@@ -12,7 +12,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.hf_trainer.actions import TrainerActions, require_possible
 from trainer_hooks.callbacks.parts.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.parts.hf_trainer.model_monitors import TrainerModelMonitors

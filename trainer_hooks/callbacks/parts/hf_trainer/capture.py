@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.method_wrappers import Method, MethodWrappers
 from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
 from trainer_hooks.probes.paired import Paired

@@ -3,7 +3,7 @@
 import functools
 from typing import Any
 
-from trainer_hooks.callbacks.parts.guard import Guard
+from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.parts.method_wrappers import Method, MethodWrappers
 from trainer_hooks.model_monitors import ModelMonitors
 

@@ -1,1 +1,1 @@
-"""Figures of experiments: recorded runs in, a Plotly figure out."""
+"""Plotly figures of recorded runs."""

@@ -8,10 +8,10 @@ is complete already mends the stored step; detection does not see it again.
 from collections.abc import Callable, Iterable
 from time import perf_counter
 
-from monitor_server.projection.assembly import StepRecords
-from monitor_server.projection.context import Key, RunContext
-from monitor_server.projection.tracking import Tracker
-from monitor_server.projection.waiting import WaitingSteps
+from monitor_server.projection.rank_merging import StepRecords
+from monitor_server.projection.run_context import Key, RunContext
+from monitor_server.projection.step_detection import Tracker
+from monitor_server.projection.waiting_steps import WaitingSteps
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL
 from monitor_server.store.repositories.steps import Step

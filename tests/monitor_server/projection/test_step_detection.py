@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from monitor_server.alerts.lifecycle import Lifecycle
-from monitor_server.projection.context import RunContext
-from monitor_server.projection.tracking import Tracker
+from monitor_server.projection.run_context import RunContext
+from monitor_server.projection.step_detection import Tracker
 from monitor_server.store.repositories.steps import Step
 
 

@@ -17,11 +17,11 @@ from monitor_server.alerts.liveness import is_clock_kind, silence
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.errors import Unavailable
-from monitor_server.projection.completion import Budget, Completion
-from monitor_server.projection.context import RunContext
 from monitor_server.projection.events import Event
-from monitor_server.projection.tracking import Tracker
-from monitor_server.projection.waiting import WaitingSteps
+from monitor_server.projection.run_context import RunContext
+from monitor_server.projection.step_completion import Budget, Completion
+from monitor_server.projection.step_detection import Tracker
+from monitor_server.projection.waiting_steps import WaitingSteps
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import StoredAcknowledgement

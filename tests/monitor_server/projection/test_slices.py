@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from monitor_server.projection.events import StepCompleted
-from monitor_server.projection.projection import OWNER_SECONDS, Projection
-from monitor_server.projection.tracking import Tracker
+from monitor_server.projection.slices import OWNER_SECONDS, Projection
+from monitor_server.projection.step_detection import Tracker
 from monitor_server.settings import Settings
 
 

@@ -7,8 +7,8 @@ slice costs what it completes and not what waits.
 import heapq
 from collections.abc import Iterable
 
-from monitor_server.projection.assembly import StepRecords
-from monitor_server.projection.context import Key, RunContext
+from monitor_server.projection.rank_merging import StepRecords
+from monitor_server.projection.run_context import Key, RunContext
 from monitor_server.store.repositories.records import StoredRecord
 from trainer_hooks import wire
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.trainer_hooks.recording.two_groups import rollouts
 from trainer_hooks import Rollouts
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.recording.responses import ResponseSampler
-from trainer_hooks.recording.selection import select_rows
+from trainer_hooks.recording.response_sampler import ResponseSampler
+from trainer_hooks.recording.response_selection import select_rows
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.wire import Receipt, decode_record, decode_response

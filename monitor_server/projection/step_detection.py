@@ -2,7 +2,7 @@
 
 The detectors' state is saved in the transaction of the last step that it has seen, so that a restart continues from
 there. Engines are kept in memory with the revision of the run that they belong to, and loaded anew where another
-collector has projected the run meanwhile. `completion` decides which steps are complete.
+collector has projected the run meanwhile. `step_completion` decides which steps are complete.
 """
 
 import logging
@@ -15,7 +15,7 @@ import msgspec
 
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
-from monitor_server.projection.context import RunContext
+from monitor_server.projection.run_context import RunContext
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.runs import Run

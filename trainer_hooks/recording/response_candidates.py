@@ -1,6 +1,6 @@
 """Gathers on a device the rows from which a step's sampled responses are selected, so that only those are fetched.
 
-They contain every row that `selection.select_rows` would select from all rows of the step.
+They contain every row that `response_selection.select_rows` would select from all rows of the step.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer_hooks.arrays import Array, Pending
-from trainer_hooks.recording.selection import Candidates, find_resembling_on_device, rank_rows
+from trainer_hooks.recording.response_selection import Candidates, find_resembling_on_device, rank_rows
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.actions.tokens import ActionTokens
 
