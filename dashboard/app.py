@@ -45,6 +45,7 @@ INDEX: Final = """<!DOCTYPE html>
     <link rel="icon" href="/assets/favicon.svg" type="image/svg+xml">
     <link rel="prefetch" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
     <style>STYLE</style>
+    <script src="/assets/theme.js"></script>
     {%css%}
   </head>
   <body>
@@ -122,6 +123,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
         "dashboard",
         server=server,
         assets_folder=str(Path(__file__).parent / "assets"),
+        assets_ignore=r"theme\.js",  # the page's head loads it, before anything is drawn
         title="rlvitals",
         update_title="",
         index_string=INDEX.replace("STYLE", style_sheet()),

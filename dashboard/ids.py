@@ -14,6 +14,7 @@ __all__ = [
     "COMPARE_SCALE",
     "COMPARE_SIGNALS",
     "COMPARE_SMOOTHING",
+    "CONNECT_WAY",
     "FIGURE",
     "FLEET",
     "FLEET_INDEX",
@@ -22,6 +23,8 @@ __all__ = [
     "FLEET_REFRESH",
     "FLEET_STATUS",
     "FLEET_TEXT",
+    "KEYS",
+    "KEYS_OPEN",
     "LIVE",
     "LIVE_STATE",
     "PAGE",
@@ -34,6 +37,7 @@ __all__ = [
     "RUN_ALERTS",
     "RUN_HEADER",
     "RUN_REFRESH",
+    "THEME",
     "WORKSPACE",
     "WORKSPACE_AXIS",
     "WORKSPACE_DOWNLOAD",
@@ -50,6 +54,10 @@ __all__ = [
 
 ADDRESS: Final = "address"
 PAGE: Final = "page"
+THEME: Final = "theme"
+CONNECT_WAY: Final = "connect-way"
+KEYS: Final = "keys"
+KEYS_OPEN: Final = "keys-open"
 LIVE: Final = "live"
 LIVE_STATE: Final = "live-state"
 
@@ -99,6 +107,11 @@ WORKSPACE_DOWNLOAD: Final = "workspace-download"
 def fleet_row(run_id: str) -> dict[str, str]:
     """Return the id of a run's row in the fleet."""
     return {"type": "fleet-row", "run": run_id}
+
+
+def connect_panel(name: str) -> dict[str, str]:
+    """Return the id of the lines that connect a kind of trainer."""
+    return {"type": "connect-panel", "name": name}
 
 
 def panel(signal: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,11 @@ __all__ = ["migrated_postgres", "postgres_collector"]
 settings.register_profile("rlvitals", deadline=None)
 settings.load_profile("rlvitals")
 Monitor.flush.__defaults__ = (PATIENCE_SECONDS,)
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell's background jobs would pass that on to what tests start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

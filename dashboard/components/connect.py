@@ -1,49 +1,112 @@
-"""Draws the lines that connect a trainer, for the page that has no run yet."""
+"""Draws the lines that connect a trainer, one tab a trainer, for the page that has no run yet."""
+
+from dataclasses import dataclass
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
-__all__ = ["connect_card", "connect_lines"]
+from dashboard import ids
 
-SNIPPET_ID = "connect-lines"
+__all__ = ["WAYS", "Way", "connect_card"]
+
+_LOOP = """import trainer_hooks
+
+monitor = trainer_hooks.connect("{address}", run="my-run")
+monitor.log_step(step, scalars={{"reward/mean": reward}})"""
+_TRL = """from trainer_hooks.callbacks.trl import VitalsCallback
+
+trainer = GRPOTrainer(..., callbacks=[VitalsCallback(url="{address}")])"""
+_VERL = """python -m verl.trainer.main_ppo ... \\
+    'trainer.logger=["console","rlvitals"]' \\
+    +ray_kwargs.ray_init.runtime_env.env_vars.RLVITALS_URL={address}"""
+_OPENRLHF = """python -m trainer_hooks.callbacks.bootstrap install
+export RLVITALS_HOOKS=openrlhf RLVITALS_URL={address}
+ray start --head"""
+_SKYRL = """# before the training starts: export RLVITALS_URL={address}
+from trainer_hooks.callbacks.skyrl import VitalsCallback
+
+trainer.add_callback(VitalsCallback())"""
+_SLIME = """export RLVITALS_URL={address} RLVITALS_RUN=my-run
+python train.py ... \\
+    --custom-rollout-log-function-path trainer_hooks.callbacks.slime.watch_samples"""
+_CURL = """curl {address}/api/v1/ingest -H 'Content-Type: application/json' -d '{{
+  "schema_version": 1, "run": "my-run",
+  "records": [{{"step": 1, "scalars": {{"reward/mean": 0.5}}}}]
+}}'"""
 
 
-def connect_lines(address: str) -> str:
-    """Return the lines, ready to paste."""
-    return (
-        "import trainer_hooks\n"
-        f'monitor = trainer_hooks.connect("{address}", run="my-run")\n'
-        'monitor.log_step(step, scalars={"reward/mean": reward})'
-    )
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to connect a trainer.
+
+    Attributes:
+        name: The trainer, as its tab is called.
+        template: What to paste, with ``{address}`` where the collector's address stands.
+        page: The page below docs/ that explains it.
+    """
+
+    name: str
+    template: str
+    page: str
+
+    def lines(self, address: str) -> str:
+        """Return what to paste."""
+        return self.template.format(address=address)
+
+
+WAYS = (
+    Way("Python", _LOOP, "sdk.md"),
+    Way("TRL", _TRL, "trainers/trl.md"),
+    Way("verl", _VERL, "trainers/verl.md"),
+    Way("OpenRLHF", _OPENRLHF, "trainers/openrlhf.md"),
+    Way("SkyRL", _SKYRL, "trainers/skyrl.md"),
+    Way("slime", _SLIME, "trainers/slime.md"),
+    Way("curl", _CURL, "api.md"),
+)
 
 
 def connect_card(address: str) -> Component:
-    """Return the card that explains how to send the first run."""
-    lines = connect_lines(address)
+    """Return the card that explains how to send the first run to the collector at ``address``."""
     return html.Section(
         className="card connect",
         children=[
             html.Div(className="heartbeat"),
             html.H1("No runs yet"),
-            html.P("Three lines connect a trainer. This page shows the run as soon as its first step arrives."),
-            html.Div(
-                className="snippet",
-                children=[
-                    html.Pre(html.Code(lines, id=SNIPPET_ID)),
-                    dcc.Clipboard(
-                        content=lines, title="Copy", className="copy", children="Copy", copied_children="Copied"
+            html.P("Connect a trainer. The run opens here as soon as its first step arrives."),
+            html.Fieldset(
+                [
+                    html.Legend("Trainer", className="unseen"),
+                    dcc.RadioItems(
+                        id=ids.CONNECT_WAY,
+                        options=[way.name for way in WAYS],
+                        value=WAYS[0].name,
+                        inline=True,
+                        className="segments",
                     ),
                 ],
+                className="plain-fieldset ways",
             ),
+            *(_panel(way, way.lines(address), is_hidden=way is not WAYS[0]) for way in WAYS),
             html.P(
                 [
-                    "With TRL it is one: ",
-                    html.Code("GRPOTrainer(..., callbacks=[VitalsCallback()])"),
-                    ". Without a trainer, ",
                     html.Code("rlvitals demo"),
-                    " trains a small model that collapses.",
+                    " trains a small model that collapses. ",
+                    html.Code("rlvitals check --sample --serve"),
+                    " shows a recorded collapse.",
                 ],
                 className="aside",
             ),
+        ],
+    )
+
+
+def _panel(way: Way, lines: str, *, is_hidden: bool) -> Component:
+    copy = dcc.Clipboard(content=lines, title="Copy", className="copy", children="Copy", copied_children="Copied")
+    return html.Div(
+        id=ids.connect_panel(way.name),
+        hidden=is_hidden,
+        children=[
+            html.Div([html.Pre(html.Code(lines)), copy], className="snippet"),
+            html.P(["Explained in ", html.Code(f"docs/{way.page}")], className="aside"),
         ],
     )

@@ -11,6 +11,15 @@ from dashboard import ids
 __all__ = ["message", "shell"]
 
 LONGEST_DETAIL: Final = 300
+KEYS: Final = {
+    "/": "Find: go to the search field of the page",
+    "j": "Next run, alert or panel",
+    "k": "Previous run, alert or panel",
+    "Enter": "Open what is chosen",
+    "g": "All runs",
+    "?": "This list",
+    "Esc": "Close the list, or leave the search field",
+}
 
 
 def shell() -> Component:
@@ -29,11 +38,30 @@ def shell() -> Component:
                         **{"aria-label": "pages"},
                     ),
                     html.Span(id=ids.LIVE_STATE, className="live-state"),
+                    html.Button(
+                        html.Span("Theme:", className="unseen"),
+                        id=ids.THEME,
+                        className="theme-choice",
+                        title="System, light or dark",
+                    ),
+                    html.Button("?", id=ids.KEYS_OPEN, className="bar-button", title="Keyboard (?)"),
                     html.A("API", href="/docs", className="bar-link"),
                 ],
             ),
+            _keyboard_help(),
             html.Main(id=ids.PAGE, children=html.Div(className="loading", children="Loading")),
         ],
+    )
+
+
+def _keyboard_help() -> Component:
+    """Return the dialog that lists the keys; assets/keyboard.js opens it."""
+    rows = [html.Tr([html.Th(html.Kbd(key), scope="row"), html.Td(meaning)]) for key, meaning in KEYS.items()]
+    return html.Dialog(
+        id=ids.KEYS,
+        className="card keys",
+        **{"aria-label": "Keyboard"},
+        children=[html.H2("Keyboard"), html.Table(html.Tbody(rows)), html.Form(html.Button("Close"), method="dialog")],
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from urllib.parse import parse_qsl
 
-from dash import Dash, Input, Output, State, dcc, html
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.dependencies import ALL
 from dash.development.base_component import Component
 
@@ -42,22 +42,39 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register the refresh of the rows when runs or alerts change, and the filters, which work in the browser."""
+    """Register the refresh of the rows when runs or alerts change, and the filters, which work in the browser.
 
-    async def refresh(_changed: object) -> tuple[object, object]:
+    Where the page had no run, the first one opens.
+    """
+
+    async def refresh(changed: object, shown: list[object] | None) -> tuple[object, object, object]:
+        if changed is None:  # Dash calls it when the page is drawn, because the address was there before
+            return no_update, no_update, no_update
         try:
             async with ApiClient(api_url) as api:
                 runs, alerts = await asyncio.gather(api.runs(), api.alerts(state="firing"))
         except ApiError as error:
-            return message("The fleet cannot be shown", str(error)), []
-        return fleet_list(runs, alerts), fleet_index(runs, alerts)
+            return message("The fleet cannot be shown", str(error)), no_update, no_update
+        if not runs:
+            return no_update, no_update, no_update
+        is_first = shown == [] and len(runs) == 1
+        address = f"/runs/{runs[0]['id']}" if is_first else no_update
+        return fleet_list(runs, alerts), fleet_index(runs, alerts), address
 
     app.callback(
         Output(ids.FLEET, "children"),
         Output(ids.FLEET_INDEX, "data"),
+        Output(ids.ADDRESS, "pathname"),
         Input(ids.FLEET_REFRESH, "data"),
+        State(ids.FLEET_INDEX, "data"),
         prevent_initial_call=True,
     )(refresh)
+    app.clientside_callback(
+        "(chosen, panels) => panels.map((panel) => panel.name !== chosen)",
+        Output({"type": "connect-panel", "name": ALL}, "hidden"),
+        Input(ids.CONNECT_WAY, "value"),
+        State({"type": "connect-panel", "name": ALL}, "id"),
+    )
     app.clientside_callback(
         "function() { return window.dash_clientside.rlvitals.filterFleet.apply(null, arguments); }",
         Output({"type": "fleet-row", "run": ALL}, "style"),

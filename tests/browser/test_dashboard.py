@@ -34,12 +34,63 @@ def open_run(collector, visit, run_id, step):
 
 
 def test_the_first_run_fills_the_empty_page_by_itself(collector, visit):
-    """The empty page shows how to connect to this very address, and gives way to the run without a reload."""
+    """The empty page shows how to connect to this very address, and gives way to the first run without a reload."""
     visit.page.goto(collector.url)
-    expect(visit.page.locator("pre")).to_contain_text(f'trainer_hooks.connect("{collector.url}", run="my-run")')
+    lines = visit.page.locator("pre:visible")
+    expect(lines).to_contain_text(f'trainer_hooks.connect("{collector.url}", run="my-run")')
+    visit.page.get_by_text("TRL", exact=True).click()
+    expect(lines).to_contain_text(f'VitalsCallback(url="{collector.url}")')
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
-    collector.run(run="first", records=steps(0, 3))
-    expect(visit.page.locator(".fleet-row")).to_contain_text("first")
+    run_id = collector.run(run="first", records=steps(0, 3))
+    visit.page.wait_for_url(f"{collector.url}/runs/{run_id}")
+    expect(visit.page.locator("h1")).to_contain_text("first")
+
+
+def test_the_theme_is_chosen_by_a_button_and_kept(collector, visit):
+    """System, light, dark, and system again; a reload draws the chosen one."""
+    visit.page.emulate_media(color_scheme="light")
+    visit.page.goto(collector.url)
+    background = "getComputedStyle(document.documentElement).backgroundColor"
+    light = visit.page.evaluate(background)
+    button = visit.page.locator("#theme")
+    button.click()
+    button.click()
+    dark = visit.page.evaluate(background)
+    assert dark != light
+    visit.page.reload()
+    assert visit.page.evaluate(background) == dark
+    visit.page.emulate_media(color_scheme="dark")
+    button.click()
+    assert visit.page.evaluate(background) == dark
+    button.click()
+    assert visit.page.evaluate(background) == light
+
+
+def test_runs_are_chosen_and_opened_by_keys(collector, visit):
+    """A slash goes to the search field, where letters are letters; j and k choose, Enter opens, ? lists the keys."""
+    for name in ("one", "two"):
+        collector.run(run=name, records=steps(0, 3))
+    visit.page.goto(collector.url)
+    expect(visit.page.locator(".fleet-row")).to_have_count(2)
+    visit.page.keyboard.press("?")
+    expect(visit.page.locator("#keys")).to_be_visible()
+    visit.page.keyboard.press("Escape")
+    expect(visit.page.locator("#keys")).to_be_hidden()
+    visit.page.keyboard.press("/")
+    visit.page.keyboard.type("j?")
+    expect(visit.page.get_by_placeholder("Find a run")).to_have_value("j?")
+    visit.page.get_by_placeholder("Find a run").fill("")
+    visit.page.keyboard.press("Escape")
+    visit.page.keyboard.press("j")
+    visit.page.keyboard.press("j")
+    expect(visit.page.locator(".fleet-row").nth(1)).to_be_focused()
+    visit.page.keyboard.press("k")
+    expect(visit.page.locator(".fleet-row").nth(0)).to_be_focused()
+    name = visit.page.locator(".fleet-row .name").nth(0).inner_text()
+    visit.page.keyboard.press("Enter")
+    expect(visit.page.locator("h1")).to_contain_text(name)
+    visit.page.keyboard.press("g")
+    expect(visit.page.locator(".fleet-row")).to_have_count(2)
 
 
 def test_a_run_is_found_opened_and_watched(collector, visit):

@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from pathlib import Path
 
 import pytest
 from dash import html
@@ -9,7 +11,7 @@ from dash import html
 from dashboard.api_types import by_trouble
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alerts import alert_list
-from dashboard.components.connect import connect_lines
+from dashboard.components.connect import WAYS
 from dashboard.components.fleet import fleet_filters, fleet_index, fleet_list
 from dashboard.components.run_header import run_header
 from dashboard.components.small_elements import badge, number, sparkline
@@ -194,12 +196,15 @@ def test_the_header_shows_values_that_were_observed_and_dashes_for_the_rest(text
     assert texts(header[4]) == ["warmup", "0 to 4", "healthy", "5 to now"]
 
 
-def test_three_lines_connect_a_trainer():
-    """With the address that the reader sees."""
-    lines = connect_lines("http://collector:8600").splitlines()
-    assert len(lines) == 3
-    assert 'trainer_hooks.connect("http://collector:8600", run="my-run")' in lines[1]
-    compile("\n".join(lines), "snippet", "exec")
+def test_each_way_to_connect_a_trainer_has_the_address_and_a_page():
+    """With the address that the reader sees; the page named below it is there, and names the same hook."""
+    root = Path(__file__).parents[2]
+    for way in WAYS:
+        assert "http://collector:8600" in way.lines("http://collector:8600")
+        page = (root / "docs" / way.page).read_text()
+        for word in re.findall(r"trainer_hooks[\w.]*|RLVITALS_[A-Z]+|bootstrap install", way.template):
+            assert word in page, f"{way.name}: {word} is not on docs/{way.page}"
+    compile(WAYS[0].lines("http://collector:8600"), "snippet", "exec")
 
 
 def test_an_alert_that_grew_graver_says_since_when(texts):
