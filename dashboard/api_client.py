@@ -30,6 +30,7 @@ ALL_POINTS: Final = 1_000_000  # the most that the collector returns of one sign
 MAX_RESPONSES: Final = 24  # token strips are slow to draw, and nobody reads more at once
 MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+MODEL_TEXTS: Final = frozenset({"text", "pieces"})  # what a model wrote: line ends and tabs stay
 
 ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")  # ids are hexadecimal; none needs to be quoted in a path
 
@@ -201,6 +202,9 @@ class ApiClient:
         try:
             response = await self._http.request(method, f"/api/v1{path}", **asked)
             answer = response.json()
+            # Numbers and most names need no look: only an escape or a byte beyond ASCII can be unprintable.
+            if b"\\" in response.content or not response.content.isascii():
+                answer = _printable_tree(answer)
         except httpx2.HTTPError as error:
             raise UnreachableError(
                 f"The collector at {self.shown_url} does not answer ({type(error).__name__})"
@@ -249,3 +253,34 @@ def _restore_sparkline(run: RunItem) -> None:
     sparkline = run.get("sparkline")
     if sparkline:
         sparkline["values"] = cast("list[float]", to_floats(sparkline["values"]))
+
+
+def _printable_tree(value: object, *, kept: str = "") -> object:
+    r"""Return a JSON value whose texts, names of fields among them, have every unprintable character as an escape.
+
+    So nothing in an answer can reorder or hide what is shown beside it. The collector has the same rule in
+    `monitor_server.printable`, which the dashboard must not import.
+
+    Args:
+        value: Any JSON value.
+        kept: Characters that stay as they are; line ends and tabs in what a model wrote.
+    """
+    if isinstance(value, str):
+        return _printable(value, kept)
+    if isinstance(value, list):
+        return [item if isinstance(item, float | int) else _printable_tree(item, kept=kept) for item in value]
+    if isinstance(value, dict):
+        return {
+            _printable(key, ""): _printable_tree(item, kept="\n\t" if key in MODEL_TEXTS else kept)
+            for key, item in value.items()
+        }
+    return value
+
+
+def _printable(text: str, kept: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character in kept or character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )

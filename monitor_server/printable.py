@@ -1,10 +1,13 @@
 """Makes text from elsewhere safe to show: in a terminal, a log line, an error message, a label of Prometheus.
 
 This is the one place that escapes; the formatter of the logs and the answers of the API call it for all text that
-they write. The dashboard, which must not import this package, has the same rule in `dashboard.printable`.
+they write. The dashboard, which must not import this package, has the same rule in `dashboard.api_client`.
 """
 
-__all__ = ["printable"]
+import logging
+from typing import Any
+
+__all__ = ["PrintableFormatter", "printable"]
 
 
 def printable(text: object, *, longest: int | None = None) -> str:
@@ -26,3 +29,23 @@ def printable(text: object, *, longest: int | None = None) -> str:
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in shown
     )
+
+
+class PrintableFormatter(logging.Formatter):
+    """Formats log records so that each begins with a line that nobody can forge.
+
+    A message is one line. The lines of a traceback are indented, and an exception's text cannot leave them.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Format the first line."""
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - logging's own
+        """Format a traceback."""
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).splitlines())
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
+        """Format a stack."""
+        return "\n".join(f"  {printable(line)}" for line in stack_info.splitlines())

@@ -19,7 +19,7 @@ def is_clock_kind(kind: str) -> bool:
 def shown_phase(status: str, phase: str) -> Phase:
     """Return the phase that readers see: that of a silent run is no longer known, unless the run had collapsed."""
     is_silent = status in ("stalled", "lost") and phase != Phase.COLLAPSED
-    return Phase.UNKNOWN if is_silent else Phase(phase)
+    return Phase.UNKNOWN if is_silent or phase not in set(Phase) else Phase(phase)
 
 
 def silence(

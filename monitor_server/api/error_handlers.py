@@ -13,11 +13,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from monitor_server.errors import CollectorError
+from monitor_server.printable import printable
 
 __all__ = ["BODY_REFUSALS", "GUARD_REFUSALS", "NOT_FOUND", "REFUSALS", "ErrorBody", "install_error_handlers"]
 
 log = logging.getLogger(__name__)
 
+# Longer than any message of ours; what a client has sent may be longer.
+DETAIL_CHARS = 2000
 NOBODY_LISTENS = 499  # the client has gone; the answer reaches nobody and is no error
 _NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
 
@@ -83,4 +86,5 @@ def install_error_handlers(app: FastAPI) -> None:
 
 
 def _response(status: int, error: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse(ErrorBody(error=error, detail=detail).model_dump(), status_code=status, headers=headers)
+    shown = printable(detail, longest=DETAIL_CHARS)
+    return JSONResponse(ErrorBody(error=error, detail=shown).model_dump(), status_code=status, headers=headers)

@@ -3,7 +3,6 @@
 A number that is not finite is written as "NaN", "Infinity" or "-Infinity".
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.repositories.responses import StoredResponse
 from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, Recent
+from monitor_server.store.stored_json import read_object, showable
 from trainer_hooks.wire import Action, ActionOutcome, Array, Capability, ResponseKind, spell_non_finite
 
 __all__ = [
@@ -232,7 +232,7 @@ def run_item(row: Mapping[str, Any]) -> RunItem:
 
 def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
     """Make a run's detailed item from its row in ``Runs.view``."""
-    config = None if row["config"] is None else json.loads(row["config"])
+    config = None if row["config"] is None else read_object(row["config"])
     return RunDetail.model_validate(_run_fields(row) | {"config": config, "signals": sorted(signals)})
 
 
@@ -256,12 +256,15 @@ def response_numbers(stored: StoredResponse) -> int:
 def alert_item(row: Mapping[str, Any]) -> AlertItem:
     """Make an alert's item from its row in ``Alerts.page``."""
     evidence = row["evidence"]
-    spelled = json.loads(evidence) if isinstance(evidence, bytes) else spell_non_finite(evidence)
+    spelled = read_object(evidence) if isinstance(evidence, bytes) else showable(spell_non_finite(evidence))
     return AlertItem.model_validate({**row, "evidence": spelled})
 
 
 def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    recent = msgspec.msgpack.decode(row["recent"], type=Recent)
+    try:
+        recent = msgspec.msgpack.decode(row["recent"], type=Recent)
+    except msgspec.MsgspecError:
+        recent = Recent()
     return {
         **row,
         "phase": shown_phase(row["status"], row["phase"]),

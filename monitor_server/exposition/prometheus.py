@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase
+from monitor_server.printable import printable
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 
@@ -97,11 +98,14 @@ class _Runs(Collector):
                 now=self._clock(), deadlines=self._settings.deadlines, limit=self._settings.exposed_runs
             )
             for row in rows:
-                own, shown = [row["name"], row["project"]], shown_phase(row["status"], row["phase"])
+                own, shown = (
+                    [printable(row["name"]), printable(row["project"])],
+                    shown_phase(row["status"], row["phase"]),
+                )
                 for each in Phase:
                     phase.add_metric([*own, str(each)], float(shown == each))
                 for alert in repositories.alerts.firing(row["id"]):
-                    firing.add_metric([*own, alert.kind, alert.severity], 1.0)
+                    firing.add_metric([*own, printable(alert.kind), alert.severity], 1.0)
                 if row["last_step"] is None:
                     continue
                 last_step.add_metric(own, row["last_step_at"])
@@ -109,5 +113,5 @@ class _Runs(Collector):
                     step_seconds.add_metric(own, row["step_seconds"])
                 values = repositories.steps.at(row["id"], row["last_step"])
                 for name, value in sorted(values.items())[: self._settings.exposed_signals]:
-                    signal.add_metric([*own, name], value)
+                    signal.add_metric([*own, printable(name)], value)
         return [phase, signal, firing, last_step, step_seconds, quarantined, behind]

@@ -6,6 +6,7 @@ A browser sends requests on behalf of its user to any address, so listening on t
   then gives our answers to the foreign page, but it still sends the foreign name.
 - A request that a page of another origin caused is refused (``Sec-Fetch-Site``, ``Origin``), unless it opens a page.
 - A request that changes something must carry JSON or msgpack. A form of another site can send neither.
+- A path or a query holds no NUL, which no database of ours can look for.
 - The bytes of a body are counted while it is read, on every route.
 - Every response forbids framing, sniffing of types, and scripts that are not ours.
 """
@@ -25,10 +26,12 @@ from monitor_server.errors import (
     BodyTooLarge,
     CollectorError,
     ForeignOrigin,
+    InvalidField,
     MalformedBody,
     UnknownHost,
     UnsupportedMediaType,
 )
+from monitor_server.printable import printable
 
 __all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
 
@@ -105,6 +108,7 @@ class SecurityMiddleware:
             return
         send = _with_headers(send)
         try:
+            _check_address(scope)
             headers = _Headers(scope["headers"])
             self._check_host(headers)
             _check_origin(scope["method"], headers)
@@ -186,6 +190,12 @@ class _Limited:
             await _refuse(_too_large(self._limit, self._read), send)
 
 
+def _check_address(scope: Scope) -> None:
+    """Refuse NUL in a path or a query: PostgreSQL can neither store it nor compare it with anything."""
+    if "\0" in scope["path"] or b"%00" in scope["query_string"] or b"\0" in scope["query_string"]:
+        raise InvalidField("a path or a query must not contain NUL (%00)")
+
+
 def _check_origin(method: str, headers: _Headers) -> None:
     """Refuse what a page of another origin has caused, except opening one of our pages from a link."""
     site = headers.first("sec-fetch-site")
@@ -247,7 +257,7 @@ def _with_headers(send: Send) -> Send:
 
 
 async def _refuse(error: CollectorError, send: Send) -> None:
-    body = json.dumps({"error": type(error).__name__, "detail": str(error)}).encode()
+    body = json.dumps({"error": type(error).__name__, "detail": printable(error)}).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

@@ -42,6 +42,7 @@ class Server(uvicorn.Server):
             lifespan="on",
             log_level=log_level,
             access_log=False,
+            log_config=None,  # its lines go to our handler, whose formatter escapes what clients send
             server_header=False,
             backlog=BACKLOG,
             timeout_keep_alive=int(limits.idle_seconds) + 1,  # the timer of BoundedConnection ends it first

@@ -100,7 +100,7 @@ class Store:
             with self._engine.connect().execution_options(**self._read_options) as connection, connection.begin():
                 yield Repositories(connection)
         except (OperationalError, PoolTimeoutError) as error:
-            raise Unavailable(f"the store cannot read: {error}; ask again later") from error
+            raise Unavailable(f"the store cannot read: {getattr(error, 'orig', error)}; ask again later") from error
 
     @contextmanager
     def write(self) -> Iterator[Repositories]:
@@ -160,6 +160,8 @@ def _prepare_sqlite(engine: Engine) -> None:
     def on_connect(connection: SqliteConnection, _: object) -> None:
         # The driver would begin transactions late and break savepoints; on_begin does it instead.
         connection.isolation_level = None
+        # SQLite takes any bytes as text; what another program has written must not make a row unreadable.
+        connection.text_factory = _decode
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
         connection.execute("PRAGMA journal_mode = WAL")
         # FULL, not NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power fails.
@@ -171,6 +173,10 @@ def _prepare_sqlite(engine: Engine) -> None:
         # IMMEDIATE takes the write lock at once, so that no transaction fails half way when upgrading its lock.
         writes = connection.get_execution_options().get("rlvitals_write", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _decode(text: bytes) -> str:
+    return text.decode(errors="replace")
 
 
 def _migrate(connection: Connection, url: str) -> None:

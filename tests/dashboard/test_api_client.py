@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import math
 import socket
 import threading
@@ -50,6 +51,23 @@ def test_a_run_that_is_called_nan_keeps_its_name(collector):
     run = ask(collector.url, lambda api: api.run(run_id))
     assert run["name"] == "NaN"
     assert math.isnan(run["sparkline"]["values"][0])
+
+
+HOSTILE = "\x1b[2J\nforged\u202e\u2028\x9b31m\ud800"
+ESCAPED = r"\x1b[2J\nforged\u202e\u2028\x9b31m\ud800"
+
+
+def test_texts_of_answers_are_escaped(serve):
+    """Direction marks and control characters of a person's note cannot change what is read beside it."""
+    answer = json.dumps({"by": HOSTILE, "evidence": {HOSTILE: [1.5, HOSTILE, "réward 奖励"]}, "text": "a\nb\tc\u202e"})
+    app = FastAPI()
+    app.add_api_route("/api/v1/alerts/a", lambda: Response(answer, media_type="application/json"))
+    alert = ask(serve(app), lambda api: api.alert("a"))
+    assert alert == {
+        "by": ESCAPED,
+        "evidence": {ESCAPED: [1.5, ESCAPED, "réward 奖励"]},
+        "text": r"a\nb\tc\u202e".replace(r"\n", "\n").replace(r"\t", "\t"),
+    }
 
 
 def test_an_unknown_run_is_not_found(collector):

@@ -21,6 +21,9 @@ __all__ = ["router"]
 
 router = APIRouter()
 
+# PostgreSQL stores no NUL.
+STORABLE = r"^[^\x00]*$"
+
 State = Annotated[AlertState | None, Query()]
 
 
@@ -55,8 +58,8 @@ class AcknowledgeBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    by: Annotated[str, Field(min_length=1, max_length=200)] = "somebody"
-    note: Annotated[str, Field(max_length=2000)] = ""
+    by: Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)] = "somebody"
+    note: Annotated[str, Field(max_length=2000, pattern=STORABLE)] = ""
 
 
 @router.post("/alerts/{alert_id}/ack", responses=NOT_FOUND | BODY_REFUSALS)

@@ -11,6 +11,7 @@ from monitor_server.app import create_app, create_server
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import say
 from monitor_server.http_server.server import bind
+from monitor_server.printable import PrintableFormatter
 from monitor_server.settings import Settings
 from monitor_server.store.database import shown_url
 
@@ -29,7 +30,9 @@ def run(
     """Serve until Ctrl-C or SIGTERM."""
     given = {"host": host, "port": port, "database_url": database, "role": role}
     settings = _settings({name: value for name, value in given.items() if value is not None})
-    logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with bind(settings.host, settings.port) as listening:
         host, port = listening.getsockname()[:2]

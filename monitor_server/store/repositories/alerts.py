@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
+from monitor_server.store.stored_json import read_object
 from monitor_server.store.tables import acknowledgements, alerts, runs
 from trainer_hooks.wire import spell_non_finite
 
@@ -147,4 +148,4 @@ def _values(alert: Alert) -> Mapping[str, Any]:
 def alert_of(row: Mapping[Any, Any]) -> Alert:
     """Make an alert from a row that has its columns, among others."""
     fields = {name: row[name] for name in Alert.__slots__}
-    return Alert(**fields | {"evidence": json.loads(row["evidence"])})
+    return Alert(**fields | {"evidence": read_object(row["evidence"])})

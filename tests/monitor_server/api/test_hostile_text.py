@@ -1,0 +1,154 @@
+"""Text that nobody should have sent or stored: it is refused or shown escaped, and what is stored is read."""
+
+import json
+import logging
+
+import pytest
+
+from monitor_server.printable import PrintableFormatter
+from tests.databases import execute
+
+HOSTILE = "\x1b]0;mine\x07\x1b[2J\r\nforged line\u202e\u2028\x9b31m"
+ESCAPED = r"\x1b]0;mine\x07\x1b[2J\r\nforged line\u202e\u2028\x9b31m"
+
+
+def ask(live, method, path, body=None):
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    answer = live.pool.request(method, f"{live.url}{path}", body=body, headers=headers)
+    return answer.status, answer.json()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/runs?project=a%00b"),
+        ("GET", "/api/v1/runs/%00"),
+        ("GET", "/api/v1/runs/none/series?signals=%00"),
+        ("GET", "/api/v1/alerts?run_id=%00"),
+        ("GET", "/api/v1/alerts/a%00"),
+        ("POST", "/api/v1/alerts/%00/ack"),
+        ("POST", "/api/v1/runs/%00/reset"),
+        ("GET", "/api/v1/stream?run_id=%00"),
+        ("GET", "/%00"),
+    ],
+)
+def test_an_address_with_nul_is_refused(collector, method, path):
+    """PostgreSQL cannot compare it with anything; it is refused alike on both databases."""
+    status, problem = ask(collector, method, path)
+    assert (status, problem["error"]) == (422, "InvalidField")
+    assert "NUL" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"by": "a\0"},
+        {"note": "a\0"},
+        {"by": "\ud800"},
+        {"note": "\udfff"},
+        {"\ud800": 1},
+        {"\x9b31m\u202e": 1},
+        {"by": ["\ud800"]},
+    ],
+    ids=ascii,
+)
+def test_a_body_with_text_that_cannot_be_stored_is_a_located_error(collector, body):
+    """Also where the name of a field is such a text, which the error has to spell."""
+    for path in ("/api/v1/alerts/none/ack", "/api/v1/runs/none/reset"):
+        status, problem = ask(collector, "POST", path, json.dumps(body).encode())
+        assert (status, problem["error"]) == (422, "InvalidField")
+        assert problem["detail"].isprintable()
+
+
+@pytest.mark.parametrize("path", ["/api/v1/runs/{}", "/api/v1/alerts/{}/attribution", "/api/{}", "/{}", "/healthz/{}"])
+def test_an_error_spells_what_was_asked_in_escapes(collector, path):
+    """A terminal that shows the answer of curl is not steered by it."""
+    quoted = "".join(f"%{byte:02X}" for byte in HOSTILE.encode())
+    status, problem = ask(collector, "GET", path.format(quoted))
+    assert status == 404
+    assert problem["detail"].isprintable()
+
+
+def test_a_log_line_cannot_be_forged():
+    """Control characters of a message, and of an exception's text, are written as escapes on a line of their own."""
+    formatter = PrintableFormatter("%(levelname)s %(message)s")
+    record = logging.LogRecord("x", logging.INFO, __file__, 1, "by %s", (HOSTILE,), None)
+    assert formatter.format(record) == f"INFO by {ESCAPED}"
+    error = ValueError(HOSTILE)
+    record = logging.LogRecord("x", logging.ERROR, __file__, 1, "failed", (), (ValueError, error, None))
+    first, *others = formatter.format(record).split("\n")
+    assert first == "ERROR failed"
+    assert others
+    assert all(line.startswith("  ") and line.isprintable() for line in others)
+
+
+def overwrite(database_url, table, column, literals, where=""):
+    """Write a literal of each database into a column of all rows."""
+    statements = {kind: f"UPDATE {table} SET {column} = {literal}{where}" for kind, literal in literals.items()}  # noqa: S608
+    execute(database_url, statements)
+
+
+def _alert(live):
+    live.send(run="r", records=[{"step": 0, "scalars": {"warn": 1.0}}])
+    (alert,) = live.get("/alerts")["items"]
+    return alert
+
+
+TREES = {
+    "surrogates": rb'{"a\\ud800": ["\\udfff", {"b": "\\ud83d\\ude00"}]}',
+    "deep": b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}",
+    "cut": b'{"a": ',
+    "no object": b"[1, 2]",
+    "no text": b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("stored", TREES.values(), ids=TREES)
+def test_a_configuration_or_evidence_that_was_stored_earlier_is_read(start_collector, scripted, database_url, stored):
+    """Whatever an older version has let through: the run's pages answer, and show what can be shown."""
+    live = start_collector(engine=scripted)
+    alert = _alert(live)
+    for table, column in (("runs", "config"), ("alerts", "evidence")):
+        literals = {"sqlite": f"x'{stored.hex()}'", "postgresql": f"'\\x{stored.hex()}'::bytea"}
+        overwrite(database_url, table, column, literals)
+    run = live.get(f"/runs/{alert['run_id']}")
+    assert isinstance(run["config"], dict)
+    assert json.dumps(live.get("/alerts")["items"][0]["evidence"])
+    for path in (f"/alerts/{alert['id']}", f"/alerts/{alert['id']}/attribution", "/runs"):
+        assert live.get(path)
+    status, _ = ask(live, "POST", f"/api/v1/alerts/{alert['id']}/ack", b'{"by": "ann"}')
+    assert status == 200
+    assert live.send(run="r", records=[{"step": 1, "scalars": {"warn": 2.0}}])["judged_step"] == 1
+
+
+def test_a_part_of_a_run_that_cannot_be_decoded_costs_only_itself(start_collector, scripted, database_url):
+    """The newest values are left out, and a phase that nobody knows is unknown; everything else is read."""
+    live = start_collector(engine=scripted)
+    run_id = _alert(live)["run_id"]
+    overwrite(database_url, "runs", "recent", {"sqlite": "x'c1'", "postgresql": "'\\xc1'::bytea"})
+    overwrite(database_url, "runs", "phase", dict.fromkeys(("sqlite", "postgresql"), "'unheard of'"))
+    run = live.get(f"/runs/{run_id}")
+    assert (run["phase"], run["sparkline"]["values"]) == ("unknown", [])
+    assert live.pool.request("GET", f"{live.url}/metrics").status == 200
+
+
+def test_text_that_is_no_utf_8_is_read(start_collector, scripted, tmp_path):
+    """SQLite stores any bytes as text, and its driver cannot decode them; PostgreSQL does not take them."""
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    live = start_collector(engine=scripted, database_url=url)
+    run_id = _alert(live)["run_id"]
+    execute(url, {"sqlite": "UPDATE runs SET source = CAST(x'61ff62' AS TEXT)"})
+    assert live.get(f"/runs/{run_id}")["source"] == "a\ufffdb"
+
+
+def test_labels_of_metrics_are_printable(start_collector, scripted, database_url):
+    """A name that an older version has let through cannot forge a line or a label."""
+    live = start_collector(engine=scripted)
+    live.send(run="r", project="p", records=[{"step": 0, "scalars": {"a": 1.0, "warn": 1.0}}])
+    names = {"sqlite": "char(27)||char(10)||char(8238)", "postgresql": "chr(27)||chr(10)||chr(8238)"}
+    for table, column in (("runs", "name"), ("runs", "project"), ("signals", "name"), ("alerts", "kind")):
+        where = " WHERE name = 'a'" if table == "signals" else ""
+        overwrite(database_url, table, column, names, where)
+    text = live.pool.request("GET", f"{live.url}/metrics").data.decode()
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert r'run="\\x1b\\n\\u202e"' in text
