@@ -73,6 +73,8 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
         "GRPOTrainerLost": {"GRPORunCollapsed"},
         "RlvitalsCollectorDown": set(),
         "RlvitalsRecordsRefused": set(),
+        "RlvitalsRunQuarantined": set(),
+        "RlvitalsDetectionBehind": set(),
         "RlvitalsNotificationsFailing": set(),
         "Watchdog": set(),
     }

@@ -258,8 +258,10 @@ class Runs:
         return self._connection.execute(select(func.max(runs.c.last_seen))).scalar()
 
     def unprojected(self) -> int:
-        """Return how many entries of all logs wait to be projected."""
-        query = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0))
+        """Return how many entries of all logs wait to be projected; those of quarantined runs do not."""
+        query = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(
+            runs.c.quarantined_at.is_(None)
+        )
         return int(self._connection.execute(query).scalar_one())
 
     def behind(self) -> list[str]:
