@@ -19,7 +19,10 @@ from trainer_hooks import Monitor
 
 __all__ = ["migrated_postgres", "postgres_collector"]
 
-# A busy machine is no failure.
+# A shell that starts the tests in the background has them ignore Ctrl-C, and every process that they start with them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A slow answer of a busy machine is not a failure.
 settings.register_profile("rlvitals", deadline=None)
 settings.load_profile("rlvitals")
 Monitor.flush.__defaults__ = (PATIENCE_SECONDS,)

@@ -1,9 +1,6 @@
 """What was acknowledged is there, once, however the collector dies."""
 
 import json
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -11,30 +8,12 @@ import urllib3
 
 from monitor_server.store.database import Store
 from tests.databases import blocked_writes, execute
+from tests.faults.collector import start
 from tests.live import eventually
 from trainer_hooks import wire
 
 RANKS = 4
 KILLS = 3
-
-
-def _start(database, port):
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "monitor_server",
-            "serve",
-            "--port",
-            str(port),
-            "--database",
-            f"sqlite:///{database}",
-        ],
-        env=os.environ | {"RLVITALS_DASHBOARD": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
 
 
 def _send_forever(url, rank, acknowledged, stop):
@@ -73,7 +52,7 @@ def test_every_acknowledged_record_survives_kill_nine_once(tmp_path, unused_port
         sender.start()
     try:
         for kill in range(1, KILLS + 1):
-            with _start(database, unused_port) as process:
+            with start(database, unused_port) as process:
                 goal = 25 * kill
                 eventually(lambda goal=goal: min(len(steps) for steps in acknowledged.values()) >= goal, seconds=60)
                 process.kill()

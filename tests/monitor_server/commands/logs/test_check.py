@@ -248,12 +248,15 @@ def test_a_checked_log_opens_in_a_dashboard(tmp_path):
     log = write(tmp_path / "trainer_state.json", dies_at=20)
     command = [sys.executable, "-u", "-m", "monitor_server", "check", str(log), "--serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        lines = iter(process.stdout.readline, "")
-        opened = next(line for line in lines if "The dashboard is at" in line)
-        url = opened.split()[4]
-        (run,) = json.loads(urllib3.request("GET", f"{url}/api/v1/runs", timeout=30).data)["items"]
-        assert (run["project"], run["status"], run["last_step"]) == ("check", "finished", 30)
-        process.send_signal(signal.SIGINT)
-        process.stdout.read()
-        assert process.wait(60) == 0
+        try:
+            lines = iter(process.stdout.readline, "")
+            opened = next(line for line in lines if "The dashboard is at" in line)
+            url = opened.split()[4]
+            (run,) = json.loads(urllib3.request("GET", f"{url}/api/v1/runs", timeout=30).data)["items"]
+            assert (run["project"], run["status"], run["last_step"]) == ("check", "finished", 30)
+            process.send_signal(signal.SIGINT)
+            process.stdout.read()
+            assert process.wait(60) == 0
+        finally:
+            process.terminate()
     assert [path.name for path in tmp_path.iterdir()] == ["trainer_state.json"]
