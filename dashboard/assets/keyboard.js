@@ -11,15 +11,38 @@
     return Boolean(field);
   }
 
+  let chosen = null; // the address or the signal of what was chosen: a redraw makes new elements
+
+  function nameOf(choice) {
+    return choice.getAttribute("href") || choice.textContent;
+  }
+
+  function choices() {
+    return [...document.querySelectorAll(`main :is(${CHOICES})`)].filter((choice) => choice.offsetParent);
+  }
+
+  function choose(choice) {
+    chosen = nameOf(choice);
+    if (!choice.matches("a, button")) choice.tabIndex = -1;
+    choice.focus();
+    choice.scrollIntoView({ block: "nearest" });
+  }
+
   function move(by) {
-    const choices = [...document.querySelectorAll(`main :is(${CHOICES})`)].filter((choice) => choice.offsetParent);
-    if (!choices.length) return false;
-    const place = choices.indexOf(document.activeElement);
-    const next = place < 0 ? (by > 0 ? 0 : choices.length - 1) : Math.min(choices.length - 1, Math.max(0, place + by));
-    if (!choices[next].matches("a, button")) choices[next].tabIndex = -1;
-    choices[next].focus();
-    choices[next].scrollIntoView({ block: "nearest" });
+    const found = choices();
+    if (!found.length) return false;
+    const active = document.activeElement;
+    const place = found.findIndex((choice) => (active === document.body ? nameOf(choice) === chosen : choice === active));
+    const next = place < 0 ? (by > 0 ? 0 : found.length - 1) : Math.min(found.length - 1, Math.max(0, place + by));
+    choose(found[next]);
     return true;
+  }
+
+  /* The element that was chosen is gone: choose the one that was drawn in its place. */
+  function restore() {
+    if (chosen === null || document.activeElement !== document.body) return;
+    const again = choices().find((choice) => nameOf(choice) === chosen);
+    if (again) again.focus({ preventScroll: true });
   }
 
   function openHelp() {
@@ -45,5 +68,10 @@
     if (document.querySelector("dialog[open]")) return;
     if (Object.hasOwn(KEYS, event.key) && KEYS[event.key]()) event.preventDefault();
   });
+  document.addEventListener("focusin", (event) => {
+    if (chosen !== null && (!event.target.matches(CHOICES) || nameOf(event.target) !== chosen)) chosen = null;
+  });
+  document.addEventListener("pointerdown", () => (chosen = null));
+  new MutationObserver(restore).observe(document.documentElement, { subtree: true, childList: true });
   document.addEventListener("click", (event) => event.target.closest("#keys-open") && openHelp());
 })();

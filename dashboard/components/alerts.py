@@ -33,7 +33,7 @@ def alert_head(alert: AlertItem) -> Component:
     kind = alert["kind"].replace("_", " ")
     crumbs = [dcc.Link("All runs", href="/"), dcc.Link(alert["run"], href=f"/runs/{alert['run_id']}")]
     return html.Section(
-        className="card alert-head",
+        className=f"card alert-head {alert['state']}",
         **{"data-severity": alert["severity"]},
         children=[
             html.Nav([*crumbs, html.Span(kind)], className="crumbs"),

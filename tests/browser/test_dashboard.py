@@ -93,6 +93,23 @@ def test_runs_are_chosen_and_opened_by_keys(collector, visit):
     expect(visit.page.locator(".fleet-row")).to_have_count(2)
 
 
+def test_the_tab_shows_the_most_severe_firing_alert(collector, visit):
+    """Its title and its icon, on the fleet and on the run; a page without one has neither."""
+    visit.page.goto(collector.url)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    calm = collector.run(run="calm", records=steps(0, 20))
+    visit.page.wait_for_function("() => document.title === 'calm · rlvitals'")
+    collector.run(run="dead", records=[*steps(0, 20), *steps(20, 24, **{"grad/norm": "NaN"})])
+    visit.page.goto(collector.url)
+    visit.page.wait_for_function("() => document.title === '▲ Fleet · rlvitals'")
+    assert visit.page.locator("link[rel=icon]").get_attribute("href") == "/assets/favicon-critical.svg"
+    visit.page.get_by_text("dead").click()
+    visit.page.wait_for_function("() => document.title === '▲ dead · rlvitals'")
+    visit.page.goto(f"{collector.url}/runs/{calm}")
+    visit.page.wait_for_function("() => document.title === 'calm · rlvitals'")
+    assert visit.page.locator("link[rel=icon]").get_attribute("href") == "/assets/favicon.svg"
+
+
 def test_a_run_is_found_opened_and_watched(collector, visit):
     """From the fleet to the run; then a step posted by hand appears in header and figure without a reload."""
     run_id = collector.run(run="watched", project="tests", records=steps(0, 20))
