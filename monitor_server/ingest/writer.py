@@ -67,6 +67,7 @@ class Writer:
         self._on_failure = on_failure
         self._jobs: queue.Queue[_Job[Any] | None] = queue.Queue(maxsize=max_waiting)
         self._is_stopping = threading.Event()
+        self._queueing = threading.Lock()  # nothing is queued once the writer stops
         self._is_committing = False
         self._failure: tuple[float, str] | None = None
         self._thread = threading.Thread(target=self._run, name="rlvitals-writer", daemon=True)
@@ -77,7 +78,8 @@ class Writer:
 
     def stop(self) -> None:
         """Commit what waits, refuse what comes from now on, and end."""
-        self._is_stopping.set()
+        with self._queueing:
+            self._is_stopping.set()
         with suppress(queue.Full):
             self._jobs.put_nowait(None)  # wakes a writer that has nothing to do
         if self._thread.ident is not None:
@@ -112,12 +114,13 @@ class Writer:
             Unavailable: If too many jobs wait, or the writer stops.
         """
         job = _Job(run_id, work, Future[Result](), weight)
-        if self._is_stopping.is_set():
-            raise _stopping()
-        try:
-            self._jobs.put_nowait(job)
-        except queue.Full:
-            raise Unavailable(f"{self._jobs.maxsize} batches wait to be written; send again later") from None
+        with self._queueing:
+            if self._is_stopping.is_set():
+                raise _stopping()
+            try:
+                self._jobs.put_nowait(job)
+            except queue.Full:
+                raise Unavailable(f"{self._jobs.maxsize} batches wait to be written; send again later") from None
         return job.future
 
     def _run(self) -> None:
@@ -131,7 +134,8 @@ class Writer:
             log.exception("the writer has ended; nothing is stored until the collector is restarted")
             raise
         finally:
-            self._is_stopping.set()
+            with self._queueing:
+                self._is_stopping.set()
             self._refuse_waiting()
 
     def _gather(self) -> list[_Job[Any]]:

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 import urllib3
@@ -56,6 +57,26 @@ def test_a_stop_finishes_what_waits_and_refuses_what_comes(busy):
     assert [future.result(60) for future in waiting] == [False] * 5
     with pytest.raises(Unavailable, match="the collector stops, and nothing of this was stored"):
         writer.submit("late", _exists("a"))
+
+
+def test_a_request_that_comes_while_the_writer_stops_is_answered(store):
+    """The stop begins between the look at it and the queue: the job is run or refused, and never left there."""
+    writer = Writer(store, max_waiting=100)
+    writer.start()
+    stopper = threading.Thread(target=writer.stop)
+
+    class StopMeanwhile(threading.Event):
+        def is_set(self):
+            was_set = super().is_set()
+            if threading.current_thread() is threading.main_thread() and stopper.ident is None:
+                stopper.start()
+                stopper.join(1.0)  # where the writer lets nobody stop it meanwhile, this ends without it
+            return was_set
+
+    writer._is_stopping = StopMeanwhile()
+    future = writer.submit("a", _exists("a"))
+    stopper.join()
+    assert future.done()
 
 
 def _ready(live):
