@@ -1,9 +1,14 @@
 """Numbers that arrive a metric at a time, put together to rows by their steps."""
 
+import heapq
+import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from operator import itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monitor_server.importers.protocol import Row
 
@@ -12,6 +17,8 @@ __all__ = ["Columns"]
 # A file that holds more than these was made to fill the memory; what is beyond them is left out.
 MAX_METRICS = 20_000
 MAX_ATTEMPTS = 10_000
+MAX_LAYOUTS = 1024  # which metrics stand in a row; a trainer has a handful of these
+BLOCK_ROWS = 1024
 
 # Steps and values, in the order logged. The class has no type parameters at run time.
 Column = tuple["array[int]", "array[float]"]
@@ -50,22 +57,115 @@ class Columns:
                 self._metrics[metric] = column
         return column
 
+    def extend(
+        self,
+        metrics: Sequence[str],
+        which: NDArray[np.int64],
+        steps: NDArray[np.int64],
+        values: NDArray[np.float64],
+        times: NDArray[np.float64],
+    ) -> None:
+        """Take many numbers in the order logged, as `add` takes one.
+
+        Args:
+            metrics: Names.
+            which: The place in ``metrics`` that each number belongs to, shape ``(numbers,)``; likewise the others.
+            steps: The step of each.
+            values: The numbers.
+            times: Seconds since 1970; NaN where a number has no time.
+        """
+        order = np.argsort(which, kind="stable")
+        grouped, in_order = which[order], steps[order]
+        is_same = grouped[1:] == grouped[:-1]
+        if not len(order) or (is_same & (in_order[1:] < in_order[:-1])).any():
+            self._add_each(metrics, which, steps, values, times)
+            return
+        starts = np.flatnonzero(np.concatenate([[True], ~is_same]))
+        ends = np.append(starts[1:], len(order))
+        columns = [self._metrics.get(metrics[place]) for place in grouped[starts].tolist()]
+        if any(c and first < c[0][-1] for c, first in zip(columns, in_order[starts].tolist(), strict=True)):
+            self._add_each(metrics, which, steps, values, times)
+            return
+        in_values = values[order]
+        in_file = np.argsort(order[starts])  # metrics stand in the order in which each was first logged
+        for begin, end in zip(starts[in_file].tolist(), ends[in_file].tolist(), strict=True):
+            own_steps, own_values = self.column(metrics[grouped[begin]], int(in_order[begin]))
+            own_steps.frombytes(in_order[begin:end].tobytes())
+            own_values.frombytes(in_values[begin:end].tobytes())
+        has_time = ~np.isnan(times)
+        new, first = np.unique(steps[has_time], return_index=True)
+        for step, time in zip(new.tolist(), times[has_time][first].tolist(), strict=True):
+            self._times.setdefault(step, time)
+
+    def _add_each(
+        self,
+        metrics: Sequence[str],
+        which: NDArray[np.int64],
+        steps: NDArray[np.int64],
+        values: NDArray[np.float64],
+        times: NDArray[np.float64],
+    ) -> None:
+        """Take numbers of which some step goes back: then the order among metrics decides where an attempt begins."""
+        for place, step, value, time in zip(
+            which.tolist(), steps.tolist(), values.tolist(), times.tolist(), strict=True
+        ):
+            self.add(metrics[place], step, value, None if math.isnan(time) else time)
+
     def rows(self) -> Iterator[Row]:
         """Yield a row a step and attempt, in order; of two values at one step the first stands."""
         for metrics, times in [*self._finished, (self._metrics, self._times)]:
-            places = dict.fromkeys(metrics, 0)
-            if not metrics:
-                continue
-            every = np.unique(np.concatenate([np.frombuffer(steps, np.int64) for steps, _ in metrics.values()]))
-            for step in map(int, every):
+            groups = _by_steps(metrics)
+            every = heapq.merge(*(_numbered(place, *group) for place, group in enumerate(groups)))
+            layouts: dict[tuple[int, ...], tuple[list[str], list[int]]] = {}
+            for step, found in groupby(every, key=itemgetter(0)):
                 row: dict[str, object] = {"step": step}
                 if step in times:
                     row["_timestamp"] = times[step]
-                for metric, (steps, values) in metrics.items():
-                    place = places[metric]
-                    if place < len(steps) and steps[place] == step:
-                        row[metric] = values[place]
-                        while place < len(steps) and steps[place] == step:
-                            place += 1
-                        places[metric] = place
+                present = list(found)
+                which = tuple(place for _, place, _ in present)
+                if which not in layouts:
+                    if len(layouts) >= MAX_LAYOUTS:
+                        layouts.clear()
+                    layouts[which] = _layout([groups[place][1] for place in which])
+                names, order = layouts[which]
+                numbers = present[0][2] if len(present) == 1 else tuple(chain(*(each for *_, each in present)))
+                row.update(
+                    zip(names, numbers, strict=True)
+                    if len(present) == 1
+                    else ((name, numbers[place]) for name, place in zip(names, order, strict=True))
+                )
                 yield row
+
+
+# The steps of some metrics, and of each of them its place among all, its name, and its values.
+Group = tuple["NDArray[np.int64]", list[tuple[int, str, "NDArray[np.float64]"]]]
+
+
+def _by_steps(metrics: Mapping[str, Column]) -> list[Group]:
+    """Put together the metrics that were logged at the same steps, which most trainers' metrics are."""
+    groups: dict[bytes, Group] = {}
+    for place, (metric, (logged, numbers)) in enumerate(metrics.items()):
+        steps, values = np.frombuffer(logged, np.int64), np.frombuffer(numbers, np.float64)
+        is_first = np.concatenate([[True], steps[1:] != steps[:-1]])
+        if not is_first.all():
+            steps, values = steps[is_first], values[is_first]
+        groups.setdefault(steps.tobytes(), (steps, []))[1].append((place, metric, values))
+    return list(groups.values())
+
+
+def _numbered(
+    place: int, steps: NDArray[np.int64], columns: list[tuple[int, str, NDArray[np.float64]]]
+) -> Iterator[tuple[int, int, tuple[float, ...]]]:
+    """Yield step, place of the group and values of each step; a block at a time, so that few numbers are objects."""
+    for begin in range(0, len(steps), BLOCK_ROWS):
+        block = slice(begin, begin + BLOCK_ROWS)
+        values = zip(*(column[block].tolist() for _, _, column in columns), strict=True)
+        for step, found in zip(steps[block].tolist(), values, strict=True):
+            yield step, place, found
+
+
+def _layout(groups: Sequence[list[tuple[int, str, NDArray[np.float64]]]]) -> tuple[list[str], list[int]]:
+    """Return the names of some groups' metrics in the order in which they were first logged, and their places."""
+    logged = [(place, name) for group in groups for place, name, _ in group]
+    order = sorted(range(len(logged)), key=lambda position: logged[position][0])
+    return [logged[position][1] for position in order], order

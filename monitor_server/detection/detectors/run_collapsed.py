@@ -133,7 +133,8 @@ class RunCollapsed(StreamDetector):
             return False
         values = list(self.rewards)
         levels = [(median(values[-n:]), n) for n in self.LEVEL_ROWS if n <= len(values)]
-        return any(self._is_half(level, self.best, self._error(n)) for level, n in levels)
+        squares = self._square_differences()
+        return any(self._is_half(level, self.best, _error(squares, n)) for level, n in levels)
 
     def _is_half(self, level: float, best: float, error: float) -> bool:
         return self._share(level + self.DOUBT * error) < self.SHARE and best - level > self.ERRORS * error
@@ -144,13 +145,8 @@ class RunCollapsed(StreamDetector):
             return 1.0
         return ((self.level if level is None else level) - self.floor) / (self.best - self.floor)
 
-    def _error(self, rows: int) -> float:
-        """Return the standard error of a median: 1.25 σ / √n, with σ² half the mean squared difference.
-
-        A robust scale would not do: rewards that are 0 except for a few rows have a median difference of 0.
-        """
-        squares = [(b - a) ** 2 for a, b in pairwise(self.rewards)]
-        return 1.25 * math.sqrt(sum(squares) / (2 * max(1, len(squares)) * rows))
+    def _square_differences(self) -> list[float]:
+        return [(b - a) ** 2 for a, b in pairwise(self.rewards)]
 
     def _build_finding(self, observation: Observation) -> Finding:
         best = self.best or 0.0
@@ -163,7 +159,7 @@ class RunCollapsed(StreamDetector):
             window=self.below,
             statistic=1.0 / max(self._share(), 1e-6),
             threshold=1.0 / self.SHARE,
-            error=self._error(self.LEVEL_ROWS[0]),
+            error=_error(self._square_differences(), self.LEVEL_ROWS[0]),
             rarity=self.loss.rarity,
             agreeing=self.agreeing,
             onset=[self.since, self.since],
@@ -183,3 +179,11 @@ class RunCollapsed(StreamDetector):
         if not self.active:
             self.rewards.clear()
             self.best, self.below, self.floor = None, 0, 0.0
+
+
+def _error(squares: Sequence[float], rows: int) -> float:
+    """Return the standard error of a median of ``rows``: 1.25 σ / √n, with σ² half the mean squared difference.
+
+    A robust scale would not do: rewards that are 0 except for a few rows have a median difference of 0.
+    """
+    return 1.25 * math.sqrt(sum(squares) / (2 * max(1, len(squares)) * rows))

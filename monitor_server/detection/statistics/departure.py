@@ -158,7 +158,8 @@ class Departure(Stateful):
         return size.factor == 1.0 or level > size.factor * baseline
 
     def _is_beyond_noise(self) -> bool:
-        spread = MAD_TO_SIGMA * median([abs(value - (self.baseline or 0.0)) for value in self._before])
+        baseline = self.baseline or 0.0
+        spread = MAD_TO_SIGMA * median([abs(value - baseline) for value in self._before])
         self.deviation = spread * (1.0 + 4.0 / len(self._before)) + self._size.noise
         self.score = self._change() / max(self.deviation, SMALLEST_DEVIATION)
         return self._change() > self._size.errors * self.deviation

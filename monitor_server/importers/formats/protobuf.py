@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator
 
-__all__ = ["fields", "signed", "varint"]
+__all__ = ["MAX_VARINT_BYTES", "fields", "signed", "varint"]
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MAX_VARINT_BYTES = 10

@@ -1,0 +1,112 @@
+"""Event files record by record: what is unusual in them is read as a reader of single records reads it."""
+
+import struct
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor_server.importers.formats import tensorboard
+from monitor_server.importers.formats.crc32c import masked_crc32c
+from monitor_server.importers.protocol import ReadReport
+
+
+def varint(number):
+    """Encode an unsigned number."""
+    parts = bytearray()
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def sized(key, content):
+    """Encode a field of bytes."""
+    return bytes([key]) + varint(len(content)) + content
+
+
+def simple(tag, number):
+    """Encode a value as torch writes it: the tag, then the float."""
+    return sized(0x0A, sized(0x0A, tag.encode()) + b"\x15" + struct.pack("<f", number))
+
+
+def reversed_fields(tag, number):
+    """Encode a value whose float stands before its tag, which Protocol Buffers allow."""
+    return sized(0x0A, b"\x15" + struct.pack("<f", number) + sized(0x0A, tag.encode()))
+
+
+def tensor(tag, number):
+    """Encode a value as TensorFlow 2 writes it, as a tensor of one float."""
+    content = b"\x08\x01" + sized(0x22, struct.pack("<f", number))
+    return sized(0x0A, sized(0x0A, tag.encode()) + sized(0x42, content))
+
+
+FORMS = {"simple": simple, "reversed": reversed_fields, "tensor": tensor}
+
+
+def event(step, *values, time=None):
+    """Encode an Event."""
+    begin = b"" if time is None else b"\x09" + struct.pack("<d", time)
+    return begin + b"\x10" + varint(step) + sized(0x2A, b"".join(values))
+
+
+def record(content):
+    """Frame an Event with its length and checksums."""
+    length = struct.pack("<Q", len(content))
+    sums = [int(masked_crc32c(np.frombuffer(part, np.uint8)[None, :])[0]) for part in (length, content)]
+    return length + struct.pack("<I", sums[0]) + content + struct.pack("<I", sums[1])
+
+
+def rows_of(path, records):
+    """Write records and return the rows and the problems that are read back."""
+    path.write_bytes(b"".join(map(record, records)))
+    (log,) = tensorboard.EventFile().logs(path)
+    report = ReadReport()
+    return list(log.read(report)), report.problems
+
+
+entries = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(FORMS)),
+        st.sampled_from(["reward", "train/loss", "a\x15bcde", "kl"]),
+        st.floats(width=32, allow_nan=False),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(written=entries)
+def test_every_form_of_a_scalar_gives_its_number_at_its_step(tmp_path_factory, written):
+    """Simple values, floats before tags and tensors, mixed in one file; a tag may look like the end of a number."""
+    step, expected, records = 0, {}, []
+    for form, tag, number, ahead in written:
+        step += ahead
+        records.append(event(step, FORMS[form](tag, number), time=1e9 + step))
+        expected.setdefault(step, {"step": step, "_timestamp": 1e9 + step}).setdefault(tag, number)
+    rows, problems = rows_of(tmp_path_factory.mktemp("events") / "events", records)
+    assert rows == [expected[step] for step in sorted(expected)]
+    assert problems == []
+
+
+def test_several_values_in_one_event_are_taken_in_their_order(tmp_path):
+    """An Event with two values stands between simple ones, and of two values at one step the first stands."""
+    records = [
+        event(3, simple("reward", 0.5), time=1.0),
+        event(4, simple("loss", 1.0), simple("reward", 0.25), time=2.0),
+        event(4, simple("reward", 9.0), time=3.0),
+    ]
+    rows, _ = rows_of(tmp_path / "events", records)
+    assert rows == [
+        {"step": 3, "_timestamp": 1.0, "reward": 0.5},
+        {"step": 4, "_timestamp": 2.0, "loss": 1.0, "reward": 0.25},
+    ]
+
+
+def test_a_record_that_is_no_event_costs_itself_and_is_named(tmp_path):
+    """Bytes with a right checksum that are no message are reported with their place."""
+    whole = event(1, simple("reward", 0.5), time=1.0)
+    rows, problems = rows_of(tmp_path / "events", [whole, b"\x0f" * 30, event(2, simple("reward", 0.75), time=2.0)])
+    assert [row["reward"] for row in rows] == [0.5, 0.75]
+    assert problems == [f"events, byte {len(whole) + 16}: a record is no Event: wire type 7 is unknown"]
