@@ -32,7 +32,8 @@ READ = """
 import json, resource, sys, time
 from pathlib import Path
 from monitor_server.log_check.examination import examine
-from monitor_server.importers.corpus import find_logs, observe
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
 (log,) = find_logs([Path(sys.argv[1])])

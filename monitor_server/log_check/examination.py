@@ -7,9 +7,9 @@ from enum import StrEnum
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Capability, Finding, Observation, Phase, Severity
 from monitor_server.detection.registry import DETECTORS
-from monitor_server.importers.corpus import observe
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import Log, ReadReport
+from monitor_server.importers.steps import observe
 from monitor_server.log_check.traces import Trace
 
 __all__ = ["Episode", "Examination", "Outcome", "PhaseSpan", "examine"]

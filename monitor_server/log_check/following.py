@@ -7,9 +7,10 @@ from pathlib import Path
 
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Observation
-from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
 from monitor_server.log_check.examination import Examination, Examiner
 
 __all__ = ["follow"]

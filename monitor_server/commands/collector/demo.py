@@ -6,18 +6,16 @@ What it reports comes from the HTTP API. It does no detection and no training.
 
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import urllib3
 
 from monitor_server.commands.client import fetch_json
 from monitor_server.commands.errors import CommandError
+from monitor_server.commands.processes import collector_arguments, python_process, wait_until_ready
 from monitor_server.commands.terminal import printable, say
 from trainer_hooks.wire import run_id
 
@@ -26,8 +24,6 @@ __all__ = ["run"]
 PROJECT = "demo"
 RUN_NAME = "grpo"
 POLL_SECONDS = 0.5
-START_SECONDS = 60.0
-STOP_SECONDS = 10.0
 
 WELCOME = """
   rlvitals demo: a small language model learns to search and answer by GRPO, and its training dies.
@@ -56,15 +52,14 @@ def run(
     directory.mkdir(parents=True, exist_ok=True)
     url = f"http://127.0.0.1:{port}"
     database = f"sqlite:///{(directory / 'rlvitals.db').resolve()}"
-    serve = ["-m", "monitor_server", "serve", "--port", str(port), "--database", database]
     try:
-        with _process(serve) as collector:
-            if not _wait_until_ready(url, collector):
+        with python_process(collector_arguments(port, database)) as collector:
+            if not wait_until_ready(url, collector):
                 return collector.poll() or 1
             name = time.strftime(f"{RUN_NAME}-%m%d-%H%M%S")
             say(WELCOME.format(url=url, run_id=run_id(PROJECT, name)))
             options = {"preset": preset, "steps": steps, "seed": seed, "cache": directory}
-            with _process(_trainer_command(url, name, options)) as trainer:
+            with python_process(_trainer_command(url, name, options)) as trainer:
                 alerts = _print_alerts(url, run_id(PROJECT, name), while_running=(trainer, collector))
             if collector.poll() is not None:
                 say(f"the collector ended with exit code {collector.returncode}; its last lines stand above")
@@ -85,36 +80,6 @@ def _trainer_command(url: str, name: str, options: Mapping[str, object]) -> list
     for option, value in options.items():
         command += [] if value is None else [f"--{option}", str(value)]
     return command
-
-
-@contextmanager
-def _process(arguments: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a Python process and end it with the block: SIGTERM first, SIGKILL after `STOP_SECONDS`.
-
-    A session of its own keeps the terminal's Ctrl-C from it, so that the processes end in our order.
-    """
-    process = subprocess.Popen([sys.executable, *arguments], start_new_session=True)  # noqa: S603 - our own modules
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_until_ready(url: str, collector: subprocess.Popen[bytes]) -> bool:
-    deadline = time.monotonic() + START_SECONDS
-    while collector.poll() is None and time.monotonic() < deadline:
-        try:
-            if urllib3.request("GET", f"{url}/readyz", timeout=2.0, retries=False).status == 200:  # noqa: PLR2004
-                return True
-        except urllib3.exceptions.HTTPError:
-            pass
-        time.sleep(0.2)
-    return False
 
 
 def _print_alerts(url: str, run: str, *, while_running: tuple[subprocess.Popen[bytes], ...]) -> list[dict[str, Any]]:

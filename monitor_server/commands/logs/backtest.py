@@ -15,9 +15,10 @@ from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
 from monitor_server.importers.calibration import load_calibration
-from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import Log, ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
 from monitor_server.log_check.reports.document import spell_non_finite
 
 __all__ = ["backtest", "run", "summarise"]

@@ -26,9 +26,10 @@ from monitor_server.detection.calibration import (
 )
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
-from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
 
 __all__ = ["calibrate", "run", "score_run"]
 

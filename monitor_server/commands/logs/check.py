@@ -19,9 +19,9 @@ from monitor_server.commands.terminal import error, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.importers.calibration import load_calibration
-from monitor_server.importers.corpus import find_logs
 from monitor_server.importers.mapping import parse_overrides
 from monitor_server.importers.protocol import Log, LogError
+from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import Examination, Outcome, examine
 from monitor_server.log_check.following import follow
 from monitor_server.log_check.reports.document import document

@@ -17,9 +17,10 @@ from monitor_server.commands.client import DEFAULT_URL, fetch, fetch_json
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say
 from monitor_server.detection.protocol import Observation
-from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import Log, ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
 from trainer_hooks import wire
 
 __all__ = ["batches", "replay_log", "run"]

@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
 
 NOISE = (
     "  5%|▌         | 12/240 [00:30<09:30,  2.5s/it]\r  5%|▌         | 13/240 [00:33<09:30,  2.5s/it]\n"

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from monitor_server.importers.corpus import observations, read_meta, read_rows, run_name, run_paths
+from monitor_server.importers.corpus import read_meta, read_rows, run_name, run_paths
+from monitor_server.importers.steps import observations
 
 
 def write_run(folder, rows, meta=None):

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.formats.crc32c import masked_crc32c
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
 
 WRITTEN = Path(__file__).parent / "written/runs.tar.xz"
 DEEP = 200_000

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from monitor_server.importers.corpus import find_logs, observe
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
 
 WRITTEN = Path(__file__).parent / "written"
 # Where `make bench-overhead` installs the loggers.

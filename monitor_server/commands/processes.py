@@ -1,0 +1,51 @@
+"""Processes that a command starts beside itself, such as a collector, and ends with itself."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import urllib3
+
+__all__ = ["collector_arguments", "python_process", "wait_until_ready"]
+
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+LOOK_SECONDS = 0.2
+
+
+def collector_arguments(port: int, database: str) -> list[str]:
+    """Return the arguments of a Python that serves a database on a port of this machine."""
+    return ["-m", "monitor_server", "serve", "--port", str(port), "--database", database]
+
+
+@contextmanager
+def python_process(arguments: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a Python process and end it with the block: SIGTERM first, SIGKILL after ten seconds.
+
+    A session of its own keeps the terminal's Ctrl-C from it, so that the processes end in our order.
+    """
+    process = subprocess.Popen([sys.executable, *arguments], start_new_session=True)  # noqa: S603 - our own modules
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_until_ready(url: str, collector: "subprocess.Popen[bytes]") -> bool:
+    """Wait until a collector answers, and return False if it ends or takes longer than a minute."""
+    deadline = time.monotonic() + START_SECONDS
+    while collector.poll() is None and time.monotonic() < deadline:
+        try:
+            if urllib3.request("GET", f"{url}/readyz", timeout=2.0, retries=False).status == 200:  # noqa: PLR2004
+                return True
+        except urllib3.exceptions.HTTPError:
+            pass
+        time.sleep(LOOK_SECONDS)
+    return False

@@ -1,0 +1,189 @@
+"""Finds the runs in files and folders: which format a file has, and what a folder is as a whole."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from monitor_server.importers.corpus import DATA_FILES, name_without_ending, read_meta
+from monitor_server.importers.formats.console import ConsoleLog
+from monitor_server.importers.formats.delimited import Delimited
+from monitor_server.importers.formats.json_documents import JsonColumns, JsonList, TrainerState
+from monitor_server.importers.formats.json_lines import JsonLines, read_json_lines
+from monitor_server.importers.formats.mlflow import MlflowDatabase, is_mlflow_run, mlflow_run
+from monitor_server.importers.formats.notebook import Notebook
+from monitor_server.importers.formats.parquet import Parquet
+from monitor_server.importers.formats.tensorboard import EventFile, event_files
+from monitor_server.importers.formats.trackio import TrackioDatabase
+from monitor_server.importers.formats.wandb_file import WandbFile
+from monitor_server.importers.keys import number, signal_of
+from monitor_server.importers.protocol import Importer, Log, LogError, ReadReport
+from monitor_server.importers.source import head
+
+__all__ = ["IMPORTERS", "find_logs"]
+
+# In the order asked: formats that prove themselves first, text that might hold anything last.
+IMPORTERS: tuple[Importer, ...] = (
+    EventFile(),
+    WandbFile(),
+    TrackioDatabase(),
+    MlflowDatabase(),
+    Parquet(),
+    TrainerState(),
+    Notebook(),
+    JsonColumns(),
+    JsonLines(),
+    JsonList(),
+    Delimited(),
+    ConsoleLog(),
+)
+# Bounds of a search through folders.
+MAX_DEPTH = 8
+MAX_ENTRIES = 100_000
+# Rows of a table or a console log in which a known signal must stand, where a folder is searched.
+PROBE_ROWS = 50
+PROBE_BYTES = 8 << 20
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+
+
+def find_logs(paths: Iterable[Path], keys: Sequence[str] = ()) -> list[Log]:
+    """Return the runs in files and folders, those of a folder in the order of their names.
+
+    A file that is named is read in the format that its content shows. A folder is searched; of the files in it whose
+    content proves no format (tables, text), those count that name a known signal early on.
+
+    Args:
+        paths: Files and folders.
+        keys: The user's own keys for signals, which count as known.
+
+    Raises:
+        LogError: If a path does not exist, a file cannot be read, or a folder holds no run.
+    """
+    found: list[Log] = []
+    for path in paths:
+        if not path.exists():
+            raise LogError(f"{path} must be a log or a folder of logs; it does not exist")
+        if path.is_dir():
+            logs = _unique(list(_in_folder(path, frozenset(keys))))
+            if not logs:
+                raise LogError(f"{path} must hold a log in a known format; found none (formats: docs/importers.md)")
+        else:
+            logs = _in_file(path)
+        found += logs
+    return _unique(found)
+
+
+def _in_file(path: Path) -> list[Log]:
+    beginning = head(path)
+    for importer in IMPORTERS:
+        if importer.recognises(path, beginning):
+            return [replace(log, name=name_without_ending(log.name)) for log in importer.logs(path)]
+    if not path.is_file():
+        raise LogError(f"{path} must be a readable log: it is no regular file")
+    reason = "it is empty" if not beginning else f"its content is in no known format (it begins {beginning[:12]!r})"
+    raise LogError(f"{path} must be a log: {reason}; formats: docs/importers.md")
+
+
+def _in_folder(folder: Path, keys: frozenset[str]) -> Iterator[Log]:
+    """Yield the runs in a folder; symbolic links are not followed."""
+    entries = 0
+    waiting = [(folder, 0)]
+    while waiting:
+        current, depth = waiting.pop(0)
+        whole = _folder_run(current)
+        if whole is not None:
+            yield whole
+            continue
+        children = _children(current)
+        entries += len(children)
+        files = [child for child in children if child.is_file()]
+        folders = [child for child in children if child.is_dir()]
+        yield from _files_in(current, files, keys)
+        if depth < MAX_DEPTH and entries < MAX_ENTRIES:
+            waiting += [(child, depth + 1) for child in _newest_checkpoint(folders, files)]
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as scanned:
+            names = sorted(entry.name for entry in islice(scanned, MAX_ENTRIES) if not entry.is_symlink())
+    except OSError:
+        return []
+    return [folder / name for name in names if not name.startswith(".")]
+
+
+def _newest_checkpoint(folders: list[Path], files: list[Path]) -> list[Path]:
+    """Leave out all checkpoints but the newest, which has the history of all, or all beside a trainer_state.json."""
+    checkpoints = [path for path in folders if _CHECKPOINT.fullmatch(path.name)]
+    others = [path for path in folders if path not in checkpoints]
+    if any(path.name == "trainer_state.json" for path in files):
+        return others
+    return others + sorted(checkpoints, key=lambda path: int(path.name.rpartition("-")[2]))[-1:]
+
+
+def _folder_run(folder: Path) -> Log | None:
+    """Return the run that a folder is as a whole."""
+    data = next((folder / name for name in DATA_FILES if (folder / name).is_file()), None)
+    if data is not None:
+        aliases = read_meta(folder).get("signals")
+        return Log(
+            name=folder.name,
+            path=folder,
+            format="run folder",
+            read=lambda report: read_json_lines(data, report),
+            aliases=aliases if isinstance(aliases, dict) else None,
+        )
+    if is_mlflow_run(folder):
+        return mlflow_run(folder)
+    stored = sorted(path for path in folder.glob("*.wandb") if path.is_file())
+    output = folder / "files" / "output.log"
+    if stored and WandbFile().recognises(stored[0], head(stored[0])):
+        return next(WandbFile().logs(stored[0]))
+    if stored and output.is_file():
+        return replace(next(ConsoleLog().logs(output)), name=folder.name)
+    return None
+
+
+def _files_in(folder: Path, files: list[Path], keys: frozenset[str]) -> Iterator[Log]:
+    events: list[Path] = []
+    for path in files:
+        if path.name == "meta.json":
+            continue
+        beginning = head(path)
+        importer = next((each for each in IMPORTERS if each.recognises(path, beginning)), None)
+        if isinstance(importer, EventFile):
+            events.append(path)
+        elif importer is not None:
+            try:
+                for log in importer.logs(path):
+                    if importer.is_specific or _names_a_signal(log, keys):
+                        yield replace(log, name=name_without_ending(log.name))
+            except LogError:  # it is of a known format and holds no run
+                continue
+    if events:
+        yield from event_files(folder.absolute().name, events)
+
+
+def _names_a_signal(log: Log, keys: frozenset[str]) -> bool:
+    report = ReadReport()
+    try:
+        for row in islice(log.read(report), PROBE_ROWS):
+            if any((key in keys or signal_of(key) not in (None, "lr")) and number(row[key]) is not None for key in row):
+                return True  # a learning rate alone is a configuration
+            if report.bytes_read > PROBE_BYTES:
+                break
+    except LogError:
+        return False
+    return False
+
+
+def _unique(logs: Sequence[Log]) -> list[Log]:
+    """Number the names that several runs share."""
+    taken: dict[str, int] = {}
+    named: list[Log] = []
+    for log in logs:
+        count = taken[log.name] = taken.get(log.name, 0) + 1
+        named.append(log if count == 1 else replace(log, name=f"{log.name}-{count}"))
+    return named
