@@ -20,9 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, without_credentials
+from dashboard.callback_requests import DashRequests
 from dashboard.components.page_frame import message, shell
 from dashboard.compression import CompressedScripts
-from dashboard.dash_requests import DashRequests
 from dashboard.pages import alert, compare, fleet, responses, run, workspace
 from dashboard.theme import style_sheet
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware

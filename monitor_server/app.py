@@ -26,7 +26,7 @@ from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 from monitor_server.http_server.server import Server
 from monitor_server.importers.calibration import load_calibration
-from monitor_server.ingest.append import Log
+from monitor_server.ingest.log_append import Log
 from monitor_server.ingest.writer import Writer
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection

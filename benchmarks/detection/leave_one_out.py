@@ -23,8 +23,8 @@ from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.tables import Section, Table, as_text, interval, percent
-from monitor_server.detection.base.shift import ShiftDetector
-from monitor_server.detection.channels import mechanisms
+from monitor_server.detection.base_classes.shift import ShiftDetector
+from monitor_server.detection.collapse_measures import mechanisms
 from monitor_server.detection.detectors import run_collapsed
 from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed

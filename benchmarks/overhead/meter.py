@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.error_guard import Guard
+from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.reference.run import loop as reference_loop
 from trainer_hooks.reference.run import telemetry
 

@@ -1,7 +1,7 @@
 """Small elements that every page uses: badges, numbers, times and sparklines.
 
-A number, a time or a sparkline is an empty element whose ``data-`` attribute holds the value. assets/drawn.js draws it,
-so that a value from the server and a value from the stream look the same.
+A number, a time or a sparkline is an empty element whose ``data-`` attribute holds the value. The script
+assets/draw_elements.js draws it, so that a value from the server and a value from the stream look the same.
 """
 
 import json

@@ -10,7 +10,7 @@ from dashboard.api_client import ApiClient, ApiError, NotFoundError
 from dashboard.api_types import AlertItem, Attribution
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
-from dashboard.components.alerts import alert_head
+from dashboard.components.alert.listing import alert_head
 from dashboard.components.page_frame import message
 
 __all__ = ["alert_page", "register"]

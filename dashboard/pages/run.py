@@ -12,11 +12,11 @@ from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
 from dashboard.api_types import ActionItem, AlertItem, PhaseItem, RunDetail, SeriesItem
 from dashboard.components.alert.actions import action_list
-from dashboard.components.alerts import alert_list
+from dashboard.components.alert.listing import alert_list
 from dashboard.components.page_frame import message
 from dashboard.components.run_header import run_header
 from dashboard.components.workspace import workspace
-from dashboard.figures.curves.sums import running_sum
+from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
 from dashboard.figures.run import rows_of, run_figure
 

@@ -11,7 +11,7 @@ from monitor_server.alerts.verdict import load_verdict
 from monitor_server.api.broadcast import Broadcast
 from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
-from monitor_server.ingest.append import Appended, Log
+from monitor_server.ingest.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validate import ValidBatch
 from monitor_server.ingest.writer import Writer

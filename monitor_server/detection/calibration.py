@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from monitor_server.detection.base.detector import CALIBRATION
-from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import noise_scale
 from monitor_server.detection.statistics.state import Stateful

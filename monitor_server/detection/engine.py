@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from monitor_server.detection.base.detector import DetectorGroup
+from monitor_server.detection.base_classes.detector import DetectorGroup
 from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
 from monitor_server.detection.phases import PhaseMachine
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity

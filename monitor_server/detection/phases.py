@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Capability, Finding, Phase, Severity
 from monitor_server.detection.statistics.state import Stateful
 

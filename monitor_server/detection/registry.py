@@ -1,7 +1,7 @@
 """The detectors that run, by name, one a file. To add one, add it here and write its page in docs/detectors."""
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.channels.mechanisms import SharedMechanisms
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.collapse_measures.mechanisms import SharedMechanisms
 from monitor_server.detection.detectors.all_truncated import AllTruncated
 from monitor_server.detection.detectors.attention_collapse import AttentionCollapse
 from monitor_server.detection.detectors.clip_surge import ClipSurge

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from monitor_server.detection.base.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import BUILTIN, Calibration, Profile
 from monitor_server.errors import StartupError
 

@@ -20,7 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.turns import Turns
+from monitor_server.store.write_turns import Turns
 
 __all__ = ["Store", "shown_url"]
 

@@ -16,7 +16,7 @@ from benchmarks.overhead.meter import Meter, delivery_seconds
 from benchmarks.overhead.race import Result, take_turn
 from benchmarks.overhead.report import logger_table, share_table
 from benchmarks.overhead.trainers import Share
-from trainer_hooks.callbacks.parts.error_guard import Guard
+from trainer_hooks.callbacks.shared.error_guard import Guard
 
 
 @pytest.mark.parametrize(

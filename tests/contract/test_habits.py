@@ -16,12 +16,12 @@ MOST_MODULES = 8
 # One framework a file: their number is that of the frameworks.
 UNBOUNDED = {"trainer_hooks/callbacks"}
 # Imported inside functions: the arrays of a device when a tensor on one is met (decision 0006).
-OPENED: dict[str, set[str]] = {"trainer_hooks.arrays.device": set()}
+OPENED: dict[str, set[str]] = {"trainer_hooks.arrays.torch_backend": set()}
 # What parts of the delivery and of the store were called before they had the terms of docs/glossary.md.
 OLD_NAMES = re.compile(r"Courier|Shipper|Tally|Outbox(?!_full)|Correspondent|PersonsWord", re.IGNORECASE)
 # Here "give" has its own meaning and does not stand for "return".
 GIVING = {
-    ("monitor_server/ingest/append.py", "_reserve"),
+    ("monitor_server/ingest/log_append.py", "_reserve"),
     ("monitor_server/projection/slices.py", "quarantine"),
     ("monitor_server/projection/step_detection.py", "acknowledge"),
 }

@@ -10,7 +10,7 @@ from dash import html
 
 from dashboard.api_types import by_trouble
 from dashboard.components.alert.evidence import evidence_table
-from dashboard.components.alerts import alert_list
+from dashboard.components.alert.listing import alert_list
 from dashboard.components.connect import WAYS
 from dashboard.components.fleet import fleet_filters, fleet_index, fleet_list
 from dashboard.components.run_header import run_header

@@ -6,7 +6,7 @@ import pytest
 from dash.development.base_component import Component
 
 from dashboard.components.alert.explanation import explanation
-from dashboard.components.alerts import alert_head
+from dashboard.components.alert.listing import alert_head
 from dashboard.components.responses.token_strip import MOST_TOKENS, token_strip
 
 NOTHING = {

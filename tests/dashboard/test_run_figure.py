@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import mark_places
-from dashboard.figures.curves.sums import running_sum
+from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, signals_of
 from dashboard.figures.run import rows_of, run_figure
 from dashboard.theme import PHASES

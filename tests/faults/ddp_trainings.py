@@ -14,7 +14,7 @@ from torch import distributed
 from tests.bad_collectors import BAD_COLLECTORS, nobody_listens
 from tests.faults.trainings import TRAININGS, be_brief
 from tests.trainer_hooks.callbacks import tiny_trl
-from trainer_hooks.reference.ranks import SINGLE_PROCESS
+from trainer_hooks.reference.distributed import SINGLE_PROCESS
 
 FAILURES = ("dead", "slow", "500", "garbage", "full disk")
 

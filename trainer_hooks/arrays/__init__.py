@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_hooks.arrays.host import HOST, LENT, Kind
+from trainer_hooks.arrays.numpy_backend import HOST, LENT, Kind
 
 __all__ = ["HOST", "LENT", "Array", "ArrayLibrary", "Fetched", "Kind", "Pending", "Runs", "library_of"]
 
@@ -148,6 +148,6 @@ def library_of(array: object) -> ArrayLibrary:
     # Metal has no float64.
     if device is None or getattr(device, "type", "cpu") in ("cpu", "mps"):
         return HOST
-    from trainer_hooks.arrays.device import DeviceArrays  # noqa: PLC0415 - torch is installed where there is a tensor
+    from trainer_hooks.arrays.torch_backend import DeviceArrays  # noqa: PLC0415 - torch is installed where there is a tensor
 
     return DeviceArrays(device)

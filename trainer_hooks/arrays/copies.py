@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_hooks.arrays.host import HOST
+from trainer_hooks.arrays.numpy_backend import HOST
 
 __all__ = ["Copies", "CopyPool"]
 

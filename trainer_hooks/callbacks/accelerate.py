@@ -6,8 +6,8 @@ from typing import Any
 from accelerate.tracking import GeneralTracker
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.error_guard import Guard
-from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
 
 __all__ = ["VitalsTracker"]
 

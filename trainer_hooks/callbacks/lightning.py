@@ -8,9 +8,9 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.error_guard import Guard
-from trainer_hooks.callbacks.parts.microbatches import Microbatches
-from trainer_hooks.callbacks.parts.naming import TRANSFORMERS, canonical
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.microbatches import Microbatches
+from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
 
 __all__ = ["VitalsCallback"]
 

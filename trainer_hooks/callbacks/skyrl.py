@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.error_guard import Guard
-from trainer_hooks.callbacks.parts.method_wrappers import Method, MethodWrappers
-from trainer_hooks.callbacks.parts.naming import PARTIAL_STEP, SKYRL, canonical
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.method_wrappers import Method, MethodWrappers
+from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, SKYRL, canonical
 
 __all__ = ["VitalsCallback"]
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.error_guard import Guard
-from trainer_hooks.callbacks.parts.sample_lists import padded
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.sample_lists import padded
 
 __all__ = ["watch", "watch_samples"]
 

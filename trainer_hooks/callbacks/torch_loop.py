@@ -8,8 +8,8 @@ from torch import distributed
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy, Decision
-from trainer_hooks.callbacks.parts.error_guard import Guard
-from trainer_hooks.callbacks.parts.naming import PARTIAL_STEP
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probes.paired import Paired

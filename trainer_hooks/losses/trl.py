@@ -16,7 +16,7 @@ from trl import __version__ as version
 
 from trainer_hooks.losses.regularisers.answers import AnswerMarks
 from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, adaptive_answer_weight, llds_loss
-from trainer_hooks.losses.tokens import action_index
+from trainer_hooks.losses.token_arrays import action_index
 
 __all__ = ["LLDSConfig", "LLDSGRPOTrainer", "preset_settings"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from trainer_hooks.losses.regularisers.llds import Gate, adaptive_answer_weight, llds_loss
-from trainer_hooks.losses.tokens import action_index
+from trainer_hooks.losses.token_arrays import action_index
 from trainer_hooks.signals.loss_sums import NAMES, of_responses, token_sums
 
 __all__ = ["last_actions", "register_llds", "with_sums"]

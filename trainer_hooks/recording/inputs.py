@@ -20,7 +20,7 @@ from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import Reduced, fetch, reduce
 from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.signals.families import paired as paired_family
-from trainer_hooks.signals.reductions import PendingSummary
+from trainer_hooks.signals.summary_builders import PendingSummary
 
 __all__ = ["Changes", "InputReader", "Tokens"]
 

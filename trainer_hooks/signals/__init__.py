@@ -27,7 +27,7 @@ from trainer_hooks.signals.families import (
     text,
     tools,
 )
-from trainer_hooks.signals.reductions import PendingSummary
+from trainer_hooks.signals.summary_builders import PendingSummary
 from trainer_hooks.wire import Summary, merge_summaries
 
 __all__ = ["NAMES", "Reduced", "fetch", "finish_summaries", "reduce", "summarise"]

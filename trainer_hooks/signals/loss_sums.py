@@ -1,4 +1,4 @@
-"""Sums over the tokens of a policy loss, computed in a worker, and the signals that a driver computes from them.
+"""Sums over the tokens of a policy loss, where workers compute the loss and a driver computes the signals.
 
 Sums and counts, because they add up over microbatches and ranks where means of empty sets do not. Importing this module
 loads no torch: plugins are imported in every process of a trainer.

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor_server.commands.terminal import error, printable, say
-from monitor_server.detection.base.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import (
     CLASSES,
     Calibration,

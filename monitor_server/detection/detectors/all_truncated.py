@@ -1,6 +1,6 @@
 """All truncated: nearly every response is cut at the length limit from the first step on."""
 
-from monitor_server.detection.base.preflight import PreflightDetector
+from monitor_server.detection.base_classes.preflight import PreflightDetector
 from monitor_server.detection.protocol import Severity
 
 __all__ = ["AllTruncated"]
@@ -12,7 +12,7 @@ class AllTruncated(PreflightDetector):
     The ends of the responses, answers included, are then never seen by the grader. It is information, because some
     tasks pay before the end and learn nevertheless.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(AllTruncated(), {"length/truncated_frac": [1.0, 0.98, 1.0, 1.0, 0.99]})
     [(4, 'all_truncated', 'info')]
     """

@@ -1,6 +1,6 @@
 """Attention collapse: query-key products lose their rank."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -16,7 +16,7 @@ class AttentionCollapse(ShiftDetector):
     Reference:
         Mechanism-driven monitors, arXiv 2606.28116.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> entropy = [3.0, 3.1, 2.9, 3.0] * 3 + [1.0] * 4
     >>> episodes(AttentionCollapse(), {"qk/spectral_entropy": entropy})
     [(14, 'attention_collapse', 'warning')]

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base.readings import finite
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size
 
@@ -17,7 +17,7 @@ class ClipSurge(ShiftDetector):
     While the learning rate is more than a tenth above its own baseline, as in a warm-up, larger steps are intended and
     the finding is suppressed.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> share = [0.001, 0.0012, 0.0008, 0.001] * 3 + [0.02] * 4
     >>> episodes(ClipSurge(), {"ratio/clip_frac": share})
     [(14, 'clip_surge', 'warning')]

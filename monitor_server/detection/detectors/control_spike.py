@@ -1,6 +1,6 @@
 """Control-token spike: the model writes protocol tokens where content belongs."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -16,7 +16,7 @@ class ControlSpike(ShiftDetector):
     Reference:
         arXiv 2606.26027, control-token spikes in tool RL.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> share = [0.10, 0.11, 0.09, 0.10] * 3 + [0.50] * 4
     >>> episodes(ControlSpike(), {"control/share": share})
     [(14, 'control_token_spike', 'warning')]

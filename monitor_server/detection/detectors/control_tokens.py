@@ -1,6 +1,6 @@
 """Control-token anomaly: protocol tokens become improbable, so that the structure of calls breaks."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -16,7 +16,7 @@ class ControlTokens(ShiftDetector):
     Reference:
         arXiv 2606.26027, control-token spikes in tool RL.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> probability = [0.95, 0.96, 0.94, 0.95] * 3 + [0.50] * 4
     >>> episodes(ControlTokens(), {"control/prob": probability})
     [(14, 'control_token_anomaly', 'warning')]

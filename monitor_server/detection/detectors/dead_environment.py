@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base.readings import finite
-from monitor_server.detection.base.shift import ShiftDetector
-from monitor_server.detection.channels.mechanisms import Mechanisms, SharedMechanisms
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.shift import ShiftDetector
+from monitor_server.detection.collapse_measures.mechanisms import Mechanisms, SharedMechanisms
 from monitor_server.detection.detectors.reward_fall import RewardFall
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size
@@ -27,7 +27,7 @@ class DeadEnvironment(ShiftDetector):
     Args:
         mechanisms: The mechanisms of the policy, `MOVES`; by default its own.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> series = {"reward/mean": [0.60, 0.62, 0.58, 0.60] * 3 + [0.02] * 4, "entropy/mean": [0.3] * 16}
     >>> episodes(DeadEnvironment(), series)
     [(15, 'dead_environment', 'warning')]

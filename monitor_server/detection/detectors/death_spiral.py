@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.channels.surge import Surge, read_channels, update_surge
-from monitor_server.detection.channels.warm_up import WarmUp
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.collapse_measures.surge import Surge, read_channels, update_surge
+from monitor_server.detection.collapse_measures.warm_up import WarmUp
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity

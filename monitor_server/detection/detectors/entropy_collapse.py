@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.robust import median
@@ -27,7 +27,7 @@ class EntropyCollapse(StreamDetector):
     rows ago (the median of the oldest 20 of them). A decline that takes longer is learning, and is not reported. The
     finding ends after 3 rows above twice the share of the baseline.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(EntropyCollapse(), {"entropy/mean": [0.5] * 6 + [0.0001] * 4})
     [(6, 'entropy_collapse', 'warning'), (8, 'entropy_collapse', 'critical')]
     """

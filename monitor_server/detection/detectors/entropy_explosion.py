@@ -1,6 +1,6 @@
 """Entropy explosion: the policy dissolves into noise."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -17,7 +17,7 @@ class EntropyExplosion(ShiftDetector):
     Reference:
         "Entropy eruption" in agent RL; arXiv 2512.04220, Figure 4.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(EntropyExplosion(), {"entropy/mean": [0.30, 0.31, 0.29, 0.30] * 3 + [1.5] * 4})
     [(14, 'entropy_explosion', 'warning')]
     """

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from monitor_server.detection.base.preflight import PreflightDetector
+from monitor_server.detection.base_classes.preflight import PreflightDetector
 from monitor_server.detection.protocol import Severity
 
 __all__ = ["EqualRewards"]
@@ -14,7 +14,7 @@ class EqualRewards(PreflightDetector):
     It reads the share of groups without variance (1), or the standard deviation of all rewards (0). Advantages are then
     zero: the grader may return a constant, the format may never be met, or the questions are all too hard or too easy.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(EqualRewards(), {"reward/zero_std_frac": [1.0] * 5})
     [(4, 'equal_rewards', 'info')]
     """

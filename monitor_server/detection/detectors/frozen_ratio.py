@@ -1,6 +1,6 @@
 """Frozen ratio: the old policy is the new one, so that ratios, clipping and the divergence never act."""
 
-from monitor_server.detection.base.preflight import PreflightDetector
+from monitor_server.detection.base_classes.preflight import PreflightDetector
 from monitor_server.detection.protocol import Severity
 
 __all__ = ["FrozenRatio"]
@@ -12,7 +12,7 @@ class FrozenRatio(PreflightDetector):
     With one update per rollout this is so by construction. With several, the old log-probabilities are computed after
     the update, or are the new ones: then nothing limits an update.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(FrozenRatio(), {"kl/old": [0.0] * 10})
     [(9, 'frozen_ratio', 'info')]
     """

@@ -1,6 +1,6 @@
 """Gradient explosion: the gradient norm stays at a multiple of anything seen before."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -15,7 +15,7 @@ class GradientExplosion(ShiftDetector):
     largest spike is different, and spikes of up to three rows do not reach it, unless they touch. The norm before
     clipping is needed; after clipping it is a constant.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(GradientExplosion(), {"grad/norm": [0.5, 0.6, 0.4, 0.5] * 5 + [9.0] * 6})
     [(24, 'gradient_explosion', 'warning')]
     """

@@ -1,6 +1,6 @@
 """Impossible likelihood: a mean log-probability is positive, so that it cannot be one."""
 
-from monitor_server.detection.base.preflight import PreflightDetector
+from monitor_server.detection.base_classes.preflight import PreflightDetector
 from monitor_server.detection.protocol import Severity
 
 __all__ = ["ImpossibleLikelihood"]
@@ -13,7 +13,7 @@ class ImpossibleLikelihood(PreflightDetector):
     log-likelihood with the wrong sign, or a mask that divides by the wrong count. Every detector of the likelihood side
     would read it wrongly.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(ImpossibleLikelihood(), {"likelihood/correct": [0.4, 0.42, 0.41]})
     [(2, 'impossible_likelihood', 'warning')]
     """

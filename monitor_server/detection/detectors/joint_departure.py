@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.channels.mechanisms import CHANNELS, Mechanisms, SharedMechanisms
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.collapse_measures.mechanisms import CHANNELS, Mechanisms, SharedMechanisms
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import second_largest
 
@@ -24,7 +24,7 @@ class JointDeparture(StreamDetector):
     Args:
         mechanisms: The mechanisms that it reads; by default its own.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> entropy, length = [0.30, 0.31, 0.29, 0.30] * 3 + [0.9] * 4, [200.0, 210.0, 190.0, 200.0] * 3 + [600.0] * 4
     >>> episodes(JointDeparture(), {"entropy/mean": entropy, "length/mean": length})
     [(13, 'joint_departure', 'warning')]

@@ -1,6 +1,6 @@
 """KL runaway: the policy leaves the neighbourhood of its reference."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -14,7 +14,7 @@ class KlRunaway(ShiftDetector):
     token is another language. In 137 real logs that hold a KL no healthy one fires. With the k3 estimator one outlying
     token can have the same effect.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(KlRunaway(), {"kl/ref": [0.05, 0.06, 0.05, 0.06] * 3 + [4.0] * 5})
     [(14, 'kl_runaway', 'warning')]
     """

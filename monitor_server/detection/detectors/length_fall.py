@@ -1,6 +1,6 @@
 """Length collapse: responses shrink to almost nothing."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -13,7 +13,7 @@ class LengthFall(ShiftDetector):
     It is information, because shorter responses may be a skill. Together with less tool use or more repetition while
     the reward holds it is `RewardHacking`.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(LengthFall(), {"length/mean": [200.0, 210.0, 190.0, 200.0] * 3 + [9.0] * 4})
     [(14, 'length_collapse', 'info')]
     """

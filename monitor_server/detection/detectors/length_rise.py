@@ -1,6 +1,6 @@
 """Length explosion: responses grow out of their range, or reach the length limit."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -13,7 +13,7 @@ class LengthRise(ShiftDetector):
     It is information, because four real runs did so while their reward held. Together with another mechanism it is a
     warning (`JointDeparture`).
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(LengthRise(), {"length/mean": [200.0, 210.0, 190.0, 200.0] * 3 + [900.0] * 4})
     [(14, 'length_explosion', 'info')]
     """

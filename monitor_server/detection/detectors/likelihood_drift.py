@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
-from monitor_server.detection.channels.excess import ENTROPY, LIKELIHOOD, Excess
-from monitor_server.detection.channels.warm_up import WarmUp
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.collapse_measures.excess import ENTROPY, LIKELIHOOD, Excess
+from monitor_server.detection.collapse_measures.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.streaming import DrawUp, Ema
@@ -43,7 +43,7 @@ class LikelihoodDrift(StreamDetector):
     Reference:
         arXiv 2512.04220, section 5.1 (phase II) and Figure 4.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> drift = [0.01 * max(0, row - 20) for row in range(50)]
     >>> series = {"entropy/mean": [0.4 + rise for rise in drift], "likelihood/correct": [-0.4 - rise for rise in drift]}
     >>> episodes(LikelihoodDrift(), series)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 
@@ -24,7 +24,7 @@ class LossExplosion(StreamDetector):
     Where rewards are not of order one, a loss that contains a value loss is of the order of their square, and both
     bounds are multiplied by the square of their usual size.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(LossExplosion(), {"loss/policy": [0.1] * 6 + [500.0]})
     [(6, 'loss_explosion', 'warning')]
     """

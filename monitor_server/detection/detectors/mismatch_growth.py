@@ -1,6 +1,6 @@
 """Mismatch growth: sampler and trainer drift apart before the ratios show it."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -16,7 +16,7 @@ class MismatchGrowth(ShiftDetector):
     Reference:
         Liu and Li, "When Speed Kills Stability" (2025); arXiv 2602.01103.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(MismatchGrowth(), {"mismatch/kl": [0.002, 0.003, 0.002, 0.003] * 3 + [0.1] * 4})
     [(14, 'mismatch_growth', 'warning')]
     """

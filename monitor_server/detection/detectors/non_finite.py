@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
+from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["NonFinite"]
@@ -21,7 +21,7 @@ class NonFinite(StreamDetector):
     finding holds while the numbers are bad and for 5 rows after, because what has passed through an optimiser does not
     disappear at once.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(NonFinite(), {"grad/norm": [0.5, 0.6, float("nan"), 0.5]})
     [(2, 'non_finite', 'critical')]
     """

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["OffPolicy"]
@@ -21,7 +21,7 @@ class OffPolicy(StreamDetector):
     Reference:
         VCPO, arXiv 2602.17616: the effective sample size and unstable gradient norms predict collapse.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(OffPolicy(), {"ratio/ess_frac": [0.95, 0.94, 0.3, 0.3]})
     [(3, 'off_policy_blowup', 'warning')]
     """

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
-from monitor_server.detection.channels.excess import ENTROPY, LIKELIHOOD, Excess
-from monitor_server.detection.channels.warm_up import WarmUp
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.collapse_measures.excess import ENTROPY, LIKELIHOOD, Excess
+from monitor_server.detection.collapse_measures.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.streaming import Cusum
@@ -39,7 +39,7 @@ class PairedDrift(StreamDetector):
     Reference:
         arXiv 2512.04220, section 5.1 (phase II); Page, "Continuous inspection schemes" (1954).
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> change = [0.001 * (-1) ** row + (0.004 if row >= 20 else 0.0) for row in range(60)]
     >>> episodes(PairedDrift(), {"entropy/paired_delta": change})
     [(28, 'likelihood_drift', 'info'), (31, 'likelihood_drift', 'warning')]

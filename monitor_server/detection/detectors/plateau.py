@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.robust import line
@@ -23,7 +23,7 @@ class Plateau(StreamDetector):
     `SilentGroups` it means that there is nothing left to learn from; beside `LikelihoodDrift`, that learning has ended
     and movement has not.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(Plateau(), {"reward/mean": [0.5 + 0.01 * (-1) ** row for row in range(110)]})
     [(103, 'plateau', 'info')]
     """

@@ -1,6 +1,6 @@
 """Ratio tail: some tokens have many times the probability that they had when they were sampled."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -16,7 +16,7 @@ class RatioTail(ShiftDetector):
     Reference:
         arXiv 2512.04220, section 7: spikes in likelihood ratios are to be watched; ACPO.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(RatioTail(), {"ratio/p999": [1.3, 1.2, 1.4, 1.3] * 4 + [9.0] * 5})
     [(19, 'ratio_tail', 'warning')]
     """

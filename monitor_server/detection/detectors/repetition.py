@@ -1,6 +1,6 @@
 """Repetition: responses repeat themselves."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -15,7 +15,7 @@ class Repetition(ShiftDetector):
     Reference:
         RAGEN-2, arXiv 2604.06268.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(Repetition(), {"text/repetition": [0.10, 0.11, 0.09, 0.10] * 3 + [0.6] * 4})
     [(14, 'repetition', 'warning')]
     """

@@ -1,6 +1,6 @@
 """Reward fall: the reward itself drops. The last signal to move, and still better than no alarm."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -13,7 +13,7 @@ class RewardFall(ShiftDetector):
     The plain rule that people use, a fall of 20 %, warns in half of all healthy runs. The depth and the noise gate of
     four deviations reduce that to one in sixty. By its nature the rule has no lead.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(RewardFall(), {"reward/mean": [0.60, 0.62, 0.58, 0.60] * 3 + [0.02] * 4})
     [(15, 'reward_fall', 'warning')]
     """

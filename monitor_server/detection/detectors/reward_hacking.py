@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size, second_largest
 
@@ -26,7 +26,7 @@ class RewardHacking(StreamDetector):
     harmless alone, because better policies are often shorter. The reward cannot show this failure, so a fall of the
     reward rules it out.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> series = {"reward/mean": [0.5] * 17, "length/mean": [200.0, 210.0, 190.0] * 4 + [20.0] * 5,
     ...           "tools/calls": [1.5, 1.6, 1.4] * 4 + [0.1] * 5}
     >>> episodes(RewardHacking(), series)

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
-from monitor_server.detection.channels.reward_loss import RewardLoss as LossOfReward
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.collapse_measures.reward_loss import RewardLoss as LossOfReward
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["RewardLoss"]
@@ -21,7 +21,7 @@ class RewardLoss(StreamDetector):
     never was needs fewer. It applies from the sixth row on. It ends when the reward is back above four fifths of that
     baseline in three successive rows, or after 40 rows, when the new level is the baseline.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(RewardLoss(), {"reward/mean": [0.9, 0.8, 1.0, 0.9, 0.8] * 3 + [0.4] * 5})
     [(18, 'reward_fall', 'warning')]
     """

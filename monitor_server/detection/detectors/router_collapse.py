@@ -1,6 +1,6 @@
 """Router collapse: a mixture of experts sends everything to a few of them."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -16,7 +16,7 @@ class RouterCollapse(ShiftDetector):
     Reference:
         Mechanism-driven monitors, arXiv 2606.28116.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(RouterCollapse(), {"moe/load_entropy": [2.0, 2.1, 1.9, 2.0] * 3 + [0.5] * 4})
     [(14, 'router_collapse', 'warning')]
     """

@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
-from monitor_server.detection.channels.mechanisms import Mechanisms
-from monitor_server.detection.channels.reward_loss import RewardLoss
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.collapse_measures.mechanisms import Mechanisms
+from monitor_server.detection.collapse_measures.reward_loss import RewardLoss
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size
@@ -45,7 +45,7 @@ class RunCollapsed(StreamDetector):
 
     This states what has happened. It is not a forecast and has no lead.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> reward, entropy = [0.60, 0.62, 0.58, 0.60] * 5 + [0.02] * 8, [0.3, 0.31] * 10 + [1.0] * 8
     >>> episodes(RunCollapsed(), {"reward/mean": reward, "entropy/mean": entropy})
     [(23, 'run_collapsed', 'critical')]

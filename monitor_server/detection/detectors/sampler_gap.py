@@ -1,6 +1,6 @@
 """Sampler gap: from the first step on the sampler and the trainer disagree on the same tokens."""
 
-from monitor_server.detection.base.preflight import PreflightDetector
+from monitor_server.detection.base_classes.preflight import PreflightDetector
 from monitor_server.detection.protocol import Severity
 
 __all__ = ["SamplerGap"]
@@ -12,7 +12,7 @@ class SamplerGap(PreflightDetector):
     No update has moved the policy far yet, so the two must agree up to rounding: 0.005 to 0.03 nat in the real logs
     that hold it. More than that is another checkpoint, a chat template, a temperature or a precision that differs.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(SamplerGap(), {"mismatch/logprob_abs": [0.3, 0.32, 0.31]})
     [(2, 'sampler_gap', 'warning')]
     """

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["SamplerMismatch"]
@@ -25,7 +25,7 @@ class SamplerMismatch(StreamDetector):
     Reference:
         Liu and Li, "When Speed Kills Stability" (2025); VCPO, arXiv 2602.17616.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(SamplerMismatch(), {"mismatch/ratio": [1.0, 0.98, 0.4]})
     [(2, 'sampler_mismatch', 'warning')]
     """

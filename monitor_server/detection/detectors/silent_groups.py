@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from monitor_server.detection.base.readings import finite
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -20,7 +20,7 @@ class SilentGroups(ShiftDetector):
     Reference:
         arXiv 2605.21125, advantage collapse rate.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(SilentGroups(), {"reward/zero_std_frac": [0.20, 0.22, 0.18, 0.20] * 4 + [1.0] * 8})
     [(21, 'reward_signal_dead', 'info')]
     """

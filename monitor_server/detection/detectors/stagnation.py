@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from monitor_server.detection.base.detector import StreamDetector
-from monitor_server.detection.base.readings import finite
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.robust import line
@@ -24,7 +24,7 @@ class Stagnation(StreamDetector):
     Reference:
         arXiv 2512.04220, section 5.1 (phase I).
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> wiggle = [0.001 * (1, -1, -1, 1)[row % 4] for row in range(60)]
     >>> series = {"reward/mean": [0.2 + 0.005 * row + w for row, w in enumerate(wiggle)],
     ...           "entropy/mean": [0.4 + w for w in wiggle]}

@@ -1,6 +1,6 @@
 """Tool-use collapse: the model stops searching, or its calls stop being valid."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -16,7 +16,7 @@ class ToolUseCollapse(ShiftDetector):
     Reference:
         arXiv 2605.26037: tool-grounded answers rise, then reach zero within 50 steps, on 4 seeds of 4.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(ToolUseCollapse(), {"tools/calls": [1.8, 1.9, 1.7, 1.8] * 3 + [0.1] * 4})
     [(14, 'tool_use_collapse', 'warning')]
     """

@@ -1,6 +1,6 @@
 """Truncation: responses are cut at the length limit, so that their ends, answers included, are never seen."""
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.statistics.departure import Size
 
@@ -13,7 +13,7 @@ class Truncation(ShiftDetector):
     It is information, because models that learn to think do this and recover. Together with another mechanism it is a
     warning (`JointDeparture`).
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(Truncation(), {"length/truncated_frac": [0.05, 0.06, 0.04, 0.05] * 3 + [0.7] * 4})
     [(14, 'truncation', 'info')]
     """

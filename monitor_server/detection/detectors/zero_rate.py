@@ -1,6 +1,6 @@
 """Zero rate: the learning rate is 0 and stays 0, so that the policy is not trained."""
 
-from monitor_server.detection.base.preflight import PreflightDetector
+from monitor_server.detection.base_classes.preflight import PreflightDetector
 from monitor_server.detection.protocol import Severity
 
 __all__ = ["ZeroRate"]
@@ -13,7 +13,7 @@ class ZeroRate(PreflightDetector):
     the wrong total of steps, or is multiplied by a 0 elsewhere. It is information, because console logs round a rate of
     1e-6 to 0.
 
-    >>> from monitor_server.detection.base.episodes import episodes
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(ZeroRate(), {"lr": [0.0] * 10})
     [(9, 'zero_rate', 'info')]
     """

@@ -1,8 +1,8 @@
 """Leaving one repository out: the choice never sees it, and varying the bounds leaves no trace."""
 
 from benchmarks.detection.leave_one_out import Outcome, Variant, best, scaled
-from monitor_server.detection.base.shift import ShiftDetector
-from monitor_server.detection.channels import mechanisms
+from monitor_server.detection.base_classes.shift import ShiftDetector
+from monitor_server.detection.collapse_measures import mechanisms
 from monitor_server.detection.detectors import run_collapsed
 from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.registry import DETECTORS

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from monitor_server.detection.base.shift import ShiftDetector
+from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.registry import DETECTORS
 from tests.monitor_server.detection.subjects import SpiralWithDrifts

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from monitor_server.detection.channels.excess import Excess
+from monitor_server.detection.collapse_measures.excess import Excess
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation

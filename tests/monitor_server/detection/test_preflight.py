@@ -2,8 +2,8 @@
 
 import pytest
 
-from monitor_server.detection.base.episodes import episodes
-from monitor_server.detection.base.preflight import PreflightDetector
+from monitor_server.detection.base_classes.example_episodes import episodes
+from monitor_server.detection.base_classes.preflight import PreflightDetector
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.registry import DETECTORS

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.detection.base.episodes import episodes
-from monitor_server.detection.channels.reward_loss import RewardLoss as LossOfReward
+from monitor_server.detection.base_classes.example_episodes import episodes
+from monitor_server.detection.collapse_measures.reward_loss import RewardLoss as LossOfReward
 from monitor_server.detection.detectors.entropy_collapse import EntropyCollapse
 from monitor_server.detection.detectors.loss_explosion import LossExplosion
 from monitor_server.detection.detectors.reward_fall import RewardFall

@@ -17,7 +17,7 @@ from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer
 from trainer_hooks.ranks import agreement
-from trainer_hooks.reference.ranks import SINGLE_PROCESS
+from trainer_hooks.reference.distributed import SINGLE_PROCESS
 
 STEPS = 12
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from test_llds_trl import train, whole_penalty
 
-from trainer_hooks.reference.ranks import SINGLE_PROCESS
+from trainer_hooks.reference.distributed import SINGLE_PROCESS
 
 
 def main(folder):

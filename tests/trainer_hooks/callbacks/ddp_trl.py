@@ -7,7 +7,7 @@ from pathlib import Path
 import tiny_trl
 
 from trainer_hooks.callbacks.trl import VitalsCallback
-from trainer_hooks.reference.ranks import SINGLE_PROCESS
+from trainer_hooks.reference.distributed import SINGLE_PROCESS
 
 
 def main(folder, url=None):

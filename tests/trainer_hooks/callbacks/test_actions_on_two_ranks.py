@@ -5,7 +5,7 @@ import pytest
 import tiny_trl
 
 from tests.ranks import launch
-from trainer_hooks.callbacks.parts.hf_trainer.checkpoints import STOP_FILE
+from trainer_hooks.callbacks.shared.hf_trainer.checkpoints import STOP_FILE
 from trainer_hooks.wire import AlertNotice, Receipt, decode_record
 
 WORKER = Path(__file__).with_name("ddp_actions.py")

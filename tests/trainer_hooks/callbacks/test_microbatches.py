@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from trainer_hooks import Rollouts, RolloutsError
-from trainer_hooks.arrays.device import DeviceArrays
-from trainer_hooks.callbacks.parts.microbatches import Microbatches
+from trainer_hooks.arrays.torch_backend import DeviceArrays
+from trainer_hooks.callbacks.shared.microbatches import Microbatches
 from trainer_hooks.signals import reduce, summarise
 
 

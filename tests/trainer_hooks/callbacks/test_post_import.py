@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from trainer_hooks.callbacks.parts.post_import import after_import, wrap
+from trainer_hooks.callbacks.shared.post_import import after_import, wrap
 
 
 @pytest.fixture

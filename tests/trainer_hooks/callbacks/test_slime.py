@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from trainer_hooks.callbacks import slime
-from trainer_hooks.callbacks.parts.sample_lists import padded
+from trainer_hooks.callbacks.shared.sample_lists import padded
 
 # What a data-parallel rank holds before training, packed in another order than the rollout's: samples 3 and 0 of 4.
 SHARE = {

@@ -7,7 +7,7 @@ from transformers import TrainerCallback
 
 from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.callbacks.parts.hf_trainer.checkpoints import STOP_FILE
+from trainer_hooks.callbacks.shared.hf_trainer.checkpoints import STOP_FILE
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.losses.trl import LLDSConfig, LLDSGRPOTrainer

@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from trainer_hooks.callbacks.parts.hf_trainer.checkpoints import STOP_FILE, TrainerCheckpoints
+from trainer_hooks.callbacks.shared.hf_trainer.checkpoints import STOP_FILE, TrainerCheckpoints
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from trainer_hooks import RolloutsError
-from trainer_hooks.arrays.device import DeviceArrays
+from trainer_hooks.arrays.torch_backend import DeviceArrays
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.rescoring import PairedProbe
 from trainer_hooks.signals import fetch, finish_summaries

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.trainer_hooks.signals.made_up import arrays, close
 from trainer_hooks import Rollouts, RolloutsError
-from trainer_hooks.arrays.device import DeviceArrays
+from trainer_hooks.arrays.torch_backend import DeviceArrays
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.response_candidates import gather_candidates

@@ -5,8 +5,8 @@ from typing import Any
 
 import trainer_hooks
 from trainer_hooks.callbacks.openrlhf.rollouts import rollout_arguments
-from trainer_hooks.callbacks.parts.error_guard import Guard
-from trainer_hooks.callbacks.parts.naming import OPENRLHF, canonical
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.naming import OPENRLHF, canonical
 from trainer_hooks.signals.loss_sums import NAMES, OFF_POLICY_ONLY, signals_of
 
 __all__ = ["SUMS", "VitalsLogger", "guard", "step_and_metrics"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer_hooks.callbacks.parts.sample_lists import padded
+from trainer_hooks.callbacks.shared.sample_lists import padded
 
 __all__ = ["rollout_arguments"]
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from trainer_hooks.callbacks.openrlhf.logger import SUMS, VitalsLogger, guard, step_and_metrics
-from trainer_hooks.callbacks.parts.post_import import after_import, wrap
+from trainer_hooks.callbacks.shared.post_import import after_import, wrap
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals.loss_sums import token_sums

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from trainer_hooks.callbacks.parts.sample_lists import padded
 from trainer_hooks.callbacks.prime_rl.rewards import RewardAndTask
+from trainer_hooks.callbacks.shared.sample_lists import padded
 
 __all__ = ["read_sequences", "rollout_arguments", "token_metrics"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.error_guard import Guard
 from trainer_hooks.callbacks.prime_rl.exports import read_sequences, rollout_arguments, token_metrics
 from trainer_hooks.callbacks.prime_rl.rewards import RewardIndex
+from trainer_hooks.callbacks.shared.error_guard import Guard
 
 __all__ = ["Follower"]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.callbacks.parts.hf_trainer.callback import StreamingCallback
-from trainer_hooks.callbacks.parts.hf_trainer.capture import StepCapture
+from trainer_hooks.callbacks.shared.hf_trainer.callback import StreamingCallback
+from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.trl.capture import RolloutCapture
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probes.rescoring import PairedProbe

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainer_hooks.callbacks.parts.error_guard import Guard
-from trainer_hooks.callbacks.parts.hf_trainer.capture import StepCapture
-from trainer_hooks.callbacks.parts.method_wrappers import Method
-from trainer_hooks.callbacks.parts.microbatches import concatenated_arrays
-from trainer_hooks.callbacks.parts.naming import TRL
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
+from trainer_hooks.callbacks.shared.method_wrappers import Method
+from trainer_hooks.callbacks.shared.microbatches import concatenated_arrays
+from trainer_hooks.callbacks.shared.naming import TRL
 from trainer_hooks.callbacks.trl.labels import ResponseLabels
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
 from trainer_hooks.probes.paired import Paired

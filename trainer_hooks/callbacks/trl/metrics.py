@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainer_hooks.callbacks.parts.naming import TRL, canonical
+from trainer_hooks.callbacks.shared.naming import TRL, canonical
 
 __all__ = ["StepMetrics"]
 

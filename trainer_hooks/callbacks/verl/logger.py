@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import trainer_hooks
-from trainer_hooks.callbacks.parts.error_guard import Guard
-from trainer_hooks.callbacks.parts.naming import VERL, canonical
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.naming import VERL, canonical
 from trainer_hooks.signals.loss_sums import OFF_POLICY_ONLY, signals_of
 
 __all__ = ["NAME", "SUMS", "VitalsLogger", "guard"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from trainer_hooks.callbacks.parts.post_import import after_import, wrap
+from trainer_hooks.callbacks.shared.post_import import after_import, wrap
 from trainer_hooks.callbacks.verl.logger import NAME, SUMS, VitalsLogger, guard
 from trainer_hooks.callbacks.verl.rollouts import note_batch, note_queued
 from trainer_hooks.settings import ConnectionSettings

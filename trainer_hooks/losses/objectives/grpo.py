@@ -7,7 +7,7 @@ them from the ratio, the loss and the normaliser.
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import require_shapes, upcast
+from trainer_hooks.losses.token_arrays import require_shapes, upcast
 
 __all__ = ["group_advantages", "grpo_loss"]
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import require_shapes, upcast
+from trainer_hooks.losses.token_arrays import require_shapes, upcast
 
 __all__ = ["gspo_loss", "sequence_log_ratio"]
 

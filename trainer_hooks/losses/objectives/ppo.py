@@ -8,7 +8,7 @@ action's first.
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import upcast
+from trainer_hooks.losses.token_arrays import upcast
 
 __all__ = ["generalised_advantages", "value_loss"]
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import require_shapes, upcast
+from trainer_hooks.losses.token_arrays import require_shapes, upcast
 
 __all__ = ["likelihood_loss"]
 

@@ -19,7 +19,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import action_index, require_shapes, upcast
+from trainer_hooks.losses.token_arrays import action_index, require_shapes, upcast
 
 __all__ = [
     "LLDS_PRESETS",

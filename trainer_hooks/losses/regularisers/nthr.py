@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import action_index, upcast
+from trainer_hooks.losses.token_arrays import action_index, upcast
 
 __all__ = ["gwhes", "nthr_scales"]
 

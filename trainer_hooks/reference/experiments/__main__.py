@@ -15,23 +15,23 @@ import torch
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
-from trainer_hooks.reference.experiments.course_table import course_table
-from trainer_hooks.reference.experiments.drift_table import drift_table
-from trainer_hooks.reference.experiments.evidence_tables import (
+from trainer_hooks.reference.experiments.healthy import healthy_table
+from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
+from trainer_hooks.reference.experiments.record import record
+from trainer_hooks.reference.experiments.rescue import RESCUED_STEPS, rescue
+from trainer_hooks.reference.experiments.search import HYPOTHESES
+from trainer_hooks.reference.experiments.tables.arms import read_runs, table
+from trainer_hooks.reference.experiments.tables.course import course_table
+from trainer_hooks.reference.experiments.tables.drift import drift_table
+from trainer_hooks.reference.experiments.tables.evidence import (
     acceleration_table,
     eval_table,
     gwhes_table,
     searches_table,
 )
-from trainer_hooks.reference.experiments.healthy import healthy_table
-from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
-from trainer_hooks.reference.experiments.question_table import is_probed, question_table
-from trainer_hooks.reference.experiments.record import record
-from trainer_hooks.reference.experiments.rescue import RESCUED_STEPS, rescue
-from trainer_hooks.reference.experiments.rescue_table import rescue_table
-from trainer_hooks.reference.experiments.search import HYPOTHESES
-from trainer_hooks.reference.experiments.sweep_table import decomposition_table, sweep_table
-from trainer_hooks.reference.experiments.table import read_runs, table
+from trainer_hooks.reference.experiments.tables.question import is_probed, question_table
+from trainer_hooks.reference.experiments.tables.rescue import rescue_table
+from trainer_hooks.reference.experiments.tables.sweep import decomposition_table, sweep_table
 from trainer_hooks.reference.presets import PRESETS
 
 __all__ = ["main"]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trainer_hooks.losses.tokens import action_index
+from trainer_hooks.losses.token_arrays import action_index
+from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy, Rollout
-from trainer_hooks.reference.ranks import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.updates.batch import select
 
 __all__ = ["HeldOut"]

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.facts.demonstrations import Demonstration, Flaws, demonstrate
-from trainer_hooks.reference.facts.facts import Facts
-from trainer_hooks.reference.facts.world import vocabulary_of
+from trainer_hooks.reference.facts_task.demonstrations import Demonstration, Flaws, demonstrate
+from trainer_hooks.reference.facts_task.facts import Facts
+from trainer_hooks.reference.facts_task.world import vocabulary_of
 from trainer_hooks.reference.policy.model import PolicyModel, Shape
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 

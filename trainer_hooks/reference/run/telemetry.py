@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainer_hooks import Rollouts
-from trainer_hooks.reference.ranks import SINGLE_PROCESS, Ranks
+from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.run.trainer import StepResult
 from trainer_hooks.signals import summarise
 from trainer_hooks.wire import Summary, merge_summaries

@@ -9,9 +9,9 @@ from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
 from trainer_hooks.losses import adaptive_answer_weight, group_advantages, nthr_scales
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout
-from trainer_hooks.reference.ranks import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.updates.critic import Critic, credit
 
 __all__ = ["Minibatch", "TrainingBatch", "Values", "answer_tokens", "prepare", "select"]

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from trainer_hooks.losses import generalised_advantages
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.distributed import Ranks
 from trainer_hooks.reference.protocols import Policy
-from trainer_hooks.reference.ranks import Ranks
 
 __all__ = ["Critic", "credit"]
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from trainer_hooks.losses import value_loss
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.distributed import Ranks
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
-from trainer_hooks.reference.ranks import Ranks
 from trainer_hooks.reference.updates.adjustment import UNADJUSTED, Adjustment
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
 from trainer_hooks.reference.updates.critic import Critic

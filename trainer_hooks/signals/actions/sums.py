@@ -1,4 +1,4 @@
-"""Sums of token values over actions: most signals are made of these few."""
+"""Sums of token values over each action of a response, from which most signals are computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Self
 
 from trainer_hooks.arrays import Array
 from trainer_hooks.signals.actions.layout import ActionLayout
-from trainer_hooks.signals.reductions import PendingSummary, Statistic, moments_of_sums
+from trainer_hooks.signals.summary_builders import PendingSummary, Statistic, moments_of_sums
 
 __all__ = ["ActionSums"]
 

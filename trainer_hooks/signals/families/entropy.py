@@ -2,7 +2,7 @@
 
 from trainer_hooks.signals.actions.layout import ACTIONS_SHOWN
 from trainer_hooks.signals.actions.tokens import ActionTokens
-from trainer_hooks.signals.reductions import PendingSummary, bins
+from trainer_hooks.signals.summary_builders import PendingSummary, bins
 
 __all__ = ["NAMES", "compute"]
 

@@ -1,7 +1,7 @@
 """Length of responses in action tokens."""
 
 from trainer_hooks.signals.actions.tokens import ActionTokens
-from trainer_hooks.signals.reductions import PendingSummary, bins, moments
+from trainer_hooks.signals.summary_builders import PendingSummary, bins, moments
 
 __all__ = ["NAMES", "compute"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainer_hooks.probes.paired import Paired
-from trainer_hooks.signals.reductions import PendingSummary, moments
+from trainer_hooks.signals.summary_builders import PendingSummary, moments
 
 __all__ = ["NAMES", "compute"]
 

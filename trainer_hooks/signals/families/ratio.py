@@ -4,7 +4,7 @@ import math
 
 from trainer_hooks.arrays import Array
 from trainer_hooks.signals.actions.tokens import ActionTokens
-from trainer_hooks.signals.reductions import PendingSummary, bins, largest, moments, only_if, share
+from trainer_hooks.signals.summary_builders import PendingSummary, bins, largest, moments, only_if, share
 
 __all__ = ["NAMES", "compute"]
 

@@ -2,7 +2,7 @@
 
 from trainer_hooks.arrays import Array
 from trainer_hooks.signals.actions.tokens import ActionTokens
-from trainer_hooks.signals.reductions import PendingSummary, moments, share
+from trainer_hooks.signals.summary_builders import PendingSummary, moments, share
 
 __all__ = ["NAMES", "compute"]
 

@@ -1,7 +1,7 @@
 """Tool use: calls per response, the share of valid calls, and responses without a call."""
 
 from trainer_hooks.signals.actions.tokens import ActionTokens
-from trainer_hooks.signals.reductions import PendingSummary, moments, share
+from trainer_hooks.signals.summary_builders import PendingSummary, moments, share
 
 __all__ = ["NAMES", "compute"]
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from monitor_server.commands.main import main
-from monitor_server.detection.base.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.errors import StartupError
 from monitor_server.importers.calibration import load_calibration
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer_hooks.losses import LLDS_PRESETS, adaptive_answer_weight, lld_loss, llds_loss, llds_ma_loss
-from trainer_hooks.losses.tokens import action_index
+from trainer_hooks.losses.token_arrays import action_index
 
 
 def arrays(seed, *, responses=5, tokens=13, scale=0.5):

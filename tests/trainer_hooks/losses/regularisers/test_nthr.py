@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trainer_hooks.losses import group_advantages, gwhes, nthr_scales
 from trainer_hooks.losses.regularisers import nthr
-from trainer_hooks.losses.tokens import action_index
+from trainer_hooks.losses.token_arrays import action_index
 
 
 def group(seed, *, responses=5, length=7, width=4, vocabulary=6):

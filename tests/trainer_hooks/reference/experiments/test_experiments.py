@@ -10,14 +10,14 @@ import pytest
 from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, configure_arm
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, MOST_ARMS, Experiment
-from trainer_hooks.reference.experiments.course_table import course_table
 from trainer_hooks.reference.experiments.figures.draw import draw
 from trainer_hooks.reference.experiments.figures.panels import COLOURS
 from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import read, record
-from trainer_hooks.reference.experiments.sweep_table import decomposition_table, sweep_table
-from trainer_hooks.reference.experiments.table import share_interval, table
+from trainer_hooks.reference.experiments.tables.arms import share_interval, table
+from trainer_hooks.reference.experiments.tables.course import course_table
+from trainer_hooks.reference.experiments.tables.sweep import decomposition_table, sweep_table
 from trainer_hooks.reference.run.trainer import Trainer
 
 

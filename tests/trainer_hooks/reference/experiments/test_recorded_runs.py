@@ -9,21 +9,21 @@ import pytest
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from trainer_hooks.reference.experiments.arms import ARMS
-from trainer_hooks.reference.experiments.course_table import course_table
-from trainer_hooks.reference.experiments.drift_table import drift_table
-from trainer_hooks.reference.experiments.evidence_tables import (
+from trainer_hooks.reference.experiments.healthy import healthy_table
+from trainer_hooks.reference.experiments.measures import collapse_step, drift
+from trainer_hooks.reference.experiments.search import HYPOTHESES
+from trainer_hooks.reference.experiments.tables.arms import table
+from trainer_hooks.reference.experiments.tables.course import course_table
+from trainer_hooks.reference.experiments.tables.drift import drift_table
+from trainer_hooks.reference.experiments.tables.evidence import (
     acceleration_table,
     eval_table,
     gwhes_table,
     searches_table,
 )
-from trainer_hooks.reference.experiments.healthy import healthy_table
-from trainer_hooks.reference.experiments.measures import collapse_step, drift
-from trainer_hooks.reference.experiments.question_table import question_table
-from trainer_hooks.reference.experiments.rescue_table import rescue_table
-from trainer_hooks.reference.experiments.search import HYPOTHESES
-from trainer_hooks.reference.experiments.sweep_table import decomposition_table, sweep_table
-from trainer_hooks.reference.experiments.table import table
+from trainer_hooks.reference.experiments.tables.question import question_table
+from trainer_hooks.reference.experiments.tables.rescue import rescue_table
+from trainer_hooks.reference.experiments.tables.sweep import decomposition_table, sweep_table
 
 EXPERIMENTS = Path(__file__).parents[4] / "docs/experiments"
 FOLDER = EXPERIMENTS / "runs"

@@ -5,7 +5,7 @@ import pytest
 from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.record import read, write
 from trainer_hooks.reference.experiments.rescue import RESCUES
-from trainer_hooks.reference.experiments.rescue_table import history, rescue_table, rewinds
+from trainer_hooks.reference.experiments.tables.rescue import history, rescue_table, rewinds
 
 
 def rows_of(attempts):

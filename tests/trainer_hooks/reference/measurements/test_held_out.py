@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from trainer_hooks.reference.distributed import SINGLE_PROCESS
 from trainer_hooks.reference.measurements import held_out
 from trainer_hooks.reference.measurements.held_out import HeldOut
-from trainer_hooks.reference.ranks import SINGLE_PROCESS
 
 
 @pytest.fixture

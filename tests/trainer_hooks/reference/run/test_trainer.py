@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from trainer_hooks.losses import llds_loss
-from trainer_hooks.losses.tokens import action_index
+from trainer_hooks.losses.token_arrays import action_index
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.methods import METHODS, MethodName
 from trainer_hooks.reference.policy.draw import sampler_logprobs

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from trainer_hooks.losses import generalised_advantages
+from trainer_hooks.reference.distributed import SINGLE_PROCESS
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.policy.warm_start import warm_start
-from trainer_hooks.reference.ranks import SINGLE_PROCESS
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import Trainer
 from trainer_hooks.reference.updates.critic import Critic, credit

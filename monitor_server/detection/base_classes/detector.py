@@ -1,0 +1,166 @@
+"""The base class of the detectors: order of steps, resumes and rewinds, curriculum changes, and evidence.
+
+A detector overrides `_observe`, and `_resume` or `_rebaseline` where its memory needs it. Steps that were already seen,
+or that come from an attempt that has been replaced, are ignored here, once for all detectors.
+"""
+
+from collections.abc import Iterable, KeysView, Mapping, Sequence
+from typing import Any, ClassVar
+
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
+from monitor_server.detection.statistics.state import Stateful
+
+__all__ = ["CALIBRATION", "DetectorGroup", "StreamDetector"]
+
+CALIBRATION = "builtin-8"  # names the set of thresholds that this version ships
+
+
+class RowOrder(Stateful):
+    """The newest position of a run: which rows are new, and which begin an attempt or new data."""
+
+    def __init__(self) -> None:
+        self.attempt: int | None = None
+        self.step: int | None = None
+        self.data_version: str | None = None
+
+    def is_new(self, observation: Observation) -> bool:
+        """Return whether a row is newer than the newest one."""
+        if self.step is None or self.attempt is None or observation.attempt > self.attempt:
+            return True
+        return observation.attempt == self.attempt and observation.step > self.step
+
+    def resumes(self, observation: Observation) -> bool:
+        """Return whether a new row is the first of a new attempt."""
+        return self.attempt is not None and observation.attempt > self.attempt
+
+    def changes_data(self, observation: Observation) -> bool:
+        """Return whether a new row has other data than the rows before."""
+        return self.data_version is not None and observation.data_version != self.data_version
+
+    def advance(self, observation: Observation) -> None:
+        """Make a new row the newest."""
+        self.attempt, self.step = observation.attempt, observation.step
+        if observation.data_version is not None:
+            self.data_version = observation.data_version
+
+
+class StreamDetector(Stateful):
+    """Base of the detectors: accepts observations in any order and passes each new step to `_observe` once, in order.
+
+    A detector is deterministic, constant in memory, and resumable: a detector that is restored from ``state()`` gives
+    the same findings as the original. A finding is returned at every step at which it holds, not only at its first.
+
+    Attributes:
+        kind: Kind of the findings.
+        severity: Severity of the findings, unless evidence names another.
+        reads: Canonical names of the signals that the detector reads.
+        skips_rows_without: Whether a row without any of ``reads`` changes nothing, so that it need not be processed.
+    """
+
+    kind: ClassVar[str]
+    severity: ClassVar[Severity]
+    reads: ClassVar[tuple[str, ...]]
+    skips_rows_without: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._order = RowOrder()
+
+    @property
+    def attempt(self) -> int | None:
+        """The attempt of the newest step."""
+        return self._order.attempt
+
+    @property
+    def step(self) -> int | None:
+        """The newest step."""
+        return self._order.step
+
+    def update(self, observation: Observation) -> Sequence[Finding]:
+        """Process one step and return the findings that hold; a step that was already seen returns none."""
+        if not self._order.is_new(observation):
+            return ()
+        self._prepare(observation)
+        self._order.advance(observation)
+        return self._observe(observation)
+
+    def _prepare(self, observation: Observation) -> None:
+        if self._order.resumes(observation):
+            self._resume(observation.step)
+        if self._order.changes_data(observation):
+            self._rebaseline()
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that is needed to continue after a restart, the newest position included."""
+        return self._order.state() | super().state()
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state."""
+        self._order.load(state)
+        super().load(state)
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """Process a person's acknowledgement; detectors whose findings end by themselves ignore it."""
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        """Process one new step and return the findings that hold."""
+        raise NotImplementedError
+
+    def _resume(self, step: int) -> None:
+        """Prepare for a new process that continues from ``step``, which may lie in the past."""
+
+    def _rebaseline(self) -> None:
+        """Discard levels from before a change of the data, because they no longer compare."""
+
+    def _finding(self, observation: Observation, summary: str, **evidence: Any) -> Finding:  # noqa: ANN401 - JSON values
+        """Build a finding; ``statistic`` and ``threshold`` are required in ``evidence``."""
+        severity = evidence.pop("severity", self.severity)
+        evidence.setdefault("calibration", CALIBRATION)
+        evidence.setdefault("agreeing", [])
+        evidence.setdefault("missing", [name for name in self.reads if finite(observation.signals, name) is None])
+        return Finding(
+            kind=self.kind,
+            severity=severity,
+            step=observation.step,
+            score=float(evidence["statistic"]),
+            threshold=float(evidence["threshold"]),
+            summary=summary,
+            evidence=evidence,
+        )
+
+
+class DetectorGroup:
+    """Detectors that process the same rows: the order of the rows is decided once for all of them.
+
+    Args:
+        detectors: Fresh detectors, in the order in which they are updated.
+    """
+
+    def __init__(self, detectors: Iterable[StreamDetector]) -> None:
+        self._detectors = list(detectors)
+        self._order = RowOrder()
+        for detector in self._detectors:
+            detector._order = self._order  # noqa: SLF001 - of this module
+        self._names: KeysView[str] = {}.keys()
+        self._concerned: list[StreamDetector] = []
+
+    def update(self, observation: Observation) -> list[Finding]:
+        """Process one step and return the findings that hold; a step that was already seen returns none."""
+        order = self._order
+        if not order.is_new(observation):
+            return []
+        if order.resumes(observation) or order.changes_data(observation):
+            for detector in self._detectors:
+                detector._prepare(observation)  # noqa: SLF001 - of this module
+        order.advance(observation)
+        if observation.signals.keys() != self._names:
+            self._select(observation.signals)
+        findings: list[Finding] = []
+        for detector in self._concerned:
+            findings += detector._observe(observation)  # noqa: SLF001 - of this module
+        return findings
+
+    def _select(self, signals: Mapping[str, float]) -> None:
+        """Select the detectors that a row with these signals concerns; most runs send the same ones in every row."""
+        self._names = dict.fromkeys(signals).keys()
+        self._concerned = [d for d in self._detectors if not d.skips_rows_without or any(n in signals for n in d.reads)]

@@ -1,0 +1,114 @@
+"""Base class of the detectors that watch one signal for one departure. Each consists of a name, a size and a reason."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite, first_finite
+from monitor_server.detection.protocol import Finding, Observation
+from monitor_server.detection.statistics.departure import Departure, Size
+
+__all__ = ["ShiftDetector"]
+
+QUIET_ROWS = 3
+HELD_ROWS = 40  # after so many rows the new level is the baseline
+
+
+class ShiftDetector(StreamDetector):
+    """Reports a finding while one signal is away from the baseline that it had when it departed.
+
+    The finding ends after 3 rows in which the level has come back by half, or after 40 rows, when the new level is a
+    baseline of its own. Subclasses set ``reads``, of which the first signal that a step holds is used, and ``size``.
+
+    Attributes:
+        size: What counts as a departure.
+        what: The subject of the summary sentence.
+    """
+
+    skips_rows_without = True
+    size: ClassVar[Size]
+    what: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.departure = Departure(self.size)
+        self.signal = self.reads[0]
+        self.from_level: float | None = None
+        self.to_level = 0.0
+        self.opened: int | None = None
+        self.rows = 0
+        self.quiet = 0
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        value = finite(observation.signals, self.signal)
+        if value is None:
+            found = first_finite(observation.signals, self.reads)
+            if found is None:
+                return ()
+            self.signal, value = found
+            self._rebaseline()
+        departs = self.departure.update(value) and self._is_confirmed(observation)
+        if departs and self.from_level is None:
+            self.from_level, self.opened = self.departure.baseline, observation.step
+            self.to_level, self.rows, self.quiet = value, 0, 0
+        if self.from_level is None:
+            return ()
+        self._hold(departs=departs)
+        return [self._build_finding(observation)] if self.from_level is not None else ()
+
+    def _is_confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - for subclasses
+        """Return whether a departure counts at this step."""
+        return True
+
+    def _list_agreeing(self) -> list[str]:
+        """Return the other signals that support the finding."""
+        return []
+
+    def _hold(self, *, departs: bool) -> None:
+        level, start = self.departure.level, self.from_level or 0.0
+        if level is None:
+            return
+        extreme = min(self.to_level, level) if self.size.is_fall else max(self.to_level, level)
+        self.to_level = extreme
+        back = abs(level - start) < abs(extreme - start) / 2
+        self.quiet = 0 if departs or not back else self.quiet + 1
+        self.rows = 0 if departs else self.rows + 1
+        if self.quiet >= QUIET_ROWS or self.rows >= HELD_ROWS:
+            self._close()
+
+    def _close(self) -> None:
+        self.from_level, self.opened = None, None
+
+    def _build_finding(self, observation: Observation) -> Finding:
+        departure = self.departure
+        return self._finding(
+            observation,
+            f"{self.what} went from {self.from_level:.3g} to {departure.level:.3g} since step {self.opened}.",
+            signal=self.signal,
+            baseline=self.from_level,
+            window=len(departure.values),
+            statistic=departure.score,
+            threshold=self.size.errors,
+            level=departure.level,
+            deviation=departure.deviation,
+            agreeing=self._list_agreeing(),
+            missing=[name for name in self.reads[:1] if finite(observation.signals, name) is None],
+            onset=[self.opened, self.opened],
+            arithmetic=self._describe_rule(),
+        )
+
+    def _describe_rule(self) -> str:
+        size = self.size
+        change = "b - y" if size.is_fall else "y - b"
+        return (
+            f"y = median of {size.rows} rows, b = median of the 40 before: {change} > {size.least:g}, "
+            f"{change} > {size.errors:g} deviations, y {'<' if size.is_fall else '>'} {size.factor:g} b"
+        )
+
+    def _resume(self, step: int) -> None:
+        if self.opened is not None and step <= self.opened:
+            self._close()
+
+    def _rebaseline(self) -> None:
+        self.departure.restart()
+        self._close()

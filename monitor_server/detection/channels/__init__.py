@@ -1,1 +1,0 @@
-"""Evidence that several detectors share: departures by mechanism, surges, excess loss, warm-up."""

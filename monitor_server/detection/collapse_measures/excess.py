@@ -1,0 +1,73 @@
+"""Excess loss: how much likelihood correct responses lost beyond entropy, which exploration does not explain."""
+
+import math
+
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.protocol import Observation
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.streaming import Ema
+
+__all__ = ["ENTROPY", "LIKELIHOOD", "Excess"]
+
+ENTROPY, LIKELIHOOD = "entropy/mean", "likelihood/correct"
+ALPHA = 0.05
+ERROR = math.sqrt(2.0 * ALPHA / (2.0 - ALPHA))  # of the difference of two such averages of white noise, in its σ
+LEAST_ROWS, STALE_ROWS = 8, 5
+MOST = 3.0  # standard errors that count at most
+ERRORS_PER_E_FOLD = 4.0  # standard errors for which a drift's statistic grows e-fold
+
+
+class Excess(Stateful):
+    """Weighs a drift of entropy by what the likelihood of correct responses lost beyond it.
+
+    Let x = −l⁺ − H, in nats per token, and z its rise EMA₀.₀₅(x) − EMA₀.₀₅(x)₀ since the drift began, in standard
+    errors σ √(2α / (2 − α)), at most ±3. Over all of a policy's own responses E[−ln π] = H. Where a policy only
+    flattens, as in exploration and on harder prompts, correct responses lose no more than H gains, and x stays or
+    falls. In displacement they lose more. The weight is e^{z/4}, from 0.47 to 2.1, and 1 while either signal is
+    missing.
+
+    Args:
+        turn: Which row of eight estimates the noise again.
+
+    Reference:
+        arXiv 2512.04220, Definition 4.1 (lazy likelihood displacement) and section 5.1.
+    """
+
+    def __init__(self, turn: int = 0) -> None:
+        self.average = Ema(ALPHA)
+        self.history = History(length=60, lag=0, floor=1e-4, turn=turn, momentum=False)
+        self.before: float | None = None
+        self.unheard = 0
+
+    def update(self, observation: Observation) -> None:
+        """Process one step."""
+        entropy = finite(observation.signals, ENTROPY)
+        likelihood = finite(observation.signals, LIKELIHOOD)
+        self.unheard += 1
+        if entropy is not None and likelihood is not None:
+            self.unheard = 0
+            self.average.update(-likelihood - entropy)
+            self.history.append(-likelihood - entropy)
+
+    def mark(self) -> None:
+        """Record the present level as the reference, because no drift is under way."""
+        self.before = self.average.value if self.average.count >= LEAST_ROWS else None
+
+    def restart(self) -> None:
+        """Discard the levels, because they changed their meaning."""
+        self.average, self.before = Ema(ALPHA), None
+        self.history.clear()
+
+    @property
+    def errors(self) -> float:
+        """z, the rise in standard errors."""
+        if self.before is None or self.average.value is None or not self.history.scale or self.unheard > STALE_ROWS:
+            return 0.0
+        rise = self.average.value - self.before
+        return max(-MOST, min(MOST, rise / (self.history.scale * ERROR)))
+
+    @property
+    def weight(self) -> float:
+        """The factor by which a drift's statistic is multiplied."""
+        return math.exp(self.errors / ERRORS_PER_E_FOLD)

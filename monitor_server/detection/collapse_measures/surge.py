@@ -1,0 +1,92 @@
+"""Surges: one channel exceeds what its own past predicts, row after row. `DeathSpiral` combines several of them."""
+
+import math
+from collections.abc import Mapping
+
+from monitor_server.detection.base_classes.readings import finite, first_finite
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.robust import median
+from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.streaming import Cusum
+
+__all__ = ["Surge", "read_channels", "update_surge"]
+
+RATIOS = ("ratio/p999", "ratio/max")
+RECENT = 3  # the median of so many rows must stand above the baseline, so that spikes do not count
+
+
+class Surge(Stateful):
+    """A CUSUM of prediction errors that counts only while the recent median stands clear of the baseline.
+
+    Args:
+        slack: Slack of the CUSUM, in standard errors.
+        floor: Smallest noise assumed, in the channel's unit.
+        length: Rows of history.
+        lag: Number of newest rows left out of the baseline.
+        trend: Whether a trend is part of the prediction.
+        least_rise: How far the median of the newest rows must stand above the baseline, in the channel's unit.
+        turn: Which row of eight estimates the noise again.
+        momentum: Whether the channel accumulates.
+    """
+
+    def __init__(
+        self,
+        *,
+        slack: float,
+        floor: float,
+        length: int = 45,
+        lag: int = 5,
+        trend: bool = True,
+        least_rise: float = -math.inf,
+        turn: int,
+        momentum: bool = True,
+    ) -> None:
+        self._trend = trend
+        self._least_rise = least_rise
+        self.history = History(length=length, lag=lag, floor=floor, turn=turn, momentum=momentum)
+        self.cusum = Cusum(slack=slack, cap=3.0)
+
+    def update(self, x: float, step: int) -> None:
+        """Add one value."""
+        innovation = self.history.innovation(x, trend=self._trend, enough=self.cusum.largest_to_zero)
+        self.history.append(x)
+        if innovation is not None:
+            self.cusum.update(innovation, step)
+
+    @property
+    def value(self) -> float:
+        """The CUSUM, in standard errors; 0 while the level is not clear of the baseline."""
+        if self.cusum.value == 0.0:
+            return 0.0
+        baseline, values = self.history.baseline(), self.history.values
+        if baseline is None or median([values[-row] for row in range(1, RECENT + 1)]) - baseline < self._least_rise:
+            return 0.0
+        return self.cusum.value
+
+    def restart(self) -> None:
+        """Discard the past, because the channel was interrupted."""
+        self.history.clear()
+        self.cusum.reset()
+
+
+def update_surge(*, turn: int, floor: float, factor: float) -> Surge:
+    """Build the surge of a size of the update: white noise, a distant baseline, and a rise by ``factor``."""
+    least = math.log(factor)
+    return Surge(turn=turn, slack=0.8, floor=floor, momentum=False, length=60, lag=8, trend=False, least_rise=least)
+
+
+def read_channels(signals: Mapping[str, float]) -> dict[str, float]:
+    """Return the channels that this step holds, each with the sign that makes a rise bad."""
+    found: dict[str, float] = {}
+    if (entropy := finite(signals, "entropy/mean")) is not None:
+        found["entropy"] = entropy
+    if (likelihood := finite(signals, "likelihood/correct")) is not None:
+        found["unlikelihood"] = -likelihood
+    if (paired := finite(signals, "entropy/paired_delta")) is not None:
+        found["paired"] = paired
+    # A norm of exactly 0 comes from a batch of groups without variance and is not a small gradient.
+    if (gradient := finite(signals, "grad/norm")) is not None and gradient > 0.0:
+        found["gradient"] = math.log(gradient)
+    if (ratio := first_finite(signals, RATIOS)) is not None and ratio[1] > 0.0:
+        found["ratio"] = math.log(ratio[1])
+    return found

@@ -1,0 +1,33 @@
+"""The first rows of a run, while its learning rate still climbs: movement there is the start, not a drift."""
+
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.protocol import Observation
+from monitor_server.detection.statistics.state import Stateful
+
+__all__ = ["WarmUp"]
+
+RATE = "lr"
+ROWS = 12
+CLIMB = 1.0001  # the rounding of a schedule is not a climb
+
+
+class WarmUp(Stateful):
+    """Decides whether a row belongs to the warm-up: one of the first 12, at a learning rate higher than any before.
+
+    The limit is 12 rows and not the whole climb, because entropy settles within the first rows, and because runs have
+    died while the rate was still climbing.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.highest = 0.0
+        self.climbs = False
+
+    def update(self, observation: Observation) -> bool:
+        """Process one step and return whether it belongs to the warm-up."""
+        self.rows += 1
+        rate = finite(observation.signals, RATE)
+        if rate is not None:
+            self.climbs = rate > CLIMB * self.highest
+            self.highest = max(self.highest, rate)
+        return self.climbs and self.rows <= ROWS

@@ -1,0 +1,109 @@
+"""What the tests of the search world make their small data with."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from trainer_hooks.reference.search_task.bm25 import Bm25Corpus
+from trainer_hooks.reference.search_task.questions import TextQuestion
+from trainer_hooks.reference.search_task.world import SearchWorld
+
+CAPITALS = {
+    "France": "Paris",
+    "Germany": "Berlin",
+    "Italy": "Rome",
+    "Spain": "Madrid",
+    "Peru": "Lima",
+    "Norway": "Oslo",
+}
+PROMPT = "Q: {question}\n"
+
+
+def write_lines(path, rows):
+    """Write rows as JSON lines, and give the path."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def questions():
+    """A question a country."""
+    return [
+        TextQuestion(f"capital of {country}?", (city,), f"q:{number}")
+        for number, (country, city) in enumerate(CAPITALS.items(), start=1)
+    ]
+
+
+def corpus():
+    """What the corpus file holds."""
+    return Bm25Corpus([f"The capital of {country} is {city}." for country, city in CAPITALS.items()], topk=1)
+
+
+def world_of(tokenizer, tool, **changes):
+    """A world of short prompts."""
+    settings = {
+        "context": 160, "max_actions": 3, "max_action_tokens": 48, "max_feedback_tokens": 24, "tool_seconds": 5.0,
+        "prompt": PROMPT,
+    }  # fmt: skip
+    return SearchWorld(questions(), tool, tokenizer, **(settings | changes))
+
+
+def say(world, episode, text):
+    """Pass a text token by token, and return the feedback as text; None where the action has not ended."""
+    tokenizer = world._tokenizer
+    is_due = False
+    for token in tokenizer(text, add_special_tokens=False)["input_ids"]:
+        is_due = episode.step(token)
+    return tokenizer.decode(world.feedback([episode])[0]) if is_due else None
+
+
+def demonstration(world, question):
+    """Play an episode by the book: all its tokens, and which of them are action tokens."""
+    episode = world.episode(question)
+    tokens, is_action = list(episode.prompt), [False] * len(episode.prompt)
+    for text in (f"<search>{question.question}</search>", f"<answer>{question.golden_answers[0]}</answer>"):
+        for token in world._tokenizer(text, add_special_tokens=False)["input_ids"]:
+            tokens.append(token)
+            is_action.append(True)
+            is_due = episode.step(token)
+        assert is_due
+        feedback = world.feedback([episode])[0]
+        tokens += feedback
+        is_action += [False] * len(feedback)
+    assert episode.is_over
+    assert episode.reward == 1.0
+    return tokens, is_action
+
+
+@contextmanager
+def retrieval_server(answer) -> Iterator[str]:
+    """Serve POST /retrieve on a free port: ``answer`` maps a request's body to a status and the bytes of its answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status, content = answer(self.path, json.loads(body))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            """Keep quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def answered(rows):
+    """Return an answer of Search-R1's form: a list of texts a query."""
+    result = [[{"document": {"id": "0", "contents": text}, "score": 1.5} for text in row] for row in rows]
+    return json.dumps({"result": result}).encode()

@@ -1,0 +1,118 @@
+"""A model from a folder as a policy: sampling with feedback, statistics, and folders that hold no model."""
+
+import shutil
+
+import pytest
+import torch
+
+from tests.trainer_hooks.reference.search_task.making import corpus, questions, world_of
+from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy, load_tokenizer
+from trainer_hooks.reference.policy import token_statistics as statistics
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.updates.batch import answer_tokens
+
+
+@pytest.fixture
+def policy(taught_folder):
+    return HuggingFacePolicy.from_folder(taught_folder, context=160)
+
+
+@pytest.fixture
+def world(tokenizer):
+    return world_of(tokenizer, corpus())
+
+
+def sampled(policy, world, *, group=4, seed=0):
+    """Four responses to each question."""
+    episodes = [world.episode(question) for question in questions() for _ in range(group)]
+    return policy.sample(world, episodes, generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_mask_holds_sampled_tokens_and_never_prompt_or_feedback(policy, world):
+    """Replaying the mask's tokens through fresh episodes gives exactly the prompt and feedback in between."""
+    rollout = sampled(policy, world)
+    assert 0 < rollout.rewards.mean() < 1
+    assert sum(episode.tool_calls_valid for episode in rollout.episodes) > 12
+    for row, played in enumerate(rollout.episodes):
+        again = world.episode(played.question)
+        forced = list(again.prompt)
+        for token, is_action in zip(rollout.tokens[row].tolist(), rollout.mask[row].tolist(), strict=True):
+            if is_action:
+                assert not forced
+                forced = world.feedback([again])[0] if again.step(token) else []
+            elif forced:
+                assert token == forced.pop(0)
+            else:
+                assert token == 0
+        assert again.reward == rollout.rewards[row]
+        assert bool(rollout.truncated[row]) is not again.is_over
+
+
+def test_answer_tokens_are_action_tokens_of_responses_that_answer(policy, world):
+    """Every marked token is sampled, and every response that answered has some."""
+    rollout = sampled(policy, world)
+    marked = answer_tokens(rollout)
+    assert not (marked & ~rollout.mask).any()
+    for row, episode in enumerate(rollout.episodes):
+        assert marked[row].any() or episode.answer is None
+
+
+def test_the_same_generator_samples_the_same_and_no_other_is_drawn_from(policy, world):
+    """Twice the same seed, the same tokens; the global generator stays."""
+    before = torch.get_rng_state()
+    one, two = sampled(policy, world, seed=3), sampled(policy, world, seed=3)
+    assert torch.equal(one.tokens, two.tokens)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_context_that_is_too_short_cuts_the_response_and_says_so(taught_folder, world):
+    """The mark is set, nothing is earned, and no row is longer than the context."""
+    rollout = sampled(HuggingFacePolicy.from_folder(taught_folder, context=16), world)
+    assert rollout.tokens.shape[1] == 16
+    assert rollout.truncated.all()
+    assert not rollout.rewards.any()
+
+
+def test_a_prompt_without_room_to_answer_is_refused(taught_folder, world):
+    """Both lengths stand in the message."""
+    with pytest.raises(ValueError, match="leave room to answer in 4, got"):
+        sampled(HuggingFacePolicy.from_folder(taught_folder, context=4), world)
+
+
+def test_statistics_in_parts_are_those_of_the_whole(policy, world, monkeypatch):
+    """Log-probabilities, entropies and gradients agree with one projection of all positions."""
+    rollout = sampled(policy, world, group=1)
+    found = []
+    for most in (2**26, 2000):
+        monkeypatch.setattr(statistics, "_MOST_LOGITS", most)
+        policy.zero_grad()
+        logprobs, entropies = token_statistics(policy, rollout.tokens, rollout.mask)
+        torch.autograd.backward(logprobs.sum())
+        found.append([logprobs, entropies, *(weight.grad.clone() for weight in policy.parameters())])
+    for whole, parts in zip(*found, strict=True):
+        assert torch.allclose(whole, parts, atol=1e-4, rtol=1e-4)
+
+
+def test_statistics_of_a_model_in_bfloat16_are_float32_and_near(taught_folder, policy, world):
+    """The same responses scored at both precisions: close, and never NaN."""
+    rollout = sampled(policy, world, group=1)
+    half = HuggingFacePolicy.from_folder(taught_folder, context=160, precision="bfloat16")
+    with torch.no_grad():
+        one, _ = token_statistics(policy, rollout.tokens, rollout.mask)
+        two, entropies = token_statistics(half, rollout.tokens, rollout.mask)
+    assert two.dtype == entropies.dtype == torch.float32
+    assert two.isfinite().all()
+    assert (one - two).abs()[rollout.mask].median() < 0.05
+
+
+def test_a_folder_without_model_or_tokenizer_is_named(taught_folder, tmp_path):
+    """What is missing stands in the message."""
+    with pytest.raises(ValueError, match=r"nowhere must hold a causal language model"):
+        HuggingFacePolicy.from_folder(tmp_path / "nowhere", context=16)
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(taught_folder / name, bare)
+    HuggingFacePolicy.from_folder(bare, context=16)
+    with pytest.raises(ValueError, match=r"bare must hold a tokenizer beside the model"):
+        load_tokenizer(bare)

@@ -1,0 +1,106 @@
+"""Carries out decisions on alerts in a Hugging Face Trainer, between two steps."""
+
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerControl, TrainerState
+
+from trainer_hooks.actions import ActionPolicy, Decision
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.hf_trainer.checkpoints import STOP_FILE, TrainerCheckpoints
+from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.monitor import Monitor
+from trainer_hooks.ranks.agreement import Coordinator, make_coordinator
+from trainer_hooks.recording.health import UNHEALTHY_PHASES
+from trainer_hooks.wire import ActionReport
+
+__all__ = ["TrainerActions", "require_possible"]
+
+DEFAULT_LLDS_COEF = 0.1
+
+
+def require_possible(policy: ActionPolicy | None) -> None:
+    """Check before training that a Trainer can do what a policy asks for.
+
+    Raises:
+        ConfigurationError: If a rule asks for a rollback.
+    """
+    if policy is not None and "rollback" in policy.actions:
+        raise ConfigurationError(
+            "a transformers Trainer cannot go back while it trains, got the action 'rollback'; use 'stop', which "
+            f"leaves the last healthy checkpoint in {STOP_FILE}, and resume from there"
+        )
+
+
+class TrainerActions:
+    """Does what a policy decides, after the same step on every rank or on none (`trainer_hooks.ranks.agreement`).
+
+    Args:
+        policy: What to do about which alert.
+        monitor: Knows the run's phase and its newest healthy step.
+        trainer: The trainer to act on, whose training begins.
+        guard: Swallows and counts errors of this package.
+    """
+
+    def __init__(self, policy: ActionPolicy, monitor: Monitor, trainer: Any, guard: Guard) -> None:
+        self._policy = policy
+        self._monitor = monitor
+        self._trainer = trainer
+        self._guard = guard
+        self._coordinator: Coordinator = make_coordinator(trainer.args.world_size)
+        self._skips = 0
+        self._checkpoints = TrainerCheckpoints(
+            Path(str(trainer.args.output_dir)), resumed_step=trainer.state.global_step
+        )
+
+    def note_checkpoint(self, state: TrainerState) -> None:
+        """Record a checkpoint, unless the run is known to be sick; later answers decide whether it was healthy."""
+        if self._monitor.phase not in UNHEALTHY_PHASES:
+            self._checkpoints.note(state.global_step)
+
+    def before_update(self, model: Any) -> None:
+        """Skip this update, where one is to be skipped: an optimiser passes over weights that have no gradient."""
+        if self._skips:
+            self._skips -= 1
+            model.zero_grad(set_to_none=True)
+
+    def after_step(self, state: TrainerState, control: TrainerControl) -> list[ActionReport]:
+        """Do what is due.
+
+        Returns:
+            What this rank has to report of it.
+        """
+        reports = []
+        for verdict in self._coordinator.due(self._policy.due(), state.global_step):
+            refusal = verdict.refusal or self._do(verdict.decision, state, control)
+            if verdict.is_reported_here:
+                reports.append(verdict.decision.report("refused" if refusal else "taken", refusal or ""))
+        if state.is_world_process_zero:
+            reports += [decision.report("dry_run") for decision in self._policy.foreseen()]
+        return reports
+
+    def _do(self, decision: Decision, state: TrainerState, control: TrainerControl) -> str | None:
+        """Carry out a decision, or return the reason why not, which is the same on every rank."""
+        if decision.action == "checkpoint":
+            control.should_save = True
+        elif decision.action == "skip_update":
+            if self._trainer.is_deepspeed_enabled or self._trainer.accelerator.scaler is not None:
+                return "an update cannot be left out under DeepSpeed or with a gradient scaler"
+            self._skips += 1
+        elif decision.action == "enable_llds":
+            if not hasattr(self._trainer, "llds_coef"):
+                return "the trainer is no LLDSGRPOTrainer"
+            why_inert: str | None = getattr(self._trainer, "why_inert", None)
+            if why_inert:
+                return why_inert
+            self._trainer.llds_coef = self._trainer.llds_coef or DEFAULT_LLDS_COEF
+        elif decision.action == "stop":
+            control.should_training_stop = True
+            # All ranks stop now, even if the file cannot be written.
+            with self._guard:
+                if state.is_world_process_zero:
+                    healthy = self._checkpoints.healthy(
+                        judged_step=self._monitor.healthy_step, before=decision.alert.opened_step
+                    )
+                    self._checkpoints.write_stop_file(state.global_step, reason=decision.reason, healthy=healthy)
+        return None

@@ -1,0 +1,267 @@
+"""Turns the events of a Hugging Face Trainer into steps of a run; `StepCapture` reads what the trainer computes."""
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+import trainer_hooks
+from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.hf_trainer.actions import TrainerActions, require_possible
+from trainer_hooks.callbacks.shared.hf_trainer.attach_monitors import TrainerModelMonitors
+from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
+from trainer_hooks.callbacks.shared.method_wrappers import Method, MethodWrappers
+from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, TRANSFORMERS, canonical
+from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.model_monitors import ModelMonitors
+from trainer_hooks.probes.paired import Paired
+
+__all__ = ["StreamingCallback", "calling_trainer"]
+
+
+class StreamingCallback(TrainerCallback):
+    """Streams the steps of a Hugging Face Trainer; the callbacks of transformers and of TRL derive from it.
+
+    The trainer is found when training begins, and its methods are wrapped on that object alone until training ends.
+    Weights, gradients and random generators are the same with and without it. Nothing raises once training has
+    begun; a connection setting that cannot work raises before the first step.
+
+    Args:
+        monitor: A monitor of your own; then the arguments below and the closing are yours.
+        url: Address of the collector; else `RLVITALS_URL`. Without either nothing happens.
+        project: Project of the run.
+        run: Name of the run; else `RLVITALS_RUN`, else ``run_name`` of the training arguments. Give one to have a
+            resumed training continue its run.
+        api_key: Key with the scope ingest.
+        on_alert: Called with each alert that fires on the run, in a background thread.
+        policy: What to do about alerts. A monitor of your own has it from ``connect(actions=...)``.
+        model_monitors: Measures the model at every n-th step, on rank 0; off unless given.
+
+    Raises:
+        ConfigurationError: If both a monitor and a policy are given, or the policy asks for a rollback.
+    """
+
+    library = "transformers"
+
+    def __init__(
+        self,
+        monitor: "trainer_hooks.Monitor | None" = None,
+        *,
+        url: str | None = None,
+        project: str = "default",
+        run: str | None = None,
+        api_key: str | None = None,
+        on_alert: "Callable[[trainer_hooks.AlertNotice], object] | None" = None,
+        policy: ActionPolicy | None = None,
+        model_monitors: ModelMonitors | None = None,
+    ) -> None:
+        if monitor is not None and policy is not None:
+            raise ConfigurationError("a monitor of your own must hold the policy itself: connect(actions=policy)")
+        require_possible(monitor.policy if monitor else policy)
+        self._monitor = monitor
+        self._is_own = monitor is None
+        self._connect_to = functools.partial(
+            trainer_hooks.connect, url=url, project=project, api_key=api_key, on_alert=on_alert, actions=policy
+        )
+        self._run = run
+        self._actions: TrainerActions | None = None
+        self._given_model_monitors = model_monitors
+        self._model_monitors: TrainerModelMonitors | None = None
+        self._guard = Guard()
+        self._capture: StepCapture | None = None
+        self._wrappers = MethodWrappers()
+
+    def create_capture(self, trainer: Any, *, texts: bool) -> StepCapture:
+        """Create what reads this trainer's steps.
+
+        Args:
+            trainer: The trainer whose training begins.
+            texts: Whether texts of responses may leave the process.
+        """
+        raise NotImplementedError
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Find the trainer that calls, connect, and wrap its methods."""
+        self._release()
+        trainer = calling_trainer(self)
+        if self._monitor is None:
+            self._monitor = self._connect(args, trainer)
+        if isinstance(self._monitor, trainer_hooks.NullMonitor) or trainer is None:
+            return
+        self._guard.count_for(self._monitor)
+        with self._guard:
+            self._capture = self.create_capture(trainer, texts=self._monitor.texts)
+            self._capture.install()
+            # A trainer that looks for a batch size begins anew after running out of memory: nothing is lost then.
+            if not args.auto_find_batch_size:
+                self._wrappers.wrap(
+                    trainer, "training_step", functools.partial(self._sending_partial_step, state=state)
+                )
+            policy = self._monitor.policy
+            self._actions = TrainerActions(policy, self._monitor, trainer, self._guard) if policy else None
+            if self._given_model_monitors is not None and state.is_world_process_zero:
+                self._model_monitors = TrainerModelMonitors(self._given_model_monitors, trainer, self._guard)
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Begin a step."""
+        with self._guard:
+            if self._capture is not None:
+                self._capture.begin_step()
+        with self._guard:
+            if self._model_monitors is not None:
+                self._model_monitors.begin_step(state.global_step + 1)
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Measure the gradients, and skip the update where the policy asks for it."""
+        with self._guard:
+            if self._model_monitors is not None:
+                self._model_monitors.before_update()
+        with self._guard:
+            if self._capture is not None:
+                self._capture.before_update()
+        with self._guard:
+            if self._actions is not None:
+                self._actions.before_update(kwargs["model"])
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Read the learning rate of this step before the schedule advances."""
+        with self._guard:
+            if self._capture is not None:
+                self._capture.note_learning_rate(float(kwargs["optimizer"].param_groups[0]["lr"]))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Log the step: this rank's responses, and from rank 0 the numbers of all ranks."""
+        if self._capture is None or self._monitor is None:
+            return
+        reports: list[trainer_hooks.wire.ActionReport] = []
+        scalars, rollouts = self._scalars_and_rollouts(self._capture, state)
+        with self._guard:
+            if self._model_monitors is not None:
+                scalars |= self._model_monitors.end_step()
+        paired: Sequence[Paired] = ()
+        with self._guard:  # the model monitors have detached by now
+            paired = self._capture.paired()
+        with self._guard:
+            if self._actions is not None:
+                reports = self._actions.after_step(state, control)
+                scalars |= {f"action/{report.action}": 1.0 for report in reports if report.outcome == "taken"}
+        self._monitor.log_step(
+            state.global_step,
+            scalars,
+            rollouts=rollouts,
+            policy_version=state.global_step - 1,
+            paired=paired,
+            actions=reports,
+        )
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Log what the trainer reports beyond its steps; where the trainer was not found, that is all there is."""
+        with self._guard:
+            logs = kwargs.get("logs") or {}
+            if self._monitor is None or not state.is_world_process_zero or "train_runtime" in logs:
+                return
+            capture = self._capture
+            found = capture.logged(logs) if capture else canonical(logs, TRANSFORMERS, prefix=self.library)
+            if found:
+                self._monitor.log_step(state.global_step, found)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Record a checkpoint that one may go back to."""
+        with self._guard:
+            if self._actions is not None:
+                self._actions.note_checkpoint(state)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Restore the trainer's methods and deliver what is left."""
+        with self._guard:
+            self._release()
+            if self._monitor is not None and self._is_own:
+                self._monitor.close()
+                self._monitor = None
+
+    def _sending_partial_step(self, original: Method, *, state: TrainerState) -> Method:
+        @functools.wraps(original)
+        def training_step(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except BaseException:
+                with self._guard:
+                    self._log_partial_step(state)
+                raise
+
+        return training_step
+
+    def _log_partial_step(self, state: TrainerState) -> None:
+        """Log what is known of the step that an exception ends, such as one that runs out of memory."""
+        if self._capture is None or self._monitor is None:
+            return
+        scalars, rollouts = self._scalars_and_rollouts(self._capture, state)
+        if scalars or rollouts:
+            scalars |= {PARTIAL_STEP: 1.0}
+            step = state.global_step
+            self._monitor.log_step(step + 1, scalars, rollouts=rollouts, policy_version=step)
+
+    def _scalars_and_rollouts(
+        self, capture: StepCapture, state: TrainerState
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        scalars: dict[str, Any] = {}
+        rollouts = None
+        with self._guard:
+            rollouts = capture.rollouts()
+        with self._guard:
+            if state.is_world_process_zero:
+                scalars = capture.scalars()
+        return scalars, rollouts
+
+    def _connect(self, args: TrainingArguments, trainer: Any) -> "trainer_hooks.Monitor":
+        # Ranks have to agree on a name without communicating.
+        shared = Path(str(args.output_dir)).name if args.world_size > 1 else None
+        model = getattr(getattr(getattr(trainer, "model", None), "config", None), "_name_or_path", "")
+        return self._connect_to(
+            run=self._run or args.run_name or shared,
+            config=args.to_sanitized_dict() | {"model": str(model)},
+            rank=args.process_index,
+            world_size=args.world_size,
+            source=f"{self.library} {version(self.library)}",
+        )
+
+    def _release(self) -> None:
+        # Wrappers are removed in the reverse order of their installation.
+        if self._model_monitors is not None:
+            self._model_monitors.remove()
+        self._wrappers.restore()
+        if self._capture is not None:
+            self._capture.remove()
+        self._capture = self._actions = self._model_monitors = None
+
+
+def calling_trainer(callback: TrainerCallback) -> Any:
+    """Find the trainer whose ``train()`` is on the call stack: a callback is not given the trainer that calls it.
+
+    Returns:
+        The trainer, or None where none on the stack has this callback.
+    """
+    # Not inspect.stack(), which reads source files for each frame.
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+    while frame is not None:
+        found = frame.f_locals.get("self")
+        if isinstance(found, Trainer) and callback in found.callback_handler.callbacks:
+            return found
+        frame = frame.f_back
+    return None

@@ -1,0 +1,1 @@
+"""Markdown tables of recorded runs, one kind of table a file."""

@@ -1,0 +1,99 @@
+"""Tables of recorded runs about the mechanism: GWHES, held-out reward, searches, and accelerating displacement.
+
+A signal that a recording does not have is shown as a dash: it was not observed.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean, median
+
+from trainer_hooks.reference.experiments.measures import accelerating_stretch, collapse_step, series
+from trainer_hooks.reference.experiments.tables.arms import read_runs
+from trainer_hooks.reference.experiments.tables.question import STAGES
+
+__all__ = ["acceleration_table", "eval_table", "gwhes_table", "searches_table"]
+
+GWHES = "similarity/gwhes"
+BEST_STEPS = 20
+
+
+def gwhes_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each third of an arm's runs: probes, their median mean G (eq. 9), and how many exceed 0."""
+    lines = ["| arm | third | probes | median G | lowest | highest | G > 0 |", "|---|---|---|---|---|---|---|"]
+    for arm in arms:
+        seeds = read_runs(folder, arm)
+        pooled: dict[str, list[float]] = {stage: [] for stage in STAGES}
+        for rows in seeds.values():
+            end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
+            for at, row in enumerate(rows[: end - 1]):
+                if GWHES in row:
+                    pooled[STAGES[len(STAGES) * at // (end - 1)]].append(row[GWHES])
+        for stage, values in pooled.items():
+            if values:
+                middle, low, high = (_signed(value) for value in (median(values), min(values), max(values)))
+                above = sum(value > 0 for value in values)
+                lines.append(f"| {arm} | {stage} | {len(values)} | {middle} | {low} | {high} | {above}/{len(values)} |")
+    return "\n".join(lines)
+
+
+def eval_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each arm: the mean held-out reward of the first, best and last 20 steps, over seeds."""
+    lines = ["| arm | seeds | first 20 steps | best 20 steps | last 20 steps |", "|---|---|---|---|---|"]
+    for arm in arms:
+        means = [_stretches(series(rows, "eval/reward")) for rows in read_runs(folder, arm).values()]
+        present = [found for found in means if found]
+        if present:
+            columns = " | ".join(_median_and_range(values) for values in zip(*present, strict=True))
+            lines.append(f"| {arm} | {len(present)} | {columns} |")
+    return "\n".join(lines)
+
+
+def searches_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each arm: valid searches a response (Fig. 9) over the first 50 steps, the last 50 and all."""
+    lines = ["| arm | seeds | first 50 steps | last 50 steps | all steps |", "|---|---|---|---|---|"]
+    for arm in arms:
+        found = []
+        for rows in read_runs(folder, arm).values():
+            calls = [row["tools/calls"] * row["tools/valid_frac"] for row in rows if "tools/valid_frac" in row]
+            if calls:
+                found.append((fmean(calls[:50]), fmean(calls[-50:]), fmean(calls)))
+        if found:
+            columns = " | ".join(_median_and_range(values) for values in zip(*found, strict=True))
+            lines.append(f"| {arm} | {len(found)} | {columns} |")
+    return "\n".join(lines)
+
+
+def acceleration_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each arm and seed: the longest stretch of accelerating displacement (Def. 5.1)."""
+    head = "| arm | seed | steps | displacement of held-out correct ones, a step | collapse |"
+    lines = [head, "|---|---|---|---|---|"]
+    for arm in arms:
+        for seed, rows in read_runs(folder, arm).items():
+            found = accelerating_stretch(rows)
+            stretch = f"{found.first_step} to {found.last_step}" if found else "none"
+            change = f"{_small(found.first)} to {_small(found.last)}" if found else "–"
+            collapse = collapse_step(series(rows, "reward/mean")) or "–"
+            lines.append(f"| {arm} | {seed} | {stretch} | {change} | {collapse} |")
+    return "\n".join(lines)
+
+
+def _stretches(values: Sequence[float]) -> tuple[float, float, float] | None:
+    """Compute the means of the first, the best and the last 20 steps in a row; None where nothing was observed."""
+    present = [value for value in values if not math.isnan(value)]
+    if len(present) < BEST_STEPS:
+        return None
+    means = [fmean(present[at : at + BEST_STEPS]) for at in range(len(present) - BEST_STEPS + 1)]
+    return means[0], max(means), means[-1]
+
+
+def _median_and_range(values: Sequence[float]) -> str:
+    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.0f}".replace("-", "−")
+
+
+def _small(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")

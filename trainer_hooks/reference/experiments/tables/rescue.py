@@ -1,0 +1,71 @@
+"""Runs with rollbacks beside the runs of the same seeds without, as a Markdown table; every seed is shown."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+
+from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
+from trainer_hooks.reference.experiments.record import Row
+from trainer_hooks.reference.experiments.rescue import RESCUES
+from trainer_hooks.reference.experiments.tables.arms import read_runs, share
+
+__all__ = ["history", "rescue_table", "rewinds"]
+
+BLOCK = 20
+"""Steps in the means beside the moving averages, because a peak of a moving average is partly noise."""
+
+_HEADER = (
+    "| arm | seed | dead twin: collapse | peak | best 20 steps | final | taken back after step → to | last step "
+    "| final | last 20 steps | ends above the twin's peak |"
+)
+
+
+def rescue_table(folder: Path, twins: Path) -> str:
+    """Format a row for each arm and seed, and a line for each arm: how many ended above the twin's peak.
+
+    Peak and final reward are of the moving average of `measures.smoothed`, of a rescued run over the newest attempt at
+    every step.
+
+    Args:
+        folder: Recordings of `rescue.rescue`.
+        twins: Recordings of vanilla GRPO in the same regime with the same seeds, without rollbacks.
+    """
+    rows = [_HEADER, "|---" * _HEADER.count(" | ") + "|---|"]
+    lines = []
+    dead = read_runs(twins, "grpo")
+    for arm in RESCUES:
+        above: list[tuple[bool, bool]] = []
+        for seed, run in read_runs(folder, arm).items():
+            twin, rescued = (series(steps, "reward/mean") for steps in (dead[seed], history(run)))
+            peak, best = max(smooth(twin)), max(_means(twin))
+            final, last = smooth(rescued)[-1], _means(rescued)[-1]
+            above.append((final > peak, last > best))
+            back = ", ".join(f"{after} → {to}" for after, to in rewinds(run))
+            rows.append(
+                f"| {arm} | {seed} | {collapse_step(twin) or '–'} | {peak:.2f} | {best:.2f} | {smooth(twin)[-1]:.2f} "
+                f"| {back or 'never'} | {len(rescued)} | {final:.2f} | {last:.2f} | {'yes' if final > peak else 'no'} |"
+            )
+        if above:
+            by_average, by_mean = (share(verdicts) for verdicts in zip(*above, strict=True))
+            lines.append(
+                f"- {arm}: {by_average} end above the peak of their twin; by means of {BLOCK} steps {by_mean}."
+            )
+    return "\n".join([*rows, "", *lines])
+
+
+def _means(rewards: Sequence[float]) -> list[float]:
+    """Compute the mean of every 20 steps in a row, or of all where there are fewer."""
+    return [fmean(rewards[at : at + BLOCK]) for at in range(max(1, len(rewards) - BLOCK + 1))]
+
+
+def history(rows: Iterable[Row]) -> list[Row]:
+    """Select the newest attempt's row of every step, as the collector shows a run."""
+    return [row for _, row in sorted({row["step"]: row for row in rows}.items())]
+
+
+def rewinds(rows: Sequence[Row]) -> list[tuple[int, int]]:
+    """List the rewinds of a recording: the step before each and the step it went back to."""
+    return [
+        (before["step"], after["step"] - 1) for before, after in pairwise(rows) if after["attempt"] > before["attempt"]
+    ]

@@ -1,0 +1,90 @@
+"""Probes at several step sizes (Fig. 3) beside GWHES, as a Markdown table by thirds of a run.
+
+The table separates two reasons why a question's own update lowers its correct responses. Displacement inside
+the group (Theorem A.1) needs G > 0 and shows at small steps. Overshoot of too large a step happens
+with G < 0, and only above some multiplier s* of the learning rate; as a run approaches its collapse, s* falls to 1.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+
+from trainer_hooks.reference.experiments.measures import collapse_step, series
+from trainer_hooks.reference.experiments.record import Row
+from trainer_hooks.reference.experiments.tables.arms import read_runs
+from trainer_hooks.reference.experiments.tables.question import STAGES, fell_share
+from trainer_hooks.reference.measurements.decomposition import PARTS
+from trainer_hooks.reference.measurements.probe import MULTIPLIERS, half_fall_multiplier
+
+__all__ = ["decomposition_table", "pool_by_third", "sweep_table"]
+
+_FIRST, _WHOLE, _ACTION = "probe/by_question", "probe/gwhes_by_question", "probe/gwhes_action0_by_question"
+
+
+def pool_by_third(seeds: Mapping[int, Sequence[Row]], name: str) -> dict[str, list[float]]:
+    """Pool a list signal over seeds by thirds of each run up to its collapse, or to its end where it has none."""
+    pooled: dict[str, list[float]] = {stage: [] for stage in STAGES}
+    for rows in seeds.values():
+        end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
+        for at, row in enumerate(rows[: end - 1]):
+            pooled[STAGES[len(STAGES) * at // (end - 1)]] += row.get(name, [])
+    return pooled
+
+
+def sweep_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each third of an arm's runs: questions, share that fell by multiplier, s*, and G."""
+    shares_head = " | ".join(f"fell at ×{multiplier:g}" for multiplier in MULTIPLIERS)
+    head = f"| arm | third | questions | {shares_head} | s* | median G | G > 0 | median G, first action | G > 0 |"
+    lines = [head, "|---" * (head.count("|") - 1) + "|"]
+    for arm in arms:
+        seeds = read_runs(folder, arm)
+        by_multiplier = {
+            multiplier: pool_by_third(seeds, _FIRST + ("" if number == 0 else f"_x{multiplier:g}"))
+            for number, multiplier in enumerate(MULTIPLIERS)
+        }
+        weights = {name: pool_by_third(seeds, name) for name in (_WHOLE, _ACTION)}
+        for stage in STAGES:
+            shares = {multiplier: fell_share(found[stage]) for multiplier, found in by_multiplier.items()}
+            if not by_multiplier[1.0][stage] or any(map(math.isnan, shares.values())):
+                continue
+            half = half_fall_multiplier(shares)
+            lines.append(
+                f"| {arm} | {stage} | {len(by_multiplier[1.0][stage])} "
+                f"| {' | '.join(f'{share:.0%}' for share in shares.values())} "
+                f"| {'above 16' if half is None else f'{half:.1f}'} "
+                f"| {' | '.join(_weights(weights[name][stage]) for name in (_WHOLE, _ACTION))} |"
+            )
+    return "\n".join(lines)
+
+
+def decomposition_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each third of an arm's runs: the mean change of ln π of correct responses over a step, by cause.
+
+    The columns after the measured change add up to it (`updates.decomposition`), in nats a response.
+    """
+    names = ["measured", *PARTS]
+    head = f"| arm | third | steps | {' | '.join(names)} |"
+    lines = [head, "|---" * (head.count("|") - 1) + "|"]
+    for arm in arms:
+        pooled: dict[str, list[Row]] = {stage: [] for stage in STAGES}
+        for rows in read_runs(folder, arm).values():
+            end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
+            for at, row in enumerate(rows[: end - 1]):
+                if "decomposition/measured" in row:
+                    pooled[STAGES[len(STAGES) * at // (end - 1)]].append(row)
+        for stage, found in pooled.items():
+            if found:
+                means = (fmean(row[f"decomposition/{name}"] for row in found) for name in names)
+                values = " | ".join(f"{mean:+.3f}".replace("-", "−") for mean in means)
+                lines.append(f"| {arm} | {stage} | {len(found)} | {values} |")
+    return "\n".join(lines)
+
+
+def _weights(values: Sequence[float]) -> str:
+    """Format the median of G and the share of questions with G > 0."""
+    present = [value for value in values if not math.isnan(value)]
+    if not present:
+        return "– | –"
+    share = sum(value > 0 for value in present) / len(present)
+    return f"{median(present):+.0f}".replace("-", "−") + f" | {share:.0%}"

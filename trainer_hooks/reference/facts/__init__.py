@@ -1,1 +1,0 @@
-"""The built-in world of facts: questions, search tool, episodes, demonstrations."""

@@ -1,0 +1,1 @@
+"""The built-in task: a world of facts, its questions, search tool, episodes and demonstrations."""

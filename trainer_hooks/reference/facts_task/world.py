@@ -1,0 +1,45 @@
+"""The built-in world: questions over generated facts and a search tool that never fails; nothing is downloaded."""
+
+import random
+from collections.abc import Sequence
+
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.facts_task.episode import FactsEpisode
+from trainer_hooks.reference.facts_task.facts import Facts, Question, Vocabulary
+
+__all__ = ["FactsWorld", "vocabulary_of"]
+
+FILLERS = 32
+"""Words of free-form thought, where there is any."""
+
+TAGS = ("<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>")
+
+
+def vocabulary_of(config: Config) -> Vocabulary:
+    """Build the vocabulary of a configuration."""
+    return Vocabulary(entities=config.entities, fillers=FILLERS if config.thought_words else 0)
+
+
+class FactsWorld:
+    """The facts and the rules of a configuration, as the trainer asks for them (`protocols.World`)."""
+
+    def __init__(self, config: Config) -> None:
+        words = vocabulary_of(config)
+        self.facts = Facts(words, seed=config.world_seed, long_form=config.long_form)
+        draw = random.Random(config.world_seed)
+        self.questions = [self.facts.question(draw) for _ in range(config.train_questions)]
+        self.control_ids = [words.mark[tag] for tag in TAGS]
+        self.texts = words.texts
+        self._rules = (config.max_actions, config.max_action_tokens, config.retry)
+
+    def held_out(self, draw: random.Random, count: int) -> list[Question]:
+        """Draw fresh questions; the world has so many that a repetition is rare."""
+        return [self.facts.question(draw) for _ in range(count)]
+
+    def episode(self, question: Question) -> FactsEpisode:
+        """Begin an episode."""
+        return FactsEpisode(self.facts, question, *self._rules)
+
+    def feedback(self, episodes: Sequence[FactsEpisode]) -> list[list[int]]:
+        """Answer the action that has just ended in each of the episodes."""
+        return [episode.feedback() for episode in episodes]

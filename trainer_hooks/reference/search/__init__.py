@@ -1,1 +1,0 @@
-"""A world of your own: questions in plain text, answered with a search tool in the protocol of Search-R1."""
