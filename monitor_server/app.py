@@ -130,7 +130,11 @@ def _build_collector(
     store = Store.open(settings.database_url)
     if clock is None:
         with store.read() as repositories:
-            clock = SteadyClock(newest=repositories.runs.newest_time())
+            steady = SteadyClock(newest=repositories.runs.newest_time())
+        if steady.distrusts_newest:
+            with store.write() as repositories:
+                repositories.runs.limit_times(steady())
+        clock = steady
     max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
     broadcast = Broadcast(queue_size=settings.stream_queue, max_subscriptions=max_streams)
     projection = Projection(

@@ -10,6 +10,8 @@ log = logging.getLogger(__name__)
 
 # NTP moves a clock by less than this at a time unless something is wrong.
 JUMP_SECONDS = 5.0
+# A wrong time zone is half a day. Where more was believed, one moment of a clock years ahead would last for years.
+LARGEST_JUMP_SECONDS = 86_400.0
 
 
 class SteadyClock:
@@ -30,16 +32,25 @@ class SteadyClock:
         Args:
             wall: The machine's clock, in seconds since the epoch.
             monotonic: A clock that is never set.
-            newest: The newest time that the database holds. A machine whose clock shows less was set back while the
-                collector was away, and the clock starts from there.
+            newest: The newest time that the database holds. A machine whose clock shows up to a day less was set back
+                while the collector was away, and the clock starts from there. More than a day says that one of the two
+                clocks was wrong; the machine's is then believed, and ``distrusts_newest`` is true.
         """
         self._wall = wall
         self._monotonic = monotonic
         self._start = wall()
-        if newest is not None and newest > self._start + JUMP_SECONDS:
+        ahead = 0.0 if newest is None else newest - self._start
+        self.distrusts_newest = ahead > LARGEST_JUMP_SECONDS
+        if self.distrusts_newest:
+            log.warning(
+                "the newest time in the database is %.0f s ahead of the machine's clock, more than a day; times in the "
+                "database that lie ahead are set to the machine's",
+                ahead,
+            )
+        elif newest is not None and ahead > JUMP_SECONDS:
             log.warning(
                 "the machine's clock is %.0f s behind the newest time in the database; deadlines count from there",
-                newest - self._start,
+                ahead,
             )
             self._start = newest
         self._begun = monotonic()

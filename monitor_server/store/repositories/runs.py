@@ -257,6 +257,12 @@ class Runs:
         """Return when a run was last heard, or None before the first."""
         return self._connection.execute(select(func.max(runs.c.last_seen))).scalar()
 
+    def limit_times(self, now: float) -> None:
+        """Set every time to ``now`` that lies ahead of it and that a deadline counts from."""
+        counted = (runs.c.started_at, runs.c.last_seen, runs.c.last_step_at, runs.c.given_up_at, runs.c.quarantined_at)
+        for column in (*counted, runs.c.owned_until, attempts.c.first_seen, waiting.c.first_seen):
+            self._connection.execute(update(column.table).where(column > now), {column.name: now})
+
     def unprojected(self) -> int:
         """Return how many entries of all logs wait to be projected; those of quarantined runs do not."""
         query = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(

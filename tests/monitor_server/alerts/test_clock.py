@@ -1,9 +1,12 @@
 """Deadlines pass by a clock that no jump of the machine's clock moves."""
 
+import time
+
 import pytest
 
 from monitor_server.alerts.clock import SteadyClock
-from tests.live import eventually
+from monitor_server.settings import Settings
+from tests.live import eventually, serving
 from tests.monitor_server.conftest import StepClock
 
 DAY = 86_400.0
@@ -70,3 +73,20 @@ def test_a_clock_that_was_set_back_while_the_collector_was_away_starts_from_the_
     assert clock() == 1_003_610.0
     clock.report_jump()
     assert "was set by" not in caplog.text
+
+
+def test_times_of_a_clock_that_was_far_ahead_are_not_believed(start_collector, scripted, database_url, caplog):
+    """A clock that was ten days ahead leaves no trace: after the next start times are right, and silence counts."""
+    quick = {"stall_minimum_seconds": 0.2, "lost_factor": 1e6}
+    ahead = StepClock(time.time() + 10 * DAY)
+    with serving(Settings(database_url=database_url, dashboard="", **quick), clock=ahead, engine=scripted) as live:
+        silent = live.run(run="silent", records=[{"step": 0, "scalars": {"a": 1.0}}])
+        waits = live.run(run="waits", world_size=2, records=[{"step": 0, "scalars": {"a": 1.0}}])
+        assert live.get(f"/runs/{silent}")["last_seen"] > time.time() + 9 * DAY
+    live = start_collector(engine=scripted, step_deadline_seconds=0.2, **quick)
+    assert "ahead of the machine's clock" in caplog.text
+    eventually(lambda: live.get(f"/runs/{silent}")["status"] == "stalled")
+    eventually(lambda: live.get(f"/runs/{waits}")["last_step"] == 0)
+    heard = live.run(run="heard", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    for run_id in (silent, waits, heard):
+        assert abs(live.get(f"/runs/{run_id}")["last_seen"] - time.time()) < 3600
