@@ -28,6 +28,7 @@ from monitor_server.http_server.server import Server
 from monitor_server.importers.calibration import load_calibration
 from monitor_server.ingest.log_append import Log
 from monitor_server.ingest.writer import Writer
+from monitor_server.projection.priority import IngestPriority
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.step_detection import EngineFactory, Tracker
@@ -137,11 +138,16 @@ def _build_collector(
         clock = steady
     max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
     broadcast = Broadcast(queue_size=settings.stream_queue, max_subscriptions=max_streams)
+
+    def wait_for_ingest(seconds: float) -> bool:
+        return writer.wait_until_idle(seconds)
+
     projection = Projection(
         Tracker(engine, on_seconds=exposition.detected),
         settings=settings,
         clock=clock,
         is_watched=lambda: broadcast.has_subscribers,
+        give_way=IngestPriority(wait_for_ingest).give_way,
         owner=uuid.uuid4().hex if store.is_shared else None,
     )
     projector = Projector(
@@ -161,6 +167,7 @@ def _build_collector(
         on_failure=log_.forget,
     )
     exposition.watch(store, settings=settings, clock=clock)
+    exposition.watch_projector(queued_runs=lambda: projector.queued_runs, waiters=lambda: projector.waiters)
     return Collector(
         settings=settings,
         clock=clock,

@@ -12,6 +12,7 @@ CollectorError                      500
 ├── InvalidField (ValueError)       422  a well-formed body or query with a wrong field
 │   └── SchemaVersionMismatch       422
 ├── Unavailable                     503  nothing was stored; send again later
+│   └── ProjectedElsewhere               another collector has projected the run; never a response
 └── StartupError                         the command line prints its message as one line and exits with status 1
     ├── DatabaseNewer
     ├── DatabaseUnusable
@@ -37,6 +38,7 @@ __all__ = [
     "InvalidRecord",
     "MalformedBody",
     "MethodNotAllowed",
+    "ProjectedElsewhere",
     "RecordError",
     "SchemaVersionMismatch",
     "StartupError",
@@ -141,6 +143,10 @@ class Unavailable(CollectorError):
 
     status = 503
     headers = MappingProxyType({"Retry-After": "1"})
+
+
+class ProjectedElsewhere(Unavailable):
+    """Another collector has projected the run since it was read; nothing was stored."""
 
 
 class StartupError(CollectorError):

@@ -17,10 +17,8 @@ class Lifecycle:
     """The alerts of one run while it is worked on; `save` writes what has changed."""
 
     def __init__(self, alerts: Alerts, run_id: str) -> None:
-        self._alerts = alerts
         self._run_id = run_id
         self._firing = {alert.kind: alert for alert in alerts.firing(run_id)}
-        self._stored = {alert.id for alert in self._firing.values()}
         self._unsaved: dict[str, Alert] = {}
 
     @property
@@ -60,23 +58,20 @@ class Lifecycle:
             changed_alerts.append(opened)
         return changed_alerts
 
-    def acknowledge(self, alert: Alert, *, by: str, note: str, now: float) -> Alert:
-        """Store who has acknowledged an alert, whatever its state; its state does not change."""
-        known = replace(alert, acknowledged_at=now, acknowledged_by=by, note=note)
-        if alert.state == "firing":
-            self._firing[alert.kind] = known
-        self._stored.add(alert.id)
-        self._unsaved[alert.id] = known
-        return known
+    def save(self, alerts: Alerts) -> None:
+        """Write what has changed, in the order in which it began.
 
-    def save(self) -> None:
-        """Write what has changed, in the order in which it began."""
+        An acknowledgement that was written since the alerts were read stays, unless the alert has become more severe.
+        """
+        stored = {alert.id: alert for alert in alerts.firing(self._run_id)} if self._unsaved else {}
         for alert in self._unsaved.values():
-            if alert.id in self._stored:
-                self._alerts.save(alert)
+            known = stored.get(alert.id)
+            if known is None:
+                alerts.add(alert)
+            elif known.severity_step == alert.severity_step:
+                alerts.save(_acknowledged_as(alert, known))
             else:
-                self._alerts.add(alert)
-                self._stored.add(alert.id)
+                alerts.save(alert)
         self._unsaved.clear()
 
     def _open(self, finding: Finding, *, phase: str, step: int, now: float) -> Alert:
@@ -93,6 +88,11 @@ class Lifecycle:
             summary=finding.summary,
             evidence=finding.evidence,
         )
+
+
+def _acknowledged_as(alert: Alert, other: Alert) -> Alert:
+    at, by, note = other.acknowledged_at, other.acknowledged_by, other.note
+    return replace(alert, acknowledged_at=at, acknowledged_by=by, note=note)
 
 
 def _update(alert: Alert, found: Finding | None, step: int) -> Alert:

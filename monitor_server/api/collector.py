@@ -1,7 +1,6 @@
 """The parts of one collector, and what routes ask of several of them at once."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -79,15 +78,16 @@ class Collector:
             valid.run_id, lambda repositories: self.log.append(repositories, valid), weight=1 + len(valid.records)
         )
         appended = await asyncio.wrap_future(future)
-        run, batch = appended.run, valid.batch
-        if run.log_end - appended.accepted - run.position <= MAX_RECORDS_WAITED_BEHIND:
-            await self._projected(run.id, run.log_end)
+        if self.projector is not None and self.projector.is_near(
+            appended.run_id, appended.log_end - appended.accepted, within=MAX_RECORDS_WAITED_BEHIND
+        ):
+            await self._projected(appended.run_id, appended.log_end)
         return wire.Receipt(
-            run_id=run.id,
+            run_id=appended.run_id,
             accepted=appended.accepted,
             duplicates=appended.duplicates,
             refused_responses=appended.refused_responses,
-            newest_attempt=run.attempt if batch.attempt < run.attempt else None,
+            newest_attempt=appended.newest_attempt if appended.attempt < appended.newest_attempt else None,
             rejected=list(appended.rejected),
             **(await self._verdict_fields(appended)),
         )
@@ -145,11 +145,13 @@ class Collector:
         if self.projector is None or not self.settings.verdict_wait_seconds:
             return
         waited = asyncio.wrap_future(self.projector.wait_for(run_id, position))
-        with contextlib.suppress(TimeoutError):
+        try:
             await asyncio.wait_for(waited, self.settings.verdict_wait_seconds)
+        except TimeoutError:
+            self.projector.report_late()
 
     async def _verdict_fields(self, appended: Appended) -> dict[str, Any]:
-        run_id = appended.run.id
+        run_id = appended.run_id
         verdict = None if self.projector is None else self.projector.known_verdict(run_id)
         if verdict is None:
             verdict = await asyncio.to_thread(load_verdict, self.store, run_id)

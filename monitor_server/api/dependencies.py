@@ -12,7 +12,7 @@ from monitor_server.store.repositories import Repositories
 __all__ = ["Collector", "Reading", "Serving", "require_run"]
 
 
-def _collector(request: Request) -> Collector:
+async def _collector(request: Request) -> Collector:
     collector: Collector = request.app.state.collector
     return collector
 

@@ -6,7 +6,7 @@ finished run go away by themselves. No label carries a step, a token or a respon
 
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -37,10 +37,21 @@ class Exposition:
         self._detection = Histogram(
             "rlvitals_detection_seconds", "All detectors on one step", buckets=SECONDS, registry=registry
         )
+        self._queued_runs = Gauge(
+            "rlvitals_projector_queued_runs", "Runs that wait for their turn to be projected", registry=registry
+        )
+        self._waiters = Gauge(
+            "rlvitals_projector_waiters", "Receipts that wait for the verdict on their batch", registry=registry
+        )
 
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         """Read the runs of ``store`` at each scrape from now on."""
         self._registry.register(_Runs(store, settings=settings, clock=clock))
+
+    def watch_projector(self, *, queued_runs: Callable[[], int], waiters: Callable[[], int]) -> None:
+        """Read the queues of the projector at each scrape from now on."""
+        self._queued_runs.set_function(queued_runs)
+        self._waiters.set_function(waiters)
 
     def ingested(self, *, records: int, rejected: int, duplicates: int, body_bytes: int, seconds: float) -> None:
         """Count one committed batch."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from monitor_server.errors import RecordError, TooManySignals
+from monitor_server.ingest.known_runs import KnownRun, KnownRuns
 from monitor_server.ingest.records import ValidRecord
 from monitor_server.ingest.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.ingest.validate import ValidBatch
@@ -23,21 +24,33 @@ __all__ = ["Appended", "Log"]
 
 log = logging.getLogger(__name__)
 
-MAX_CACHED_RUNS = 512
 MAX_CACHED_STEPS = 4_096
 THINNING_INTERVAL_STEPS = 32  # thinning after every step would cost more than the few responses that wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """What became of a batch: the run after it, and what its receipt counts."""
+    """What became of a batch, and what its receipt counts.
 
-    run: Run
+    Attributes:
+        run_id: Its run.
+        attempt: Its attempt.
+        newest_attempt: The newest attempt of the run.
+        log_end: The end of the run's log after it.
+        accepted: How many of its records are new and stored.
+        duplicates: How many were stored before.
+        refused_responses: How many of its sampled responses were refused.
+        rejected: Which records were refused, and why.
+    """
+
+    run_id: str
     attempt: int
+    newest_attempt: int
+    log_end: int
     accepted: int
-    duplicates: int
-    refused_responses: int
-    rejected: Sequence[wire.Rejection]
+    duplicates: int = 0
+    refused_responses: int = 0
+    rejected: Sequence[wire.Rejection] = ()
 
 
 class Log:
@@ -46,46 +59,118 @@ class Log:
     def __init__(self, *, settings: Settings, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._clock = clock
-        self._signals: OrderedDict[str, set[str]] = OrderedDict()
+        self._known = KnownRuns()
         self._shapes: OrderedDict[tuple[str, int, int], dict[str, Shape]] = OrderedDict()
+        self._thinned: dict[str, int] = {}
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop what is in memory of a run, or of all runs, because the store did not take it."""
         self._shapes.clear()
-        if run_id is None:
-            self._signals.clear()
-        else:
-            self._signals.pop(run_id, None)
+        self._known.forget(run_id)
 
     def append(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         """Append a batch."""
+        known = self._known.find(valid.run_id)
+        if known is not None and known.is_next(valid):
+            appended = self._append_next(repositories, known, valid)
+            if appended is not None:
+                return appended
+        return self._append_any(repositories, valid)
+
+    def _append_next(self, repositories: Repositories, known: KnownRun, valid: ValidBatch) -> Appended | None:
+        """Append a batch that only continues a run, or return None if its log has another end by now."""
+        batch, run, new = valid.batch, known.run, valid.records
+        if any(record.shapes for record in new):
+            new, rejected = self._fitting(repositories, run, valid)
+        else:
+            rejected = list(valid.rejected)
+        begin, end = run.log_end, run.log_end + len(new)
+        if not repositories.runs.extend_log(run.id, begin=begin, end=end, now=self._clock()):
+            self._known.forget(run.id)
+            return None
+        run.log_end = end
+        self._add_records(repositories, valid, new, begin=begin)
+        refused_responses = self._append_responses(repositories, run.id, batch, new)
+        if valid.records:
+            known.last_seqs[batch.rank] = valid.records[-1].seq
+        return Appended(
+            run_id=run.id,
+            attempt=batch.attempt,
+            newest_attempt=run.attempt,
+            log_end=end,
+            accepted=len(new),
+            refused_responses=refused_responses,
+            rejected=rejected,
+        )
+
+    def _fitting(
+        self, repositories: Repositories, run: Run, valid: ValidBatch
+    ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
+        """Return the records whose summaries fit those of their steps, and which were refused."""
+        batch, rejected = valid.batch, list(valid.rejected)
+        new: list[ValidRecord] = []
+        for record in valid.records:
+            try:
+                shapes = self._shapes_of(repositories, run, batch.attempt, record)
+                check_shapes(record.shapes, shapes, step=record.step, rank=batch.rank)
+            except RecordError as error:
+                rejected.append(_rejection(record, error))
+            else:
+                shapes |= record.shapes
+                new.append(record)
+        return new, sorted(rejected, key=lambda rejection: rejection.index)
+
+    def _append_any(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         batch, now = valid.batch, self._clock()
         run = self._enter(repositories, valid, now=now)
         begin = run.log_end
-        new, rejected = self._select(repositories, run, valid)
+        signals = set(repositories.steps.signals(run.id))
+        new, rejected = self._select(repositories, run, valid, signals)
         run.log_end += len(new)
-        stored = [
-            StoredRecord(
-                position=begin + place,
-                batch=run.log_end,
-                attempt=batch.attempt,
-                rank=batch.rank,
-                seq=record.seq,
-                step=record.step,
-                body=record.body,
-            )
-            for place, record in enumerate(new, start=1)
-        ]
-        repositories.records.add(run.id, stored)
-        refused_responses = self._append_responses(repositories, run, batch, new)
+        self._add_records(repositories, valid, new, begin=begin)
+        refused_responses = self._append_responses(repositories, run.id, batch, new)
         repositories.runs.save_ingest(run)
+        self._know(repositories, run, batch, signals)
         return Appended(
-            run=run,
+            run_id=run.id,
             attempt=batch.attempt,
+            newest_attempt=run.attempt,
+            log_end=run.log_end,
             accepted=len(new),
             duplicates=len(batch.records) - len(new) - len(rejected),
             refused_responses=refused_responses,
             rejected=rejected,
+        )
+
+    def _know(self, repositories: Repositories, run: Run, batch: wire.Batch, signals: set[str]) -> None:
+        """Keep the run for the next batch."""
+        if batch.attempt != run.attempt:
+            self._known.forget(run.id)
+            return
+        known = self._known.find(run.id)
+        is_same = known is not None and known.run.attempt == run.attempt
+        last_seqs = known.last_seqs if known is not None and is_same else {}
+        last_seqs[batch.rank] = repositories.records.last_seq(run.id, batch.attempt, batch.rank)
+        self._known.keep(KnownRun(run=run, attempt_world_size=run.world_size, signals=signals, last_seqs=last_seqs))
+
+    def _add_records(
+        self, repositories: Repositories, valid: ValidBatch, new: Sequence[ValidRecord], *, begin: int
+    ) -> None:
+        batch, end = valid.batch, begin + len(new)
+        repositories.records.add(
+            valid.run_id,
+            [
+                StoredRecord(
+                    position=begin + place,
+                    batch=end,
+                    attempt=batch.attempt,
+                    rank=batch.rank,
+                    seq=record.seq,
+                    step=record.step,
+                    body=record.body,
+                )
+                for place, record in enumerate(new, start=1)
+            ],
         )
 
     def _enter(self, repositories: Repositories, valid: ValidBatch, *, now: float) -> Run:
@@ -143,7 +228,7 @@ class Log:
         )
 
     def _select(
-        self, repositories: Repositories, run: Run, valid: ValidBatch
+        self, repositories: Repositories, run: Run, valid: ValidBatch, signals: set[str]
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
         """Return the records that are new and fit the run, and which were refused."""
         batch = valid.batch
@@ -157,9 +242,9 @@ class Log:
             try:
                 shapes = self._shapes_of(repositories, run, batch.attempt, record)
                 check_shapes(record.shapes, shapes, step=record.step, rank=batch.rank)
-                self._reserve(repositories, run, record)
+                self._reserve(repositories, run, record, signals)
             except RecordError as error:
-                rejected.append(wire.Rejection(index=record.index, error=type(error).__name__, detail=str(error)))
+                rejected.append(_rejection(record, error))
             else:
                 shapes |= record.shapes
                 new.append(record)
@@ -180,43 +265,51 @@ class Log:
                 self._shapes.popitem(last=False)
         return shapes
 
-    def _reserve(self, repositories: Repositories, run: Run, record: ValidRecord) -> None:
+    def _reserve(self, repositories: Repositories, run: Run, record: ValidRecord, signals: set[str]) -> None:
         """Give new signals a place, or refuse the record if the run would have too many."""
-        known = self._signals.get(run.id)
-        # Signals are only ever added, so that their number tells whether another collector has added some.
-        if known is None or len(known) != run.signal_count:
-            known = self._signals[run.id] = set(repositories.steps.signals(run.id))
-            if len(self._signals) > MAX_CACHED_RUNS:
-                self._signals.popitem(last=False)
-        new = [name for name in record.names if name not in known]
+        new = [name for name in record.names if name not in signals]
         if not new:
             return
-        start = len(known)
+        start = len(signals)
         if start + len(new) > self._settings.max_signals:
             raise TooManySignals(
                 f"a run must have at most {self._settings.max_signals} signals, got {len(new)} new ones such as "
                 f"{new[0]!r} beside {start}; send fewer names or raise RLVITALS_MAX_SIGNALS"
             )
         repositories.steps.add_signals(run.id, new, start=start)
-        known.update(new)
-        run.signal_count = len(known)
+        signals.update(new)
+        run.signal_count = len(signals)
 
     def _append_responses(
-        self, repositories: Repositories, run: Run, batch: wire.Batch, records: Sequence[ValidRecord]
+        self, repositories: Repositories, run_id: str, batch: wire.Batch, records: Sequence[ValidRecord]
     ) -> int:
         """Store the sampled responses of new records, thin old ones, and return how many were refused."""
         refused = sum(record.refused_responses for record in records)
         with_responses = [record for record in records if record.responses]
         for record in with_responses:
             refused += repositories.responses.add(
-                run.id,
+                run_id,
                 attempt=batch.attempt,
                 step=record.step,
                 rank=batch.rank,
                 new=record.responses,
                 max_per_step=self._settings.max_responses,
             )
-        newest = max((record.step for record in with_responses), default=0)
-        if newest // THINNING_INTERVAL_STEPS > (run.last_step or 0) // THINNING_INTERVAL_STEPS:
-            repositories.responses.thin(run.id, newest_step=newest, whole_steps=self._settings.response_steps)
+        if with_responses:
+            self._thin(repositories, run_id)
         return refused
+
+    def _thin(self, repositories: Repositories, run_id: str) -> None:
+        """Thin old responses now and then, by the step that detection has reached: any number may have been sent."""
+        newest = repositories.runs.last_step(run_id)
+        block = -1 if newest is None else newest // THINNING_INTERVAL_STEPS
+        if newest is None or block == self._thinned.get(run_id, -1):
+            return
+        if len(self._thinned) >= MAX_CACHED_STEPS:
+            self._thinned.clear()
+        self._thinned[run_id] = block
+        repositories.responses.thin(run_id, newest_step=newest, whole_steps=self._settings.response_steps)
+
+
+def _rejection(record: ValidRecord, error: RecordError) -> wire.Rejection:
+    return wire.Rejection(index=record.index, error=type(error).__name__, detail=str(error))

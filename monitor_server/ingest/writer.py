@@ -68,7 +68,8 @@ class Writer:
         self._jobs: queue.Queue[_Job[Any] | None] = queue.Queue(maxsize=max_waiting)
         self._is_stopping = threading.Event()
         self._queueing = threading.Lock()  # nothing is queued once the writer stops
-        self._is_committing = False
+        self._is_idle = threading.Event()
+        self._is_idle.set()
         self._failure: tuple[float, str] | None = None
         self._thread = threading.Thread(target=self._run, name="rlvitals-writer", daemon=True)
 
@@ -99,8 +100,12 @@ class Writer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no transaction is under way."""
-        return not self._is_committing
+        """Whether nothing waits and no transaction is under way."""
+        return self._is_idle.is_set()
+
+    def wait_until_idle(self, timeout: float) -> bool:
+        """Wait until nothing is left to write, no longer than some seconds; return whether that is so."""
+        return self._is_idle.wait(timeout)
 
     @property
     def waiting(self) -> int:
@@ -117,6 +122,7 @@ class Writer:
         with self._queueing:
             if self._is_stopping.is_set():
                 raise _stopping()
+            self._is_idle.clear()
             try:
                 self._jobs.put_nowait(job)
             except queue.Full:
@@ -127,9 +133,7 @@ class Writer:
         try:
             while not (self._is_stopping.is_set() and self._jobs.empty()):
                 jobs = self._gather()
-                self._is_committing = True
                 self._commit(jobs)
-                self._is_committing = False
         except BaseException:
             log.exception("the writer has ended; nothing is stored until the collector is restarted")
             raise
@@ -143,7 +147,10 @@ class Writer:
         jobs: list[_Job[Any]] = []
         weight = 0
         try:
+            if self._jobs.empty():
+                self._is_idle.set()
             job = self._jobs.get()
+            self._is_idle.clear()
             while True:
                 if job is not None and job.future.set_running_or_notify_cancel():
                     jobs.append(job)
@@ -160,23 +167,13 @@ class Writer:
             return
         # In one order on every collector, so that two of them never wait for each other's runs.
         ordered = sorted(jobs, key=lambda job: job.run_id)
-        done: list[tuple[_Job[Any], Any]] = []
-        failed: list[tuple[_Job[Any], Exception]] = []
         try:
-            with self._store.write() as repositories:
-                for job in ordered:
-                    try:
-                        with repositories.savepoint():
-                            done.append((job, job.work(repositories)))
-                    except Exception as error:  # noqa: BLE001 - one job must not take the others of its commit with it
-                        self._on_failure(job.run_id)
-                        failed.append((job, error))
+            done, failed = self._write(ordered)
         except Exception as error:
             log.exception("a commit failed; its batches were not acknowledged")
             self._on_failure(None)
             refusal = error if isinstance(error, Unavailable) else _not_committed()
-            failed = [(job, refusal) for job in ordered]
-            done = []
+            done, failed = [], [(job, refusal) for job in ordered]
             self._failure = (time.monotonic(), str(refusal))
         else:
             self._failure = None
@@ -185,6 +182,28 @@ class Writer:
             job.future.set_result(result)
         for job, failure in failed:
             job.future.set_exception(failure)
+
+    def _write(self, jobs: list[_Job[Any]]) -> tuple[list[tuple[_Job[Any], Any]], list[tuple[_Job[Any], Exception]]]:
+        """Do jobs in one transaction: at once if none fails, else anew with a savepoint for each."""
+        try:
+            with self._store.write() as repositories:
+                done = [(job, job.work(repositories)) for job in jobs]
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - which job it was, and what becomes of it, is found out below
+            self._on_failure(None)
+        else:
+            return done, []
+        done, failed = [], []
+        with self._store.write() as repositories:
+            for job in jobs:
+                try:
+                    with repositories.savepoint():
+                        done.append((job, job.work(repositories)))
+                except Exception as error:  # noqa: BLE001 - one job must not take the others of its commit with it
+                    self._on_failure(job.run_id)
+                    failed.append((job, error))
+        return done, failed
 
     def _refuse_waiting(self) -> None:
         while True:

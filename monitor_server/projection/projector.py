@@ -1,4 +1,4 @@
-"""The thread that projects: it takes the runs that have something new in turns, one slice and one transaction each.
+"""The thread that projects: it takes the runs that have something new in turns, one slice each.
 
 Runs are fair to each other: a run with much to do is put behind the others after each slice. A run that cannot be
 projected is tried once more without anything from memory, and then quarantined, so that it costs itself alone.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
 from monitor_server.alerts.verdict import Verdict
-from monitor_server.errors import Unavailable
+from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.projection.events import Event
 from monitor_server.projection.slices import QUARANTINE_SECONDS, Projection, Slice
 from monitor_server.settings import Settings
@@ -23,6 +23,10 @@ __all__ = ["Projector"]
 log = logging.getLogger(__name__)
 
 MAX_VERDICTS = 4_096
+# Runs beyond these are found in the store by the next tick.
+MAX_QUEUED_RUNS = 10_000
+# Receipts beyond these are answered with the verdict that is known.
+MAX_WAITERS = 1_000
 STORE_PAUSE_SECONDS = 0.5
 # A tick that is later than this means that the projector hangs, or waits for the database.
 LATE_TICK_SECONDS = 30.0
@@ -51,6 +55,8 @@ class Projector:
         self._dirty: OrderedDict[str, None] = OrderedDict()
         self._waiters: dict[str, list[tuple[int, Future[None]]]] = {}
         self._verdicts: OrderedDict[str, tuple[int, Verdict]] = OrderedDict()
+        self._waiter_count = 0
+        self._is_behind = False
         self._failures: dict[str, int] = {}
         self._is_stopping = threading.Event()
         self._last_tick = time.monotonic()
@@ -73,19 +79,55 @@ class Projector:
         """Whether the thread runs and keeps its rhythm."""
         return self._thread.is_alive() and time.monotonic() - self._last_tick < LATE_TICK_SECONDS
 
+    @property
+    def queued_runs(self) -> int:
+        """How many runs wait for their turn, at most `MAX_QUEUED_RUNS`."""
+        return len(self._dirty)
+
+    @property
+    def waiters(self) -> int:
+        """How many receipts wait for their verdict, at most `MAX_WAITERS`."""
+        return self._waiter_count
+
+    def is_near(self, run_id: str, position: int, *, within: int) -> bool:
+        """Whether it is worth waiting for the verdict on what follows a position of a run's log.
+
+        It is not where more than ``within`` entries are projected first, and after a wait that was in vain until there
+        was nothing left to do.
+        """
+        with self._changed:
+            known = self._verdicts.get(run_id)
+        return not self._is_behind and (known is None or position - known[0] <= within)
+
+    def report_late(self) -> None:
+        """Note that a verdict did not come in time: nobody waits for one until there is nothing left to do."""
+        self._is_behind = True
+
     def notify(self, run_ids: Iterable[str]) -> None:
-        """Say that runs have something new. Called from any thread."""
+        """Queue runs that have something new. Called from any thread."""
         with self._changed:
             for run_id in run_ids:
-                self._dirty.setdefault(run_id, None)
+                if run_id in self._dirty:
+                    continue
+                if len(self._dirty) >= MAX_QUEUED_RUNS:
+                    break
+                self._dirty[run_id] = None
             self._changed.notify()
 
     def wait_for(self, run_id: str, position: int) -> "Future[None]":
-        """Return a future that is done when a run is projected up to a position of its log, or cannot be."""
+        """Return a future that is done when a run is projected up to a position of its log, or cannot be.
+
+        It is done at once where too many wait already.
+        """
         future: Future[None] = Future()
         with self._changed:
             others = [waiter for waiter in self._waiters.get(run_id, []) if not waiter[1].cancelled()]
+            self._waiter_count += len(others) - len(self._waiters.get(run_id, []))
+            if self._waiter_count >= MAX_WAITERS:
+                future.set_result(None)
+                return future
             self._waiters[run_id] = [*others, (position, future)]
+            self._waiter_count += 1
         self.notify([run_id])
         return future
 
@@ -114,13 +156,16 @@ class Projector:
     def _next(self, *, timeout: float) -> str | None:
         with self._changed:
             if not self._dirty and not self._is_stopping.is_set():
+                self._is_behind = False
                 self._changed.wait(timeout)
             return self._dirty.popitem(last=False)[0] if self._dirty else None
 
     def _project(self, run_id: str) -> None:
         try:
-            with self._store.write() as repositories:
-                result = self._projection.project(repositories, run_id)
+            result = self._projection.project(self._store, run_id)
+        except ProjectedElsewhere as error:
+            log.info("%s", error)
+            self._projection.forget(run_id)
         except Unavailable as error:
             log.warning("run %s could not be projected and is tried again: %s", run_id, error)
             self._projection.forget()
@@ -155,6 +200,7 @@ class Projector:
             left = [waiter for waiter in waiters if position is not None and waiter[0] > position]
             if left:
                 self._waiters[run_id] = left
+            self._waiter_count += len(left) - len(waiters)
         for place, future in waiters:
             if (place, future) not in left and future.set_running_or_notify_cancel():
                 future.set_result(None)

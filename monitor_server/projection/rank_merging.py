@@ -23,6 +23,7 @@ class StepRecords:
     """The records of one step of one attempt, by rank and sequence number."""
 
     records: dict[tuple[int, int], wire.Record] = field(default_factory=dict)
+    body_bytes: int = 0  # of the records as they are stored
     _shapes: dict[str, Shape] = field(default_factory=dict)
 
     @classmethod

@@ -1,6 +1,10 @@
-"""One run while a slice of its log is projected, inside one transaction."""
+"""One run while a slice of its log is projected: what was read of it, and what is to be written.
 
-from collections.abc import Mapping, Sequence
+A slice is computed on one snapshot of the store, while others write. What it changes is collected here and written
+afterwards in one short transaction, so that ingest never waits for detection.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from monitor_server.alerts.lifecycle import Lifecycle
@@ -20,7 +24,19 @@ Key = tuple[int, int]
 
 @dataclass(slots=True, kw_only=True)
 class RunContext:
-    """The store, the run as it is by now, its alerts, and the events to publish after the commit."""
+    """The snapshot, the run as it is by now, its alerts, what is to be written, and the events to publish after it.
+
+    Attributes:
+        repositories: The snapshot on which the slice is computed.
+        run: The run; its columns of the projector are written at the end.
+        alerts: The alerts that fire.
+        positions: The position of each signal in a packed step.
+        now: Seconds since the epoch.
+        is_watched: Whether anybody wants an event for each step.
+        completed: Steps that this slice has completed.
+        mended: Steps that were complete before and are merged anew.
+        events: The events to publish after the commit.
+    """
 
     repositories: Repositories
     run: Run
@@ -28,8 +44,28 @@ class RunContext:
     positions: Mapping[str, int]
     now: float
     is_watched: bool
+    completed: dict[Key, Step] = field(default_factory=dict)
+    mended: dict[Key, Step] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
+    _writes: list[Callable[[Repositories], None]] = field(default_factory=list)
     _attempts: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def has_writes(self) -> bool:
+        """Whether anything is to be written beside the run itself."""
+        return bool(self._writes or self.completed or self.mended)
+
+    def defer(self, write: Callable[[Repositories], None]) -> None:
+        """Keep something to be written in the transaction of the slice, in this order."""
+        self._writes.append(write)
+
+    def write(self, repositories: Repositories) -> None:
+        """Write the steps of the slice and everything that was deferred."""
+        for deferred in self._writes:
+            deferred(repositories)
+        steps, run_id = repositories.steps, self.run.id
+        steps.put(run_id, self.completed.values(), replace=False, positions=self.positions)
+        steps.put(run_id, self.mended.values(), replace=True, positions=self.positions)
 
     def world_size(self, attempt: int) -> int:
         """Return how many ranks an attempt has."""
@@ -49,17 +85,22 @@ class RunContext:
         ]
 
     def add_actions(self, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float) -> None:
-        """Write the actions that a record reports, and add an event for each."""
-        self.repositories.actions.add(self.run.id, reports, attempt=attempt, step=step, rank=rank, time=time)
+        """Keep the actions that a record reports to be written, and add an event for each."""
+        run_id = self.run.id
+
+        def write(repositories: Repositories) -> None:
+            repositories.actions.add(run_id, reports, attempt=attempt, step=step, rank=rank, time=time)
+
+        self.defer(write)
         ordinal = self._attempt(attempt)[0]
         self.events += [
-            ActionReported(run_id=self.run.id, attempt=ordinal, step=step, rank=rank, time=time, report=report)
+            ActionReported(run_id=run_id, attempt=ordinal, step=step, rank=rank, time=time, report=report)
             for report in reports
         ]
 
-    def add_run(self, deadlines: Deadlines) -> None:
+    def add_run(self, repositories: Repositories, deadlines: Deadlines) -> None:
         """Add an event for the run as it is written."""
-        row = self.repositories.runs.view(self.run.id, now=self.now, deadlines=deadlines)
+        row = repositories.runs.view(self.run.id, now=self.now, deadlines=deadlines)
         if row is not None:
             self.events.append(RunChanged(run_id=self.run.id, view=row))
 

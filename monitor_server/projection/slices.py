@@ -1,8 +1,9 @@
 """Projects a slice of a run's log: records to steps, steps to findings, findings to alerts, phases and events.
 
-One call works on one run in one transaction that the projector opens and commits, and does a bounded amount. The
-position in the log, the state of the detectors and everything that follows from them are committed together, so that a
-crash repeats nothing and skips nothing.
+One call works on one run and does a bounded amount. It computes on a snapshot of the store, while others write, and
+then writes in one short transaction: the position in the log, the state of the detectors and everything that follows
+from them together, so that a crash repeats nothing and skips nothing. The transaction is only committed if the run has
+the revision that the snapshot had; if another projector was faster, nothing is written.
 
 The log is read batch by batch, and what is complete after a batch is completed before the next one is read: the result
 depends on the order of the log alone, and not on where a slice ends.
@@ -16,15 +17,17 @@ from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.alerts.liveness import is_clock_kind, silence
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import Finding, Severity
-from monitor_server.errors import Unavailable
+from monitor_server.errors import ProjectedElsewhere
 from monitor_server.projection.events import Event
 from monitor_server.projection.run_context import RunContext
 from monitor_server.projection.step_completion import Budget, Completion
 from monitor_server.projection.step_detection import Tracker
-from monitor_server.projection.waiting_steps import WaitingSteps
+from monitor_server.projection.waiting_steps import WaitingCache, WaitingSteps
 from monitor_server.settings import Settings
+from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
@@ -33,6 +36,7 @@ from trainer_hooks import wire
 __all__ = ["Projection", "Slice"]
 
 RECORDS_PER_SLICE = 256
+BYTES_PER_SLICE = 16 * 1024 * 1024
 MAX_CACHED_RUNS = 512
 # Less than a chunk, so that a run of which much is not compacted yet catches up.
 COMPACTION_STEPS = 256
@@ -65,6 +69,7 @@ class Projection:
         settings: Settings,
         clock: Callable[[], float],
         is_watched: Callable[[], bool] = lambda: True,
+        give_way: Callable[[], None] = lambda: None,
         owner: str | None = None,
     ) -> None:
         """Build a projection.
@@ -74,6 +79,7 @@ class Projection:
             settings: Deadlines and limits.
             clock: Returns seconds since the epoch.
             is_watched: Whether anybody wants an event for each step.
+            give_way: Called after each step, to let ingest go first.
             owner: The name of this projector where several share the database; None where it is alone.
         """
         self._tracker = tracker
@@ -81,42 +87,61 @@ class Projection:
         self._settings = settings
         self._clock = clock
         self._is_watched = is_watched
+        self._give_way = give_way
         self._owner = owner
         self._positions: dict[str, dict[str, int]] = {}
+        self._waiting = WaitingCache()
+        self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop what is in memory of a run, or of all runs, because the store did not take it."""
         self._tracker.forget(run_id)
+        self._waiting.forget(run_id)
         if run_id is None:
             self._positions.clear()
         else:
             self._positions.pop(run_id, None)
 
-    def project(self, repositories: Repositories, run_id: str) -> Slice | None:
+    def project(self, store: Store, run_id: str) -> Slice | None:
         """Project a slice; return None where there is nothing to do, or another projector does it.
 
         Raises:
-            Unavailable: If another projector has projected the run since the transaction began.
+            ProjectedElsewhere: If another projector has projected the run since the snapshot; nothing is written.
+            Unavailable: If the store cannot be read or written.
         """
-        run, now = repositories.runs.lock(run_id, only_if_free=True), self._clock()
-        if run is None or self._is_left_alone(run, now):
+        if self._owner is not None and not self._claim(store, run_id):
             return None
-        run.quarantined_at = run.quarantine_reason = None
-        context = RunContext(
-            repositories=repositories,
-            run=run,
-            alerts=Lifecycle(repositories.alerts, run.id),
-            positions=self._signal_positions(repositories, run),
-            now=now,
-            is_watched=self._is_watched(),
-        )
-        before = run.last_step
-        has_more = self._advance(context)
-        _compact(context, before)
-        self._save(context)
+        with store.read() as repositories:
+            run, now = repositories.runs.find(run_id), self._clock()
+            if run is None or _is_in_quarantine(run, now):
+                return None
+            position = run.position
+            is_new = (
+                run.quarantined_at is not None
+                or run_status(run, now=now, deadlines=self._settings.deadlines) != run.announced
+            )
+            run.quarantined_at = run.quarantine_reason = None
+            context = RunContext(
+                repositories=repositories,
+                run=run,
+                alerts=Lifecycle(repositories.alerts, run.id),
+                positions=self._signal_positions(repositories, run),
+                now=now,
+                is_watched=self._is_watched(),
+            )
+            waiting = self._waiting.take(context)
+            self._compact(context)
+            is_done = self._advance(context, waiting)
+            state = self._tracker.encode(context)
+            is_new = is_new or run.position != position or context.has_writes
+        if is_new:
+            with store.write() as repositories:
+                if not self._save(repositories, context, waiting, state):
+                    return None
+        self._waiting.keep(run_id, waiting, revision=run.revision)
         return Slice(
             position=run.position,
-            has_more=has_more,
+            has_more=not is_done or run.position < run.log_end,
             verdict=read_verdict(run, context.alerts.firing),
             events=context.events,
         )
@@ -151,7 +176,7 @@ class Projection:
         changed = context.alerts.reconcile(
             [finding], phase=run.phase, step=step, now=now, concerns=lambda kind: kind == DEGRADED
         )
-        context.alerts.save()
+        context.alerts.save(repositories.alerts)
         context.add_alerts(changed)
         repositories.runs.save_projection(run)
         return context.events
@@ -161,32 +186,32 @@ class Projection:
         if self._owner is not None:
             repositories.runs.release(self._owner)
 
-    def _is_left_alone(self, run: Run, now: float) -> bool:
-        """Whether the run is in quarantine or another projector's."""
-        if run.quarantined_at is not None and now - run.quarantined_at < QUARANTINE_SECONDS:
-            return True
-        if self._owner is None:
+    def _claim(self, store: Store, run_id: str) -> bool:
+        """Make this projector the owner of a run, unless another is; a run that is owned already costs a read."""
+        with store.read() as repositories:
+            run, now = repositories.runs.find(run_id), self._clock()
+        if run is None or run.owner == self._owner:
+            return run is not None
+        if run.owner is not None and (run.owned_until or 0.0) > now:
             return False
-        if run.owner not in (None, self._owner) and (run.owned_until or 0.0) > now:
-            return True
-        run.owner, run.owned_until = self._owner, now + OWNER_SECONDS
-        return False
+        with store.write() as repositories:
+            return repositories.runs.claim(run_id, str(self._owner), now=now, until=now + OWNER_SECONDS)
 
-    def _advance(self, context: RunContext) -> bool:
-        """Complete what waits, then read the log; return whether there is more to do at once."""
-        run = context.run
-        waiting, budget = WaitingSteps(context), Budget()
+    def _advance(self, context: RunContext, waiting: WaitingSteps) -> bool:
+        """Complete what waits, then read the log; return whether nothing that was read is left to do."""
+        budget = Budget(give_way=self._give_way)
         is_done = self._completion.complete(context, waiting, budget)
-        entries = _read_log(context) if is_done else iter(())
+        entries = _read_log(context, waiting) if is_done else iter(())
         for position, entry in entries:
-            self._apply(context, waiting, position, entry)
+            self._apply(context, waiting, position, entry, budget)
             is_done = self._completion.complete(context, waiting, budget)
-            if not is_done:
+            if not is_done or budget.is_spent:
                 break
-        waiting.save()
-        return not is_done or run.position < run.log_end
+        return is_done
 
-    def _apply(self, context: RunContext, waiting: WaitingSteps, position: int, entry: LogEntry) -> None:
+    def _apply(
+        self, context: RunContext, waiting: WaitingSteps, position: int, entry: LogEntry, budget: Budget
+    ) -> None:
         """Take in one entry of the log, which ends at a position."""
         run = context.run
         run.position = position
@@ -195,7 +220,7 @@ class Projection:
         elif isinstance(entry, StoredAcknowledgement):
             self._acknowledge(context, position, entry)
         else:
-            self._completion.mend(context, waiting.add(entry, now=context.now))
+            self._completion.mend(context, waiting.add(entry, now=context.now), budget)
             for stored in entry:
                 _add_actions(context, stored)
 
@@ -203,13 +228,26 @@ class Projection:
         alert = context.repositories.alerts.find(given.alert_id)
         seen = None if is_clock_kind(given.kind) else self._tracker.acknowledge(context, given.kind)
         if seen is not None:
-            attempt, step = seen
-            context.repositories.alerts.place_acknowledgement(context.run.id, position, attempt=attempt, step=step)
+            context.defer(_place_acknowledgement(context.run.id, position, *seen))
         if alert is not None:
             context.add_alerts([alert])
 
-    def _save(self, context: RunContext) -> None:
+    def _save(
+        self, repositories: Repositories, context: RunContext, waiting: WaitingSteps, state: SavedState | None
+    ) -> bool:
+        """Write a slice; return False where the run is gone meanwhile."""
         run, deadlines = context.run, self._settings.deadlines
+        stored = repositories.runs.lock(run.id)
+        if stored is None:
+            self.forget(run.id)
+            return False
+        if stored.revision != run.revision:
+            raise ProjectedElsewhere(f"another collector has projected run {run.id} meanwhile; it is read anew")
+        run.take_ingested(stored)
+        if self._owner is not None:
+            run.owner, run.owned_until = self._owner, self._clock() + OWNER_SECONDS
+        context.write(repositories)
+        waiting.save(repositories)
         status = run_status(run, now=context.now, deadlines=deadlines)
         is_changed = status != run.announced
         if is_changed:
@@ -225,12 +263,25 @@ class Projection:
             context.add_alerts(
                 context.alerts.reconcile(findings, phase=run.phase, step=step, now=context.now, concerns=is_clock_kind)
             )
-        context.alerts.save()
-        self._tracker.save(context)
-        if not context.repositories.runs.save_projection(run):
-            raise Unavailable(f"another collector has projected run {run.id} meanwhile; it is read anew")
+        context.alerts.save(repositories.alerts)
+        self._tracker.save(repositories, run, state)
+        repositories.runs.save_projection(run)
         if is_changed:
-            context.add_run(deadlines)
+            context.add_run(repositories, deadlines)
+        return True
+
+    def _compact(self, context: RunContext) -> None:
+        """Encode a chunk of signals every few hundred steps, from the steps that were written before this slice."""
+        run = context.run
+        newest = run.last_step
+        if newest is None or self._compacted.get(run.id) == newest // COMPACTION_STEPS:
+            return
+        if len(self._compacted) >= MAX_CACHED_RUNS:
+            self._compacted.clear()
+        self._compacted[run.id] = newest // COMPACTION_STEPS
+        chunk = context.repositories.series.next_chunk(run.id, newest_step=newest)
+        if chunk is not None:
+            context.defer(lambda repositories: repositories.series.add(run.id, chunk))
 
     def _signal_positions(self, repositories: Repositories, run: Run) -> dict[str, int]:
         positions = self._positions.get(run.id)
@@ -243,17 +294,24 @@ class Projection:
         return positions
 
 
-def _compact(context: RunContext, before: int | None) -> None:
-    """Compact a chunk of signals every few hundred steps."""
-    newest = context.run.last_step
-    if newest is not None and newest // COMPACTION_STEPS != (before or 0) // COMPACTION_STEPS:
-        context.repositories.series.compact(context.run.id, newest_step=newest)
+def _is_in_quarantine(run: Run, now: float) -> bool:
+    return run.quarantined_at is not None and now - run.quarantined_at < QUARANTINE_SECONDS
 
 
-def _read_log(context: RunContext) -> Iterator[tuple[int, LogEntry]]:
+def _place_acknowledgement(run_id: str, position: int, attempt: int, step: int) -> Callable[[Repositories], None]:
+    def write(repositories: Repositories) -> None:
+        repositories.alerts.place_acknowledgement(run_id, position, attempt=attempt, step=step)
+
+    return write
+
+
+def _read_log(context: RunContext, waiting: WaitingSteps) -> Iterator[tuple[int, LogEntry]]:
     """Yield the entries that follow the run's position, each with the position at which it ends."""
     run, repositories = context.run, context.repositories
-    records, is_end = repositories.records.after(run.id, run.position, limit=RECORDS_PER_SLICE)
+    records, is_end = repositories.records.after(
+        run.id, run.position, limit=RECORDS_PER_SLICE, max_bytes=BYTES_PER_SLICE
+    )
+    waiting.look_up(records)
     end = run.log_end if is_end else records[-1].batch
     others: dict[int, LogEntry] = {}
     others |= repositories.runs.attempts_begun(run.id, after=run.position)

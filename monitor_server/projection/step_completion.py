@@ -5,7 +5,9 @@ has begun. A step that waits holds back the later ones, so that detection sees t
 is complete already mends the stored step; detection does not see it again.
 """
 
+import logging
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from time import perf_counter
 
 from monitor_server.projection.rank_merging import StepRecords
@@ -18,26 +20,52 @@ from monitor_server.store.repositories.steps import Step
 
 __all__ = ["Budget", "Completion"]
 
+log = logging.getLogger(__name__)
+
 MAX_STEPS_PER_SLICE = 256
+MAX_RECORDS_PER_SLICE = 4_096  # a step of thousands of ranks is thousands of records
 MAX_SECONDS_PER_SLICE = 0.1
+# Of steps that are merged anew: a record is up to some 30 KB.
+RECORDS_READ_AT_ONCE = 256
+# Clocks of trainer and collector may differ by a day; a time beyond that is not believed.
+CLOCKS_DIFFER_SECONDS = 86_400.0
+# A step that is further ahead than this and than as many usual strides is held to be a stray number.
+LARGEST_JUMP = 1_000_000
+# So many steps beyond a jump, in ascending order, show that the trainer's counter has really moved.
+STEPS_BEYOND_JUMP = 3
 
 
 class Budget:
-    """How much one transaction may do, so that others get their turn: at least one step, then to either bound."""
+    """How much one slice may do, so that others get their turn: at least one step, then to any of the bounds."""
 
-    def __init__(self, *, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(
+        self, *, clock: Callable[[], float] = perf_counter, give_way: Callable[[], None] = lambda: None
+    ) -> None:
+        """Begin a slice.
+
+        Args:
+            clock: Returns seconds.
+            give_way: Called after each step, to let ingest go first.
+        """
         self._clock = clock
+        self._give_way = give_way
         self._end = clock() + MAX_SECONDS_PER_SLICE
-        self._steps = 0
+        self._steps = self._records = 0
 
-    def spend(self) -> None:
-        """Count a step."""
+    def spend(self, *, records: int = 1) -> None:
+        """Count a step that was merged from some records."""
         self._steps += 1
+        self._records += records
+        self._give_way()
 
     @property
     def is_spent(self) -> bool:
-        """Whether the transaction has to end."""
-        return self._steps >= MAX_STEPS_PER_SLICE or (self._steps > 0 and self._clock() >= self._end)
+        """Whether the slice has to end."""
+        return (
+            self._steps >= MAX_STEPS_PER_SLICE
+            or self._records >= MAX_RECORDS_PER_SLICE
+            or (self._steps > 0 and self._clock() >= self._end)
+        )
 
 
 class Completion:
@@ -49,40 +77,51 @@ class Completion:
 
     def complete(self, context: RunContext, waiting: WaitingSteps, budget: Budget) -> bool:
         """Complete what is complete by now; return False where the budget was spent before that."""
-        steps: list[Step] = []
+        has_completed = False
         is_done = True
         while (first := waiting.first()) is not None:
             key, since = first
-            records = waiting.records(key)
-            if not self._is_ready(context, key, records, since=since):
+            if not self._is_ready(context, waiting, key, since=since):
                 break
             if budget.is_spent:
                 is_done = False
                 break
+            records = waiting.records(key)
             step = records.merge(step=key[1], attempt=key[0], now=context.now)
+            budget.spend(records=len(records.records))
             waiting.remove_first()
             self._advance(context, step)
-            steps.append(step)
-            budget.spend()
-        if steps:
-            context.repositories.steps.put(context.run.id, steps, replace=False, positions=context.positions)
+            context.completed[key] = step
+            has_completed = True
+        if has_completed:
             self._save_pace(context)
         return is_done
 
-    def mend(self, context: RunContext, keys: Iterable[Key]) -> None:
+    def mend(self, context: RunContext, keys: Iterable[Key], budget: Budget) -> None:
         """Merge complete steps anew, with the records that came late."""
-        run_id = context.run.id
+        by_attempt: dict[int, list[int]] = {}
         for attempt, step in sorted(keys):
-            stored = context.repositories.records.of_steps(run_id, attempt, [step], up_to=context.run.position)
-            mended = StepRecords.decode(stored[step]).merge(step=step, attempt=attempt, now=context.now)
-            context.repositories.steps.put(run_id, [mended], replace=True, positions=context.positions)
+            by_attempt.setdefault(attempt, []).append(step)
+        for attempt, steps in by_attempt.items():
+            read = max(1, RECORDS_READ_AT_ONCE // context.world_size(attempt))
+            for begin in range(0, len(steps), read):
+                some = steps[begin : begin + read]
+                stored = context.repositories.records.of_steps(
+                    context.run.id, attempt, some, up_to=context.run.position
+                )
+                for step in some:
+                    records = StepRecords.decode(stored[step])
+                    mended = records.merge(step=step, attempt=attempt, now=context.now)
+                    is_new = (attempt, step) in context.completed
+                    (context.completed if is_new else context.mended)[attempt, step] = mended
+                    budget.spend(records=len(stored[step]))
 
-    def _is_ready(self, context: RunContext, key: Key, records: StepRecords, *, since: float) -> bool:
+    def _is_ready(self, context: RunContext, waiting: WaitingSteps, key: Key, *, since: float) -> bool:
         attempt = key[0]
         return (
-            records.ranks >= context.world_size(attempt)
-            or attempt < context.run.projected_attempt  # its processes are gone
+            attempt < context.run.projected_attempt  # its processes are gone
             or context.now - since >= self._settings.step_deadline_seconds
+            or waiting.ranks(key) >= context.world_size(attempt)
         )
 
     def _advance(self, context: RunContext, step: Step) -> None:
@@ -91,9 +130,20 @@ class Completion:
         here = (step.attempt, step.step)
         last = (run.last_attempt, -1 if run.last_step is None else run.last_step)
         if step.attempt == run.projected_attempt and here > last:
+            if _is_stray(context, step):
+                log.warning(
+                    "step %d of run %r is far beyond step %d: it is stored, and no detector sees it unless more such "
+                    "steps follow; check what the trainer passes as step",
+                    step.step,
+                    run.name,
+                    run.last_step,
+                )
+                context.add_step(step)
+                return
             run.last_attempt, run.last_step = here
             run.last_step_at = context.now
-            run.recent.add(step=step.step, time=step.time, reward=step.signals.get(SPARKLINE_SIGNAL))
+            sent = min(step.time, context.now + CLOCKS_DIFFER_SECONDS)
+            run.recent.add(step=step.step, time=sent, reward=step.signals.get(SPARKLINE_SIGNAL))
         changed = self._tracker.observe(context, step)
         context.add_step(step)
         context.add_alerts(changed)
@@ -101,6 +151,26 @@ class Completion:
     def _save_pace(self, context: RunContext) -> None:
         run = context.run
         run.step_seconds = run.recent.step_seconds()
-        run.stall_seconds = max(
-            self._settings.stall_minimum_seconds, self._settings.stall_factor * (run.step_seconds or 0.0)
-        )
+        # By the times that the trainer sent: a step of more than a day is believed of a run that is known for so long.
+        longest = max(context.now - run.started_at, CLOCKS_DIFFER_SECONDS)
+        seconds = min(run.step_seconds or 0.0, longest)
+        run.stall_seconds = max(self._settings.stall_minimum_seconds, self._settings.stall_factor * seconds)
+
+
+def _is_stray(context: RunContext, step: Step) -> bool:
+    """Whether a step is so far ahead of the last that its number is not believed.
+
+    If it were, every true step behind it would be late for the detectors. A few such steps in ascending order are
+    believed: the trainer counts otherwise from there on.
+    """
+    run = context.run
+    if run.last_step is None or run.last_attempt != step.attempt:
+        return False
+    strides = sorted(later - sooner for sooner, later in pairwise(run.recent.steps) if later > sooner)
+    stride = strides[len(strides) // 2] if strides else 1
+    if step.step - run.last_step <= LARGEST_JUMP * stride:
+        return False
+    beyond = run.last_step + LARGEST_JUMP * stride
+    stored = context.repositories.steps.count(run.id, step.attempt, above=beyond, below=step.step)
+    here = sum(1 for attempt, number in context.completed if attempt == step.attempt and beyond < number < step.step)
+    return stored + here + 1 < STEPS_BEYOND_JUMP

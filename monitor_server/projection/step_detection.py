@@ -16,6 +16,7 @@ import msgspec
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
 from monitor_server.projection.run_context import RunContext
+from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.runs import Run
@@ -101,30 +102,34 @@ class Tracker:
             tracked.is_changed = True
         return tracked.seen
 
-    def save(self, context: RunContext) -> None:
-        """Write the state of the run's detectors with the revision that the run is about to have."""
+    def encode(self, context: RunContext) -> SavedState | None:
+        """Return the state of the run's detectors as it is to be written, or None where it has not changed."""
         tracked = self._tracked.get(context.run.id)
         if tracked is None or tracked.revision != context.run.revision:
-            return  # another collector has projected the run, and this slice had nothing to detect
-        tracked.revision = context.run.revision + 1
+            return None  # this slice had nothing to detect
         if not tracked.is_changed or tracked.seen is None:
-            return
+            return None
         attempt, step = tracked.seen
-        saved = SavedState(attempt=attempt, step=step, state=msgspec.msgpack.encode(tracked.engine.state()))
-        context.repositories.detector_states.save(context.run.id, saved, first=not tracked.is_stored)
-        tracked.is_stored, tracked.is_changed = True, False
+        return SavedState(attempt=attempt, step=step, state=msgspec.msgpack.encode(tracked.engine.state()))
+
+    def save(self, repositories: Repositories, run: Run, saved: SavedState | None) -> None:
+        """Write an encoded state with the revision that the run is about to have."""
+        tracked = self._tracked.get(run.id)
+        if tracked is None or tracked.revision != run.revision:
+            return  # another collector has projected the run, and this slice had nothing to detect
+        tracked.revision = run.revision + 1
+        if saved is not None:
+            repositories.detector_states.save(run.id, saved, first=not tracked.is_stored)
+            tracked.is_stored, tracked.is_changed = True, False
 
     def _observe(self, context: RunContext, tracked: _Tracked, step: Step) -> list[Alert]:
-        run, phases = context.run, context.repositories.phases
-        last = tracked.seen
+        run, last = context.run, tracked.seen
         assessment = self._detect(run, tracked.engine, step)
         tracked.seen, tracked.is_changed = (step.attempt, step.step), True
         rewinds = last is not None and step.step <= last[1]
-        if rewinds:
-            phases.rewind(run.id, step.step)
         if last is None or rewinds or assessment.phase != run.phase:
-            phases.begin(run.id, assessment.phase, step=step.step)
             run.phase = str(assessment.phase)
+            context.defer(_change_of_phase(run.id, run.phase, step=step.step, rewinds=rewinds))
         return context.alerts.reconcile(
             assessment.findings,
             phase=run.phase,
@@ -164,6 +169,15 @@ class Tracker:
         if len(self._tracked) > self._max_runs:
             del self._tracked[next(iter(self._tracked))]
         return tracked
+
+
+def _change_of_phase(run_id: str, phase: str, *, step: int, rewinds: bool) -> Callable[[Repositories], None]:
+    def write(repositories: Repositories) -> None:
+        if rewinds:
+            repositories.phases.rewind(run_id, step)
+        repositories.phases.begin(run_id, phase, step=step)
+
+    return write
 
 
 def _degraded(step: int, error: Exception) -> Assessment:

@@ -1,62 +1,110 @@
-"""The steps of a run that are not complete yet, in order, while a slice of its log is projected.
+"""The steps of a run that are not complete yet, in order.
 
-There may be tens of thousands. Only the first few are read, and what a slice adds is written at its end, so that a
-slice costs what it completes and not what waits.
+They are kept in memory between the slices of a run, as long as nobody else projects it. There may be tens of thousands
+in the store: only the first few are read, and what a slice adds is written at its end, so that a slice costs what it
+completes and not what waits. The ranks that have reported a step are always in memory; its records are decoded when
+they come, and read again only where they were too many to keep.
 """
 
 import heapq
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 
 from monitor_server.projection.rank_merging import StepRecords
 from monitor_server.projection.run_context import Key, RunContext
+from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.records import StoredRecord
 from trainer_hooks import wire
 
-__all__ = ["WaitingSteps"]
+__all__ = ["WaitingCache", "WaitingSteps"]
 
 FIRST_STEPS = 64
 # Records that are read ahead for waiting steps; a record is up to some 30 KB.
 RECORDS_READ_AHEAD = 64
+# Of one run between two slices: beyond it, records are read again when their step is complete.
+MAX_KEPT_BYTES = 8 * 1024 * 1024
+MAX_KEPT_STEPS = 4_096
+# Of all runs together: those that were projected longest ago are dropped first.
+MAX_CACHED_BYTES = 64 * 1024 * 1024
+MAX_CACHED_RUNS = 512
 
 
 class WaitingSteps:
-    """Incomplete steps by attempt and step, the first at hand."""
+    """Incomplete steps of one run by attempt and step, the first at hand.
+
+    Every step of the table up to the last that was read is in memory, or was removed; of those behind it some may be.
+    """
 
     def __init__(self, context: RunContext) -> None:
+        self.body_bytes = 0
         self._context = context
         self._order: list[Key] = []
         self._since: dict[Key, float] = {}
+        self._ranks: dict[Key, set[int]] = {}
         self._records: dict[Key, StepRecords] = {}
         self._stored: set[Key] = set()  # in the table and here
         self._removed: set[Key] = set()
+        self._read_to: Key = (-1, -1)
         self._is_all_read = False
+        self._complete: set[Key] = set()  # of the steps that were looked up
+        self._in_table: set[Key] = set()
 
-    def add(self, records: Iterable[StoredRecord], *, now: float) -> set[Key]:
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def begin(self, context: RunContext) -> None:
+        """Begin a slice on another snapshot."""
+        self._context = context
+
+    def look_up(self, records: Iterable[StoredRecord]) -> None:
+        """Find out which steps of records that are about to be added are complete, or wait in the table."""
+        keys = {(record.attempt, record.step) for record in records} - self._since.keys() - self._complete
+        self._complete |= self._find_complete(keys)
+        unknown = keys - self._complete
+        self._in_table = set() if self._is_all_read else self._context.repositories.waiting.among(self._run_id, unknown)
+
+    def add(self, records: Sequence[StoredRecord], *, now: float) -> set[Key]:
         """Add records of the log, and return the steps among them that are complete already."""
-        by_step: dict[Key, list[StoredRecord]] = {}
+        late: set[Key] = set()
         for record in records:
-            by_step.setdefault((record.attempt, record.step), []).append(record)
-        late = self._find_complete(by_step.keys() - self._since.keys())
-        unknown = by_step.keys() - self._since.keys() - late
-        in_table = set() if self._is_all_read else self._context.repositories.waiting.among(self._run_id, unknown)
-        for key in unknown - in_table:
-            self._put(key, now)
-            self._records[key] = StepRecords()
-        for key, new in by_step.items():
+            key = (record.attempt, record.step)
+            if key in self._complete:
+                late.add(key)
+                continue
+            if key not in self._since:
+                if key in self._in_table and key > self._read_to:
+                    continue  # it is read from the table in its turn
+                self._put(key, now)
+                self._ranks[key] = set()
+                self._records[key] = StepRecords()
+            ranks = self._ranks.get(key)
+            if ranks is not None:
+                ranks.add(record.rank)
             assembled = self._records.get(key)
-            if assembled is not None and key not in late:
-                for record in new:
-                    assembled.add(record.rank, record.seq, wire.decode_record(record.body))
+            if assembled is not None:
+                assembled.add(record.rank, record.seq, wire.decode_record(record.body))
+                assembled.body_bytes += len(record.body)
+                self.body_bytes += len(record.body)
         return late
 
     def first(self) -> tuple[Key, float] | None:
         """Return the first step and since when it waits, or None where no step waits."""
-        if not self._is_all_read and not self._stored:
+        while not self._is_all_read and (not self._order or self._order[0] > self._read_to):
             self._read_more()
         if not self._order:
             return None
         key = self._order[0]
         return key, self._since[key]
+
+    def ranks(self, key: Key) -> int:
+        """Return how many ranks have reported a step."""
+        ranks = self._ranks.get(key)
+        if ranks is None:
+            attempt, step = key
+            ranks = self._ranks[key] = self._context.repositories.records.ranks(
+                self._run_id, attempt, step, up_to=self._context.run.position
+            )
+        return len(ranks)
 
     def records(self, key: Key) -> StepRecords:
         """Return the records of the first step."""
@@ -68,19 +116,29 @@ class WaitingSteps:
         """Remove the first step: it is complete."""
         key = heapq.heappop(self._order)
         del self._since[key]
-        self._records.pop(key, None)
+        self._ranks.pop(key, None)
+        self._forget_records(key)
+        self._complete.add(key)
         if key in self._stored:
             self._stored.remove(key)
             self._removed.add(key)
 
-    def save(self) -> None:
+    def save(self, repositories: Repositories) -> None:
         """Write what was added and removed."""
-        waiting = self._context.repositories.waiting
+        waiting = repositories.waiting
         waiting.remove(self._run_id, self._removed)
-        self._removed.clear()
         new = self._since.keys() - self._stored
-        waiting.add(self._run_id, new, now=self._context.now)
-        self._stored |= new
+        waiting.add(self._run_id, {key: self._since[key] for key in new})
+
+    def end(self) -> bool:
+        """Keep what the next slice needs, after the commit; return False where that is too much."""
+        self._removed.clear()
+        self._stored = set(self._since)
+        self._complete, self._in_table = set(), set()
+        if self.body_bytes > MAX_KEPT_BYTES:
+            for key in list(self._records):
+                self._forget_records(key)
+        return len(self._since) <= MAX_KEPT_STEPS
 
     @property
     def _run_id(self) -> str:
@@ -99,24 +157,65 @@ class WaitingSteps:
         self._since[key] = since
         heapq.heappush(self._order, key)
 
+    def _forget_records(self, key: Key) -> None:
+        records = self._records.pop(key, None)
+        if records is not None:
+            self.body_bytes -= records.body_bytes
+
     def _read_more(self) -> None:
-        waiting = self._context.repositories.waiting
-        waiting.remove(self._run_id, self._removed)
-        self._removed.clear()
-        first = waiting.first(self._run_id, limit=FIRST_STEPS)
-        self._is_all_read = len(first) < FIRST_STEPS
-        for key, since in first.items():
+        found = self._context.repositories.waiting.first(self._run_id, after=self._read_to, limit=FIRST_STEPS)
+        self._is_all_read = len(found) < FIRST_STEPS
+        for key, since in found.items():
+            self._read_to = key
             self._stored.add(key)
-            self._put(key, since)
+            if key in self._removed or key in self._complete:
+                self._stored.discard(key)
+            elif key not in self._since:
+                self._put(key, since)
 
     def _read_records(self, key: Key) -> None:
         """Read the records of a step, and of some that follow it in its attempt, as far as they are projected."""
         attempt = key[0]
         count = max(1, RECORDS_READ_AHEAD // self._context.world_size(attempt))
         ahead = heapq.nsmallest(count, (other for other in self._stored if other[0] == attempt and other >= key))
-        wanted = [step for _, step in ahead if (attempt, step) not in self._records]
+        wanted = {step for _, step in [key, *ahead] if (attempt, step) not in self._records}
         found = self._context.repositories.records.of_steps(
             self._run_id, attempt, wanted, up_to=self._context.run.position
         )
         for step in wanted:
-            self._records[attempt, step] = StepRecords.decode(found.get(step, ()))
+            stored = found.get(step, [])
+            records = self._records[attempt, step] = StepRecords.decode(stored)
+            records.body_bytes = sum(len(record.body) for record in stored)
+            self.body_bytes += records.body_bytes
+
+
+class WaitingCache:
+    """The waiting steps of the runs that were projected last, each with the revision of its run."""
+
+    def __init__(self) -> None:
+        self._steps: OrderedDict[str, tuple[int, WaitingSteps]] = OrderedDict()
+
+    def take(self, context: RunContext) -> WaitingSteps:
+        """Return a run's waiting steps for a slice; the cache has them again after `keep`."""
+        held = self._steps.pop(context.run.id, None)
+        if held is None or held[0] != context.run.revision:
+            return WaitingSteps(context)
+        held[1].begin(context)
+        return held[1]
+
+    def keep(self, run_id: str, steps: WaitingSteps, *, revision: int) -> None:
+        """Keep a run's waiting steps after a commit, unless they are too many."""
+        if not steps.end():
+            return
+        self._steps[run_id] = (revision, steps)
+        held = sum(each.body_bytes for _, each in self._steps.values()) if steps.body_bytes else 0
+        while len(self._steps) > MAX_CACHED_RUNS or held > MAX_CACHED_BYTES:
+            _, (_, dropped) = self._steps.popitem(last=False)
+            held -= dropped.body_bytes
+
+    def forget(self, run_id: str | None = None) -> None:
+        """Drop what is in memory of a run, or of all runs."""
+        if run_id is None:
+            self._steps.clear()
+        else:
+            self._steps.pop(run_id, None)

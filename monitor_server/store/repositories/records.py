@@ -1,12 +1,13 @@
 """The log of records as the ranks sent them, and the steps that wait for more ranks."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_
 
+from monitor_server.store.statements import Statement
 from monitor_server.store.tables import records, waiting
 
 __all__ = ["Records", "StoredRecord", "Waiting"]
@@ -30,24 +31,42 @@ _OF_STEPS = (
     )
     .order_by(records.c.rank.desc(), records.c.seq)
 )
-_AFTER = (
-    select(*_COLUMNS)
+# Lengths are read without the bodies, which may be many megabytes.
+_AHEAD = (
+    select(records.c.batch, func.length(records.c.body))
     .where(records.c.run_id == bindparam("run"), records.c.position > bindparam("after"))
     .order_by(records.c.position)
     .limit(bindparam("limit"))
 )
-_OF_BATCH = (
+_UP_TO = (
     select(*_COLUMNS)
     .where(
         records.c.run_id == bindparam("run"),
         records.c.position > bindparam("after"),
-        records.c.position <= bindparam("batch"),
+        records.c.position <= bindparam("up_to"),
     )
     .order_by(records.c.position)
 )
+_LAST_SEQ = select(func.max(records.c.seq)).where(
+    records.c.run_id == bindparam("run"), records.c.attempt == bindparam("attempt"), records.c.rank == bindparam("rank")
+)
+_ADD = Statement(insert(records), columns=[column.name for column in records.c])
+_RANKS = (
+    select(records.c.rank)
+    .where(
+        records.c.run_id == bindparam("run"),
+        records.c.attempt == bindparam("attempt"),
+        records.c.step == bindparam("step"),
+        records.c.position <= bindparam("up_to"),
+    )
+    .distinct()
+)
 _FIRST = (
     select(waiting.c.attempt, waiting.c.step, waiting.c.first_seen)
-    .where(waiting.c.run_id == bindparam("run"))
+    .where(
+        waiting.c.run_id == bindparam("run"),
+        tuple_(waiting.c.attempt, waiting.c.step) > tuple_(bindparam("attempt"), bindparam("step")),
+    )
     .order_by(waiting.c.attempt, waiting.c.step)
     .limit(bindparam("limit"))
 )
@@ -93,11 +112,29 @@ class Records:
             found.update(self._connection.execute(_SEEN, asked).scalars())
         return found
 
+    def last_seq(self, run_id: str, attempt: int, rank: int) -> int:
+        """Return the highest sequence number of a rank in an attempt, -1 before its first record."""
+        asked = {"run": run_id, "attempt": attempt, "rank": rank}
+        last = self._connection.execute(_LAST_SEQ, asked).scalar()
+        return -1 if last is None else int(last)
+
     def add(self, run_id: str, new: Iterable[StoredRecord]) -> None:
         """Append records, none of which is stored."""
-        rows = [{"run_id": run_id} | {name: getattr(r, name) for name in StoredRecord.__slots__} for r in new]
+        rows = [
+            {
+                "run_id": run_id,
+                "position": record.position,
+                "batch": record.batch,
+                "attempt": record.attempt,
+                "rank": record.rank,
+                "seq": record.seq,
+                "step": record.step,
+                "body": record.body,
+            }
+            for record in new
+        ]
         if rows:
-            self._connection.execute(insert(records), rows)
+            _ADD.execute_many(self._connection, rows)
 
     def of_steps(
         self, run_id: str, attempt: int, steps: Collection[int], *, up_to: int = END
@@ -117,21 +154,34 @@ class Records:
                 found[row.step].append(_record(row))
         return found
 
-    def after(self, run_id: str, position: int, *, limit: int) -> tuple[list[StoredRecord], bool]:
+    def ranks(self, run_id: str, attempt: int, step: int, *, up_to: int) -> set[int]:
+        """Return the ranks that have reported a step, up to a position of the log."""
+        asked = {"run": run_id, "attempt": attempt, "step": step, "up_to": up_to}
+        return set(self._connection.execute(_RANKS, asked).scalars())
+
+    def after(self, run_id: str, position: int, *, limit: int, max_bytes: int) -> tuple[list[StoredRecord], bool]:
         """Return whole batches that follow a position of the log, and whether these are the last.
 
-        There is at least one, if any follows, and then about ``limit`` records.
+        There is at least one, if any follows, and then about ``limit`` records of about ``max_bytes`` in all.
         """
-        rows = self._connection.execute(_AFTER, {"run": run_id, "after": position, "limit": limit + 1})
-        found = [_record(row) for row in rows]
-        if len(found) <= limit:
-            return found, True
-        cut = found[-1].batch
-        whole = [record for record in found if record.batch != cut]
-        if whole:
-            return whole, False
-        asked = {"run": run_id, "after": position, "batch": cut}
-        return [_record(row) for row in self._connection.execute(_OF_BATCH, asked)], False
+        ahead = self._connection.execute(_AHEAD, {"run": run_id, "after": position, "limit": limit + 1}).all()
+        if not ahead:
+            return [], True
+        end, size, is_whole = 0, 0, len(ahead) <= limit
+        for place, (batch, length) in enumerate(ahead):
+            size += length
+            is_last_of_batch = place + 1 < len(ahead) and ahead[place + 1][0] != batch
+            if end and size > max_bytes:
+                is_whole = False
+                break
+            if is_last_of_batch:
+                end = batch
+        else:
+            if is_whole:
+                end = ahead[-1][0]
+        end = end or ahead[0][0]
+        rows = self._connection.execute(_UP_TO, {"run": run_id, "after": position, "up_to": end})
+        return [_record(row) for row in rows], is_whole
 
 
 class Waiting:
@@ -140,9 +190,12 @@ class Waiting:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, run_id: str, steps: Iterable[tuple[int, int]], *, now: float) -> None:
-        """Keep steps, by attempt and step, that are seen for the first time."""
-        rows = [{"run_id": run_id, "attempt": attempt, "step": step, "first_seen": now} for attempt, step in steps]
+    def add(self, run_id: str, steps: Mapping[tuple[int, int], float]) -> None:
+        """Keep steps, by attempt and step, with the time at which each was first seen."""
+        rows = [
+            {"run_id": run_id, "attempt": attempt, "step": step, "first_seen": first_seen}
+            for (attempt, step), first_seen in steps.items()
+        ]
         if rows:
             self._connection.execute(insert(waiting), rows)
 
@@ -152,9 +205,10 @@ class Waiting:
         if rows:
             self._connection.execute(_REMOVE, rows)
 
-    def first(self, run_id: str, *, limit: int) -> dict[tuple[int, int], float]:
-        """Return when each of the first waiting steps was seen, in the order in which detection takes them."""
-        rows = self._connection.execute(_FIRST, {"run": run_id, "limit": limit})
+    def first(self, run_id: str, *, after: tuple[int, int] = (-1, -1), limit: int) -> dict[tuple[int, int], float]:
+        """Return when each of the first steps after one was seen, in the order in which detection takes them."""
+        attempt, step = after
+        rows = self._connection.execute(_FIRST, {"run": run_id, "attempt": attempt, "step": step, "limit": limit})
         return {(attempt, step): first_seen for attempt, step, first_seen in rows}
 
     def among(self, run_id: str, steps: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import is_live_column, status_column
+from monitor_server.store.statements import Statement
 from monitor_server.store.tables import alerts, attempts, chunk_values, chunks, records, responses, runs, steps, waiting
 
 __all__ = ["SPARKLINE_SIGNAL", "Recent", "Run", "Runs"]
@@ -23,9 +24,13 @@ SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
 _WORKED_ON = [column for column in runs.c if column.name not in ("number", "config", "compacted_to")]
 _FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"))
 _LOCK = _FIND.with_for_update()
-_LOCK_IF_FREE = _FIND.with_for_update(skip_locked=True)
 _SAVE = update(runs).where(runs.c.id == bindparam("run"))
 _SAVE_REVISION = _SAVE.where(runs.c.revision == bindparam("seen"))
+_EXTEND_LOG = Statement(
+    update(runs)
+    .where(runs.c.id == bindparam("run"), runs.c.log_end == bindparam("begin"))
+    .values(log_end=bindparam("end"), last_seen=bindparam("now"))
+)
 _ATTEMPTS = (
     select(attempts.c.attempt, attempts.c.world_size)
     .where(attempts.c.run_id == bindparam("run"))
@@ -126,6 +131,14 @@ class Run:
     quarantined_at: float | None = None
     quarantine_reason: str | None = None
 
+    def take_ingested(self, stored: "Run") -> None:
+        """Take over what ingest has written since this run was read."""
+        for name in _INGEST_COLUMNS:
+            if name != "last_step_at":
+                setattr(self, name, getattr(stored, name))
+        # Both write it: ingest when an attempt begins, and the projector at a step.
+        self.last_step_at = max(self.last_step_at, stored.last_step_at)
+
 
 class Runs:
     """Reads and writes runs."""
@@ -137,14 +150,9 @@ class Runs:
         """Return a run, or None."""
         return self._run(_FIND, run_id)
 
-    def lock(self, run_id: str, *, only_if_free: bool = False) -> Run | None:
-        """Return a run that nobody else writes until the transaction ends, or None.
-
-        Args:
-            run_id: Its id.
-            only_if_free: Return None instead of waiting where somebody else holds it.
-        """
-        return self._run(_LOCK_IF_FREE if only_if_free else _LOCK, run_id)
+    def lock(self, run_id: str) -> Run | None:
+        """Return a run that nobody else writes until the transaction ends, or None."""
+        return self._run(_LOCK, run_id)
 
     def add(self, run: Run) -> Run:
         """Write a new run and lock it; where another collector was first, its run is returned."""
@@ -159,6 +167,15 @@ class Runs:
     def save_ingest(self, run: Run) -> None:
         """Write back what ingest owns."""
         self._connection.execute(_SAVE, {name: getattr(run, name) for name in _INGEST_COLUMNS} | {"run": run.id})
+
+    def extend_log(self, run_id: str, *, begin: int, end: int, now: float) -> bool:
+        """Move the end of a run's log, and lock the run; return False if the log does not end at ``begin``."""
+        values = {"run": run_id, "begin": begin, "end": end, "now": now}
+        return _EXTEND_LOG.execute(self._connection, values).rowcount == 1
+
+    def last_step(self, run_id: str) -> int | None:
+        """Return the newest step of a run that is projected, or None."""
+        return self._connection.execute(select(runs.c.last_step).where(runs.c.id == run_id)).scalar()
 
     def save_projection(self, run: Run) -> bool:
         """Write back what the projector owns as the next revision; return False if another has done so meanwhile."""
@@ -281,6 +298,12 @@ class Runs:
         if before is not None:
             query = query.where(runs.c.quarantined_at < before)
         return list(self._connection.execute(query).scalars())
+
+    def claim(self, run_id: str, owner: str, *, now: float, until: float) -> bool:
+        """Make a projector the owner of a run until a time; return False while another is."""
+        is_free = runs.c.owner.is_(None) | (runs.c.owned_until <= now) | (runs.c.owner == owner)
+        query = update(runs).where(runs.c.id == run_id, is_free)
+        return self._connection.execute(query, {"owner": owner, "owned_until": until}).rowcount == 1
 
     def release(self, owner: str) -> None:
         """Leave all runs of a projector to others."""

@@ -4,7 +4,8 @@ The rows of `steps` stay what is true. A chunk repeats those of a range of steps
 its range removes it, and its steps are read from their rows until they are compacted anew.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -25,7 +26,7 @@ from monitor_server.store.chunks import (
 from monitor_server.store.packing import columns
 from monitor_server.store.tables import chunk_values, chunks, runs, signals, steps
 
-__all__ = ["CHUNK_STEPS", "Column", "Series"]
+__all__ = ["CHUNK_STEPS", "Chunk", "Column", "Series"]
 
 CHUNK_STEPS = 1_000
 # The newest steps are not compacted: late shards mend them, and each would remove its chunk.
@@ -33,12 +34,6 @@ TAIL_STEPS = 256
 # Summaries are read where they hold at least as many points as are asked for: two of each 64 rows.
 ROWS_PER_POINT = 32
 
-_CHUNK_AT = (
-    select(chunks.c.first_step, chunks.c.end_step)
-    .where(chunks.c.run_id == bindparam("run"), chunks.c.first_step <= bindparam("step"))
-    .order_by(chunks.c.first_step.desc())
-    .limit(1)
-)
 _ROWS = (
     select(steps.c.step, steps.c.time, steps.c.packed)
     .where(
@@ -58,6 +53,25 @@ class Column:
     steps: NDArray[np.int64]
     values: NDArray[np.float64]
     times: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Steps of a range, first_step <= step < end_step, as they are stored.
+
+    Attributes:
+        first_step: Where the range begins.
+        end_step: Where it ends.
+        steps: The encoded step numbers.
+        times: The encoded times.
+        values: The summary and the encoded values of each signal that was observed, by its position.
+    """
+
+    first_step: int
+    end_step: int
+    steps: bytes
+    times: bytes
+    values: Mapping[int, tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +123,28 @@ class Series:
     def remove_at(self, run_id: str, written: Iterable[int]) -> None:
         """Remove the chunks whose range holds a step that was written."""
         end = self._connection.execute(select(runs.c.compacted_to).where(runs.c.id == run_id)).scalar()
-        for step in sorted(number for number in written if end is not None and number < end):
-            found = self._connection.execute(_CHUNK_AT, {"run": run_id, "step": step}).first()
-            if found is not None and step < found.end_step:
-                self._remove(run_id, found.first_step)
+        inside = sorted(number for number in written if end is not None and number < end)
+        if not inside:
+            return
+        ranges = self._connection.execute(
+            select(chunks.c.first_step, chunks.c.end_step)
+            .where(chunks.c.run_id == run_id, chunks.c.first_step <= inside[-1], chunks.c.end_step > inside[0])
+            .order_by(chunks.c.first_step)
+        ).all()
+        for first, end_step in ranges:
+            place = bisect_left(inside, first)
+            if place < len(inside) and inside[place] < end_step:
+                self._remove(run_id, first)
 
     def compact(self, run_id: str, *, newest_step: int) -> bool:
-        """Compact the first steps that are not, unless they are among the newest; return whether there were any.
+        """Compact the first steps that are not, unless they are among the newest; return whether there were any."""
+        chunk = self.next_chunk(run_id, newest_step=newest_step)
+        if chunk is not None:
+            self.add(run_id, chunk)
+        return chunk is not None
+
+    def next_chunk(self, run_id: str, *, newest_step: int) -> Chunk | None:
+        """Encode the first steps that are not compacted, unless they are among the newest.
 
         A gap that a removed chunk has left is filled whatever its size; behind the last chunk a whole chunk is needed.
         """
@@ -128,12 +157,27 @@ class Series:
         ends = [(-1, 0), *((first, end) for first, end in ranges)]
         gaps = [(end, first) for (_, end), (first, _) in pairwise(ends) if first > end]
         for begin, end in gaps:
-            if end <= limit and self._compact_range(run_id, begin, end, least=1):
-                return True
-        return self._compact_range(run_id, ends[-1][1], limit, least=CHUNK_STEPS)
+            chunk = self._encode_range(run_id, begin, end, least=1) if end <= limit else None
+            if chunk is not None:
+                return chunk
+        return self._encode_range(run_id, ends[-1][1], limit, least=CHUNK_STEPS)
 
-    def _compact_range(self, run_id: str, begin: int, end: int, *, least: int) -> bool:
-        """Write a chunk of the first steps in a range, and let it end where the range ends if it has them all."""
+    def add(self, run_id: str, chunk: Chunk) -> None:
+        """Write a chunk."""
+        key = {"run_id": run_id, "first_step": chunk.first_step}
+        encoded = {"end_step": chunk.end_step, "steps": chunk.steps, "times": chunk.times}
+        self._connection.execute(insert(chunks), key | encoded)
+        rows = [
+            key | {"position": position, "summary": summary, "packed": packed}
+            for position, (summary, packed) in chunk.values.items()
+        ]
+        if rows:
+            self._connection.execute(insert(chunk_values), rows)
+        here = (runs.c.id == run_id) & (runs.c.compacted_to < chunk.end_step)
+        self._connection.execute(update(runs).where(here), {"compacted_to": chunk.end_step})
+
+    def _encode_range(self, run_id: str, begin: int, end: int, *, least: int) -> Chunk | None:
+        """Encode a chunk of the first steps in a range, and let it end where the range ends if it has them all."""
         query = (
             select(steps.c.step)
             .where(steps.c.run_id == run_id, steps.c.step >= begin, steps.c.step < end)
@@ -143,31 +187,22 @@ class Series:
         )
         numbers = list(self._connection.execute(query).scalars())
         if len(numbers) < least:
-            return False
+            return None
         last = end if least == 1 and len(numbers) < CHUNK_STEPS else numbers[-1] + 1
-        query_positions = select(signals.c.name, signals.c.position).where(signals.c.run_id == run_id)
-        positions = {name: position for name, position in self._connection.execute(query_positions)}  # noqa: C416
+        query_positions = select(signals.c.position).where(signals.c.run_id == run_id)
+        positions = list(self._connection.execute(query_positions).scalars())
         number_array, times, packed = self._read_rows(run_id, [(begin, last - 1)])
-        found = columns(packed, list(positions.values()))
-        chunk = {"run_id": run_id, "first_step": begin, "end_step": last}
-        encoded = {"steps": encode_steps(number_array), "times": encode_times(times)}
-        self._connection.execute(insert(chunks), chunk | encoded)
-        rows = [
-            {
-                "run_id": run_id,
-                "position": position,
-                "first_step": begin,
-                "summary": summarise(values, observed),
-                "packed": encode_column(values, observed),
-            }
-            for position, (values, observed) in zip(positions.values(), found, strict=True)
-            if observed.any()
-        ]
-        if rows:
-            self._connection.execute(insert(chunk_values), rows)
-        here = (runs.c.id == run_id) & (runs.c.compacted_to < last)
-        self._connection.execute(update(runs).where(here), {"compacted_to": last})
-        return True
+        return Chunk(
+            first_step=begin,
+            end_step=last,
+            steps=encode_steps(number_array),
+            times=encode_times(times),
+            values={
+                position: (summarise(values, observed), encode_column(values, observed))
+                for position, (values, observed) in zip(positions, columns(packed, positions), strict=True)
+                if observed.any()
+            },
+        )
 
     def _remove(self, run_id: str, first_step: int) -> None:
         for table in (chunk_values, chunks):

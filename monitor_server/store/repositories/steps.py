@@ -19,6 +19,11 @@ _KNOWN = select(steps.c.step).where(
     steps.c.attempt == bindparam("attempt"),
     steps.c.step.in_(bindparam("steps", expanding=True)),
 )
+_REMOVE = delete(steps).where(
+    steps.c.run_id == bindparam("run"),
+    steps.c.step == bindparam("of_step"),
+    steps.c.attempt == bindparam("of_attempt"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,15 @@ class Steps:
         query = select(func.max(steps.c.step)).where(steps.c.run_id == run_id, steps.c.attempt == attempt)
         return self._connection.execute(query).scalar()
 
+    def count(self, run_id: str, attempt: int, *, above: int, below: int) -> int:
+        """Return how many steps of an attempt lie between two numbers."""
+        query = (
+            select(func.count())
+            .select_from(steps)
+            .where(steps.c.run_id == run_id, steps.c.attempt == attempt, steps.c.step > above, steps.c.step < below)
+        )
+        return int(self._connection.execute(query).scalar_one())
+
     def put(self, run_id: str, new: Iterable[Step], *, replace: bool, positions: Mapping[str, int]) -> None:
         """Write steps; ``replace`` if they may be there already. What is compacted of them is removed."""
         written = list(new)
@@ -78,12 +92,13 @@ class Steps:
             }
             for step in written
         ]
-        for row in rows if replace else ():
-            here = (steps.c.run_id == run_id) & (steps.c.step == row["step"]) & (steps.c.attempt == row["attempt"])
-            self._connection.execute(delete(steps).where(here))
-        if rows:
-            self._connection.execute(insert(steps), rows)
-            Series(self._connection).remove_at(run_id, [step.step for step in written])
+        if not rows:
+            return
+        if replace:
+            gone = [{"run": run_id, "of_step": row["step"], "of_attempt": row["attempt"]} for row in rows]
+            self._connection.execute(_REMOVE, gone)
+        self._connection.execute(insert(steps), rows)
+        Series(self._connection).remove_at(run_id, [step.step for step in written])
 
     def page(self, run_id: str, *, from_step: int, limit: int) -> list[Step]:
         """Return steps in ascending order from ``from_step`` on."""

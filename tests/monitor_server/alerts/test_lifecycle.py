@@ -1,6 +1,7 @@
 """The life of an alert, directly on a store: opened, kept, raised, acknowledged and resolved."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ def working(store, append):
         with store.write() as repositories:
             alerts = Lifecycle(repositories.alerts, run_id)
             yield alerts
-            alerts.save()
+            alerts.save(repositories.alerts)
 
     return open_alerts
 
@@ -87,13 +88,18 @@ def test_findings_that_do_not_concern_a_kind_leave_its_alert_alone(working):
         assert [alert.kind for alert in alerts.firing] == ["clock"]
 
 
-def test_an_acknowledgement_is_kept_until_the_alert_becomes_more_severe(working):
-    """The person knew of a warning; the critical alert has to be acknowledged again."""
+def test_an_acknowledgement_is_kept_until_the_alert_becomes_more_severe(working, store):
+    """The person knew of a warning, and wrote it after the alerts were read; a critical alert is another matter."""
     with working() as alerts:
         _reconcile(alerts, [_finding()], step=1)
-    with working() as alerts:
-        alerts.acknowledge(alerts.firing[0], by="Ada", note="known", now=11.0)
-        _reconcile(alerts, [_finding(step=2)], step=2)
+    with store.read() as repositories:
+        read = Lifecycle(repositories.alerts, alerts.firing[0].run_id)
+    with store.write() as repositories:
+        known = replace(read.firing[0], acknowledged_at=11.0, acknowledged_by="Ada", note="known")
+        repositories.alerts.save(known)
+    _reconcile(read, [_finding(step=2)], step=2)
+    with store.write() as repositories:
+        read.save(repositories.alerts)
     with working() as alerts:
         (alert,) = alerts.firing
         assert (alert.acknowledged_by, alert.note, alert.acknowledged_at) == ("Ada", "known", 11.0)

@@ -90,3 +90,10 @@ def test_health_and_readiness(start_collector):
     live.app.state.collector.writer.stop()
     answer = eventually(lambda: live.pool.request("GET", live.url + "/readyz"))
     assert (answer.status, answer.json()["error"]) == (503, "Unavailable")
+
+
+def test_the_queues_of_the_projector_are_exposed(live):
+    """Both are there, and empty when everything is projected."""
+    live.send(run="r", records=[{"step": 1}])
+    eventually(lambda: _samples(live)["rlvitals_projector_queued_runs",] == 0)
+    assert _samples(live)["rlvitals_projector_waiters",] == 0

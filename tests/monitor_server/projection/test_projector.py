@@ -2,6 +2,7 @@
 
 import pytest
 
+from monitor_server.projection import projector as projector_module
 from monitor_server.projection.events import AlertChanged, StepCompleted
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection
@@ -78,3 +79,36 @@ def test_a_projector_that_is_stopped_has_ended_its_thread(projector, append):
     projector.stop()
     assert not projector.is_alive
     projector.stop()
+
+
+def test_the_queue_of_runs_is_bounded_and_the_rest_is_found_in_the_store(projector, append, published, monkeypatch):
+    """Two of five runs are queued; a tick finds the others."""
+    monkeypatch.setattr(projector_module, "MAX_QUEUED_RUNS", 2)
+    run_ids = [append(run=f"r{number}", records=[{"step": 1}]) for number in range(5)]
+    projector.notify(run_ids)
+    assert projector.queued_runs == 2
+    projector.start()
+    eventually(lambda: {event.run_id for event in published if isinstance(event, StepCompleted)} == set(run_ids))
+
+
+def test_waits_for_a_verdict_are_bounded(projector, append, monkeypatch):
+    """The third wait is over at once; waits that were given up make room again."""
+    monkeypatch.setattr(projector_module, "MAX_WAITERS", 2)
+    run_id = append(records=[{"step": 1}])
+    first, second, third = (projector.wait_for(run_id, 100) for _ in range(3))
+    assert (first.done(), second.done(), third.done()) == (False, False, True)
+    assert projector.waiters == 2
+    first.cancel()
+    assert not projector.wait_for(run_id, 100).done()
+
+
+def test_nobody_waits_after_a_wait_in_vain_until_there_is_nothing_left_to_do(projector, append):
+    """An overloaded collector answers at once; one that has caught up is waited for again."""
+    run_id = append(records=[{"step": 1}])
+    assert projector.is_near(run_id, 0, within=64)
+    projector.report_late()
+    assert not projector.is_near(run_id, 0, within=64)
+    projector.start()
+    eventually(lambda: projector.known_verdict(run_id) is not None)
+    eventually(lambda: projector.is_near(run_id, 0, within=64))
+    assert not projector.is_near(run_id, 100, within=64)

@@ -1,5 +1,7 @@
 """A slice of a run's log, directly on a store: what it projects, where it stops, and who may project it."""
 
+from contextlib import contextmanager
+
 import msgspec
 import pytest
 
@@ -15,9 +17,22 @@ def create_projection(scripted, clock):
     return lambda **options: Projection(Tracker(scripted), settings=Settings(), clock=clock, **options)
 
 
+class Crashing:
+    """A store in which everything is written and nothing is committed."""
+
+    def __init__(self, store):
+        self.read, self._store = store.read, store
+
+    @contextmanager
+    def write(self):
+        """Fail at the end of the transaction."""
+        with self._store.write() as repositories:
+            yield repositories
+            raise ZeroDivisionError
+
+
 def _project(store, projection, run_id):
-    with store.write() as repositories:
-        return projection.project(repositories, run_id)
+    return projection.project(store, run_id)
 
 
 def _seen(store, run_id):
@@ -40,14 +55,8 @@ def test_a_slice_projects_the_log_up_to_its_end(store, append, create_projection
 def test_a_slice_that_is_rolled_back_is_projected_again(store, append, create_projection):
     """A crash before the commit repeats nothing and skips nothing."""
     run_id, projection = append(records=[{"step": 1}, {"step": 2}]), create_projection()
-
-    def fail():
-        with store.write() as repositories:
-            projection.project(repositories, run_id)
-            raise ZeroDivisionError
-
     with pytest.raises(ZeroDivisionError):
-        fail()
+        _project(Crashing(store), projection, run_id)
     projection.forget(run_id)
     _project(store, projection, run_id)
     _project(store, projection, run_id)

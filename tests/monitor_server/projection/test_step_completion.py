@@ -40,9 +40,11 @@ def working(store, clock):
                 is_watched=True,
             )
             waiting = WaitingSteps(context)
-            records, _ = repositories.records.after(run_id, 0, limit=10_000)
+            records, _ = repositories.records.after(run_id, 0, limit=10_000, max_bytes=1_000_000)
+            waiting.look_up(records)
             waiting.add(records, now=context.now)
             yield context, waiting
+            context.write(repositories)
 
     return open_run
 
@@ -117,7 +119,7 @@ def test_a_late_record_corrects_the_stored_step_and_is_not_detected_again(comple
     append(rank=0, world_size=2, records=[{"step": 1, "scalars": {"a": 2.0}}])
     with working(run_id) as (context, waiting):
         assert waiting.first() is None
-        completion.mend(context, [(1, 1)])
+        completion.mend(context, [(1, 1)], Budget())
         assert context.events == []
     with store.read() as repositories:
         assert repositories.steps.at(run_id, 1) == {"a": 2.0}

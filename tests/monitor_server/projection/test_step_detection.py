@@ -24,7 +24,7 @@ def working(store, append, clock):
             yield RunContext(
                 repositories=repositories, run=run, alerts=alerts, positions={}, now=clock.now, is_watched=True
             )
-            alerts.save()
+            alerts.save(repositories.alerts)
             repositories.runs.save_projection(run)
 
     return open_run
@@ -34,11 +34,17 @@ def _step(number, *, attempt=1, **signals):
     return Step(step=number, attempt=attempt, time=0.0, policy_version=None, data_version=None, signals=signals)
 
 
+def _save(tracker, context):
+    """Write the state of the detectors, and what else is deferred, as at the end of a slice."""
+    context.write(context.repositories)
+    tracker.save(context.repositories, context.run, tracker.encode(context))
+
+
 def _observe(tracker, working, *steps):
     """Detect on steps in one transaction, and return the state and severity of each alert that changed."""
     with working() as context:
         changed = [alert for step in steps for alert in tracker.observe(context, step)]
-        tracker.save(context)
+        _save(tracker, context)
     return [(alert.state, alert.severity) for alert in changed]
 
 
@@ -117,6 +123,7 @@ def test_phases_begin_where_they_change_and_a_rewind_replaces_them(scripted, wor
     with working() as context:
         assert context.repositories.phases.all(context.run.id) == [("healthy", 1, 2), ("decay", 3, None)]
         tracker.observe(context, _step(2, attempt=2))
+        context.write(context.repositories)
         assert context.repositories.phases.all(context.run.id) == [("healthy", 1, None)]
         assert context.run.phase == "healthy"
 
@@ -129,5 +136,5 @@ def test_an_acknowledgement_is_passed_to_the_detectors_after_the_newest_step(scr
     _observe(tracker, working, _step(4))
     with working() as context:
         assert tracker.acknowledge(context, "scripted") == (1, 4)
-        tracker.save(context)
+        _save(tracker, context)
     assert _saved(store, append(records=[])) == (1, 4, [[1, 4], [1, 4, "scripted"]])
