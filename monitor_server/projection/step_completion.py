@@ -8,7 +8,7 @@ is complete already mends the stored step; detection does not see it again.
 import logging
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from time import perf_counter
+from time import thread_time
 
 from monitor_server.projection.rank_merging import StepRecords
 from monitor_server.projection.run_context import Key, RunContext
@@ -39,12 +39,12 @@ class Budget:
     """How much one slice may do, so that others get their turn: at least one step, then to any of the bounds."""
 
     def __init__(
-        self, *, clock: Callable[[], float] = perf_counter, give_way: Callable[[], None] = lambda: None
+        self, *, clock: Callable[[], float] = thread_time, give_way: Callable[[], None] = lambda: None
     ) -> None:
         """Begin a slice.
 
         Args:
-            clock: Returns seconds.
+            clock: Returns seconds; by default those for which the thread has run, because pauses are not work.
             give_way: Called after each step, to let ingest go first.
         """
         self._clock = clock
