@@ -102,12 +102,14 @@ def test_an_unknown_script_stays_an_error(mounted):
 
 
 def test_two_dashboards_live_in_one_process(collector):
-    """No global state: each keeps its own callbacks."""
+    """There is no global state: the second one has as many callbacks as the first one."""
+    counts = []
     for _ in range(2):
         app = FastAPI()
         attach(app, api_url=collector.url)
         with TestClient(app) as client:
-            assert len(client.get("/_dash-dependencies").json()) == 14
+            counts.append(len(client.get("/_dash-dependencies").json()))
+    assert counts[0] == counts[1] > 0
 
 
 def test_the_fleet_page_of_no_runs_tells_how_to_connect(mounted, texts):
