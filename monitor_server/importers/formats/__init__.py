@@ -1,1 +1,1 @@
-"""The formats that can be read, one a file; each module holds one `Importer`."""
+"""The formats that can be read, one a file with one `Importer` each, and helpers that several formats share."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from monitor_server.importers.columns import Columns
+from monitor_server.importers.formats.columns import Columns
 from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
 from monitor_server.importers.protocol import Log, ReadReport, Row
 from monitor_server.importers.source import lines

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor_server.importers.columns import Columns
+from monitor_server.importers.formats.columns import Columns
 from monitor_server.importers.formats.crc32c import masked_crc32c
 from monitor_server.importers.formats.event_records import (
     FOOTER_BYTES,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.importers.columns import Columns
+from monitor_server.importers.formats.columns import Columns
 
 METRICS = ["reward", "loss", "entropy", "length"]
 numbers = st.lists(
