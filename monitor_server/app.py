@@ -18,7 +18,7 @@ from monitor_server.alerts.clock import SteadyClock
 from monitor_server.api.broadcast import Broadcast
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
-from monitor_server.api.routes import alerts, health, ingest, runs, stream
+from monitor_server.api.routes import alerts, deletion, health, ingest, runs, stream
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
@@ -32,6 +32,8 @@ from monitor_server.projection.priority import IngestPriority
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.step_detection import EngineFactory, Tracker
+from monitor_server.retention.policy import Policy
+from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 
@@ -42,10 +44,10 @@ log = logging.getLogger(__name__)
 API = "/api/v1"
 # Health and metrics are served in every role.
 ROUTES = {
-    "all": (ingest, runs, alerts, stream),
+    "all": (ingest, runs, deletion, alerts, stream),
     "ingest": (ingest,),
     "projector": (),
-    "web": (runs, alerts, stream),
+    "web": (runs, deletion, alerts, stream),
 }
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -166,6 +168,12 @@ def _build_collector(
         on_commit=projector.notify if is_projecting else lambda _: None,
         on_failure=log_.forget,
     )
+    retention = RetentionWorker(
+        store,
+        Policy(settings, clock=clock),
+        interval_seconds=settings.retention_seconds,
+        on_removed=lambda removed: exposition.removed(removed.table, removed.rows),
+    )
     exposition.watch(store, settings=settings, clock=clock)
     exposition.watch_projector(queued_runs=lambda: projector.queued_runs, waiters=lambda: projector.waiters)
     return Collector(
@@ -175,6 +183,7 @@ def _build_collector(
         log=log_,
         writer=writer,
         projector=projector if is_projecting else None,
+        retention=retention if is_projecting else None,
         broadcast=broadcast,
         exposition=exposition,
     )

@@ -4,8 +4,10 @@ CollectorError                      500
 ├── MalformedBody                   400  neither msgpack nor JSON, truncated, or not what its encoding says
 ├── ForeignOrigin                   403  caused by a page of another origin
 ├── UnknownRun, UnknownAlert        404
+├── UnknownProject                  404
 ├── UnknownPath                     404
 ├── MethodNotAllowed                405
+├── RunActive                       409  its trainer sends
 ├── BodyTooLarge                    413  before or after decompression
 ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
 ├── UnknownHost                     421  addressed by a name that is not this server's
@@ -40,6 +42,7 @@ __all__ = [
     "MethodNotAllowed",
     "ProjectedElsewhere",
     "RecordError",
+    "RunActive",
     "SchemaVersionMismatch",
     "StartupError",
     "SummaryConflict",
@@ -48,6 +51,7 @@ __all__ = [
     "UnknownAlert",
     "UnknownHost",
     "UnknownPath",
+    "UnknownProject",
     "UnknownRun",
     "UnsupportedMediaType",
 ]
@@ -89,6 +93,12 @@ class UnknownRun(CollectorError):
         return cls(f"no run has the id {run_id!r}; GET /api/v1/runs lists them")
 
 
+class UnknownProject(CollectorError):
+    """No run belongs to this project."""
+
+    status = 404
+
+
 class UnknownAlert(CollectorError):
     """No alert has this id."""
 
@@ -114,6 +124,12 @@ class MethodNotAllowed(CollectorError):
     def __init__(self, message: str, allowed: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.headers = MappingProxyType({"Allow": ", ".join(sorted(allowed))})
+
+
+class RunActive(CollectorError):
+    """The trainer of the run still sends."""
+
+    status = 409
 
 
 class BodyTooLarge(CollectorError):

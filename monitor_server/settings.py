@@ -61,6 +61,27 @@ class Settings(BaseSettings):
     response_steps: int = Field(
         default=200, ge=1, description="Newest steps whose responses are all kept; of older ones at most as many"
     )
+    record_steps: int | None = Field(
+        default=None, ge=1, description="Newest steps of a run whose raw records are kept; all if not set"
+    )
+    record_days: float | None = Field(
+        default=None, ge=0, description="Raw records are removed after so many days without a batch of their run"
+    )
+    response_days: float | None = Field(
+        default=None, ge=0, description="Sampled responses are removed after so many days without a batch of their run"
+    )
+    step_days: float | None = Field(
+        default=None, ge=0, description="Steps are thinned after so many days without a batch of their run"
+    )
+    thinned_steps: int = Field(
+        default=1_000, ge=2, description="Most steps that thinning keeps, beside those at alerts"
+    )
+    run_days: float | None = Field(
+        default=None, ge=0, description="A run is deleted after so many days without a batch of it"
+    )
+    retention_seconds: float = Field(
+        default=10.0, gt=0, description="How often the collector looks for what is to be removed"
+    )
     max_connections: int = Field(default=1_000, ge=1, description="Most connections at once")
     max_streams: int = Field(default=500, ge=1, description="Most event streams at once; at most half of connections")
     idle_timeout_seconds: float = Field(

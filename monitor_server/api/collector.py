@@ -15,6 +15,7 @@ from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
 from monitor_server.projection.projector import Projector
+from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
@@ -49,6 +50,7 @@ class Collector:
     log: Log
     writer: Writer
     projector: Projector | None
+    retention: RetentionWorker | None
     broadcast: Broadcast
     exposition: Exposition
 
@@ -57,10 +59,14 @@ class Collector:
         self.writer.start()
         if self.projector is not None:
             self.projector.start()
+        if self.retention is not None:
+            self.retention.start()
 
     def stop(self) -> None:
         """Commit what waits, then end; what is not projected by then is at the next start."""
         self.writer.stop()
+        if self.retention is not None:
+            self.retention.stop()
         if self.projector is not None:
             self.projector.stop()
         self.store.close()
@@ -124,6 +130,22 @@ class Collector:
             return reset_run(repositories, run_id, attempt=attempt, world_size=world_size, now=now)
 
         await self._projected(run_id, await asyncio.wrap_future(self.writer.submit(run_id, reset)))
+
+    async def delete(self, key: str, begin: Callable[[Repositories], list[str]]) -> list[str]:
+        """Begin to delete runs, and return their ids.
+
+        Args:
+            key: The run or the project, by which the writer orders its work.
+            begin: Begins the deletion in a transaction.
+
+        Raises:
+            CollectorError: What ``begin`` raises.
+            Unavailable: If it could not be stored.
+        """
+        deleted = await asyncio.wrap_future(self.writer.submit(key, begin))
+        if self.retention is not None:
+            self.retention.notify()
+        return deleted
 
     def health(self) -> Health:
         """Write to the database, read from it, and look at the threads."""

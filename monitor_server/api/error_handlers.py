@@ -15,7 +15,15 @@ from starlette.requests import ClientDisconnect
 from monitor_server.errors import CollectorError
 from monitor_server.printable import printable
 
-__all__ = ["BODY_REFUSALS", "GUARD_REFUSALS", "NOT_FOUND", "REFUSALS", "ErrorBody", "install_error_handlers"]
+__all__ = [
+    "BODY_REFUSALS",
+    "CONFLICT",
+    "GUARD_REFUSALS",
+    "NOT_FOUND",
+    "REFUSALS",
+    "ErrorBody",
+    "install_error_handlers",
+]
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +50,8 @@ REFUSALS = GUARD_REFUSALS | _declared(422)
 """What every route of the API may answer beside that."""
 NOT_FOUND = _declared(404)
 """What a route answers for an id that nothing has."""
+CONFLICT = _declared(409)
+"""What a route answers for a run whose trainer sends."""
 BODY_REFUSALS = _declared(400, 413, 415)
 """What a route may answer that reads a body."""
 

@@ -44,6 +44,10 @@ class Exposition:
             "rlvitals_projector_waiters", "Receipts that wait for the verdict on their batch", registry=registry
         )
 
+        self._removed = Counter(
+            "rlvitals_removed_rows", "Rows that retention and deletion removed", ["table"], registry=registry
+        )
+
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         """Read the runs of ``store`` at each scrape from now on."""
         self._registry.register(_Runs(store, settings=settings, clock=clock))
@@ -64,6 +68,10 @@ class Exposition:
     def detected(self, seconds: float) -> None:
         """Count one step that went through all detectors."""
         self._detection.observe(seconds)
+
+    def removed(self, table: str, rows: int) -> None:
+        """Count rows that were removed from a table of the store."""
+        self._removed.labels(table).inc(rows)
 
     def render(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""

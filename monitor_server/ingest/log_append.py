@@ -259,7 +259,8 @@ class Log:
         if shapes is None:
             shapes = {}
             for stored in repositories.records.of_steps(run.id, attempt, [record.step]).get(record.step, ()):
-                shapes |= summary_shapes(wire.decode_record(stored.body))
+                if stored.body:  # retention has removed the others
+                    shapes |= summary_shapes(wire.decode_record(stored.body))
             self._shapes[key] = shapes
             if len(self._shapes) > MAX_CACHED_STEPS:
                 self._shapes.popitem(last=False)

@@ -89,7 +89,7 @@ class Projection:
         self._is_watched = is_watched
         self._give_way = give_way
         self._owner = owner
-        self._positions: dict[str, dict[str, int]] = {}
+        self._positions: dict[str, tuple[float, dict[str, int]]] = {}
         self._waiting = WaitingCache()
         self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
 
@@ -284,13 +284,15 @@ class Projection:
             context.defer(lambda repositories: repositories.series.add(run.id, chunk))
 
     def _signal_positions(self, repositories: Repositories, run: Run) -> dict[str, int]:
-        positions = self._positions.get(run.id)
-        # Signals are only ever added, so that their number tells whether another collector has added some.
-        if positions is None or len(positions) != run.signal_count:
+        started_at, positions = self._positions.get(run.id, (None, {}))
+        # Signals are only ever added, so that their number tells whether another collector has added some; a run that
+        # was deleted and begins anew has another start.
+        if started_at != run.started_at or len(positions) != run.signal_count:
             if len(self._positions) >= MAX_CACHED_RUNS:
                 self._positions.clear()
             names = repositories.steps.signals(run.id)
-            positions = self._positions[run.id] = {name: place for place, name in enumerate(names)}
+            positions = {name: place for place, name in enumerate(names)}
+            self._positions[run.id] = (run.started_at, positions)
         return positions
 
 

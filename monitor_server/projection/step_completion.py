@@ -110,6 +110,14 @@ class Completion:
                     context.run.id, attempt, some, up_to=context.run.position
                 )
                 for step in some:
+                    if any(not record.body for record in stored[step]):
+                        log.warning(
+                            "a record of step %d of run %r comes after the others of its step were removed by "
+                            "retention: it is stored, and the step stays as it is",
+                            step,
+                            context.run.name,
+                        )
+                        continue
                     records = StepRecords.decode(stored[step])
                     mended = records.merge(step=step, attempt=attempt, now=context.now)
                     is_new = (attempt, step) in context.completed

@@ -169,6 +169,8 @@ def _prepare_sqlite(engine: Engine) -> None:
         connection.execute("PRAGMA foreign_keys = ON")
         # In pages of 4 KB: a log of 16 MB is copied into the database at once, and each page of it only once.
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        # What is deleted is overwritten with zeros, so that a deleted run leaves nothing in the file.
+        connection.execute("PRAGMA secure_delete = ON")
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:

@@ -93,6 +93,10 @@ runs = Table(
     Column("compacted_to", BigInteger, nullable=False, server_default="0"),  # the end of the last chunk there was
     Column("quarantined_at", Float),  # when the projector gave up on it
     Column("quarantine_reason", Text),
+    # What `repositories.retention` owns.
+    Column("deleted_at", Float),  # when its deletion began; no reader and no writer sees the run any more
+    Column("records_thinned_to", BigInteger, nullable=False, server_default="0"),  # position in its log
+    Column("steps_thinned_to", BigInteger, nullable=False, server_default="0"),  # every step below is thinned
 )
 
 attempts = Table(
@@ -125,7 +129,7 @@ records = Table(  # the log: records in the order in which they were committed, 
     Column("rank", Integer, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("step", BigInteger, nullable=False),
-    Column("body", LargeBinary, nullable=False),  # msgpack of wire.Record
+    Column("body", LargeBinary, nullable=False),  # msgpack of wire.Record; empty once retention has removed it
     UniqueConstraint("run_id", "attempt", "rank", "seq"),
     Index(None, "run_id", "attempt", "step"),
     sqlite_with_rowid=False,  # a run's log lies together on disk

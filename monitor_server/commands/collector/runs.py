@@ -1,4 +1,4 @@
-"""`rlvitals runs`: list the runs of a collector, or reset one."""
+"""`rlvitals runs`: list the runs of a collector, reset one, or delete one or a project."""
 
 from typing import Annotated
 from urllib.parse import quote
@@ -23,10 +23,26 @@ def run(
         int | None, typer.Option(help="With --reset: the newest attempt; later ones are removed with their steps.")
     ] = None,
     world_size: Annotated[int | None, typer.Option(help="With --reset: how many ranks the newest attempt has.")] = None,
+    delete: Annotated[
+        str | None, typer.Option(metavar="ID", help="Delete this run with everything that is stored of it.")
+    ] = None,
+    delete_project: Annotated[str | None, typer.Option(metavar="NAME", help="Delete all runs of this project.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --delete…: also runs whose trainer still sends.")
+    ] = False,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
-    """Print a line a run, the newest first, or reset one; a reset also tries a quarantined run again."""
+    """Print a line a run, the newest first, or reset or delete one; a reset also tries a quarantined run again."""
+    if sum(chosen is not None for chosen in (reset, delete, delete_project)) > 1:
+        raise CommandError("--reset, --delete and --delete-project cannot be given together")
+    if delete is not None or delete_project is not None:
+        path = f"/runs/{quote(delete, safe='')}" if delete is not None else f"/projects/{quote(delete_project or '')}"
+        deleted = fetch_json("DELETE", url, path, fields={"force": "true"} if force else {})["runs"]
+        say(f"{len(deleted)} run{'s' * (len(deleted) != 1)} deleted; the rows are removed in the background")
+        return 0
+    if force:
+        raise CommandError("--force needs --delete ID or --delete-project NAME")
     if reset is None:
         if attempt is not None or world_size is not None:
             raise CommandError("--attempt and --world-size need --reset ID; `rlvitals runs` lists the ids")

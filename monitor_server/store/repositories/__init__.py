@@ -12,6 +12,7 @@ from monitor_server.store.repositories.alerts import Alerts
 from monitor_server.store.repositories.detection import DetectorStates, Phases
 from monitor_server.store.repositories.records import Records, Waiting
 from monitor_server.store.repositories.responses import Responses
+from monitor_server.store.repositories.retention import Retention
 from monitor_server.store.repositories.runs import Runs
 from monitor_server.store.repositories.series import Series
 from monitor_server.store.repositories.steps import Steps
@@ -34,6 +35,7 @@ class Repositories:
         self.alerts = Alerts(connection)
         self.actions = Actions(connection)
         self.detector_states = DetectorStates(connection)
+        self.retention = Retention(connection)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

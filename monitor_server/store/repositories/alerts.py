@@ -22,7 +22,11 @@ _FIRING = (
 )
 
 _ACKNOWLEDGEMENT = [acknowledgements.c[name] for name in ("alert_id", "kind", "attempt", "step", "at", "by", "note")]
-_VIEW = select(alerts, runs.c.name.label("run"), runs.c.project).join(runs, runs.c.id == alerts.c.run_id)
+_VIEW = (
+    select(alerts, runs.c.name.label("run"), runs.c.project)
+    .join(runs, runs.c.id == alerts.c.run_id)
+    .where(runs.c.deleted_at.is_(None))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, 
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from monitor_server.errors import Unavailable
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.statements import Statement
@@ -21,14 +22,15 @@ SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
-_WORKED_ON = [column for column in runs.c if column.name not in ("number", "config", "compacted_to")]
-_FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"))
+_OF_OTHERS = ("number", "config", "compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to")
+_WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
+_FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))
 _LOCK = _FIND.with_for_update()
 _SAVE = update(runs).where(runs.c.id == bindparam("run"))
-_SAVE_REVISION = _SAVE.where(runs.c.revision == bindparam("seen"))
+_SAVE_REVISION = _SAVE.where(runs.c.revision == bindparam("seen"), runs.c.deleted_at.is_(None))
 _EXTEND_LOG = Statement(
     update(runs)
-    .where(runs.c.id == bindparam("run"), runs.c.log_end == bindparam("begin"))
+    .where(runs.c.id == bindparam("run"), runs.c.log_end == bindparam("begin"), runs.c.deleted_at.is_(None))
     .values(log_end=bindparam("end"), last_seen=bindparam("now"))
 )
 _ATTEMPTS = (
@@ -155,13 +157,19 @@ class Runs:
         return self._run(_LOCK, run_id)
 
     def add(self, run: Run) -> Run:
-        """Write a new run and lock it; where another collector was first, its run is returned."""
+        """Write a new run and lock it; where another collector was first, its run is returned.
+
+        Raises:
+            Unavailable: If a run of this id is being deleted, after which it can begin anew.
+        """
+        # A run that was deleted may begin anew: above every position and revision that anybody remembers of it.
+        run.log_end = run.position = run.revision = int(run.started_at * 1e6)
         values = asdict(run) | {"recent": msgspec.msgpack.encode(run.recent)}
         insert_ = sqlite_insert if self._connection.dialect.name == "sqlite" else postgresql_insert
         self._connection.execute(insert_(runs).on_conflict_do_nothing(index_elements=["id"]), values)
         found = self.lock(run.id)
         if found is None:
-            raise LookupError(f"run {run.id} is gone before it was read")
+            raise Unavailable(f"run {run.id} is being deleted; send again later")
         return found
 
     def save_ingest(self, run: Run) -> None:
@@ -256,7 +264,8 @@ class Runs:
 
     def exists(self, run_id: str) -> bool:
         """Whether a run has this id."""
-        return self._connection.execute(select(runs.c.id).where(runs.c.id == run_id)).first() is not None
+        query = select(runs.c.id).where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
+        return self._connection.execute(query).first() is not None
 
     def live(self, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
         """Return the runs that have not ended, the last heard first."""
@@ -267,7 +276,7 @@ class Runs:
 
     def changed(self, *, now: float, deadlines: Deadlines) -> list[str]:
         """Return the runs whose status is not the one last announced."""
-        query = select(runs.c.id).where(status_column(now, deadlines) != runs.c.announced)
+        query = select(runs.c.id).where(status_column(now, deadlines) != runs.c.announced, runs.c.deleted_at.is_(None))
         return list(self._connection.execute(query).scalars())
 
     def newest_time(self) -> float | None:
@@ -283,18 +292,20 @@ class Runs:
     def unprojected(self) -> int:
         """Return how many entries of all logs wait to be projected; those of quarantined runs do not."""
         query = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(
-            runs.c.quarantined_at.is_(None)
+            runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
         )
         return int(self._connection.execute(query).scalar_one())
 
     def behind(self) -> list[str]:
         """Return the runs whose log is not projected to its end."""
-        query = select(runs.c.id).where(runs.c.log_end > runs.c.position, runs.c.quarantined_at.is_(None))
+        query = select(runs.c.id).where(
+            runs.c.log_end > runs.c.position, runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
+        )
         return list(self._connection.execute(query).scalars())
 
     def quarantined(self, *, before: float | None = None) -> list[str]:
         """Return the runs that the projector gave up, all or those given up before a time."""
-        query = select(runs.c.id).where(runs.c.quarantined_at.is_not(None))
+        query = select(runs.c.id).where(runs.c.quarantined_at.is_not(None), runs.c.deleted_at.is_(None))
         if before is not None:
             query = query.where(runs.c.quarantined_at < before)
         return list(self._connection.execute(query).scalars())
@@ -329,4 +340,5 @@ def _view(now: float, deadlines: Deadlines) -> Select[Any]:
         .where(attempts.c.run_id == runs.c.id, attempts.c.attempt <= runs.c.attempt)
         .scalar_subquery()
     )
-    return select(runs, status_column(now, deadlines).label("status"), firing.label("firing"), ordinal.label("ordinal"))
+    status = status_column(now, deadlines).label("status")
+    return select(runs, status, firing.label("firing"), ordinal.label("ordinal")).where(runs.c.deleted_at.is_(None))

@@ -136,6 +136,12 @@ class Series:
             if place < len(inside) and inside[place] < end_step:
                 self._remove(run_id, first)
 
+    def remove_range(self, run_id: str, begin: int, end: int) -> None:
+        """Remove the chunks that hold a step from ``begin`` on and before ``end``."""
+        here = (chunks.c.run_id == run_id) & (chunks.c.first_step < end) & (chunks.c.end_step > begin)
+        for first_step in list(self._connection.execute(select(chunks.c.first_step).where(here)).scalars()):
+            self._remove(run_id, first_step)
+
     def compact(self, run_id: str, *, newest_step: int) -> bool:
         """Compact the first steps that are not, unless they are among the newest; return whether there were any."""
         chunk = self.next_chunk(run_id, newest_step=newest_step)

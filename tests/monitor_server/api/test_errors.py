@@ -9,7 +9,7 @@ PATHS = [
     "/runs/{run_id}/responses", "/runs/{run_id}/actions", "/runs/{run_id}/alerts", "/alerts", "/alerts/{alert_id}",
     "/alerts/{alert_id}/attribution", "/alerts/{alert_id}/ack", "/runs/{run_id}/acknowledgements",
     "/runs/{run_id}/attempts", "/runs/{run_id}/reset",
-    "/stream", "/ingest",
+    "/projects/{name}", "/stream", "/ingest",
 ]  # fmt: skip
 
 

@@ -126,3 +126,19 @@ def test_a_shell_can_complete_the_commands():
         [sys.executable, "-m", "monitor_server"], env=os.environ | asked, capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["calibrate"]
+
+
+def test_a_run_and_a_project_are_deleted(start_collector, capsys):
+    """A run that trains needs --force; the rest of its project goes with the project."""
+    live = start_collector()
+    first = live.run(run="first", project="my project/1", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    live.send(run="second", project="my project/1", end="finished")
+    ask = ["runs", "--url", live.url]
+    assert main([*ask, "--delete", first]) == 1
+    assert "'first' is running" in capsys.readouterr().err
+    assert main([*ask, "--delete", first, "--force"]) == 0
+    assert main([*ask, "--delete-project", "my project/1"]) == 0
+    assert capsys.readouterr().out.count("1 run deleted") == 2
+    assert live.get("/runs")["items"] == []
+    assert main([*ask, "--force"]) == 1
+    assert main([*ask, "--delete", "a", "--reset", "a"]) == 1

@@ -1,0 +1,47 @@
+"""Deletes runs and projects."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from monitor_server.api.dependencies import Serving
+from monitor_server.api.error_handlers import CONFLICT, NOT_FOUND
+from monitor_server.api.schemas import Schema
+from monitor_server.retention.deletion import delete_project, delete_run
+
+__all__ = ["DeletedRuns", "router"]
+
+router = APIRouter()
+
+Force = Annotated[bool, Query(description="Delete also runs whose trainer sends")]
+
+
+class DeletedRuns(Schema):
+    """The ids of the runs that nobody sees any more; their rows are removed in the background."""
+
+    runs: list[str]
+
+
+@router.delete("/runs/{run_id}", responses=NOT_FOUND | CONFLICT)
+async def delete_one_run(run_id: str, collector: Serving, *, force: Force = False) -> DeletedRuns:
+    """Delete a run with everything that is stored of it. It is hidden at once, and its rows are removed within seconds.
+
+    A trainer that goes on sending is answered 503 until they are, and then begins the run anew.
+    """
+    now, deadlines = collector.clock(), collector.settings.deadlines
+    deleted = await collector.delete(
+        run_id,
+        lambda repositories: delete_run(repositories, run_id, is_forced=force, now=now, deadlines=deadlines),
+    )
+    return DeletedRuns(runs=deleted)
+
+
+@router.delete("/projects/{name:path}", responses=NOT_FOUND | CONFLICT)
+async def delete_one_project(name: str, collector: Serving, *, force: Force = False) -> DeletedRuns:
+    """Delete all runs of a project, or none where the trainer of one still sends."""
+    now, deadlines = collector.clock(), collector.settings.deadlines
+    deleted = await collector.delete(
+        name,
+        lambda repositories: delete_project(repositories, name, is_forced=force, now=now, deadlines=deadlines),
+    )
+    return DeletedRuns(runs=deleted)

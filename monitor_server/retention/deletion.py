@@ -1,0 +1,63 @@
+"""A person deletes a run or a project: it is hidden at once, and the worker removes its rows."""
+
+from collections.abc import Mapping
+
+from monitor_server.errors import RunActive, UnknownProject, UnknownRun
+from monitor_server.settings import Deadlines
+from monitor_server.store.repositories import Repositories
+
+__all__ = ["delete_project", "delete_run"]
+
+ACTIVE = ("running", "stalled")
+RUNS_NAMED = 3
+
+
+def delete_run(
+    repositories: Repositories, run_id: str, *, is_forced: bool, now: float, deadlines: Deadlines
+) -> list[str]:
+    """Begin to delete a run, and return its id in a list.
+
+    Args:
+        repositories: An open transaction.
+        run_id: The run.
+        is_forced: Whether to delete it while its trainer sends.
+        now: Seconds since the epoch.
+        deadlines: When a silent run is lost.
+
+    Raises:
+        UnknownRun: If there is no such run.
+        RunActive: If its trainer sends, and it is not forced.
+    """
+    found = repositories.retention.statuses(now=now, deadlines=deadlines, run_id=run_id)
+    if not found:
+        raise UnknownRun.by_id(run_id)
+    return _delete(repositories, found, is_forced=is_forced, now=now)
+
+
+def delete_project(
+    repositories: Repositories, project: str, *, is_forced: bool, now: float, deadlines: Deadlines
+) -> list[str]:
+    """Begin to delete all runs of a project, and return their ids; the arguments are those of `delete_run`.
+
+    Raises:
+        UnknownProject: If no run belongs to it.
+        RunActive: If the trainer of one of its runs sends, and it is not forced. Nothing is deleted then.
+    """
+    found = repositories.retention.statuses(now=now, deadlines=deadlines, project=project)
+    if not found:
+        raise UnknownProject(f"no run belongs to the project {project!r}; GET /api/v1/runs lists runs and projects")
+    return _delete(repositories, found, is_forced=is_forced, now=now)
+
+
+def _delete(
+    repositories: Repositories, found: Mapping[str, tuple[str, str]], *, is_forced: bool, now: float
+) -> list[str]:
+    active = [f"{name!r} is {status}" for name, status in found.values() if status in ACTIVE]
+    if active and not is_forced:
+        others = f" and {len(active) - RUNS_NAMED} more" if len(active) > RUNS_NAMED else ""
+        raise RunActive(
+            f"a run must have ended before it is deleted: {', '.join(active[:RUNS_NAMED])}{others}; stop the trainer "
+            "first, or send force=true, after which what the trainer still sends begins the run anew"
+        )
+    repositories.retention.begin_deletion(found, now=now)
+    return list(found)

@@ -1,0 +1,95 @@
+"""What is to be removed by now, and how a slice of it is removed in one transaction."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from monitor_server.settings import Settings
+from monitor_server.store.repositories import Repositories
+
+__all__ = ["Policy", "Removed", "Task"]
+
+DAY_SECONDS = 86_400.0
+# A record is up to some 30 KB and a response up to 256 KB: a slice takes some ten milliseconds.
+ROWS_PER_SLICE = 250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Something to remove from one run.
+
+    Attributes:
+        kind: ``deleted_run`` removes all of a run whose deletion has begun; the others remove or thin one table of it.
+        run_id: The run.
+        kept_steps: Of ``records``: the newest steps whose records are kept.
+    """
+
+    kind: Literal["deleted_run", "records", "responses", "steps"]
+    run_id: str
+    kept_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What a slice has removed: rows of a table, and whether the task has more to do."""
+
+    table: str
+    rows: int
+    has_more: bool
+
+
+class Policy:
+    """Applies the settings of retention."""
+
+    def __init__(self, settings: Settings, *, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    @property
+    def deletes_runs(self) -> bool:
+        """Whether runs are deleted by their age."""
+        return self._settings.run_days is not None
+
+    def begin_deletions(self, repositories: Repositories) -> None:
+        """Begin to delete the runs that are older than the settings keep."""
+        if self._settings.run_days is not None:
+            now = self._clock()
+            old = repositories.retention.silent(since=now - self._settings.run_days * DAY_SECONDS)
+            repositories.retention.begin_deletion(old, now=now)
+
+    def find_tasks(self, repositories: Repositories) -> list[Task]:
+        """Return what there is to remove."""
+        settings, retention, now = self._settings, repositories.retention, self._clock()
+        tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted()]
+        if settings.record_steps is not None:
+            kept = settings.record_steps
+            tasks += [Task(kind="records", run_id=each, kept_steps=kept) for each in retention.with_more_steps(kept)]
+        if settings.record_days is not None:
+            old = retention.with_records(silent_since=now - settings.record_days * DAY_SECONDS)
+            tasks += [Task(kind="records", run_id=run_id) for run_id in old]
+        if settings.response_days is not None:
+            old = retention.with_responses(silent_since=now - settings.response_days * DAY_SECONDS)
+            tasks += [Task(kind="responses", run_id=run_id) for run_id in old]
+        if settings.step_days is not None:
+            old = retention.with_steps(silent_since=now - settings.step_days * DAY_SECONDS)
+            tasks += [Task(kind="steps", run_id=run_id) for run_id in old]
+        return tasks
+
+    def remove_slice(self, repositories: Repositories, task: Task) -> Removed:
+        """Remove a bounded number of rows."""
+        retention = repositories.retention
+        if task.kind == "deleted_run":
+            found = retention.remove_rows(task.run_id, limit=ROWS_PER_SLICE)
+            return Removed(table="runs", rows=1, has_more=False) if found is None else _removed(found)
+        if task.kind == "records":
+            rows, has_more = retention.thin_records(task.run_id, kept_steps=task.kept_steps, limit=ROWS_PER_SLICE)
+        elif task.kind == "responses":
+            rows, has_more = retention.remove_responses(task.run_id, limit=ROWS_PER_SLICE)
+        else:
+            rows, has_more = retention.thin_steps(task.run_id, most=self._settings.thinned_steps)
+        return Removed(table=task.kind, rows=rows, has_more=has_more)
+
+
+def _removed(found: tuple[str, int]) -> Removed:
+    table, rows = found
+    return Removed(table=table, rows=rows, has_more=True)

@@ -1,0 +1,104 @@
+"""The thread that removes: one slice of each run in turn, and a pause after each so that ingest goes first.
+
+Of several collectors on one PostgreSQL database one at a time removes: a slice holds an advisory lock of its
+transaction, and a collector that does not get it tries again later.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from monitor_server.errors import Unavailable
+from monitor_server.retention.policy import Policy, Removed, Task
+from monitor_server.store.database import Store
+
+__all__ = ["RetentionWorker"]
+
+log = logging.getLogger(__name__)
+
+# The thread removes at most a fifth of the time.
+PAUSE_PER_SECOND = 4.0
+LEAST_PAUSE_SECONDS = 0.002
+
+
+class RetentionWorker:
+    """Removes what the policy finds, in a thread of its own, until it is stopped."""
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        *,
+        interval_seconds: float,
+        on_removed: Callable[[Removed], None] = lambda _: None,
+    ) -> None:
+        """Build a worker, which begins with `start`.
+
+        Args:
+            store: The database.
+            policy: Finds what to remove.
+            interval_seconds: How often the policy is asked.
+            on_removed: Called after the commit of each slice.
+        """
+        self._store = store
+        self._policy = policy
+        self._interval = interval_seconds
+        self._on_removed = on_removed
+        self._wake = threading.Event()
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rlvitals-retention", daemon=True)
+
+    def start(self) -> None:
+        """Begin to remove."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the slice that is worked on; the next start continues from there."""
+        self._is_stopping.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def notify(self) -> None:
+        """Ask the policy at once. Called from any thread."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._is_stopping.is_set():
+            self._wake.clear()
+            try:
+                self._remove_all()
+            except Unavailable as error:
+                log.warning("nothing could be removed, which is tried again later: %s", error)
+            except Exception:
+                log.exception("removing what is not kept has failed, which is tried again later")
+            self._wake.wait(self._interval)
+
+    def _remove_all(self) -> None:
+        """Remove what there is, one slice of each task in turn."""
+        if self._policy.deletes_runs:
+            with self._store.write() as repositories:
+                if repositories.retention.lock():
+                    self._policy.begin_deletions(repositories)
+        with self._store.read() as repositories:
+            tasks = deque(self._policy.find_tasks(repositories))
+        while tasks and not self._is_stopping.is_set():
+            task = tasks.popleft()
+            begun = time.perf_counter()
+            removed = self._remove_slice(task)
+            if removed is None:
+                return
+            if removed.rows:
+                self._on_removed(removed)
+            if removed.has_more:
+                tasks.append(task)
+            self._is_stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSE_PER_SECOND * (time.perf_counter() - begun)))
+
+    def _remove_slice(self, task: Task) -> Removed | None:
+        """Remove a slice in one transaction; None where another collector removes."""
+        with self._store.write() as repositories:
+            if not repositories.retention.lock():
+                return None
+            return self._policy.remove_slice(repositories, task)

@@ -1,0 +1,240 @@
+"""Removes what is not to be kept: whole runs, raw records, responses and steps, some rows in each transaction.
+
+Nothing here decides what is old; `monitor_server.retention` does. Each method does a bounded amount and states whether
+there is more.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    and_,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
+
+from monitor_server.settings import Deadlines
+from monitor_server.store.repositories.records import Waiting
+from monitor_server.store.repositories.run_status import status_column
+from monitor_server.store.repositories.series import Series
+from monitor_server.store.tables import alerts, metadata, records, responses, runs, steps
+
+__all__ = ["Retention"]
+
+MAINTENANCE_LOCK = 7_239_022  # any number that nobody else uses
+# The tables that hold something of a run, those first that refer to others.
+_OF_A_RUN = [table for table in reversed(metadata.sorted_tables) if "run_id" in table.c]
+# Steps around alerts are not thinned: an explanation reads some 400 steps before an alert.
+KEPT_ALERTS = 64
+KEPT_BEFORE, KEPT_AFTER = 400, 64
+STEPS_PER_SLICE = 1_000
+
+
+class Retention:
+    """Finds and removes what the settings, or a person, want removed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def lock(self) -> bool:
+        """Return whether this transaction may maintain the database; of several collectors one at a time may."""
+        if self._connection.dialect.name != "postgresql":
+            return True
+        return bool(self._connection.execute(text(f"SELECT pg_try_advisory_xact_lock({MAINTENANCE_LOCK})")).scalar())
+
+    def begin_deletion(self, run_ids: Collection[str], *, now: float) -> None:
+        """Hide runs from everybody; `remove_rows` then removes what they hold."""
+        here = runs.c.id.in_(run_ids) & runs.c.deleted_at.is_(None)
+        self._connection.execute(update(runs).where(here), {"deleted_at": now})
+
+    def deleted(self) -> list[str]:
+        """Return the runs whose deletion has begun and is not finished."""
+        return list(self._connection.execute(select(runs.c.id).where(runs.c.deleted_at.is_not(None))).scalars())
+
+    def statuses(
+        self, *, now: float, deadlines: Deadlines, run_id: str | None = None, project: str | None = None
+    ) -> dict[str, tuple[str, str]]:
+        """Return name and status of a run, or of all runs of a project, by id."""
+        query = select(runs.c.id, runs.c.name, status_column(now, deadlines)).where(runs.c.deleted_at.is_(None))
+        if run_id is not None:
+            query = query.where(runs.c.id == run_id)
+        if project is not None:
+            query = query.where(runs.c.project == project)
+        return {id_: (name, status) for id_, name, status in self._connection.execute(query)}
+
+    def silent(self, *, since: float) -> list[str]:
+        """Return the runs of which no batch has come since a time."""
+        return list(self._connection.execute(select(runs.c.id).where(_is_silent(since))).scalars())
+
+    def remove_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
+        """Remove rows of a run whose deletion has begun, and return their table and number; None once it is gone."""
+        for table in _OF_A_RUN:
+            removed = self._remove_some(table, run_id, limit)
+            if removed:
+                return table.name, removed
+        self._connection.execute(delete(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_not(None)))
+        return None
+
+    def with_records(self, *, silent_since: float) -> list[str]:
+        """Return the silent runs that hold raw records which are projected."""
+        query = select(runs.c.id).where(_is_silent(silent_since), runs.c.records_thinned_to < runs.c.position)
+        return list(self._connection.execute(query).scalars())
+
+    def with_more_steps(self, kept: int) -> list[str]:
+        """Return the runs that may hold raw records of more than their newest ``kept`` steps."""
+        query = select(runs.c.id).where(
+            runs.c.deleted_at.is_(None), runs.c.last_step >= kept, runs.c.records_thinned_to < runs.c.position
+        )
+        return list(self._connection.execute(query).scalars())
+
+    def thin_records(self, run_id: str, *, kept_steps: int, limit: int) -> tuple[int, bool]:
+        """Remove the bodies of the first records that still have one; return their number, and whether there are more.
+
+        A record keeps its row, by which one that is sent again is recognised. What is not projected, or waits for more
+        ranks, is left alone.
+
+        Args:
+            run_id: The run.
+            kept_steps: The newest steps of the newest attempt whose records are kept, with all that came after the
+                first record of them.
+            limit: The most records.
+        """
+        query = select(runs.c.records_thinned_to, runs.c.position, runs.c.last_attempt, runs.c.last_step)
+        row = self._lock_run(query, run_id)
+        if row is None:
+            return 0, False
+        target = row.position
+        if kept_steps:
+            first_kept = max(0, (row.last_step or 0) - kept_steps + 1)
+            target = min(target, self._position_of(run_id, row.last_attempt, first_kept) - 1)
+        found = self._connection.execute(
+            select(records.c.position, records.c.attempt, records.c.step)
+            .where(
+                records.c.run_id == run_id,
+                records.c.position > row.records_thinned_to,
+                records.c.position <= target,
+            )
+            .order_by(records.c.position)
+            .limit(limit)
+        ).all()
+        waiting = Waiting(self._connection).among(run_id, {(entry.attempt, entry.step) for entry in found})
+        first_waiting = next((entry.position for entry in found if (entry.attempt, entry.step) in waiting), None)
+        thinned = [entry.position for entry in found if first_waiting is None or entry.position < first_waiting]
+        has_more = first_waiting is None and len(found) == limit
+        end = thinned[-1] if has_more else target if first_waiting is None else first_waiting - 1
+        if thinned:
+            here = (records.c.run_id == run_id) & records.c.position.between(thinned[0], thinned[-1])
+            self._connection.execute(update(records).where(here), {"body": b""})
+        if end > row.records_thinned_to:
+            self._connection.execute(update(runs).where(runs.c.id == run_id), {"records_thinned_to": end})
+        return len(thinned), has_more
+
+    def with_responses(self, *, silent_since: float) -> list[str]:
+        """Return the silent runs that hold sampled responses."""
+        held = exists(select(responses.c.number).where(responses.c.run_id == runs.c.id))
+        return list(self._connection.execute(select(runs.c.id).where(_is_silent(silent_since), held)).scalars())
+
+    def remove_responses(self, run_id: str, *, limit: int) -> tuple[int, bool]:
+        """Remove some sampled responses; return their number, and whether there may be more."""
+        if self._lock_run(select(runs.c.id), run_id) is None:
+            return 0, False
+        removed = self._remove_some(responses, run_id, limit)
+        return removed, removed == limit
+
+    def with_steps(self, *, silent_since: float) -> list[str]:
+        """Return the silent runs whose steps are not thinned yet."""
+        query = select(runs.c.id).where(_is_silent(silent_since), runs.c.steps_thinned_to <= runs.c.last_step)
+        return list(self._connection.execute(query).scalars())
+
+    def thin_steps(self, run_id: str, *, most: int) -> tuple[int, bool]:
+        """Thin some of a run's steps; return how many were removed, and whether there are more to thin.
+
+        One step in 2ᵏ is kept, at most ``most`` of the run, and all steps around its alerts. The steps kept of a longer
+        run are among those kept of a shorter one, so that thinning can go on after the run has gone on.
+        """
+        query = select(runs.c.steps_thinned_to, runs.c.last_step)
+        row = self._lock_run(query, run_id)
+        if row is None or row.last_step is None:
+            return 0, False
+        last = self._connection.execute(select(func.max(steps.c.step)).where(steps.c.run_id == run_id)).scalar()
+        last = max(row.last_step, last or 0)
+        stride = 1
+        while last // stride >= most:
+            stride *= 2
+        begin, end = row.steps_thinned_to, last + 1
+        removed = 0
+        if stride > 1:
+            begin, end = self._next_range(run_id, begin, end)
+            here = and_(
+                steps.c.run_id == run_id,
+                steps.c.step >= begin,
+                steps.c.step < end,
+                steps.c.step % stride != 0,
+                steps.c.step != last,
+                ~self._around_alerts(run_id),
+            )
+            removed = self._connection.execute(delete(steps).where(here)).rowcount
+        if removed:
+            Series(self._connection).remove_range(run_id, begin, end)
+        # A slice of the projector that has read the removed steps is refused, and is computed anew.
+        thinned = update(runs).where(runs.c.id == run_id).values(steps_thinned_to=end, revision=runs.c.revision + 1)
+        self._connection.execute(thinned)
+        return removed, end <= last
+
+    def _lock_run(self, query: Select[Any], run_id: str) -> Row[Any] | None:
+        """Read a run that nobody else works on until the transaction ends; None where somebody does."""
+        here = query.where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
+        return self._connection.execute(here.with_for_update(skip_locked=True)).first()
+
+    def _next_range(self, run_id: str, begin: int, end: int) -> tuple[int, int]:
+        """Return the range of the next steps that are stored from ``begin`` on, as many as one slice thins."""
+        query = (
+            select(steps.c.step)
+            .where(steps.c.run_id == run_id, steps.c.step >= begin)
+            .order_by(steps.c.step)
+            .offset(STEPS_PER_SLICE)
+            .limit(1)
+        )
+        following = self._connection.execute(query).scalar()
+        return begin, end if following is None else min(end, max(following, begin + 1))
+
+    def _around_alerts(self, run_id: str) -> ColumnElement[bool]:
+        query = (
+            select(alerts.c.opened_step)
+            .where(alerts.c.run_id == run_id, alerts.c.severity != "info")
+            .order_by(alerts.c.number.desc())
+            .limit(KEPT_ALERTS)
+        )
+        opened = set(self._connection.execute(query).scalars())
+        return or_(steps.c.step < 0, *(steps.c.step.between(step - KEPT_BEFORE, step + KEPT_AFTER) for step in opened))
+
+    def _position_of(self, run_id: str, attempt: int, step: int) -> int:
+        """Return the position in the log of the first record of the first step from ``step`` on; 0 if there is none."""
+        query = (
+            select(records.c.position)
+            .where(records.c.run_id == run_id, records.c.attempt == attempt, records.c.step >= step)
+            .order_by(records.c.step, records.c.position)
+            .limit(1)
+        )
+        return int(self._connection.execute(query).scalar() or 0)
+
+    def _remove_some(self, table: Table, run_id: str, limit: int) -> int:
+        key = tuple_(*table.primary_key)
+        some = select(*table.primary_key).where(table.c.run_id == run_id).limit(limit)
+        here = (table.c.run_id == run_id) & key.in_(some)
+        return self._connection.execute(delete(table).where(here)).rowcount
+
+
+def _is_silent(since: float) -> ColumnElement[bool]:
+    return (runs.c.last_seen < since) & runs.c.deleted_at.is_(None)

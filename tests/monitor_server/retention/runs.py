@@ -1,0 +1,61 @@
+"""Runs that hold something in every table, and what the tables hold of them."""
+
+import json
+
+import numpy as np
+import sqlalchemy
+
+from monitor_server.store.tables import metadata
+from trainer_hooks import wire
+from trainer_hooks.wire import Array, Response
+
+OF_A_RUN = [table for table in metadata.sorted_tables if "run_id" in table.c]
+
+
+def send_everything(live, name, *, text="text", steps=1_300, **batch):
+    """Send a run that has rows in all tables: steps of a chunk, an alert, actions, responses, a waiting step."""
+    common = {"run": name, "schema_version": 2} | batch
+    run_id = live.run(config={"note": text}, **common)
+    for begin in range(0, steps, 500):
+        records = [
+            {"step": step, "time": 1e6 + step, "scalars": {"reward/mean": step / 10, "warn": float(step == 40)}}
+            for step in range(begin, min(begin + 500, steps))
+        ]
+        live.send(records=records, **common)
+    response = Response(
+        kinds=["random"],
+        reward=1.0,
+        correct=True,
+        length=2,
+        logprob=-1.0,
+        actions=Array.from_numpy(np.array([[0, 2]], dtype=np.int32)),
+        logprobs=Array.from_numpy(np.array([-0.5, -0.5], dtype=np.float16)),
+        text=f"the answer is {text}",
+    )
+    action = {"action": "notify", "alert_id": "a", "outcome": "taken", "reason": text}
+    sampled = wire_json(response)
+    record = {"step": steps, "scalars": {f"signal/{text}": 1.0}, "actions": [action], "responses": [sampled]}
+    live.send(records=[record], **common)
+    (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
+    note = live.pool.request("POST", f"{live.url}/api/v1/alerts/{alert['id']}/ack", json={"by": "a", "note": text})
+    assert note.status == 200, note.data
+    live.send(records=[{"step": steps + 1, "scalars": {"reward/mean": 1.0}}], **(common | {"world_size": 2}))
+    return run_id
+
+
+def wire_json(message):
+    """Return a wire struct as the JSON that a person may send."""
+    return json.loads(wire.encode_json(message))
+
+
+def count_rows(database_url, run_id):
+    """Return the number of rows that each table holds of a run."""
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.connect() as connection:
+        found = {}
+        for table in metadata.sorted_tables:
+            column = table.c.id if table.name == "runs" else table.c.run_id
+            query = sqlalchemy.select(sqlalchemy.func.count()).select_from(table).where(column == run_id)
+            found[table.name] = connection.execute(query).scalar()
+    engine.dispose()
+    return found

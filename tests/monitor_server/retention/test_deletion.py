@@ -1,0 +1,108 @@
+"""A deleted run or project leaves nothing behind, in no table and in no file."""
+
+import json
+
+import pytest
+
+from monitor_server.settings import Settings
+from tests.databases import sqlite_only
+from tests.live import eventually, serving
+from tests.monitor_server.retention.runs import count_rows, send_everything
+
+
+def _delete(live, path, **query):
+    answer = live.pool.request("DELETE", f"{live.url}/api/v1{path}", fields=query)
+    return answer.status, json.loads(answer.data)
+
+
+@pytest.fixture
+def live(start_collector, scripted, clock):
+    return start_collector(engine=scripted, clock=clock, retention_seconds=0.05)
+
+
+def test_a_deleted_run_leaves_no_row_in_any_table(live, database_url):
+    """Before, every table holds something of it; after, none does, and another run has all that it had."""
+    run_id, other = send_everything(live, "deleted"), send_everything(live, "kept")
+    held, kept = count_rows(database_url, run_id), count_rows(database_url, other)
+    assert all(held.values()), held
+    live.send(run="deleted", end="finished")
+    assert _delete(live, f"/runs/{run_id}") == (200, {"runs": [run_id]})
+    assert [run["id"] for run in live.get("/runs")["items"]] == [other]
+    for path in ("", "/series", "/steps", "/alerts", "/responses", "/phases", "/actions"):
+        assert live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}{path}").status == 404
+    assert {alert["run_id"] for alert in live.get("/alerts")["items"]} == {other}
+    eventually(lambda: not any(count_rows(database_url, run_id).values()))
+    assert count_rows(database_url, other) == kept
+    metrics = live.pool.request("GET", f"{live.url}/metrics").data.decode()
+    assert f'rlvitals_removed_rows_total{{table="records"}} {held["records"]:.1f}' in metrics
+
+
+@sqlite_only
+def test_a_deleted_run_leaves_no_byte_in_the_files(scripted, clock, database_url, tmp_path):
+    """Its texts, names and notes are found in the files before, and nowhere after the collector has ended."""
+
+    def found():
+        return [path.name for path in sorted(tmp_path.iterdir()) if b"bandersnatch" in path.read_bytes()]
+
+    settings = {"database_url": database_url, "dashboard": "", "tick_seconds": 0.02, "retention_seconds": 0.05}
+    with serving(Settings(**settings), clock=clock, engine=scripted) as live:
+        run_id = send_everything(live, "bandersnatch run", text="bandersnatch", project="bandersnatch")
+        send_everything(live, "kept")
+    assert found() == ["rlvitals.db"]
+    with serving(Settings(**settings), clock=clock, engine=scripted) as live:
+        assert _delete(live, f"/runs/{run_id}", force="true")[0] == 200
+        eventually(lambda: not any(count_rows(database_url, run_id).values()))
+    assert found() == []
+
+
+def test_a_project_is_deleted_whole_or_not_at_all(live, database_url):
+    """While one of its runs trains, none is deleted; another project stays."""
+    old = live.run(run="old", project="a/b", end="finished")
+    new = live.run(run="new", project="a/b", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    other = live.run(run="other")
+    status, body = _delete(live, "/projects/a/b")
+    assert (status, body["error"]) == (409, "RunActive")
+    assert "'new' is running" in body["detail"]
+    assert {run["id"] for run in live.get("/runs")["items"]} == {old, new, other}
+    live.send(run="new", project="a/b", end="stopped")
+    status, body = _delete(live, "/projects/a/b")
+    assert (status, set(body["runs"])) == (200, {old, new})
+    eventually(lambda: not any(count_rows(database_url, new).values()))
+    assert [run["id"] for run in live.get("/runs")["items"]] == [other]
+    assert _delete(live, "/projects/a/b")[1]["error"] == "UnknownProject"
+    assert _delete(live, f"/runs/{old}")[1]["error"] == "UnknownRun"
+
+
+def test_a_run_whose_trainer_sends_is_deleted_by_force_and_begins_anew(live, database_url, clock):
+    """It is refused without force; then what is sent afterwards is a new run, and nothing of the old one shows."""
+    run_id = send_everything(live, "r")
+    assert _delete(live, f"/runs/{run_id}")[0] == 409
+    assert _delete(live, f"/runs/{run_id}", force="true")[0] == 200
+    clock.now += 10
+    record = {"step": 5_000, "scalars": {"other": 1.0, "reward/mean": 2.0, "warn": 0.0}}
+    body = json.dumps({"schema_version": 1, "run": "r", "records": [record]}).encode()
+    answers = []
+
+    def is_stored():
+        answers.append(live.post(body))
+        return answers[-1].status == 200
+
+    eventually(is_stored)
+    assert {answer.status for answer in answers} <= {200, 503}
+    assert all("is being deleted; send again" in answer.json()["detail"] for answer in answers[:-1])
+    assert answers[-1].json()["judged_step"] == 5_000
+    assert live.get(f"/runs/{run_id}")["signals"] == ["other", "reward/mean", "warn"]
+    assert [step["signals"] for step in live.get(f"/runs/{run_id}/steps")["items"]] == [record["scalars"]]
+    assert live.get(f"/runs/{run_id}/alerts")["items"] == []
+    assert count_rows(database_url, run_id)["steps"] == 1
+
+
+def test_a_deletion_that_was_interrupted_is_finished_by_the_next_start(start_collector, scripted, database_url):
+    """A collector that only hides the run ends; another one removes its rows."""
+    web = start_collector(engine=scripted, role="web")
+    both = start_collector(engine=scripted, retention_seconds=3600)
+    run_id = send_everything(both, "r", steps=1_300)
+    assert _delete(web, f"/runs/{run_id}", force="true")[0] == 200
+    assert count_rows(database_url, run_id)["steps"] > 0
+    start_collector(engine=scripted, retention_seconds=0.05)
+    eventually(lambda: not any(count_rows(database_url, run_id).values()))

@@ -1,0 +1,159 @@
+"""What the settings do not keep is removed some rows at a time, and the run works as before."""
+
+import pytest
+import sqlalchemy
+
+from monitor_server.retention.policy import ROWS_PER_SLICE, Policy
+from monitor_server.settings import Settings
+from monitor_server.store.database import Store
+from monitor_server.store.tables import records
+from tests.live import eventually
+from tests.monitor_server.retention.runs import count_rows, send_everything
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def keeping(start_collector, scripted, clock):
+    """Start a collector with settings of retention."""
+
+    def start(**settings):
+        defaults = {"engine": scripted, "clock": clock, "retention_seconds": 0.02, "step_deadline_seconds": 1e9}
+        return start_collector(**(defaults | settings))
+
+    return start
+
+
+def _bodies(database_url, run_id):
+    """Return which steps have a raw record with a body, by rank."""
+    engine = sqlalchemy.create_engine(database_url)
+    query = sqlalchemy.select(records.c.step, records.c.rank).where(records.c.run_id == run_id, records.c.body != b"")
+    with engine.connect() as connection:
+        found = {(step, rank) for step, rank in connection.execute(query)}
+    engine.dispose()
+    return found
+
+
+def _step(step, **scalars):
+    return {"step": step, "scalars": {"a": float(step)} | scalars}
+
+
+def _share(total):
+    return {"loss": {"type": "moments", "sum": total, "count": 1}}
+
+
+def test_nothing_is_removed_by_default(keeping, database_url, clock):
+    """After a year of silence everything is there."""
+    live = keeping()
+    run_id = send_everything(live, "r")
+    held = count_rows(database_url, run_id)
+    clock.now += 365 * DAY
+    with live.app.state.collector.store.write() as repositories:
+        policy = Policy(Settings(), clock=clock)
+        assert not policy.deletes_runs
+        assert policy.find_tasks(repositories) == []
+    assert count_rows(database_url, run_id) == held | {"alerts": count_rows(database_url, run_id)["alerts"]}
+
+
+def test_raw_records_of_old_steps_are_removed_and_the_run_goes_on(keeping, database_url):
+    """The newest ten steps keep their records; what is sent again is a duplicate, what is new is detected."""
+    live = keeping(record_steps=10)
+    run_id = live.run(run="r", records=[_step(step) for step in range(100)])
+    eventually(lambda: _bodies(database_url, run_id) == {(step, 0) for step in range(90, 100)})
+    again = live.send(run="r", records=[_step(step) for step in range(100)])
+    assert (again["accepted"], again["duplicates"]) == (0, 100)
+    assert live.send(run="r", records=[_step(100, warn=1.0)])["judged_step"] == 100
+    assert [alert["opened_step"] for alert in live.get(f"/runs/{run_id}/alerts")["items"]] == [100]
+    assert live.send(run="r", attempt=2, records=[_step(50)])["judged_step"] == 50
+    assert len(live.get(f"/runs/{run_id}/steps", limit=1000)["items"]) == 101
+    eventually(lambda: _bodies(database_url, run_id) == {(50, 0)})
+
+
+def test_a_step_that_waits_keeps_its_records(keeping, database_url):
+    """What a rank has sent of a step stays until the other ranks have reported it."""
+    live = keeping(record_steps=1)
+    both = {"run": "r", "world_size": 2}
+    run_id = live.run(rank=0, records=[_step(0) | {"summaries": _share(2.0)}], **both)
+    live.send(rank=0, records=[_step(step) for step in range(1, 20)], **both)
+    other = [{"step": step, "summaries": _share(4.0)} for step in range(20)]
+    live.send(rank=1, records=other[1:], **both)
+    assert (0, 0) in _bodies(database_url, run_id)
+    live.send(rank=1, records=other[:1], **both)
+    assert live.get(f"/runs/{run_id}/steps")["items"][0]["signals"] == {"a": 0.0, "loss": 3.0}
+    for rank in (0, 1):
+        live.send(rank=rank, records=[_step(20)], **both)
+    eventually(lambda: _bodies(database_url, run_id) == {(20, 0), (20, 1)})
+
+
+def test_a_shard_that_comes_after_the_records_of_its_step_are_removed_changes_nothing(keeping, database_url, caplog):
+    """It is stored once; the step keeps the mean of the shares that it had, and the log says so."""
+    live = keeping(record_steps=1)
+    both = {"run": "r", "world_size": 2}
+    for step in range(3):
+        for rank in (0, 1):
+            run_id = live.run(rank=rank, records=[_step(step) | {"summaries": _share(2.0)}], **both)
+    eventually(lambda: _bodies(database_url, run_id) == {(2, 0), (2, 1)})
+    late = {"step": 0, "seq": 77, "summaries": _share(400.0)}
+    assert live.send(run="r", rank=1, world_size=2, records=[late])["accepted"] == 1
+    assert live.get(f"/runs/{run_id}/steps")["items"][0]["signals"] == {"a": 0.0, "loss": 2.0}
+    assert "comes after the others of its step were removed by retention" in caplog.text
+    assert live.send(run="r", rank=1, world_size=2, records=[late])["duplicates"] == 1
+
+
+def test_a_silent_run_is_thinned_to_what_detection_has_found(keeping, database_url, clock):
+    """Records and responses go, steps are thinned but not around the alert; alerts and phases stay."""
+    live = keeping(record_days=10, response_days=20, step_days=30, thinned_steps=100, stall_minimum_seconds=1e9)
+    run_id = send_everything(live, "r", steps=3_000)
+    live.send(run="r", end="finished", rank=1, world_size=2, schema_version=2, records=[_step(3_001)])
+    held = count_rows(database_url, run_id)
+    answers = {path: live.get(f"/runs/{run_id}{path}") for path in ("/alerts", "/phases", "/actions")}
+    live.get("/runs")
+    clock.now += 11 * DAY
+    eventually(lambda: _bodies(database_url, run_id) == set())
+    assert count_rows(database_url, run_id) == held
+    clock.now += 10 * DAY
+    eventually(lambda: count_rows(database_url, run_id)["responses"] == 0)
+    assert count_rows(database_url, run_id)["steps"] == held["steps"]
+    clock.now += 10 * DAY
+    steps = [*range(105), *range(128, 3_001, 32), 3_001]
+    eventually(lambda: count_rows(database_url, run_id)["steps"] == len(steps))
+    assert [step["step"] for step in live.get(f"/runs/{run_id}/steps", limit=1000)["items"]] == steps
+    (series,) = live.get(f"/runs/{run_id}/series", signals="reward/mean", max_points=10_000)["items"]
+    assert series["steps"] == [step for step in steps if step < 3_000] + [3_001]
+    assert {path: live.get(f"/runs/{run_id}{path}") for path in answers} == answers
+    live.send(run="r", attempt=2, schema_version=2, records=[_step(2_999)])
+    assert live.get(f"/runs/{run_id}")["last_step"] == 2_999
+
+
+def test_a_run_that_is_silent_for_long_is_deleted(keeping, database_url, clock):
+    """Another that was heard since stays."""
+    live = keeping(run_days=5, lost_expiry_seconds=1e9)
+    old = live.run(run="old", records=[_step(0)])
+    clock.now += 4 * DAY
+    new = live.run(run="new", records=[_step(0)])
+    clock.now += 2 * DAY
+    eventually(lambda: not any(count_rows(database_url, old).values()))
+    assert [run["id"] for run in live.get("/runs")["items"]] == [new]
+
+
+def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, database_url, clock):
+    """250 rows a transaction; while one collector's slice is open on PostgreSQL, another's is refused."""
+    live = keeping(retention_seconds=3600)
+    run_id = live.run(run="r", records=[_step(step) for step in range(600)])
+    policy = Policy(Settings(record_steps=1), clock=clock)
+    store, other = live.app.state.collector.store, Store.open(database_url)
+    with store.read() as repositories:
+        (task,) = policy.find_tasks(repositories)
+    sizes = []
+    for _ in range(3):
+        with store.write() as repositories:
+            assert repositories.retention.lock()
+            if other.is_shared:
+                with other.write() as others:
+                    assert not others.retention.lock()
+            sizes.append(policy.remove_slice(repositories, task))
+    assert [(slice_.rows, slice_.has_more) for slice_ in sizes] == [
+        (ROWS_PER_SLICE, True), (ROWS_PER_SLICE, True), (99, False),
+    ]  # fmt: skip
+    assert _bodies(database_url, run_id) == {(599, 0)}
+    other.close()
