@@ -31,7 +31,7 @@ from monitor_server.ingest.writer import Writer
 from monitor_server.projection.priority import IngestPriority
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection
-from monitor_server.projection.step_detection import EngineFactory, Tracker
+from monitor_server.projection.steps.detection import EngineFactory, Tracker
 from monitor_server.retention.policy import Policy
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings

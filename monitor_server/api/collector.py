@@ -12,7 +12,7 @@ from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
-from monitor_server.ingest.validate import ValidBatch
+from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
 from monitor_server.projection.projector import Projector
 from monitor_server.retention.worker import RetentionWorker

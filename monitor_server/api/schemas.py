@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase, Severity
+from monitor_server.store.encoding.stored_json import read_object, showable
 from monitor_server.store.repositories.responses import StoredResponse
 from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, Recent
-from monitor_server.store.stored_json import read_object, showable
 from trainer_hooks.wire import Action, ActionOutcome, Array, Capability, ResponseKind, spell_non_finite
 
 __all__ = [

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from monitor_server.ingest.validate import ValidBatch
+from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["KnownRun", "KnownRuns"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from monitor_server.errors import RecordError, TooManySignals
 from monitor_server.ingest.known_runs import KnownRun, KnownRuns
-from monitor_server.ingest.records import ValidRecord
-from monitor_server.ingest.shapes import Shape, check_shapes, summary_shapes
-from monitor_server.ingest.validate import ValidBatch
+from monitor_server.ingest.validation.records import ValidRecord
+from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
+from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.records import StoredRecord

@@ -20,9 +20,9 @@ from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.errors import ProjectedElsewhere
 from monitor_server.projection.events import Event
 from monitor_server.projection.run_context import RunContext
-from monitor_server.projection.step_completion import Budget, Completion
-from monitor_server.projection.step_detection import Tracker
-from monitor_server.projection.waiting_steps import WaitingCache, WaitingSteps
+from monitor_server.projection.steps.completion import Budget, Completion
+from monitor_server.projection.steps.detection import Tracker
+from monitor_server.projection.steps.waiting import WaitingCache, WaitingSteps
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories

@@ -154,7 +154,7 @@ chunks = Table(  # ranges of steps whose signals are compacted: first_step <= st
     _run_key(),
     Column("first_step", BigInteger, primary_key=True, autoincrement=False),
     Column("end_step", BigInteger, nullable=False),
-    Column("steps", LargeBinary, nullable=False),  # `store.chunks` encodes these and the values
+    Column("steps", LargeBinary, nullable=False),  # `store.encoding.chunks` encodes these and the values
     Column("times", LargeBinary, nullable=False),
 )
 

@@ -23,7 +23,7 @@ OLD_NAMES = re.compile(r"Courier|Shipper|Tally|Outbox(?!_full)|Correspondent|Per
 GIVING = {
     ("monitor_server/ingest/log_append.py", "_reserve"),
     ("monitor_server/projection/slices.py", "quarantine"),
-    ("monitor_server/projection/step_detection.py", "acknowledge"),
+    ("monitor_server/projection/steps/detection.py", "acknowledge"),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
 from monitor_server.ingest.log_append import Log
-from monitor_server.ingest.validate import read_batch
+from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from trainer_hooks import wire

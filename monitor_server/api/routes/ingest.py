@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from monitor_server.api.dependencies import Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS
 from monitor_server.errors import UnsupportedMediaType
-from monitor_server.ingest.validate import read_batch
+from monitor_server.ingest.validation.validate import read_batch
 from trainer_hooks import wire
 
 __all__ = ["router"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from monitor_server.store.chunks import (
+from monitor_server.store.encoding.chunks import (
     decode_steps,
     decode_times,
     encode_column,
@@ -23,7 +23,7 @@ from monitor_server.store.chunks import (
     read_values,
     summarise,
 )
-from monitor_server.store.packing import columns
+from monitor_server.store.encoding.packing import columns
 from monitor_server.store.tables import chunk_values, chunks, runs, signals, steps
 
 __all__ = ["CHUNK_STEPS", "Chunk", "Column", "Series"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
-from monitor_server.store.packing import pack, unpack
+from monitor_server.store.encoding.packing import pack, unpack
 from monitor_server.store.repositories.records import MAX_PARAMETERS
 from monitor_server.store.repositories.series import Series
 from monitor_server.store.tables import signals, steps

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor_server.errors import CollectorError
-from monitor_server.ingest.validate import read_batch
+from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 

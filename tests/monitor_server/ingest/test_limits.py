@@ -136,7 +136,7 @@ def _peak_bytes(work):
 
 
 def _refuses(error, body, **options):
-    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415 - so that the other tests run without it
+    from monitor_server.ingest.validation.validate import read_batch  # noqa: PLC0415 - so that the other tests run without it
 
     with pytest.raises(error):
         read_batch(body, media_type=wire.MSGPACK, settings=Settings(), **options)
@@ -164,7 +164,7 @@ def test_values_are_counted_before_they_are_decoded(field, head):
 
 def test_a_json_body_is_bounded_in_values():
     """Two million empty lists are refused by their commas."""
-    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415
+    from monitor_server.ingest.validation.validate import read_batch  # noqa: PLC0415
 
     body = b'{"schema_version": 1, "run": "r", "config": {"a": [' + b"[]," * 2_000_000 + b"0]}}"
 
@@ -207,7 +207,7 @@ LONG = "\N{GRINNING FACE}" + "a" * (16 * MEBIBYTE)  # four bytes a character as 
 @pytest.mark.parametrize("field", ["run", "project", "source", "capability", "end", "attempt", "rank", LONG])
 def test_no_field_of_a_batch_is_decoded_before_it_is_measured(field):
     """Nor is the name of a field that there is not: 16 MiB cost no more than they are."""
-    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415
+    from monitor_server.ingest.validation.validate import read_batch  # noqa: PLC0415
 
     body = msgspec.msgpack.encode(BATCH | {field: LONG if field is not LONG else 1})
 
@@ -234,7 +234,7 @@ def test_no_field_of_a_batch_is_decoded_before_it_is_measured(field):
 )
 def test_no_field_of_a_record_is_decoded_before_it_is_measured(record):
     """The record, or the response, is refused with few words; its neighbour stands."""
-    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415
+    from monitor_server.ingest.validation.validate import read_batch  # noqa: PLC0415
 
     body = msgspec.msgpack.encode(BATCH | {"records": [{"step": 0} | record, {"step": 1}]})
     found = []
@@ -284,7 +284,7 @@ def test_text_with_nul_is_refused_on_every_database(collector, run_name):
 @pytest.mark.parametrize("now", [0.0, 1.0e9, 1.9e9])
 def test_a_wrong_clock_refuses_no_trainer(now):
     """An attempt in ms of a trainer whose clock is right is accepted whatever the collector's clock shows."""
-    from monitor_server.ingest.validate import read_batch  # noqa: PLC0415
+    from monitor_server.ingest.validation.validate import read_batch  # noqa: PLC0415
 
     body = json.dumps(BATCH | {"attempt": 1_795_000_000_000}).encode()  # November 2026
     assert read_batch(body, media_type=wire.JSON, encoding="", settings=Settings(), now=now).batch.attempt > 0

@@ -6,7 +6,7 @@ from monitor_server.projection import projector as projector_module
 from monitor_server.projection.events import AlertChanged, StepCompleted
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection
-from monitor_server.projection.step_detection import Tracker
+from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
 from tests.live import PATIENCE_SECONDS, eventually
 

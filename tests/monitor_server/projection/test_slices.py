@@ -7,7 +7,7 @@ import pytest
 
 from monitor_server.projection.events import StepCompleted
 from monitor_server.projection.slices import OWNER_SECONDS, Projection
-from monitor_server.projection.step_detection import Tracker
+from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
 
 

@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy
 
 from monitor_server.ingest.log_append import Log
-from monitor_server.ingest.validate import read_batch
+from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.projection import slices
 from monitor_server.projection.slices import Projection
-from monitor_server.projection.step_detection import Tracker
+from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 

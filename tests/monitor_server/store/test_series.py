@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor_server.store import chunks
 from monitor_server.store.downsampling import downsample
+from monitor_server.store.encoding import chunks
 from monitor_server.store.repositories import series
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.steps import Step

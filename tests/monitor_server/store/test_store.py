@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import Store
-from monitor_server.store.packing import columns, pack, unpack
+from monitor_server.store.encoding.packing import columns, pack, unpack
 from monitor_server.store.repositories.runs import Recent
 from monitor_server.store.tables import metadata
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from monitor_server.projection.rank_merging import StepRecords
+from monitor_server.projection.steps.rank_merging import StepRecords
 from monitor_server.store.repositories.records import StoredRecord
 from trainer_hooks import wire
 

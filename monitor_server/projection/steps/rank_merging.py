@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from monitor_server.errors import SummaryConflict
-from monitor_server.ingest.shapes import Shape, check_shapes, summary_shapes
+from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire

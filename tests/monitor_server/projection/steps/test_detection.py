@@ -7,7 +7,7 @@ import pytest
 
 from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.projection.run_context import RunContext
-from monitor_server.projection.step_detection import Tracker
+from monitor_server.projection.steps.detection import Tracker
 from monitor_server.store.repositories.steps import Step
 
 

@@ -23,7 +23,7 @@ from monitor_server.ingest.limits import (
     header_count,
     text_bytes,
 )
-from monitor_server.ingest.shapes import Shape, check_summary, summary_shapes
+from monitor_server.ingest.validation.shapes import Shape, check_summary, summary_shapes
 from monitor_server.printable import printable
 from monitor_server.settings import Settings
 from trainer_hooks import wire

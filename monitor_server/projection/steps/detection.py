@@ -2,7 +2,7 @@
 
 The detectors' state is saved in the transaction of the last step that it has seen, so that a restart continues from
 there. Engines are kept in memory with the revision of the run that they belong to, and loaded anew where another
-collector has projected the run meanwhile. `step_completion` decides which steps are complete.
+collector has projected the run meanwhile. `completion` decides which steps are complete.
 """
 
 import logging

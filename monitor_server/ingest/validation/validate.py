@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import msgspec
 
 from monitor_server.errors import InvalidField, RecordError
-from monitor_server.ingest.decode import check_count, check_version, decode_batch
 from monitor_server.ingest.limits import LARGEST_INTEGER, LARGEST_RANK, check_config
-from monitor_server.ingest.records import RecordReader, ValidRecord, is_name
+from monitor_server.ingest.validation.decode import check_count, check_version, decode_batch
+from monitor_server.ingest.validation.records import RecordReader, ValidRecord, is_name
 from monitor_server.printable import printable
 from monitor_server.settings import Settings
 from trainer_hooks import wire

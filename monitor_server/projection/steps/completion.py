@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from time import thread_time
 
-from monitor_server.projection.rank_merging import StepRecords
 from monitor_server.projection.run_context import Key, RunContext
-from monitor_server.projection.step_detection import Tracker
-from monitor_server.projection.waiting_steps import WaitingSteps
+from monitor_server.projection.steps.detection import Tracker
+from monitor_server.projection.steps.rank_merging import StepRecords
+from monitor_server.projection.steps.waiting import WaitingSteps
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL
 from monitor_server.store.repositories.steps import Step

@@ -7,9 +7,9 @@ import pytest
 from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.projection.events import StepCompleted
 from monitor_server.projection.run_context import RunContext
-from monitor_server.projection.step_completion import MAX_STEPS_PER_SLICE, Budget, Completion
-from monitor_server.projection.step_detection import Tracker
-from monitor_server.projection.waiting_steps import WaitingSteps
+from monitor_server.projection.steps.completion import MAX_STEPS_PER_SLICE, Budget, Completion
+from monitor_server.projection.steps.detection import Tracker
+from monitor_server.projection.steps.waiting import WaitingSteps
 from monitor_server.settings import Settings
 
 SIGNALS = {"a": 0}

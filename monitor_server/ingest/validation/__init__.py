@@ -1,0 +1,1 @@
+"""Checks what a request contains: decoding, fields, records, and shapes of summaries."""

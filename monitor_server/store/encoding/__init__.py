@@ -1,0 +1,1 @@
+"""How values are stored: packed steps, compressed columns of signals, and JSON."""
