@@ -64,7 +64,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     ),
     "length/truncated_frac": (
         "completions_clipped_ratio", "response_length_clip_ratio", "rollout_truncated_rate", "rollout_truncated_ratio",
-        "is_truncated_mean", "truncated", "truncated_frac", "truncation_rate", "length_cap_hit_rate",
+        "is_truncated_mean", "truncation", "truncated", "truncated_frac", "truncation_rate", "length_cap_hit_rate",
     ),
     "tools/calls": (
         "tools_call_frequency", "tool_call_counts_mean", "env_number_of_actions_mean", "num_turns_mean",

@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from monitor_server.importers.formats.console_lines import NUMBER, dictionary, named_numbers, pipes, verl
+from monitor_server.importers.formats.console_lines import (
+    NUMBER,
+    OpenDictionary,
+    dictionary,
+    named_numbers,
+    pipes,
+    verl,
+)
 from monitor_server.importers.keys import is_known, number
 from monitor_server.importers.protocol import Log, ReadReport, Row
 from monitor_server.importers.source import lines
@@ -48,15 +55,17 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
 
 def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows among printed lines; a row without a step is counted later on."""
-    block, rollouts = _Block(), _Rollouts()
+    block, rollouts, multiline = _Block(), _Rollouts(), OpenDictionary()
     for line in printed:
-        if not _is_worth_a_look(line) and not (block.row and line.startswith(b"---")):
+        if not (multiline.is_open or _is_worth_a_look(line) or (block.row and line.startswith(b"---"))):
             continue
         text = line[:MAX_TEXT].decode(errors="replace")
         if "\x1b" in text:
             text = _ESCAPES.sub("", text)
-        if block.takes(text):
+        whole = multiline.take(text)
+        if whole is None or block.takes(whole):
             continue
+        text = whole
         if not text.startswith("|"):
             yield from block.close()
             block.open(text)

@@ -5,7 +5,7 @@ import re
 from monitor_server.importers.keys import is_known
 from monitor_server.importers.protocol import Row
 
-__all__ = ["NUMBER", "dictionary", "named_numbers", "pipes", "verl"]
+__all__ = ["NUMBER", "OpenDictionary", "dictionary", "named_numbers", "pipes", "verl"]
 
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)"
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
@@ -20,13 +20,20 @@ _STEP_BEFORE = re.compile(
 )
 # slime counts rollouts on other lines than updates: "rollout 3:", "perf 3:".
 _ROLLOUT_BEFORE = re.compile(r"(?:^|[^A-Za-z_])(?:rollout|perf|passrate)\s+(\d{1,15})\s*:\s*$", re.IGNORECASE)
+# A dict that goes on in the next lines begins with a pair or with nothing, and ends with no brace.
+_OPENS = re.compile(r"\{\s*(?:[\"'][^\"'\\]{1,200}[\"']\s*:|$)")
+_GOES_ON = re.compile(r"^\s*(?:[\"'][^\"'\\]{1,200}[\"']\s*:|[\]}])")
+_RAY = re.compile(r"^\([^()]{1,80}\bpid=\d[^()]{0,60}\)\s?")
+MAX_LINES = 1000  # of one dict
+MAX_PART = 400  # characters of one line of it
+MAX_BETWEEN = 50  # lines of other processes in between
 _VERL = re.compile(r"(?:^|\s|\))step:\s?(\d{1,15}) - (.+)")
 _WRAPPED = re.compile(r"^[A-Za-z_.]{1,20}\d{0,2}\((" + NUMBER + r")\b")
 _PIPE_STEP = re.compile(
     r"(?<![A-Za-z] )(?:^|[^A-Za-z])(?:Global )?Step:?\s*(\d{1,15})(?:\s*/\s*\d+)?\s*[|:,]\s*(.+)", re.IGNORECASE
 )
-_SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + NUMBER + r")(?![\w.])")
-_NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + NUMBER + r")(?![\w.])")
+_SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + NUMBER + r")(?![\w.])\s?(%?)")
+_NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + NUMBER + r")(?![\w.])(%?)")
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
 
@@ -49,6 +56,53 @@ def dictionary(line: str) -> tuple[Row, int | None] | None:
         row["step"] = int(step.group(1))
     rollout = _ROLLOUT_BEFORE.search(before)
     return row, int(rollout.group(1)) if rollout else None
+
+
+class OpenDictionary:
+    """Puts together a dict that is printed over many lines, as SkyRL does by ``pprint`` and others by indented JSON."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._heading = ""
+        self._depth = 0
+        self._between = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a dict has begun and not ended."""
+        return bool(self._parts)
+
+    def take(self, line: str) -> str | None:
+        """Take a line and return what is to be read now: the line itself, or the whole dict that it ends.
+
+        None means that the line is part of a dict that goes on. Lines of other processes may stand in between; they are
+        returned. A line that opens a dict begins again.
+        """
+        bare = _RAY.sub("", line)
+        if self._parts and _GOES_ON.match(bare) and len(self._parts) < MAX_LINES:
+            return self._add(bare)
+        begin = bare.find("{")
+        if begin >= 0 and bare.count("{") > bare.count("}") and _OPENS.match(bare, begin):
+            self._parts, self._depth = [], 0
+            # The step stands before the brace, or at the end of a line before.
+            before = bare[max(0, begin - 200) : begin]
+            heading, self._heading = self._heading, ""
+            return self._add((before if before.strip() else heading) + bare[begin:])
+        self._between += 1
+        if self._between > MAX_BETWEEN:
+            self._parts, self._heading = [], ""
+        if bare.rstrip().endswith(":") and _STEP_BEFORE.search(bare[-200:]):
+            self._heading, self._between = bare[-200:], 0
+        return line
+
+    def _add(self, part: str) -> str | None:
+        self._parts.append(part[:MAX_PART])
+        self._between = 0
+        self._depth += part.count("{") - part.count("}")
+        if self._depth > 0:
+            return None
+        whole, self._parts = " ".join(self._parts), []
+        return whole
 
 
 def verl(line: str) -> Row | None:
@@ -76,7 +130,7 @@ def pipes(line: str) -> Row | None:
     for part in re.split(r"[|,]| - ", found.group(2)):
         segment = _SEGMENT.match(part.strip())
         if segment:
-            row.setdefault(segment.group(1).strip(), segment.group(2))
+            row.setdefault(segment.group(1).strip(), _share(segment.group(2), segment.group(3)))
     return _with_step(row, int(found.group(1)))
 
 
@@ -84,11 +138,11 @@ def named_numbers(line: str) -> Row | None:
     """Return the numbers of a line with ``step=3 reward=0.5``, in any order and with any separators."""
     row: dict[str, object] = {}
     step = None
-    for key, text in _NAMED.findall(line):
+    for key, text, percent in _NAMED.findall(line):
         if key.lower() in _STEP_NAMES and text.isdigit():
             step = int(text)
         else:
-            row.setdefault(key, text)
+            row.setdefault(key, _share(text, percent))
     return None if step is None else _with_step(row, step)
 
 
@@ -96,6 +150,11 @@ def _with_step(row: dict[str, object], step: int) -> Row | None:
     if not any(map(is_known, row)):
         return None
     return {**row, "step": step}
+
+
+def _share(text: str, percent: str) -> str | float:
+    """Return a number, which a percent sign makes a share of one."""
+    return float(text) / 100.0 if percent else text
 
 
 def _plain(text: str) -> str:
