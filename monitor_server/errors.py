@@ -14,6 +14,7 @@ CollectorError                      500
 ├── InvalidField (ValueError)       422  a well-formed body or query with a wrong field
 │   └── SchemaVersionMismatch       422
 ├── Unavailable                     503  nothing was stored; send again later
+├── DeletionUnderWay                503  nothing was stored; send again once the run's old data are removed
 │   └── ProjectedElsewhere               another collector has projected the run; never a response
 └── StartupError                         the command line prints its message as one line and exits with status 1
     ├── DatabaseNewer
@@ -35,6 +36,7 @@ __all__ = [
     "CollectorError",
     "DatabaseNewer",
     "DatabaseUnusable",
+    "DeletionUnderWay",
     "ForeignOrigin",
     "InvalidField",
     "InvalidRecord",
@@ -163,6 +165,13 @@ class Unavailable(CollectorError):
 
 class ProjectedElsewhere(Unavailable):
     """Another collector has projected the run since it was read; nothing was stored."""
+
+
+class DeletionUnderWay(CollectorError):
+    """The run is being deleted; nothing was stored, and the run begins anew with the next batch after that."""
+
+    status = 503
+    headers = MappingProxyType({"Retry-After": "1"})
 
 
 class StartupError(CollectorError):

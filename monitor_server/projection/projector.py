@@ -23,6 +23,8 @@ __all__ = ["Projector"]
 log = logging.getLogger(__name__)
 
 MAX_VERDICTS = 4_096
+# A verdict in memory that is further behind the end of its run's log is read from the store instead.
+MAX_ENTRIES_BEHIND = 100_000
 # Runs beyond these are found in the store by the next tick.
 MAX_QUEUED_RUNS = 10_000
 # Receipts beyond these are answered with the verdict that is known.
@@ -95,9 +97,17 @@ class Projector:
         It is not where more than ``within`` entries are projected first, and after a wait that was in vain until there
         was nothing left to do.
         """
+        self._forget_distant_verdict(run_id, position)
         with self._changed:
             known = self._verdicts.get(run_id)
         return not self._is_behind and (known is None or position - known[0] <= within)
+
+    def _forget_distant_verdict(self, run_id: str, position: int) -> None:
+        """Drop a verdict far behind the log: another collector projects the run, or it was deleted and begins anew."""
+        with self._changed:
+            known = self._verdicts.get(run_id)
+            if known is not None and position - known[0] > MAX_ENTRIES_BEHIND:
+                del self._verdicts[run_id]
 
     def report_late(self) -> None:
         """Note that a verdict did not come in time: nobody waits for one until there is nothing left to do."""

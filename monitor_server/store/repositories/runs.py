@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, 
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from monitor_server.errors import Unavailable
+from monitor_server.errors import DeletionUnderWay
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.statements import Statement
@@ -160,7 +160,7 @@ class Runs:
         """Write a new run and lock it; where another collector was first, its run is returned.
 
         Raises:
-            Unavailable: If a run of this id is being deleted, after which it can begin anew.
+            DeletionUnderWay: If a run of this id is being deleted, after which it can begin anew.
         """
         # A run that was deleted may begin anew: above every position and revision that anybody remembers of it.
         run.log_end = run.position = run.revision = int(run.started_at * 1e6)
@@ -169,7 +169,7 @@ class Runs:
         self._connection.execute(insert_(runs).on_conflict_do_nothing(index_elements=["id"]), values)
         found = self.lock(run.id)
         if found is None:
-            raise Unavailable(f"run {run.id} is being deleted; send again later")
+            raise DeletionUnderWay(f"run {run.id} is being deleted; send again later")
         return found
 
     def save_ingest(self, run: Run) -> None:
