@@ -8,7 +8,8 @@ from typing import Any, Final
 __all__ = ["POLICY", "draw_reference"]
 
 POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 
 STYLE: Final = """
@@ -38,7 +39,8 @@ def draw_reference(document: Mapping[str, Any]) -> str:
     info = document["info"]
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(info["title"])}: API</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<style>{STYLE}</style></head><body>"
         f"<h1>{escape(info['title'])}</h1><p>Version {escape(info['version'])} of the HTTP API. The same for "
         f'programs: <a href="/openapi.json">/openapi.json</a>.</p><nav><ul>{contents}</ul></nav>'
         + "".join(_operation(method, path, operation) for method, path, operation in operations)
