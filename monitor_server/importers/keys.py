@@ -5,12 +5,24 @@ CSV exports write ``actor_entropy`` where the trainer wrote ``actor/entropy``. I
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from monitor_server.detection.registry import DETECTORS
 
-__all__ = ["FALLBACK", "PLACES", "SIGNALS", "STEP_KEYS", "all_numbers", "is_known", "number", "signal_of", "signals_of"]
+__all__ = [
+    "FALLBACK",
+    "PLACES",
+    "SIGNALS",
+    "STEP_KEYS",
+    "all_numbers",
+    "is_known",
+    "named_keys",
+    "number",
+    "read_signals",
+    "signal_of",
+    "signals_of",
+]
 
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", "_step")
 
@@ -131,17 +143,26 @@ def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = N
         row: The trainer's own keys and values; what is not a number is passed over, NaN and infinity are kept.
         fallback: Short names to the row's keys, as in a corpus's ``signals``, for what is not recognised.
     """
-    best: dict[str, tuple[int, float]] = {}
-    for key, value in row.items():
-        named = _named(key)
-        if named is None:
+    return read_signals(row, named_keys(row), fallback)
+
+
+def named_keys(keys: Iterable[str]) -> list[tuple[str, str, int]]:
+    """Return the keys that name a signal, each with the signal and its rank among the signal's keys."""
+    return [(key, *named) for key in keys if (named := _named(key)) is not None]
+
+
+def read_signals(
+    row: Mapping[str, object], keys: Iterable[tuple[str, str, int]], fallback: Mapping[str, str] | None = None
+) -> dict[str, float]:
+    """Return the signals of a row whose `named_keys` are known, because rows of one run have the same keys."""
+    found: dict[str, float] = {}
+    ranks: dict[str, int] = {}
+    for key, signal, rank in keys:
+        if signal in ranks and rank >= ranks[signal]:
             continue
-        parsed = number(value)
+        parsed = number(row[key])
         if parsed is not None:
-            signal, rank = named
-            if signal not in best or rank < best[signal][0]:
-                best[signal] = (rank, parsed)
-    found = {signal: value for signal, (_, value) in best.items()}
+            ranks[signal], found[signal] = rank, parsed
     for short, key in (fallback or {}).items():
         name, parsed = FALLBACK.get(short), number(row.get(key))
         if name is not None and parsed is not None and _named(key) is None:

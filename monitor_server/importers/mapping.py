@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Mapping
 
-from monitor_server.importers.keys import PLACES, SIGNALS, all_numbers, number, signal_of, signals_of
+from monitor_server.importers.keys import PLACES, SIGNALS, all_numbers, named_keys, number, read_signals, signal_of
 from monitor_server.importers.protocol import LogError, Row
 
 __all__ = ["NameMapping", "parse_overrides"]
@@ -50,21 +50,28 @@ class NameMapping:
     ) -> None:
         self._overrides = overrides or {}
         self._aliases = aliases
-        self._named = all_numbers if keep_unknown else signals_of
-        self.keys: dict[str, int] = {}
-        """Every key with a number → rows; at most 2,000 keys."""
+        self._keeps_unknown = keep_unknown
+        self._keys: dict[str, int] = {}
+        self._row_keys: tuple[str, ...] | None = None  # of the newest row; most rows of a run have the same keys
+        self._named: list[tuple[str, str, int]] = []
+        self._without_number: list[str] = []  # of these keys, those that no row had a number under yet
+        self._rows = 0  # with these keys, not yet counted
         self.sources: dict[str, str] = {}
         """Signal → the key that it was read from, for overrides; see `mapped`."""
 
     def signals(self, row: Row) -> dict[str, float]:
         """Return a row's numbers under canonical names, and remember its keys."""
-        keys = self.keys
-        for key in row:
-            if key in keys:
-                keys[key] += 1
-            elif len(keys) < MAX_KEYS and key not in PLACES and number(row[key]) is not None:
-                keys[key] = 1
-        found = self._named(row, self._aliases)
+        row_keys = tuple(row)
+        if row_keys != self._row_keys:
+            self._count()
+            self._row_keys, self._named = row_keys, named_keys(row_keys)
+            self._without_number = [key for key in row_keys if key not in self._keys and key not in PLACES]
+        self._rows += 1
+        if self._without_number and len(self._keys) < MAX_KEYS:
+            self._add_keys(row)
+        found = (
+            all_numbers(row, self._aliases) if self._keeps_unknown else read_signals(row, self._named, self._aliases)
+        )
         for signal, key in self._overrides.items():
             value = number(row.get(key))
             if value is not None:
@@ -72,6 +79,28 @@ class NameMapping:
                 found.pop(key, None) if key != signal else None
                 self.sources[signal] = key
         return found
+
+    @property
+    def keys(self) -> dict[str, int]:
+        """Every key with a number → rows since its first number; at most 2,000 keys."""
+        self._count()
+        return self._keys
+
+    def _count(self) -> None:
+        for key in self._row_keys or ():
+            if key in self._keys:
+                self._keys[key] += self._rows
+        self._rows = 0
+
+    def _add_keys(self, row: Row) -> None:
+        """Take keys that hold a number for the first time; this row is counted with the others."""
+        new = [key for key in self._without_number if number(row[key]) is not None][: MAX_KEYS - len(self._keys)]
+        if new:
+            self._without_number = [key for key in self._without_number if key not in new]
+            self._rows -= 1
+            self._count()
+            self._rows = 1
+            self._keys.update(dict.fromkeys(new, 0))
 
     def mapped(self) -> dict[str, str]:
         """Return signal → the keys that gave it, most trusted first, joined by commas."""
