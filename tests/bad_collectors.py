@@ -1,6 +1,6 @@
-"""Collectors that are no use: real sockets that nobody listens on, that are never answered, or answered wrongly.
+"""Collectors that fail: real sockets without a listener, without an answer, or with a wrong answer.
 
-Each is a context manager that gives the address.
+Each is a context manager that yields the address.
 """
 
 import contextlib

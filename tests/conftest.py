@@ -1,4 +1,4 @@
-"""What tests of every part share: a real collector on a free port of this machine."""
+"""Fixtures for all tests: a real collector on a free port of this machine, and a PostgreSQL server."""
 
 import contextlib
 import os
@@ -88,7 +88,7 @@ def start_collector(database_url: str) -> Iterator[Any]:
 
 @pytest.fixture
 def run_name() -> str:
-    """A name no other test has used."""
+    """A name that no other test has used."""
     return f"run-{uuid.uuid4().hex[:8]}"
 
 

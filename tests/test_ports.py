@@ -30,7 +30,7 @@ def listening():
 
 
 def test_a_reserved_port_is_given_to_no_client_and_no_server_of_any_port(listening):
-    """Not even where it is the only one left, and before anybody listens on it."""
+    """The port is not given away even if it is the only free one and nobody listens on it yet."""
     with reserved_port() as port:
         with choosing(port) as client:
             assert client.connect_ex(listening) == errno.EADDRNOTAVAIL

@@ -218,7 +218,7 @@ class Monitor:
         return self._is_silent or self._processor.flush(timeout_seconds)
 
     def close(self, end: RunEnd = "finished") -> None:
-        """Deliver what is left, for a few seconds at most, and report how the run ended; safe to call twice."""
+        """Send the remaining records, for a few seconds at most, and report how the run ended; safe to call twice."""
         if self._is_silent or self._is_closed:
             return
         self._is_closed = True

@@ -77,7 +77,7 @@
 
   /* Zooms every panel, and the vital signs if they share the axis. */
   function zoomTo(range) {
-    if (JSON.stringify(range) === JSON.stringify(zoom)) return; // told by a figure that has just been zoomed from here
+    if (JSON.stringify(range) === JSON.stringify(zoom)) return; // the event comes from a figure that this function has just zoomed
     zoom = range;
     window.dash_clientside.set_props("workspace-zoom", { data: range });
     const vitals = window.rlvitals.figure.find();

@@ -41,7 +41,7 @@ def test_a_turn_of_another_tool_is_measured(tool):
 
 
 def test_a_tool_that_fails_is_named(monkeypatch):
-    """Its own words stand on standard error."""
+    """The error message has what the tool wrote to standard error."""
     monkeypatch.setitem(LOGGERS, "nothing", None)
     with pytest.raises(RuntimeError, match="nothing ended with 1"):
         take_turn(Path(sys.executable), "nothing", has_arrays=False, steps=1)
@@ -58,7 +58,7 @@ def test_the_table_gives_ratios_and_whether_budgets_are_kept():
 
 
 def test_a_training_has_one_core_with_all_its_threads():
-    """Those that are there and those that start meanwhile; afterwards they may go where they might before."""
+    """Existing threads and new ones use one core; afterwards they may use the same cores as before."""
     allowed = os.sched_getaffinity(0)
     seen = []
     end = threading.Event()
@@ -105,14 +105,14 @@ def test_the_meter_counts_our_code_once_and_nothing_else(monkeypatch):
 
 
 class _Silent(trainer_hooks.Monitor):
-    """A monitor that takes nothing."""
+    """A monitor that ignores what is logged."""
 
     def __init__(self):
         self._is_silent = True
 
 
 def test_our_threads_are_found_by_their_names(tmp_path, monkeypatch):
-    """They have used some processor time as soon as they live."""
+    """A thread that is alive has used some processor time."""
     monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
     with trainer_hooks.connect(run="r") as monitor:
         monitor.log_step(1, {"x": 1.0})

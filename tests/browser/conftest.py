@@ -31,7 +31,7 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Visit:
-    """A page, and what went wrong on it or left this machine while it was open."""
+    """A page, with its errors and its requests to other machines while it was open."""
 
     page: Page
     complaints: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Visit:
 
 @pytest.fixture(params=[(1440, 900)], ids=["1440x900"])
 def visit(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    """A page whose every complaint and every request beyond this machine fails the test."""
+    """A page on which every error and every request to another machine fails the test."""
     width, height = request.param
     page = chromium.new_page(viewport={"width": width, "height": height})
     page.set_default_timeout(30_000)

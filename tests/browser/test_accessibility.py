@@ -45,6 +45,6 @@ def test_no_page_violates_a_rule_of_accessibility(collector, visit, scheme):
 
 
 def violations(visit):
-    """What axe-core finds, with the first element of each."""
+    """Return the violations that axe-core finds, with the first element of each."""
     found = Axe().run(visit.page).response["violations"]
     return [(violation["id"], violation["nodes"][0]["html"]) for violation in found]

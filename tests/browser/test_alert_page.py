@@ -51,7 +51,7 @@ def test_without_responses_the_page_says_what_is_missing(collector, visit):
 
 
 def test_an_alert_that_is_not_there_is_said(collector, visit):
-    """A mistyped address gives a sentence, not an empty page."""
+    """A wrong address leads to a page with an explanation, and not to an empty page."""
     visit.page.goto(f"{collector.url}/runs/a/alerts/b")
     expect(visit.page.locator(".message")).to_contain_text("No alert has the id b")
 

@@ -41,6 +41,6 @@ def test_a_run_leads_to_its_comparison_and_the_address_holds_the_choice(collecto
 
 
 def test_without_runs_the_page_says_what_to_do(collector, visit):
-    """No empty chart."""
+    """The page explains what to do, and shows no empty chart."""
     visit.page.goto(f"{collector.url}/compare")
     expect(visit.page.locator("#compare-body")).to_contain_text("Choose two runs or more")

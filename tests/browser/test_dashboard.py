@@ -162,7 +162,7 @@ def test_what_a_trainer_did_about_an_alert_appears_with_its_reason(collector, vi
 
 
 def test_an_open_page_asks_the_server_for_no_old_point_again(collector, visit):
-    """Ten pushed steps cost no request at all."""
+    """The browser sends no request while ten steps are pushed."""
     run_id = collector.run(run="quiet", records=steps(0, 30))
     open_run(collector, visit, run_id, 29)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
@@ -287,7 +287,7 @@ def test_no_page_is_wider_than_its_screen(collector, visit):
 
 
 def test_an_unknown_run_is_a_plain_message(collector, visit):
-    """No traceback, and a way back."""
+    """The page has a message and a link to the fleet, and no traceback."""
     visit.page.goto(f"{collector.url}/runs/0000000000000000")
     expect(visit.page.get_by_role("alert")).to_contain_text("No such run")
     visit.page.get_by_role("alert").get_by_text("All runs").click()

@@ -1,6 +1,6 @@
 """``python resolve_names.py NAMES.json``: import every name in a process of its own, and print the errors as JSON.
 
-Alone is how a user's script imports a name: what one of our modules has loaded must not help the next one.
+A user's script imports a name alone, so a module that another test has loaded must not make the import work.
 """
 
 import json

@@ -67,17 +67,17 @@ def test_text_stands_out_from_what_it_stands_on(scheme):
 
 
 def test_both_schemes_define_the_same_colours():
-    """Else a colour of one shows through in the other."""
+    """Otherwise a colour of one scheme would appear in the other."""
     assert theme.LIGHT.keys() == theme.DARK.keys()
 
 
 def test_the_style_sheet_names_no_colour_of_its_own():
-    """theme.py is the one place of colours."""
+    """All colours are defined in theme.py."""
     assert not re.findall(r"#[0-9a-fA-F]{3,8}\b", (ASSETS / "style.css").read_text())
 
 
 def test_the_style_sheet_uses_only_defined_properties():
-    """A misspelt custom property fails silently in a browser."""
+    """A browser reports no error for a misspelt custom property."""
     text = (ASSETS / "style.css").read_text()
     defined = set(re.findall(r"--([\w-]+)\s*:", theme.style_sheet() + text))
     assert set(re.findall(r"var\(--([\w-]+)", text)) <= defined

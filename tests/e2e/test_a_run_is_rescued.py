@@ -1,4 +1,4 @@
-"""A run that the collector sees dying goes back, is treated and goes on; its history shows a second attempt."""
+"""A run that the collector finds collapsing rolls back and continues with LLDS, as a second attempt."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The whole house at once: the real trainer through the real SDK into the real collector."""
+"""The whole product: the reference trainer sends to a collector through the SDK."""
 
 import json
 import struct
@@ -38,7 +38,7 @@ def trained(collector, tmp_path_factory):
 
 
 def test_every_number_the_trainer_measured_stands_in_the_api_to_the_last_float32_bit(collector, trained):
-    """Signals, steps and their order are those of the trainer's own log."""
+    """The signals, the steps and their order equal those of the trainer's own log."""
     run, measured = trained
     stored = collector.get(f"/runs/{run['id']}/steps", limit=STEPS)["items"]
     assert [item["step"] for item in stored] == [item["step"] for item in measured] == list(range(1, STEPS + 1))
@@ -63,7 +63,7 @@ def test_the_run_tells_who_it_is_and_that_it_ended(trained):
 
 
 def test_phases_cover_the_run_without_gaps(collector, trained):
-    """Each phase begins where the one before it ended."""
+    """Each phase begins at the step after the end of the previous one."""
     run, _ = trained
     phases = collector.get(f"/runs/{run['id']}/phases")["items"]
     assert phases[0]["from_step"] == 1

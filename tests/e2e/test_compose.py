@@ -105,7 +105,7 @@ def dying(stack):
 
 
 def test_the_dashboard_is_at_the_collectors_address(stack):
-    """The page that a browser opens on port 8600 is the dashboard's."""
+    """A browser that opens port 8600 shows the dashboard."""
     answer = stack.request("GET", "collector", "/")
     assert answer.status == 200
     assert "text/html" in answer.headers["content-type"]

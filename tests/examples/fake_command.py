@@ -1,4 +1,4 @@
-"""Stands in for a command of a launch line: writes down how it was called, and fails where it is the trainer."""
+"""Replaces a command of a launch line: records its arguments, and fails if it stands for the trainer."""
 
 import json
 import os

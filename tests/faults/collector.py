@@ -1,4 +1,4 @@
-"""A collector as a process, to be killed."""
+"""A collector in a process of its own, which a test can kill."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Trainers as processes, to be killed; and what a collector's database holds."""
+"""Trainers in processes of their own, which tests can kill, and the records in a collector's database."""
 
 import contextlib
 import sqlite3

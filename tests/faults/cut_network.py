@@ -22,7 +22,7 @@ STEPS = 100
 
 
 def wire(state: str) -> None:
-    """Mend or cut it."""
+    """Connect or cut the network."""
     subprocess.run(["ip", "link", "set", "lo", state], check=True)
 
 

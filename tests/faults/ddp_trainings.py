@@ -20,14 +20,14 @@ FAILURES = ("dead", "slow", "500", "garbage", "full disk")
 
 
 def fill(disk: Path) -> None:
-    """Leave no byte free."""
+    """Fill the disk until no byte is free."""
     with contextlib.suppress(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
         while True:
             ballast.write(bytes(4096))
 
 
 def is_full(disk: Path) -> bool:
-    """Whether a byte more is too much."""
+    """Whether the disk has no room for one more byte."""
     try:
         (disk / "straw").write_bytes(b"x")
     except OSError:

@@ -1,4 +1,4 @@
-"""A policy that acts for real, with a real collector: what it must not act on."""
+"""A policy that carries out its actions, with a real collector: alerts on which it must not act."""
 
 import contextlib
 
@@ -15,7 +15,7 @@ from trainer_hooks.callbacks.torch_loop import LoopWatch
 
 @pytest.fixture
 def stop():
-    """A policy that stops at a page."""
+    """A policy that stops the training at a critical alert."""
     return lambda: ActionPolicy({"critical": "stop"}, dry_run=False)
 
 
@@ -30,7 +30,7 @@ def serving(database, port):
 
 
 def firing(url):
-    """Return the kinds that fire."""
+    """Return the kinds of the firing alerts."""
     items = urllib3.request("GET", f"{url}/api/v1/alerts", fields={"state": "firing"}).json()["items"]
     return {alert["kind"] for alert in items}
 

@@ -60,14 +60,14 @@ class Wire:
         sink.close()
 
     def close(self):
-        """End everything."""
+        """Close all connections."""
         for end in self._sockets:
             end.close()
 
 
 @pytest.fixture
 def quick_retries(monkeypatch):
-    """Let an outage of a minute pass in seconds."""
+    """Shorten the delays between attempts, so that an outage of a minute takes seconds."""
     monkeypatch.setattr(transport, "LONGEST_DELAY_SECONDS", 0.1)
 
 

@@ -14,7 +14,7 @@ PROMISED_SECONDS = 1.0
 
 
 def spooled(spool):
-    """Count the records on disk."""
+    """Count the records in the spool."""
     return sum(int(path.stem.partition("-")[2]) for path in spool.rglob("*.msgpack"))
 
 

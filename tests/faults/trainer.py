@@ -18,7 +18,7 @@ if os.environ.get("PACE") != "1":
 
 
 def main() -> int:
-    """Train until stdin ends."""
+    """Take the granted steps until standard input ends."""
     step = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     with trainer_hooks.connect(config={"seed": 1}) as monitor:
         print("ready", flush=True)  # noqa: T201 - read by the test

@@ -1,4 +1,4 @@
-"""A trainer as a process, to be killed."""
+"""A trainer in a process of its own, which a test can kill."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ class Trainer:
         assert self.output.readline() == "ready\n"
 
     def grant(self, steps: int) -> None:
-        """Let it do steps; it does them while we go on."""
+        """Let the trainer take steps, without waiting for them."""
         self.input.write(f"{steps}\n")
         self.input.flush()
 
@@ -44,6 +44,6 @@ class Trainer:
         return int(lost)
 
     def kill(self) -> None:
-        """Kill -9."""
+        """Kill the process with SIGKILL, and wait for its end."""
         self.process.kill()
         self.process.wait()

@@ -125,7 +125,7 @@ def grpo(folder: Path, *, is_watched: bool) -> Fingerprints:
 
 
 class Module(pl.LightningModule):
-    """The network, as Lightning wants it."""
+    """The network as a LightningModule."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class Module(pl.LightningModule):
         return {"loss": loss, "rollouts": rollouts}
 
     def configure_optimizers(self):
-        """Descend."""
+        """Create the optimiser."""
         return torch.optim.AdamW(self.parameters(), lr=0.1)
 
 

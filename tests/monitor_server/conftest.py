@@ -21,7 +21,7 @@ class ScriptedEngine:
         self.seen: list[list[int]] = []
 
     def update(self, observation: Observation) -> Assessment:
-        """Do as the signals say."""
+        """Return the findings and the phase that the signals ask for."""
         signals = observation.signals
         if signals.get("fail", 0) > 0:
             raise ArithmeticError("scripted to fail")
@@ -43,23 +43,23 @@ class ScriptedEngine:
         return Assessment(step=observation.step, phase=phase, findings=findings)
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """Keep it as what was seen."""
+        """Record the acknowledgement among the steps."""
         self.seen.append([acknowledgement.attempt, acknowledgement.step, acknowledgement.kind])
 
     def state(self) -> dict[str, Any]:
-        """Return what was seen."""
+        """Return the steps and acknowledgements so far."""
         return {"seen": self.seen}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Go on."""
+        """Continue from a state."""
         engine = cls()
         engine.seen = list(state["seen"])
         return engine
 
 
 class StepClock:
-    """A clock that stands until a test sets it."""
+    """A clock that only a test moves."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self.now = now
@@ -71,7 +71,7 @@ class StepClock:
 
 @pytest.fixture
 def scripted() -> type[ScriptedEngine]:
-    """Detectors that do as the signals say."""
+    """Detectors whose findings are stated by the signals."""
     return ScriptedEngine
 
 

@@ -51,5 +51,5 @@ def test_a_report_that_cannot_be_costs_its_record_alone(collector, run_name, fie
 
 
 def test_actions_of_an_unknown_run_are_unknown(collector):
-    """404, as for everything of it."""
+    """The answer is 404."""
     assert collector.pool.request("GET", f"{collector.url}/api/v1/runs/nothing/actions").status == 404

@@ -39,7 +39,7 @@ def test_every_skeleton_runs_and_passes_its_own_test_and_the_checks(repository):
 
 
 def test_a_name_that_is_taken_or_of_another_form_writes_nothing(tmp_path):
-    """Nobody's work is overwritten."""
+    """An existing file is not overwritten."""
     (taken, *_) = write("adapter", "lion", tmp_path)
     (tmp_path / taken).write_text("mine")
     with pytest.raises(FileExistsError, match="lion"):

@@ -68,7 +68,7 @@ class VitalsTracker(GeneralTracker):
             self._monitor.log_step(self._step, numbers)
 
     def finish(self) -> None:
-        """Deliver what is left; Accelerate calls this from ``end_training``."""
+        """Send the remaining records; Accelerate calls this from ``end_training``."""
         with self._guard:
             self._monitor.close()
 

@@ -1,4 +1,4 @@
-"""Loads an adapter in every Python process of an environment, for trainers that cannot be told to load one.
+"""Loads an adapter in every Python process of an environment, for trainers that have no setting to load one.
 
 ``python -m trainer_hooks.callbacks.bootstrap install`` writes a line into the environment's site-packages that does
 nothing unless `RLVITALS_HOOKS` names an adapter, such as ``openrlhf``; ``remove`` deletes it. Ray's processes run the

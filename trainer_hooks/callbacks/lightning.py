@@ -25,7 +25,7 @@ class VitalsCallback(Callback):
     accumulates gradients, the loss is the mean over the step's batches, and their responses are concatenated.
 
     Args:
-        monitor: A monitor of your own; then the arguments below and the closing are yours.
+        monitor: A monitor that you have connected and close yourself; the connection arguments below are then ignored.
         url: Address of the collector; else `RLVITALS_URL`. Without either nothing happens.
         project: Project of the run.
         run: Name of the run; else `RLVITALS_RUN`.
@@ -116,11 +116,11 @@ class VitalsCallback(Callback):
         self._last_step = trainer.global_step
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Deliver what is left."""
+        """Send the remaining records."""
         self._close("finished")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Deliver what is left; the run is ``stopped``."""
+        """Send the remaining records, and report the run as ``stopped``."""
         self._close("stopped")
 
     def _scalars(self, trainer: Trainer) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class VitalsCallback:
             self._log_step(trainer, callback_input.logs or {}, rollouts)
 
     def on_train_end(self, trainer: Any, callback_input: Any = None, control: Any = None) -> None:
-        """Restore SkyRL's methods and deliver what is left."""
+        """Restore SkyRL's methods and send the remaining records."""
         with self._guard:
             self._wrappers.restore()
             if self._monitor is not None and self._is_own:

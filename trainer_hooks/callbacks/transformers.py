@@ -26,7 +26,7 @@ class VitalsCallback(StreamingCallback):
     begun; a connection setting that cannot work raises before the first step.
 
     Args:
-        monitor: A monitor of your own; then the arguments below and the closing are yours.
+        monitor: A monitor that you have connected and close yourself; the connection arguments below are then ignored.
         url: Address of the collector; else `RLVITALS_URL`. Without either nothing happens.
         project: Project of the run.
         run: Name of the run; else `RLVITALS_RUN`, else ``run_name`` of the training arguments. Give one to have a

@@ -133,7 +133,7 @@ class BatchProcessor(Generic[Item]):
         return not len(self._queue) and not waiting
 
     def close(self, timeout_seconds: float) -> None:
-        """Deliver what is left, for at most this long, and end the threads."""
+        """Send the remaining records, for at most this long, and end the threads."""
         if self._is_closing:
             return
         deadline = self._clock() + timeout_seconds

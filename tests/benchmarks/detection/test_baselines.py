@@ -31,7 +31,7 @@ def test_never_is_silent_and_always_is_not():
 
 
 def test_the_step_prior_alarms_from_its_step_on():
-    """It reads nothing but the step."""
+    """It reads only the step."""
     assert warned("step 60", stream("x", [0.0] * 62)) == [60, 61]
 
 
@@ -44,7 +44,7 @@ def test_reward_drop_warns_at_a_fifth_and_pages_at_half():
 
 
 def test_gradient_rules_hear_a_surge():
-    """A tenfold surge is three sigmas at once, and a doubled median of 5 after three rows of it."""
+    """A tenfold gradient exceeds three sigmas at its first row, and doubles the median of 5 rows after three rows."""
     values = [1.0 + 0.1 * math.sin(step) for step in range(50)] + [10.0] * 5
     assert warned("gradient 3σ", stream("grad/norm", values))[0] == 50
     assert warned("gradient doubled", stream("grad/norm", values))[0] == 52

@@ -26,7 +26,7 @@ def test_the_command_prints_numbers_and_writes_tables(capsys, tmp_path):
 
 
 def test_the_engine_without_pairs_never_sees_them():
-    """Only the paired channel is taken away."""
+    """Only the paired channel is removed."""
     run = make_run("benign/healthy", 0)
     stripped = without_pairs(run.observations)
     assert set(run.observations[0].signals) - set(stripped[0].signals) == {"entropy/paired_delta"}

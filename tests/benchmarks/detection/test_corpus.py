@@ -35,7 +35,7 @@ def test_labels_become_truth_and_unclear_runs_are_left_out(tmp_path):
 
 
 def test_a_corpus_without_labels_is_refused(tmp_path):
-    """There would be nothing to score against."""
+    """Without labels there is nothing to score against."""
     write_log(tmp_path, "a", [0.5], {"kind": "unclear", "step": None})
     with pytest.raises(ValueError, match="label to score"):
         labelled_corpus(tmp_path)

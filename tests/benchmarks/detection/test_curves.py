@@ -23,7 +23,7 @@ def test_a_stricter_threshold_gives_up_lead_for_quiet():
 
 
 def test_a_candidate_that_says_yes_or_no_has_one_point():
-    """There is no threshold to move; quieter and later is not offered."""
+    """It has no threshold that could be varied, so its curve is one point."""
     assert curve([strengths(BENIGN, {5: 1.0}), strengths(DYING, {15: 1.0})], "warn") == [(20.0, 25.0)]
 
 
@@ -37,7 +37,7 @@ def test_the_picture_is_well_formed_and_names_every_candidate():
 
 
 def test_no_two_candidates_of_the_report_share_a_colour():
-    """Our two engines, the baselines and the three peers make thirteen curves, told apart by colour alone."""
+    """Our two engines, the baselines and the three peers make thirteen curves, each with a colour of its own."""
     root = ET.fromstring(picture("", {f"candidate {n}": [(1.0, 5.0)] for n in range(13)}))  # noqa: S314 - our own
     lines = [element for element in root.iter() if element.tag.endswith("polyline")]
     assert len({line.get("stroke") for line in lines}) == 13

@@ -26,7 +26,7 @@ def test_a_run_that_was_taken_back_is_no_recording_of_suite_b(tmp_path):
 
 
 def test_suite_b_reports_recordings(tmp_path, capsys):
-    """One that lives and one that dies, beside the baselines."""
+    """The report has one healthy recording, one that collapses, and the baselines."""
     for name, rewards in (("dies.jsonl", [1.0] * 30 + [0.0] * 30), ("lives.jsonl", [1.0] * 60)):
         rows = [json.dumps({"step": step, "reward/mean": reward}) for step, reward in enumerate(rewards)]
         (tmp_path / name).write_text("\n".join(rows))

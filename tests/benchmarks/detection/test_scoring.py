@@ -40,7 +40,7 @@ def test_lead_counts_from_the_first_alarm_inside_the_failure():
 
 
 def test_an_alarm_that_began_before_the_onset_earns_no_lead():
-    """It is false when it opens, and stays so while it holds."""
+    """It is a false alarm at its first row and at every later row."""
     found = leads([trace(DYING, set(range(5, 40)))], "warn")
     assert found.steps == (0,)
     assert found.early == 1
@@ -100,7 +100,7 @@ def test_twins_are_compared_in_the_dying_ones_window():
 
 
 def test_every_miss_has_its_reason():
-    """Never, early, late and early-then-late are told apart; a run alarmed in time is no miss."""
+    """Never, early, late and early-then-late are different reasons; a run with an alarm in time is no miss."""
     runs = [
         trace(DYING, set(), name="silent"),
         trace(DYING, {7}, name="early"),
@@ -132,7 +132,7 @@ def test_a_level_score_holds_together():
 
 
 def test_a_candidate_must_mark_every_row():
-    """A missing mark is an error, not a shift of all alarms."""
+    """A missing mark raises an error, because it would shift all later alarms."""
     with pytest.raises(ValueError, match="one mark a row"):
         Trace.of("run", BENIGN, range(3), [Mark()])
 

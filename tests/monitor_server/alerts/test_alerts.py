@@ -85,7 +85,7 @@ def test_a_slow_run_is_given_more_time(live, clock):
 
 
 def test_a_run_ends_when_its_trainer_says_so_and_goes_on_with_a_new_attempt(live, clock):
-    """An ended run never stalls; a newer attempt makes it run again."""
+    """A run that has ended never becomes stalled; a newer attempt makes it running again."""
     run_id = live.run(run="r", end="finished", records=[{"step": 0, "scalars": {"a": 1.0}}])
     clock.now += 10_000
     assert live.get(f"/runs/{run_id}")["status"] == "finished"

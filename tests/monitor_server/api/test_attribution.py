@@ -31,7 +31,7 @@ def explained(start_collector, scripted):
 
 
 def test_an_alert_is_given_alone(explained):
-    """By its id, as in the list."""
+    """The alert is read by its id, and equals the item of the list."""
     live, alert = explained
     assert live.get(f"/alerts/{alert['id']}") == alert
 
@@ -56,7 +56,7 @@ def test_an_alert_is_explained(explained):
 
 
 def test_an_unknown_alert_is_told(collector):
-    """404 for both questions."""
+    """Both routes answer 404."""
     for path in ("alerts/nobody", "alerts/nobody/attribution"):
         answer = collector.pool.request("GET", f"{collector.url}/api/v1/{path}")
         assert (answer.status, answer.json()["error"]) == (404, "UnknownAlert")

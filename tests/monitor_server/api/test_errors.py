@@ -43,7 +43,7 @@ PATHS = [
     ],
 )
 def test_every_error_has_the_one_shape(collector, method, path, status, error):
-    """Status, class and message; never a page, a traceback or another shape."""
+    """The answer has a status, an error class and a message, and never a page or a traceback."""
     answer = collector.pool.request(method, collector.url + path)
     body = answer.json()
     assert (answer.status, body["error"]) == (status, error)
@@ -62,7 +62,7 @@ def test_a_failure_of_ours_has_the_shape_too(start_collector):
 
 
 def test_the_tree_in_the_docstring_names_every_error():
-    """Whoever adds an error draws it."""
+    """The drawing in the docstring has every error class."""
     missing = [name for name in errors.__all__ if name[0].isupper() and name not in (errors.__doc__ or "")]
     assert missing == []
 

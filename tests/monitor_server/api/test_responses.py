@@ -89,7 +89,7 @@ def test_responses_are_asked_for_by_step_kind_and_correctness(collector, run_nam
 
 
 def test_an_unknown_run_and_an_unknown_kind_are_told(collector, run_name):
-    """404 and 422 in the one error shape."""
+    """The answers are 404 and 422, in the one error shape."""
     run_id = send(collector, run_name, 0)["run_id"]
     for path, status, error in (("nobody", 404, "UnknownRun"), (f"{run_id}/responses?kind=odd", 422, "InvalidField")):
         full = path if "/" in path else f"{path}/responses"
@@ -118,7 +118,7 @@ def test_a_bad_response_costs_only_itself(collector, run_name, bad):
 
 
 def test_a_record_sent_twice_has_its_responses_once(collector, run_name):
-    """A duplicate is a duplicate with all that it holds."""
+    """The responses of a duplicate record are not stored again."""
     for _ in range(2):
         receipt = send(collector, run_name, 0, response())
     assert receipt["duplicates"] == 1

@@ -16,7 +16,7 @@ def _column(values):
 
 
 def test_a_short_series_is_given_whole():
-    """As many points as allowed are not touched."""
+    """A series with no more points than allowed is returned unchanged."""
     column = _column([1.0] * 10)
     assert downsample(column, max_points=10) is column
 
@@ -35,7 +35,7 @@ def test_extremes_and_ends_are_kept(values, max_points):
 
 
 def test_a_single_nan_is_not_thinned_away():
-    """One NaN among a thousand values stays to be drawn."""
+    """A single NaN among a thousand values is still in the thinned series."""
     values = [float(number) for number in range(1000)]
     values[617] = math.nan
     assert np.isnan(downsample(_column(values), max_points=20).values).any()
@@ -54,7 +54,7 @@ def test_series_are_cut_and_thinned_by_the_query(collector, run_name):
 
 
 def test_a_signal_that_comes_later_or_pauses_has_only_its_own_steps(collector, run_name):
-    """Not observed is absent, not zero and not NaN."""
+    """A step without the signal is absent from its series, and is neither 0 nor NaN."""
     scalars = [{"a": 1.0}, {"a": 2.0, "b": 3.0}, {"b": "NaN"}]
     records = [{"step": step, "scalars": values} for step, values in enumerate(scalars)]
     run_id = collector.run(run=run_name, records=records)
@@ -65,7 +65,7 @@ def test_a_signal_that_comes_later_or_pauses_has_only_its_own_steps(collector, r
 
 
 def test_steps_are_given_in_parts(collector, run_name):
-    """Following `next` gives every step once, in order."""
+    """A client that follows `next` receives every step once, in order."""
     run_id = collector.run(run=run_name, records=[{"step": step, "scalars": {"a": step}} for step in range(7)])
     found, cursor = [], {}
     while cursor is not None:

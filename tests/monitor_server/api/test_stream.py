@@ -32,7 +32,7 @@ def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
 
 
 def test_a_subscriber_to_one_run_hears_of_no_other(collector, run_name):
-    """Events of other runs do not reach it."""
+    """A subscriber to one run receives no event of another run."""
     run_id = collector.run(run=run_name)
     with listening(collector, run_id=run_id) as events:
         collector.send(run=f"{run_name}-other", records=[{"step": 0, "scalars": {"a": 0.0}}])
@@ -42,7 +42,7 @@ def test_a_subscriber_to_one_run_hears_of_no_other(collector, run_name):
 
 
 def test_streams_end_when_the_collector_does(start_collector):
-    """An open page does not keep the process alive."""
+    """A stream that is open does not keep the collector's process alive."""
     live = start_collector()
     with listening(live) as events:
         live.app.state.collector.broadcast._loop.call_soon_threadsafe(live.app.state.collector.broadcast.close)

@@ -47,7 +47,7 @@ def test_correct_responses_that_fell_lead_by_their_mean():
 
 
 def test_without_displacement_the_least_likely_correct_ones_lead():
-    """And it is said that it is by likelihood."""
+    """The answer states that the order is by likelihood."""
     responses = [
         sampled("likely", [1, 2], logprob=-1.0),
         sampled("unlikely", [1], logprob=-3.0),
@@ -149,7 +149,7 @@ def test_of_equal_responses_one_is_shown():
 
 
 def test_what_is_missing_is_named():
-    """Nothing at all: no part pretends to be well."""
+    """Without any data, every part of the explanation is listed as missing."""
     found = explain(kind="reward_fall", opened_step=5, signals={}, responses=[])
     assert (found.moved, found.measure, found.displaced) == ([], None, [])
     missing = [gap.what for gap in found.not_observed]

@@ -82,7 +82,7 @@ def test_a_character_that_is_not_printable_is_written_as_an_escape(text):
 
 
 def test_printable_text_is_left_alone():
-    """Accents, CJK and emoji are text."""
+    """Accents, CJK characters and emoji are printed unchanged."""
     assert printable("réward 奖励 🙂 [bold]") == "réward 奖励 🙂 [bold]"
 
 
@@ -105,7 +105,7 @@ def test_the_help_page_lists_every_command_without_importing_one(capsys):
 
 
 def test_a_pipe_gets_no_colours():
-    """Escape sequences are for terminals only."""
+    """Output that is not a terminal has no escape sequences."""
     done = subprocess.run(
         [sys.executable, "-m", "monitor_server", "--help"], capture_output=True, text=True, check=True
     )

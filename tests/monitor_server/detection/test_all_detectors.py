@@ -1,4 +1,4 @@
-"""What must hold for every detector and for the engine, whatever they look for."""
+"""Properties that every detector and the engine must have."""
 
 import copy
 import json
@@ -69,7 +69,7 @@ def wire(value: object) -> str:
 
 @every_subject
 def test_a_constant_run_is_silent(subject):
-    """Constants, zeros included, give no finding."""
+    """Constant signals, zeros included, lead to no finding."""
     for level in (0.0, 0.5):
         judge = subject()
         signals = dict.fromkeys(SIGNALS, level) | AT_REST
@@ -122,7 +122,7 @@ def _count(state: object) -> int:
 @settings(max_examples=20, deadline=None)
 @given(stream=streams)
 def test_no_number_and_no_order_raises(subject, stream):
-    """NaN, Inf, absent signals, steps that repeat or go back, new attempts and data: never an exception."""
+    """NaN, infinity, absent signals, repeated and earlier steps, new attempts and new data raise no exception."""
     judge = subject()
     for observation in stream:
         answer = judge.update(observation)

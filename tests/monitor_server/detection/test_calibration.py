@@ -59,7 +59,7 @@ def test_of_any_runs_each_left_out_in_turn_at_most_alpha_are_alarmed(found, alph
 
 @pytest.mark.parametrize(("alpha", "needed"), [(0.2, 4), (0.05, 19), (0.01, 99), (0.005, 199)])
 def test_a_bound_needs_its_number_of_runs_and_no_fewer(alpha, needed):
-    """It is n ≥ 1/α − 1: one run fewer has no score of the rank."""
+    """The number is n ≥ 1/α − 1: with one run fewer there is no score of that rank."""
     assert runs_needed(alpha) == needed
     assert conformal_factor([1.0] * needed, alpha) == 1.0
     assert conformal_factor([1.0] * (needed - 1), alpha) is None
@@ -93,7 +93,7 @@ def test_the_calibration_is_on_every_finding_and_hides_none():
 
 
 def test_what_is_no_matter_of_degree_is_never_calibrated_away():
-    """NaN in the gradient pages under any calibration."""
+    """NaN in the gradient opens a critical alert under any calibration."""
     engine = Engine(CLOSED)
     assessment = engine.update(Observation(step=1, signals={"grad/norm": math.nan}))
     assert [(f.kind, f.severity) for f in assessment.findings] == [("non_finite", Severity.CRITICAL)]

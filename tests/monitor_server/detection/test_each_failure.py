@@ -161,7 +161,7 @@ def test_a_flat_reward_is_a_plateau_and_a_rising_one_is_not():
 
 @pytest.mark.parametrize("side", ["correct", "wrong"])
 def test_silent_groups_say_whether_all_is_right_or_wrong(side):
-    """Both leave nothing to learn, and call for opposite cures."""
+    """All correct and all incorrect both leave nothing to learn, and need opposite remedies."""
     judge, last = DETECTORS["silent_groups"](), ()
     for step in range(60):
         share = 1.0 if step >= 40 else 0.2 + 0.01 * (step % 2)
@@ -186,7 +186,7 @@ def test_entropy_that_only_other_prompts_explain_is_no_departure():
 
 
 def test_a_frozen_policy_is_a_page():
-    """Entropy under 0.001 nat for three rows is critical, before that a warning."""
+    """Entropy below 0.001 nat is a warning, and after three rows critical."""
     judge, said = DETECTORS["entropy_collapse"](), []
     for step, entropy in enumerate([0.5] * 10 + [1e-6] * 4):
         said += [
@@ -205,7 +205,7 @@ def test_an_entropy_rounded_to_zero_has_a_bounded_strength():
 
 
 def test_an_absurd_loss_is_a_page():
-    """A loss of a thousand warns, one of a million pages."""
+    """A loss of a thousand is a warning, and a loss of a million is critical."""
     for loss, severity in ((1e3, "warning"), (1e6, "critical")):
         judge, said = DETECTORS["loss_explosion"](), []
         for step, value in enumerate([0.1] * 10 + [loss]):

@@ -97,7 +97,7 @@ def test_runs_without_drift_are_hardly_ever_warned_and_never_paged():
 
 
 def test_nan_in_the_gradient_is_a_page_at_once():
-    """The step that holds the NaN is the step that is paged, and the phase is collapsed."""
+    """The critical finding is at the step of the NaN, and the phase is collapsed."""
     engine = Engine()
     engine.update(Observation(step=1, signals={"grad/norm": 1.0}))
     assessment = engine.update(Observation(step=2, signals={"grad/norm": math.nan}))
@@ -134,7 +134,7 @@ def test_the_statistic_of_a_page_is_beyond_the_threshold_it_names(seed):
 
 
 def test_a_resume_after_the_page_keeps_it():
-    """A process that goes on with the paged weights is still in acceleration."""
+    """A process that continues with the same weights is still in acceleration."""
     engine, run = Engine(), spiral()
     paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
     resumed = Observation(step=paged + 1, signals=run[30].signals, attempt=2)

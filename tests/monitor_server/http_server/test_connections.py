@@ -42,7 +42,7 @@ def is_served(live):
     ids=["nothing", "half a head", "nothing more", "half a body", "half a chunked body", "half a second head"],
 )
 def test_a_silent_client_is_closed(start_collector, first):
-    """However far it has come: the server closes the connection, and nobody has to."""
+    """The server closes the connection at whatever point the client has stopped."""
     live = start_collector(idle_timeout_seconds=0.3, request_timeout_seconds=0.4)
     with connected(live) as connection:
         connection.sendall(first)
@@ -62,7 +62,7 @@ def test_silent_clients_shut_nobody_out(start_collector, caplog):
 
 
 def test_half_sent_requests_shut_nobody_out(start_collector):
-    """Nor do bodies that never end."""
+    """Requests whose bodies never end do not block other clients."""
     live = start_collector(max_connections=20)
     with contextlib.ExitStack() as stack:
         for _ in range(40):
@@ -71,7 +71,7 @@ def test_half_sent_requests_shut_nobody_out(start_collector):
 
 
 def test_streams_leave_room_for_others(start_collector):
-    """Streams that stay open take half of the connections at most; the next is told to come back."""
+    """Streams that stay open take half of the connections at most; the next request gets 503 with a time to retry."""
     live = start_collector(max_connections=20)
     statuses = []
     with contextlib.ExitStack() as stack:
@@ -84,7 +84,7 @@ def test_streams_leave_room_for_others(start_collector):
 
 
 def test_where_no_connection_waits_the_next_is_told_to_come_back(start_collector, caplog):
-    """It gets an answer in the one shape, and the log has a line."""
+    """The next connection gets 503 in the one error shape, and the log has a line."""
     live = start_collector(max_connections=1, max_streams=1)
     with connected(live) as stream:
         stream.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -107,7 +107,7 @@ def test_where_no_connection_waits_the_next_is_told_to_come_back(start_collector
     ids=["path", "header", "headers", "trailer"],
 )
 def test_a_head_without_end_is_refused(start_collector, endless):
-    """Nothing that is no body may grow."""
+    """The part of a request before its body is bounded."""
     live = start_collector()
     with connected(live) as connection:
         with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def test_a_head_without_end_is_refused(start_collector, endless):
 
 
 def test_who_does_not_read_is_closed(start_collector):
-    """What was sent is not kept for ever for a client that leaves it unread."""
+    """A client that does not read its answer is closed, so that the answer is not kept for ever."""
     live = start_collector(write_timeout_seconds=0.3)
     for step in range(3000):
         if step % 1000 == 0:

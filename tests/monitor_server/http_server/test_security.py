@@ -71,7 +71,7 @@ def test_a_foreign_name_is_refused_on_every_path(collector, host, path):
 
 @pytest.mark.parametrize("lines", [b"", b"Host: localhost\r\nHost: evil.example\r\n"])
 def test_one_host_must_be_named(collector, lines):
-    """A request without a Host, or with two, names nobody."""
+    """A request without a Host header, or with two, is refused."""
     head = exchange(collector, b"GET /api/v1/runs HTTP/1.1\r\n" + lines + b"Connection: close\r\n\r\n")
     assert head.startswith((b"HTTP/1.1 421", b"HTTP/1.1 400"))
 
@@ -127,7 +127,7 @@ def test_a_page_of_another_origin_changes_nothing(alert, headers, body):
 
 
 def test_ingest_is_refused_to_a_foreign_page(collector, run_name):
-    """What is true of an acknowledgement is true of every route that changes something."""
+    """Ingest follows the same rule as every other route that changes something."""
     body = json.dumps({"schema_version": 1, "run": run_name, "records": []}).encode()
     headers = {"Content-Type": "application/json", "Origin": "https://evil.example"}
     answer = collector.pool.request("POST", f"{collector.url}/api/v1/ingest", body=body, headers=headers)
@@ -180,7 +180,7 @@ def test_a_foreign_page_opens_ours_and_loads_nothing_from_it(collector, mode, de
 
 @pytest.mark.parametrize("path", ["/api/v1/runs", "/healthz", "/metrics", "/docs", "/nothing", "/api/v1/nothing"])
 def test_every_response_forbids_frames_sniffing_and_foreign_scripts(collector, path):
-    """Errors too."""
+    """Error answers have the same headers."""
     headers = collector.pool.request("GET", collector.url + path).headers
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["X-Frame-Options"] == "DENY"
@@ -231,7 +231,7 @@ def test_every_route_stops_reading_at_the_limit(start_collector, path, is_chunke
 
 @pytest.mark.parametrize("length", [b"-1", b"abc", b"1e3", b"9" * 30, b"10, 10"])
 def test_a_length_that_is_no_length_is_refused(collector, length):
-    """Whoever finds it first."""
+    """The server or the route refuses it, whichever reads it first."""
     request = b"POST /api/v1/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
     assert exchange(collector, request + length + b"\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 4")
 

@@ -38,13 +38,13 @@ def test_rows_without_a_step_are_counted(tmp_path):
 
 
 def test_a_broken_line_costs_only_itself(tmp_path):
-    """What is not a JSON object is passed over."""
+    """A line that is not a JSON object is skipped."""
     run = write_run(tmp_path / "a", [{"step": 1, "reward": 0.1}, '{"step": 2, "rew', "[1]", {"step": 3, "reward": 0.3}])
     assert [o.step for o in observations(read_rows(run))] == [1, 3]
 
 
 def test_a_log_cut_in_the_middle_of_the_gzip_stream_gives_its_beginning(tmp_path):
-    """A truncated file is read as far as it goes."""
+    """A truncated file is read up to its damaged end."""
     run = write_run(tmp_path / "a", [{"step": s, "reward": 0.1 * s} for s in range(2000)])
     path = run / "data.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-2000])

@@ -1,4 +1,4 @@
-"""Files that are damaged, endless or made to harm cost one line or themselves, in bounded memory and time."""
+"""Damaged, endless or malicious files lose one line or the whole file, in bounded memory and time."""
 
 import gzip
 import json
@@ -55,7 +55,7 @@ def test_deep_nesting_is_refused_or_passed_over(tmp_path, name, content):
 
 
 def test_a_line_of_many_megabytes_costs_itself(tmp_path):
-    """It is located, and what stands before and after it is read."""
+    """The line is reported with its number, and the lines before and after it are read."""
     line = b'{"step": 2, "reward": 0.5, "x": "' + b"a" * (17 << 20) + b'"}'
     (tmp_path / "x.jsonl").write_bytes(b'{"step": 1, "reward": 0.5}\n' + line + b'\n{"step": 3, "reward": 0.5}\n')
     steps, problems = read(tmp_path / "x.jsonl")
@@ -64,7 +64,7 @@ def test_a_line_of_many_megabytes_costs_itself(tmp_path):
 
 
 def test_a_file_that_decompresses_without_end_is_refused(tmp_path):
-    """Logs shrink 5 to 100 times; a file that grows by more than 250 is none."""
+    """Real logs are compressed 5 to 100 times; a file that grows by more than 250 times is refused."""
     (tmp_path / "x.log.gz").write_bytes(gzip.compress((b" " * 4095 + b"\n") * 4096) * 20)
     with pytest.raises(LogError, match="decompresses to more than 250 times its size"):
         read(tmp_path / "x.log.gz")
@@ -101,7 +101,7 @@ def scalar(step, value, tag=b"train/reward"):
 
 
 def test_an_event_files_record_that_claims_gigabytes_is_stepped_over(tmp_path):
-    """Its checksum is right and its content is not there: nothing is allocated for it."""
+    """The checksum of its length is right and its content is missing: no memory is allocated for it."""
     (tmp_path / "events").write_bytes(record(scalar(1, 0.5)) + record(b"\x09" + bytes(8), length=(1 << 32) - 100))
     steps, problems = read(tmp_path / "events")
     assert [(step.step, step.signals) for step in steps] == [(1, {"reward/mean": 0.5})]
@@ -141,7 +141,7 @@ def test_a_notebooks_broken_table_takes_linear_time(tmp_path, shown):
     "unit", ["step aaaaaaaaa", "step: 1 | a ", "step {'a'b'", "step a=1_", "step \x1b[0;", "step = "]
 )
 def test_a_console_line_made_of_beginnings_takes_linear_time(tmp_path, unit):
-    """No pattern is tried from every place to the line's end."""
+    """No pattern is tried from every position to the end of the line."""
     (tmp_path / "x.log").write_text((unit * (60_000 // len(unit)) + "\n") * 20)
     assert read(tmp_path / "x.log")[0] == []
 

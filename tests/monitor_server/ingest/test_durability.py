@@ -1,4 +1,4 @@
-"""What was acknowledged is there, once, however the collector dies."""
+"""An acknowledged record is stored exactly once, however the collector ends."""
 
 import json
 import threading

@@ -28,7 +28,7 @@ def _step(live, step, **batch):
 
 
 def test_a_stray_attempt_is_taken_back(live):
-    """Its steps go, detection goes on with the attempt that trains, and so does the verdict."""
+    """Its steps are removed, and detection and verdict continue with the attempt that trains."""
     run_id = _step(live, 0)["run_id"]
     _step(live, 900, attempt=10**12)
     assert _step(live, 1)["newest_attempt"] == 10**12
@@ -45,7 +45,7 @@ def test_a_stray_attempt_is_taken_back(live):
 
 
 def test_a_stray_world_size_is_taken_back(live):
-    """Steps that wait for ranks that never were are complete."""
+    """Steps that waited for ranks that never existed become complete."""
     run_id = _step(live, 0)["run_id"]
     _step(live, 1, world_size=60_000)
     assert live.get(f"/runs/{run_id}")["last_step"] == 0

@@ -1,4 +1,4 @@
-"""A run that cannot be processed costs itself alone, and everybody can see it."""
+"""A run that cannot be processed affects no other run, and an alert, a metric and readyz report it."""
 
 import pytest
 import sqlalchemy
@@ -70,7 +70,7 @@ def test_a_run_that_cannot_be_processed_is_quarantined_alone(live, clock, sick):
 
 @pytest.mark.parametrize("by", ["reset", "time"])
 def test_a_quarantined_run_is_tried_again(live, clock, database, sick, by):
-    """After ten minutes, or when an operator resets it; with the cause gone, nothing is missing."""
+    """It is tried after ten minutes or at a reset; if the cause is gone, no step is missing."""
     run_id, body = sick
     _set_body(database, run_id, body)
     if by == "time":

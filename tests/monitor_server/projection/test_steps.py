@@ -45,7 +45,7 @@ def test_a_step_is_complete_when_all_ranks_have_reported(live):
 
 
 def test_a_step_is_complete_when_its_deadline_has_passed(live, clock):
-    """A rank that never reports delays a step by the deadline, not for ever."""
+    """A rank that never reports delays a step by no more than the deadline."""
     _send(live, 0, 0, scalars={"a": 1.0})
     clock.now += 59
     _send(live, 0, 1, scalars={"a": 2.0})
@@ -58,7 +58,7 @@ def test_a_step_is_complete_when_its_deadline_has_passed(live, clock):
 
 
 def test_a_step_that_waits_holds_back_the_later_ones(live):
-    """Step 1 is whole before step 0, yet detection sees 0 first."""
+    """Step 1 is complete before step 0, and detection still receives step 0 first."""
     _send(live, 0, 0, scalars={"a": 1.0})
     _send(live, 0, 1, scalars={"a": 2.0})
     _send(live, 1, 1)
@@ -163,7 +163,7 @@ def test_a_failing_detector_costs_no_record(live):
 
 
 def test_detection_goes_on_from_its_saved_state_after_a_restart(start_collector, scripted):
-    """A second collector on the same database knows what the first had seen."""
+    """A second collector on the same database continues from the state that the first one saved."""
     first = start_collector(engine=scripted)
     _send(first, 0, 0, world_size=1, scalars={"a": 1.0})
     second = start_collector(engine=scripted)

@@ -70,7 +70,7 @@ def test_the_step_time_is_the_median_of_steps_taken():
 
 
 def test_recent_steps_are_bounded():
-    """The newest 64 are kept."""
+    """Only the newest 64 steps are kept."""
     recent = Recent()
     for step in range(200):
         recent.add(step=step, time=float(step), reward=float(step))
@@ -88,7 +88,7 @@ def test_recent_steps_are_bounded():
     ],
 )
 def test_an_error_of_the_database_hides_its_password(url):
-    """The address is shown, what proves who asks is not."""
+    """The message has the address without the password."""
     with pytest.raises(DatabaseUnusable) as raised:
         Store.open(url)
     assert "hunter2" not in str(raised.value)

@@ -50,7 +50,7 @@ class Flush(TrainerCallback):
         self.monitor = monitor
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: ARG002 - the event's signature
-        """Wait."""
+        """Wait for the collector's answer."""
         assert self.monitor.flush(60)
 
 

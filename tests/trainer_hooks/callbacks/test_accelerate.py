@@ -41,7 +41,7 @@ def test_the_monitor_is_at_hand(collector):
 
 
 def test_without_an_address_it_takes_everything():
-    """No collector, no trouble."""
+    """Without an address the tracker accepts every call and does nothing."""
     accelerator = Accelerator(cpu=True, log_with=VitalsTracker())
     accelerator.init_trackers("project")
     accelerator.log({"loss": 1.0})

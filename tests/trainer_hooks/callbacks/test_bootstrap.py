@@ -52,7 +52,7 @@ def test_without_the_variable_nothing_of_ours_is_loaded(start):
 
 
 def test_without_torch_loaded_and_without_an_address_nothing_is_wrapped(start):
-    """The adapter waits; torch is the trainer's to import."""
+    """The adapter imports no torch; it waits until the trainer has imported it."""
     look = "print(hasattr(PolicyLoss.forward, '__wrapped__'), 'torch' in sys.modules)"
     assert start(f"from openrlhf.models.loss import PolicyLoss; {look}", RLVITALS_HOOKS="openrlhf") == (
         "False False",
@@ -61,14 +61,14 @@ def test_without_torch_loaded_and_without_an_address_nothing_is_wrapped(start):
 
 
 def test_a_name_that_is_no_adapter_is_said_and_the_program_starts(start):
-    """Nothing of ours keeps a program from starting."""
+    """The program starts, and the log names the adapter that does not exist."""
     said = start("print('started')", RLVITALS_HOOKS="openrlfh")
     assert said[0] == "started"
     assert "openrlfh" in said[1]
 
 
 def test_the_line_can_be_taken_out_again(tmp_path, capsys):
-    """Twice, too; and what is neither is explained."""
+    """Removing it twice is no error, and an unknown subcommand is explained."""
     bootstrap.main(["install"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["rlvitals.pth"]
     assert bootstrap.main(["remove"], tmp_path) == bootstrap.main(["remove"], tmp_path) == 0
@@ -78,6 +78,6 @@ def test_the_line_can_be_taken_out_again(tmp_path, capsys):
 
 
 def test_several_adapters_may_be_named():
-    """Separated by commas."""
+    """The names are separated by commas."""
     assert hooks_to_load({"RLVITALS_HOOKS": "openrlhf, verl,"}) == ["openrlhf", "verl"]
     assert hooks_to_load({}) == []

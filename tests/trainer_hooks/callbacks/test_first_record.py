@@ -153,7 +153,7 @@ def test_the_first_record_announces_the_level(run, level, tmp_path, connect, col
 
 
 def test_accelerate_announces_its_level(collector):
-    """Scalars only."""
+    """The level is L1, because only scalars are sent."""
     accelerator = Accelerator(cpu=True, log_with=VitalsTracker("mine", url=collector.url))
     accelerator.init_trackers("project")
     accelerator.log({"loss": 1.0}, step=1)

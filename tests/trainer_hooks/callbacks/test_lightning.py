@@ -22,7 +22,7 @@ class Tiny(pl.LightningModule):
         return {"loss": loss, "rollouts": {"logprobs": [[-1.0]], "mask": [[True]], "rewards": [0.75]}}
 
     def configure_optimizers(self):
-        """Descend."""
+        """Create the optimiser."""
         return torch.optim.SGD(self.parameters(), lr=0.125)
 
 
@@ -78,11 +78,11 @@ def test_final_weights_are_the_same_to_the_last_bit(connect):
 
 
 def test_a_training_that_dies_is_stopped_and_not_finished(collector):
-    """An exception in the module ends the run as stopped."""
+    """After an exception in the module the run is stopped."""
 
     class Dying(Tiny):
         def training_step(self, batch, index):
-            """Die in the third batch."""
+            """Raise an error in the third batch."""
             if index == 2:
                 raise ZeroDivisionError
             return super().training_step(batch, index)
@@ -174,7 +174,7 @@ def test_what_is_logged_once_is_sent_once(connect, collector):
 
 
 def test_without_an_address_nothing_is_read():
-    """No tensor is touched, so that nobody waits for a device."""
+    """Without an address no tensor is read, so nothing waits for a device."""
 
     class Seen(TorchDispatchMode):
         calls = 0
@@ -214,7 +214,7 @@ def test_with_several_optimisers_a_batch_is_a_step_by_lightnings_number(connect,
                 optimizer.step()
 
         def configure_optimizers(self):
-            """Descend twice."""
+            """Create two optimisers."""
             return [super(Manual, self).configure_optimizers() for _ in range(2)]
 
     monitor = connect()

@@ -130,7 +130,7 @@ def test_with_lambda_0_it_is_trls_own_trainer(tmp_path):
 
 
 def test_it_changes_what_is_learnt(tmp_path):
-    """With λ > 0 the weights go elsewhere."""
+    """With λ > 0 the final weights differ."""
     ours, _ = train(tmp_path, llds_coef=1.0, max_steps=4)
     theirs = tiny_trl.trainer(tmp_path, num_iterations=2)
     theirs.train()

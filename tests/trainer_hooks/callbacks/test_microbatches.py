@@ -34,7 +34,7 @@ def test_joined_microbatches_say_what_they_say_together(place):
 
 
 def test_a_step_of_one_microbatch_is_held_as_it_came():
-    """Nothing is copied twice."""
+    """The arrays of a single microbatch are not copied again."""
     given, whole = microbatch(1), Microbatches()
     whole.add(given, is_last=True)
     assert whole.concatenate() is given
@@ -52,7 +52,7 @@ def test_microbatches_keep_no_graph_and_no_array_that_may_be_overwritten():
 
 @pytest.mark.parametrize("place", ["device"], indirect=True)
 def test_what_a_device_refuses_of_any_microbatch_is_refused(place):
-    """A mask of 2s in the second."""
+    """The mask of the second microbatch has 2s and is refused."""
     whole = Microbatches()
     whole.add(microbatch(1, **place), is_last=False)
     whole.add(microbatch(1, mask=torch.full((2, 1), 2)), is_last=True)
@@ -61,6 +61,6 @@ def test_what_a_device_refuses_of_any_microbatch_is_refused(place):
 
 
 def test_arguments_that_there_are_not_are_refused():
-    """As log_step refuses them."""
+    """Unknown arguments are refused with the same error as in log_step."""
     with pytest.raises(RolloutsError, match="reward"):
         Microbatches().add(microbatch(1, reward=1.0), is_last=False)

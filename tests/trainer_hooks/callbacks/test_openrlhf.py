@@ -140,14 +140,14 @@ NEWER = [
 @pytest.mark.usefixtures("watched")
 @pytest.mark.parametrize(("watch", "source", "missing"), NEWER)
 def test_a_newer_openrlhf_without_a_name_is_imported_all_the_same(watch, source, missing, imported, caplog):
-    """What is gone is said once."""
+    """One warning names what is missing."""
     imported(source, watch)
     (said,) = caplog.messages
     assert missing in said
 
 
 def test_an_address_that_cannot_work_is_said_when_openrlhf_is_imported(imported, monkeypatch, caplog):
-    """In Ray's processes there is nobody to raise it to."""
+    """In Ray's processes nobody would catch an error, so it is logged."""
     monkeypatch.setenv("RLVITALS_URL", "nowhere")
     imported("class PolicyLoss:\n    def forward(self): ...", wrappers.wrap_loss)
     assert "http://host:8600" in caplog.text
@@ -181,7 +181,7 @@ def test_a_newer_openrlhf_trains_on_whatever_it_calls_with(imported, collector, 
 
 @pytest.mark.usefixtures("watched")
 def test_a_worker_that_keeps_its_loss_elsewhere_trains_on(imported, swallowed):
-    """There are no sums then, and that is logged."""
+    """The step has no sums, and a warning says so."""
     source = "class ActorPPOTrainer:\n    def ppo_train(self, kl): return {'policy_loss': kl}"
     trainer = imported(source, wrappers.wrap_worker).ActorPPOTrainer()
     assert trainer.ppo_train(kl=0.5) == {"policy_loss": 0.5}

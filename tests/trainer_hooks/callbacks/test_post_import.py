@@ -30,7 +30,7 @@ def test_it_waits_for_the_import_and_sees_the_finished_module(module):
 
 
 def test_a_module_that_is_there_is_told_of_at_once(module):
-    """Import first, ask later."""
+    """The module is already imported, so the hook runs at once."""
     importlib.import_module(module)
     seen = []
     after_import(module, lambda loaded: seen.append(loaded.__name__))
@@ -58,7 +58,7 @@ def test_a_module_that_is_only_looked_for_is_still_waited_for(module):
 
 
 def test_an_import_that_fails_is_watched_when_it_is_tried_again(tmp_path, monkeypatch):
-    """As where something optional comes later."""
+    """The first import fails, the second succeeds, and the hook runs once."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "hasty_module.py").write_text("import sys\nvalue = sys.modules['what_comes_later']\n")
     seen = []

@@ -151,7 +151,7 @@ def test_without_rewards_metrics_of_the_tokens_arrive(tmp_path, follow, collecto
 
 
 def test_a_step_that_is_not_marked_is_waited_for(tmp_path, follow, collector):
-    """Ranks write at their own pace."""
+    """A step is read only when it is marked as complete, because ranks write at different times."""
     export(tmp_path, 1, [sequence([4], reward=1.0)])
     export(tmp_path, 2, [sequence([4], reward=1.0)], stable=False)
     assert follow() == 1
@@ -161,7 +161,7 @@ def test_a_step_that_is_not_marked_is_waited_for(tmp_path, follow, collector):
 
 
 def test_a_follower_is_behind_where_the_step_after_its_newest_is_complete(tmp_path, connect):
-    """Or where it has seen none; older steps do not count."""
+    """It is also behind if it has read no step yet; older steps do not count."""
     follower = prime_rl.Follower(tmp_path, connect())
     assert follower.is_behind()
     export(tmp_path, 5, [sequence([4], reward=1.0)])
@@ -202,7 +202,7 @@ def test_a_follower_that_starts_again_goes_on_where_it_was(tmp_path, follow, col
 
 
 def test_what_the_collector_has_not_answered_for_is_sent_again(tmp_path, connect, monkeypatch):
-    """The mark moves only with its answer."""
+    """The saved position advances only when the collector has answered."""
     export(tmp_path, 1, [sequence([4], reward=1.0)])
     monitor = connect()
     monkeypatch.setattr(monitor, "flush", lambda _: False)

@@ -22,7 +22,7 @@ class Trainer:
         self.cfg = SimpleNamespace(trainer=SimpleNamespace(project_name="p", run_name="r", **settings))
 
     def compute_advantages_and_returns(self, data):
-        """Use rewards and prompts up, as SkyRL does."""
+        """Remove rewards and prompts from the batch, as SkyRL does."""
         data["advantages"] = data.pop("rewards")
         data.metadata.pop("uids")
         return data
@@ -34,7 +34,7 @@ class Trainer:
         return data
 
     def train_critic_and_policy(self, data):
-        """Have no memory left."""
+        """Raise an out-of-memory error."""
         raise torch.OutOfMemoryError(f"no memory for the backward pass of {len(data)} arrays")
 
 
@@ -90,7 +90,7 @@ def test_steps_of_a_trajectory_have_the_reward_of_its_last(batch, connect, colle
 
 
 def test_a_monitor_of_the_users_own_stays_open(batch, connect, collector):
-    """Who connects closes."""
+    """The callback closes only a monitor that it has connected itself."""
     monitor = connect()
     train_a_step(VitalsCallback(monitor), Trainer(), batch, {})
     assert monitor.flush()
@@ -111,7 +111,7 @@ def test_a_newer_skyrl_trains_on_without_what_it_has_renamed(collector, monkeypa
 
 
 def test_skyrl_may_name_the_batch_in_its_calls(batch, connect):
-    """Its own method gets what was given."""
+    """SkyRL's own method receives the arguments unchanged."""
     callback, trainer = VitalsCallback(connect()), Trainer()
     callback.on_train_start(trainer)
     assert trainer.compute_advantages_and_returns(data=batch) is batch
@@ -120,7 +120,7 @@ def test_skyrl_may_name_the_batch_in_its_calls(batch, connect):
 
 
 def test_a_setting_that_cannot_work_is_said_before_the_first_step(monkeypatch):
-    """It is the one thing that is raised."""
+    """A wrong setting is the only error that the callback raises."""
     monkeypatch.setenv("RLVITALS_URL", "nowhere")
     with pytest.raises(trainer_hooks.ConfigurationError):
         VitalsCallback().on_train_start(Trainer())

@@ -26,7 +26,7 @@ GRPO = {"advantage_estimator": "grpo", "rewards_normalization": True}
 
 @pytest.fixture(autouse=True)
 def first_rollout(monkeypatch):
-    """Nothing is connected and nothing said yet."""
+    """Before the first rollout nothing is connected and nothing is logged."""
     monkeypatch.setattr(slime, "_monitors", [])
     slime._warn_once.cache_clear()
 
@@ -124,7 +124,7 @@ def test_context_parallelism_is_refused_aloud_once(collected, caplog):
 
 
 def test_log_probabilities_of_a_part_of_a_response_are_no_zeros(collected, caplog):
-    """Filled up they would be probabilities of 1."""
+    """Missing values filled with 0 would mean a probability of 1."""
     short = SHARE | {"log_probs": [torch.tensor([-1.0]), torch.tensor([-4.0])], "rollout_log_probs": [[-1.0], [-4.0]]}
     (record,) = collected(short)
     assert "likelihood/correct" not in record.summaries
@@ -163,7 +163,7 @@ def test_the_samplers_log_probabilities_stand_in_but_are_no_match_of_themselves(
 
 
 def test_without_log_probabilities_the_step_still_counts(collected):
-    """Nothing to score, nothing raised."""
+    """The step has no token signals, and no error is raised."""
     (record,) = collected({"raw_reward": [1.0], "rewards": [1.0], "loss_masks": [[1]]})
     assert (record.step, record.scalars["reward/mean"]) == (7, 1)
 
@@ -239,14 +239,14 @@ def test_samples_become_a_step_whatever_the_trainer_is_parallelised_by(logged, c
 
 
 def test_samples_without_log_probabilities_have_rewards(logged, caplog):
-    """Not every sampler gives them."""
+    """Some samplers return no log-probabilities; the rewards still arrive."""
     record = logged([*SAMPLES, sample([9, 7], None, 1.0, loss_mask=[1])])
     assert record.scalars["reward/mean"] == pytest.approx(2 / 3)
     assert caplog.messages == [f"rlvitals: {slime.NO_LOGPROBS}"]
 
 
 def test_samples_of_a_shape_that_we_do_not_know_reach_nobody(collector, monkeypatch, swallowed):
-    """Slime goes on."""
+    """Nothing is sent, and slime continues."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     assert slime.watch_samples(0, SimpleNamespace(), [object()]) is False
     slime._monitors[0].close()
@@ -261,5 +261,5 @@ def test_nothing_is_read_where_nobody_listens(swallowed):
 
 
 def test_rows_are_filled_up_to_the_longest():
-    """Half precision and lists alike."""
+    """Tensors in half precision and lists are padded in the same way."""
     assert padded([torch.tensor([1.0, 2.0], dtype=torch.bfloat16), [3]], fill=-1).tolist() == [[1, 2], [3, -1]]

@@ -101,7 +101,7 @@ def test_an_action_is_told_as_handed_to_the_loop(optimizer, connect, collector):
 
 
 def test_a_noted_gradient_norm_wins(optimizer, connect, collector):
-    """Who clips knows the norm before clipping."""
+    """The noted norm, which is that before clipping, takes precedence."""
     with LoopWatch(optimizer, connect()) as watch:
         watch.note({"grad/norm": 100.0})
         step(optimizer)
@@ -142,7 +142,7 @@ def test_the_weights_are_the_same_to_the_last_bit(connect):
 
 
 def test_without_a_collector_the_optimiser_is_left_alone(optimizer):
-    """A null monitor hooks nothing."""
+    """With a null monitor the optimiser has no hooks."""
     LoopWatch(optimizer, trainer_hooks.NullMonitor())
     assert not optimizer._optimizer_step_pre_hooks
 
@@ -156,7 +156,7 @@ def test_an_error_of_the_loop_ends_the_run_as_stopped(optimizer, connect, collec
 
 
 def test_what_was_noted_of_a_step_that_an_exception_ends_is_sent(optimizer, connect, collector):
-    """Out of memory in the backward pass: rewards and tokens of the rollout arrive, marked as a partial step."""
+    """Memory runs out in the backward pass: rewards and tokens of the rollout arrive, marked as a partial step."""
     tokens = {"logprobs": torch.tensor([[-1.0, -3.0]]), "mask": torch.ones(1, 2), "rewards": torch.ones(1)}
 
     def train():
@@ -194,7 +194,7 @@ def test_responses_are_scored_before_and_after_the_step(optimizer, connect, coll
 
 
 def test_contradicting_arrays_to_score_again_are_refused_and_counted(optimizer, connect, collector):
-    """A mask of 2s costs the pair alone."""
+    """A mask of 2s loses only the re-scored pair."""
     given = {"mask": torch.full((1, 1), 2), "correct": torch.ones(1)}
     with LoopWatch(optimizer, connect(), probe_every=1) as watch:
         watch.score_again(lambda: (torch.zeros(1, 1), None), **given)

@@ -21,7 +21,7 @@ class Flush(TrainerCallback):
         self.monitor = monitor
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: ARG002 - the event's signature
-        """Wait."""
+        """Wait for the collector's answer."""
         assert self.monitor.flush()
 
 
@@ -172,7 +172,7 @@ def test_a_policy_beside_a_monitor_is_refused_before_training(connect):
 
 
 def test_checkpoint_saves_one(train, alarm, tmp_path):
-    """Once for an alert, not at every step."""
+    """One checkpoint is saved for an alert, and not one at every step."""
     alarm(1)
     train("checkpoint", max_steps=4)
     assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]

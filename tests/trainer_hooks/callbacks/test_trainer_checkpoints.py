@@ -39,7 +39,7 @@ def test_one_that_is_gone_is_no_way_back(saved, tmp_path):
 
 
 def test_the_one_that_was_resumed_counts_as_healthy(saved, tmp_path):
-    """Unless what stops the training had opened before."""
+    """The resumed checkpoint counts as healthy, unless the alert that stops the training had opened before it."""
     checkpoints = saved(4, 5, resumed_step=4)
     assert checkpoints.healthy(judged_step=None, before=6) == str(tmp_path / "checkpoint-4")
     assert checkpoints.healthy(judged_step=None, before=4) is None
@@ -61,7 +61,7 @@ def test_a_second_stop_keeps_the_way_back_of_the_first(saved, tmp_path):
 
 @pytest.mark.parametrize("word", ["", "[]", "{}", '{"last_healthy_checkpoint": null}'])
 def test_a_word_that_cannot_be_read_is_overwritten(saved, tmp_path, word):
-    """Somebody else's file, or a disk that was full."""
+    """The file is not ours, or was cut when the disk was full."""
     (tmp_path / STOP_FILE).write_text(word)
     saved(4, resumed_step=4).write_stop_file(6, reason="two", healthy=None)
     assert json.loads((tmp_path / STOP_FILE).read_text())["step"] == 6

@@ -97,7 +97,7 @@ def test_a_plain_loop_is_looked_into(tmp_path, connect, steps):
 
 
 def test_a_loops_monitors_need_its_model(connect):
-    """That is said before the first step."""
+    """An error is raised before the first step."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
     with pytest.raises(trainer_hooks.ConfigurationError, match="need its model"):
         LoopWatch(optimizer, connect(), model_monitors=ModelMonitors())

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 CALL = '<tool_call>\n{{"name": "{}", "arguments": {}}}\n</tool_call>'
-# What each of four responses says before it has seen a tool's answer.
+# The text of each of four responses before a tool has answered.
 FIRST = (
     CALL.format("multiply", '{"a": 3, "b": 4}'),
     CALL.format("divide", '{"a": 3, "b": 4}'),
@@ -48,7 +48,7 @@ class Calculator:
     """An environment whose one tool multiplies."""
 
     def reset(self, **_):
-        """Start over."""
+        """Begin a new episode."""
 
     def multiply(self, a: int, b: int) -> int:
         """Multiply two numbers.
@@ -64,7 +64,7 @@ class Calculator:
 
 
 class Scripted(GRPOTrainer):
-    """Says what the script says; all else is TRL's."""
+    """Samples the scripted texts; everything else is TRL's."""
 
     def _generate_single_turn(self, prompt_ids, *_, **__):
         said = []
@@ -156,7 +156,7 @@ def test_what_a_tool_answers_is_no_action(watched):
 
 
 def test_a_tool_run_is_announced_at_level_l3(tmp_path, connect, collector):
-    """From the first record on."""
+    """The first record already has level L3."""
     monitor = connect()
     train(tmp_path, VitalsCallback(monitor), tools=[multiply])
     assert monitor.flush()
@@ -168,7 +168,7 @@ def test_an_engines_log_probabilities_give_the_mismatch_that_trl_corrects(tmp_pa
 
     class Engine:
         def sync_weights(self):
-            """Have no weights."""
+            """Do nothing: the engine has no weights."""
 
     def rollout_func(prompts, trainer):  # noqa: ARG001 - TRL's signature
         size = len(prompts)

@@ -134,10 +134,10 @@ def trainer(
 
 
 def weights(done) -> bytes:
-    """All weights as bytes, in order."""
+    """Return all weights as bytes, in order."""
     return b"".join(value.detach().cpu().numpy().tobytes() for _, value in sorted(done.model.state_dict().items()))
 
 
 def vector(done) -> torch.Tensor:
-    """All weights as one vector."""
+    """Return all weights as one vector."""
     return torch.nn.utils.parameters_to_vector(done.model.parameters()).detach()

@@ -464,7 +464,7 @@ def test_a_killed_trainer_leaves_what_it_sent(collector):
 
 
 def test_the_key_goes_with_every_batch(collector, connect):
-    """As a bearer token."""
+    """Every request has the key as a bearer token."""
     monitor = connect(api_key="secret")
     assert monitor.flush()
     assert collector.headers[0]["Authorization"] == "Bearer secret"

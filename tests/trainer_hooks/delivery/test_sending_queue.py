@@ -16,7 +16,7 @@ def spool(folder, name="1", capacity_bytes=1 << 30):
 
 
 def drained(queue):
-    """Take everything out, oldest first."""
+    """Remove and return all batches, the oldest first."""
     bodies = []
     while (batch := queue.peek()) is not None:
         bodies.append(batch.read())
@@ -25,7 +25,7 @@ def drained(queue):
 
 
 def files(folder):
-    """Every batch on disk."""
+    """Return the files of all batches on disk."""
     return sorted(path.name for path in folder.rglob("*.msgpack"))
 
 

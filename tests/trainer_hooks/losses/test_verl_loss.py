@@ -74,6 +74,6 @@ def test_the_weight_of_the_answer_adapts_to_the_tool_calls(registry, tokens):
 
 
 def test_a_weight_outside_its_range_is_refused():
-    """Before anything is registered."""
+    """The error is raised before the loss is registered."""
     with pytest.raises(ValueError, match=r"answer_weight must be in \[0, 1\], got 2.0"):
         register_llds("wrong", answer_weight=2.0)

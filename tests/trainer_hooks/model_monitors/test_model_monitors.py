@@ -117,7 +117,7 @@ def test_the_updates_first_order_term_is_the_one_written_out(lr):
 
 
 def test_without_an_update_there_is_no_entropy_of_it():
-    """It is absent, and nothing is NaN."""
+    """The signal is absent, and not NaN."""
     model = dense("llama")
     signals = train_a_step(model, watched(model, attention_update=True), lr=0.0)
     assert "qk/update_spectral_entropy" not in signals
@@ -366,7 +366,7 @@ def test_weights_are_the_same_to_the_last_bit_with_and_without(name):
 
 
 def test_what_cannot_work_is_said_at_once():
-    """No model, or no step."""
+    """A missing model and a step interval below 1 are refused."""
     with pytest.raises(trainer_hooks.ConfigurationError, match="every must be at least 1"):
         ModelMonitors(every=0)
     with pytest.raises(trainer_hooks.ConfigurationError, match="need its model"):

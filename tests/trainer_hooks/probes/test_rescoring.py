@@ -128,6 +128,6 @@ def test_it_scores_before_and_after_and_draws_no_random_number():
 
 
 def test_an_interval_below_one_is_refused():
-    """The message says what was given."""
+    """The message has both shapes."""
     with pytest.raises(ValueError, match="at least 1, got -1"):
         PairedProbe(-1)

@@ -69,7 +69,7 @@ class VitalsLogger:
         return self._inner_method("log_eval")(*args, **kwargs)
 
     def close(self) -> None:
-        """Deliver what is left; OpenRLHF calls this when training ends."""
+        """Send the remaining records; OpenRLHF calls this when training ends."""
         with guard:
             self._monitor.close()
         self._inner_method("close")()

@@ -76,7 +76,7 @@ class VitalsLogger:
             self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)
 
     def finish(self) -> None:
-        """Deliver what is left; verl also calls this while an exception ends the trainer."""
+        """Send the remaining records; verl also calls this while an exception ends the trainer."""
         self._monitor.close("finished" if sys.exc_info()[0] is None else "stopped")
 
 

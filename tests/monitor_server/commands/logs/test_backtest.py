@@ -53,7 +53,7 @@ def test_the_json_has_the_promised_form(tmp_path, capsys):
 
 
 def test_the_table_names_the_first_finding(tmp_path, capsys):
-    """People read a line a run and a sum."""
+    """The table has a line for each run, and a summary."""
     write(tmp_path, "dies", rows(dies_at=20))
     code, printed = run(capsys, tmp_path, as_json=False)
     assert code == 0
@@ -62,7 +62,7 @@ def test_the_table_names_the_first_finding(tmp_path, capsys):
 
 
 def test_a_folder_without_runs_is_one_line_and_code_2(tmp_path, capsys):
-    """No traceback, nothing on standard output."""
+    """There is no traceback, and nothing on standard output."""
     code, printed = run(capsys, tmp_path)
     assert code == 2
     assert printed.out == ""

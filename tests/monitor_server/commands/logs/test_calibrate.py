@@ -68,7 +68,7 @@ def test_runs_that_no_threshold_calms_are_not_called_healthy(tmp_path, capsys):
 
 @pytest.mark.parametrize("share", ["0", "1", "-0.1", "nan"])
 def test_a_share_outside_its_range_is_refused(tmp_path, capsys, share):
-    """One line, and nothing is read."""
+    """The error is one line, and no log is read."""
     assert main(["calibrate", str(tmp_path), "--warn", share]) == 2
     assert "--warn must lie between 0 and 1" in capsys.readouterr().err
 

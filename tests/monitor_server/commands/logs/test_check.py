@@ -54,7 +54,7 @@ def test_the_sample_is_a_collapse_that_was_seen_ahead(capsys):
 
 
 def test_it_agrees_with_the_backtest(capsys):
-    """The same engine, so the same first steps."""
+    """Both use the same engine, so they name the same first steps."""
     _, printed = check(capsys, RECORDED, "--json")
     (run,) = json.loads(printed.out)["runs"]
     expected = backtest("x", read_run(RECORDED))
@@ -68,7 +68,7 @@ def test_it_agrees_with_the_backtest(capsys):
 
 
 def test_the_json_is_strict_though_numbers_are_not_finite(tmp_path, capsys):
-    """NaN is spelled, as everywhere."""
+    """A number that is not finite is written as a text, as in the API."""
     _, printed = check(capsys, write(tmp_path / "trainer_state.json", dies_at=20), "--json")
 
     def refuse(name):
@@ -120,7 +120,7 @@ def test_a_log_of_which_nothing_is_read_does_not_pass(tmp_path, capsys):
     ],
 )
 def test_what_is_no_log_is_refused_in_one_line(tmp_path, capsys, content, says):
-    """Status 1, the file, and why."""
+    """The exit status is 1, and one line names the file and the reason."""
     path = tmp_path / "x.json"
     path.write_bytes(content)
     status, printed = check(capsys, path)
@@ -152,7 +152,7 @@ def test_hostile_names_reach_neither_terminal_nor_page(tmp_path, capsys):
 
 
 def test_the_page_loads_nothing(tmp_path, capsys):
-    """One file, no address, no script, a policy that forbids both."""
+    """The page is one file without scripts and addresses, and its policy forbids both."""
     check(capsys, "--sample", "--html", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert re.findall(r"https?://|<script|<link|<img|url\(|@import", page) == []

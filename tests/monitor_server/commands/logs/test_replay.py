@@ -85,7 +85,7 @@ def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
     ],
 )
 def test_what_cannot_be_replayed_is_said_in_one_line(arguments, message, capsys):
-    """Status 1, what must hold and what was given."""
+    """The exit status is 1, and one line says what must hold and what was given."""
     assert main(["replay", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line

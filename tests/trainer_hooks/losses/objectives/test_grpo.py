@@ -142,6 +142,6 @@ def test_a_reward_that_is_not_finite_is_seen_in_its_group_and_nowhere_else():
 
 
 def test_rewards_and_groups_must_match():
-    """The message says what was given."""
+    """The message has both shapes."""
     with pytest.raises(ValueError, match=r"got \(3,\) and \(2,\)"):
         group_advantages(torch.zeros(3), torch.zeros(2, dtype=torch.long))

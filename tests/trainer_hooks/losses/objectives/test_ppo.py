@@ -44,7 +44,7 @@ def test_advantages_equal_the_sum_over_later_surprises(seed, discount, gae_lambd
 
 
 def test_a_response_without_action_tokens_has_no_advantage():
-    """Nothing was decided, so nothing is credited."""
+    """A response without action tokens has advantages of 0."""
     advantages, returns = generalised_advantages(torch.ones(1), torch.ones(1, 3), torch.zeros(1, 3, dtype=torch.bool))
     assert not advantages.any()
     assert not returns.any()

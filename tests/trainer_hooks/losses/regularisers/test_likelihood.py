@@ -19,7 +19,7 @@ def test_hand_worked_loss():
 
 
 def test_it_pulls_at_the_old_policy_too():
-    """Unlike LLDS it has a gradient where nothing has sunk: that is what makes it a placebo."""
+    """Unlike LLDS it has a gradient where no likelihood has fallen, which makes it a placebo."""
     logprobs = torch.full((1, 2), -1.0, dtype=torch.float64, requires_grad=True)
     every = torch.ones(1, 2, dtype=torch.bool)
     assert torch.autograd.gradcheck(lambda x: likelihood_loss(x, every, torch.zeros(1)), (logprobs,))

@@ -33,7 +33,7 @@ class StreamingCallback(TrainerCallback):
     begun; a connection setting that cannot work raises before the first step.
 
     Args:
-        monitor: A monitor of your own; then the arguments below and the closing are yours.
+        monitor: A monitor that you have connected and close yourself; the connection arguments below are then ignored.
         url: Address of the collector; else `RLVITALS_URL`. Without either nothing happens.
         project: Project of the run.
         run: Name of the run; else `RLVITALS_RUN`, else ``run_name`` of the training arguments. Give one to have a
@@ -188,7 +188,7 @@ class StreamingCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Restore the trainer's methods and deliver what is left."""
+        """Restore the trainer's methods and send the remaining records."""
         with self._guard:
             self._release()
             if self._monitor is not None and self._is_own:
