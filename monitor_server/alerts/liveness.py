@@ -1,6 +1,6 @@
-"""What the clock finds: a run that makes no step, and a trainer that is not heard at all.
+"""Alerts of silent runs: a run that makes no step, and a trainer that sends nothing at all.
 
-The rule itself stands in the store (`Runs.changed`), where readers and the writer's tick share it.
+The rule itself is in the store (`Runs.changed`), where readers and the writer's tick share it.
 """
 
 from monitor_server.detection.protocol import Finding, Phase, Severity

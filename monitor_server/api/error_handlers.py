@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 # Longer than any message of ours; what a client has sent may be longer.
 DETAIL_CHARS = 2000
-NOBODY_LISTENS = 499  # the client has gone; the answer reaches nobody and is no error
+NOBODY_LISTENS = 499  # the client has gone, so nobody receives the answer, and that is no error
 _NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
 
 
@@ -45,15 +45,15 @@ def _declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 GUARD_REFUSALS = _declared(403, 421, 503)
-"""What every route may answer: a foreign origin, a foreign name, and a store that does not answer."""
+"""Errors that every route may return: a foreign origin, a foreign name, and a store that does not answer."""
 REFUSALS = GUARD_REFUSALS | _declared(422)
-"""What every route of the API may answer beside that."""
+"""Errors that every route of the API may return beside these."""
 NOT_FOUND = _declared(404)
-"""What a route answers for an id that nothing has."""
+"""The error of a route for an unknown id."""
 CONFLICT = _declared(409)
-"""What a route answers for a run whose trainer sends."""
+"""The error of a route for a run whose trainer still sends."""
 BODY_REFUSALS = _declared(400, 413, 415)
-"""What a route may answer that reads a body."""
+"""Errors that a route which reads a body may return."""
 
 
 def install_error_handlers(app: FastAPI) -> None:

@@ -172,7 +172,7 @@ class AlertItem(Schema):
 
 
 class ActionItem(Schema):
-    """What the trainer did about an alert (or would have done, or could not do), and why."""
+    """An action of the trainer about an alert: taken, only foreseen, or refused, with the reason."""
 
     action: Action
     outcome: ActionOutcome

@@ -1,4 +1,4 @@
-"""What the commands print: text from elsewhere is escaped, and only a terminal gets colours."""
+"""Prints text of the commands: foreign text is escaped, and only a terminal receives colours."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Which of a log's keys is which signal: by the known names, by the user's word, and what was left over."""
+"""Maps the keys of a log to signals, by known names and by the mapping of the user, and lists unused keys."""
 
 import difflib
 from collections.abc import Iterable, Mapping

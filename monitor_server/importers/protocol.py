@@ -1,4 +1,4 @@
-"""What an importer is, what it reads, and how it reports the places that it could not read."""
+"""The interface of an importer, and the report of the lines that it could not read."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

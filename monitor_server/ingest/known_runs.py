@@ -1,4 +1,4 @@
-"""What the newest batch of each run left behind in memory, so that the next one of the same kind needs no reading.
+"""Keeps the state of each run after its newest batch in memory, so that the next batch needs no reading.
 
 It holds while the end of the run's log is where it was: every change that another collector, a person or an operator
 makes to what is kept here takes a position in the log.
@@ -86,7 +86,7 @@ class KnownRuns:
             self._runs.popitem(last=False)
 
     def forget(self, run_id: str | None = None) -> None:
-        """Drop a run, or all runs, because the store did not take what is kept here."""
+        """Drop a run, or all runs, because the store did not accept what is kept here."""
         if run_id is None:
             self._runs.clear()
         else:

@@ -1,4 +1,4 @@
-"""The bounds of what a request may hold, checked before it is turned into Python objects.
+"""The limits of a request, checked before it becomes Python objects.
 
 A small body can stand for a large tree: zstd makes 128 MiB of 2 KB, and an empty list of one byte costs 56 bytes as an
 object. So the bytes, the values and the depth of each part are bounded first, and only then is the part decoded.

@@ -64,7 +64,7 @@ class Log:
         self._thinned: dict[str, int] = {}
 
     def forget(self, run_id: str | None = None) -> None:
-        """Drop what is in memory of a run, or of all runs, because the store did not take it."""
+        """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._shapes.clear()
         self._known.forget(run_id)
 

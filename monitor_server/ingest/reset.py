@@ -1,4 +1,4 @@
-"""An operator undoes what a stray message has done to a run: a later attempt, or a wrong number of ranks.
+"""Repairs a run after a stray message: removes a later attempt, or corrects the number of ranks.
 
 A quarantined run is tried again, whatever is reset.
 """

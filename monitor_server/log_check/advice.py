@@ -1,4 +1,4 @@
-"""What a check means for the reader: what stopping in time would have saved, and what logging more would have shown."""
+"""Advice from a check: the steps that stopping in time would have saved, and the signals that were not logged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

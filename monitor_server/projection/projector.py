@@ -182,7 +182,7 @@ class Projector:
             self.notify([run_id])
             self._is_stopping.wait(STORE_PAUSE_SECONDS)
         except Exception as error:
-            # Whatever it is, it is the run's fault, and must not cost the others.
+            # Whatever the error is, only this run is affected.
             log.exception("projecting run %s failed", run_id)
             self._projection.forget(run_id)
             self._fail(run_id, error)

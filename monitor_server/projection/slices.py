@@ -51,7 +51,7 @@ LogEntry = int | StoredAcknowledgement | list[StoredRecord]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """What a slice came to: where the run is by now, and the events to publish after the commit."""
+    """The result of a slice: the position of the run in its log, and the events to publish after the commit."""
 
     position: int
     has_more: bool
@@ -94,7 +94,7 @@ class Projection:
         self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
 
     def forget(self, run_id: str | None = None) -> None:
-        """Drop what is in memory of a run, or of all runs, because the store did not take it."""
+        """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._tracker.forget(run_id)
         self._waiting.forget(run_id)
         if run_id is None:
@@ -147,7 +147,7 @@ class Projection:
         )
 
     def quarantine(self, repositories: Repositories, run_id: str, error: Exception) -> list[Event]:
-        """Give a run up for a while, because projecting it fails; its records are stored, and nothing else suffers."""
+        """Quarantine a run that cannot be projected; its records are stored, and other runs are not affected."""
         run, now = repositories.runs.lock(run_id), self._clock()
         if run is None:
             return []

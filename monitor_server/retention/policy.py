@@ -1,4 +1,4 @@
-"""What is to be removed by now, and how a slice of it is removed in one transaction."""
+"""Finds the data that the retention settings allow to remove, and removes it slice by slice."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -22,7 +22,6 @@ OLD_NAMES = re.compile(r"Courier|Shipper|Tally|Outbox(?!_full)|Correspondent|Per
 # Here "give" has its own meaning and does not stand for "return".
 GIVING = {
     ("monitor_server/ingest/log_append.py", "_reserve"),
-    ("monitor_server/projection/slices.py", "quarantine"),
     ("monitor_server/projection/steps/detection.py", "acknowledge"),
 }
 

@@ -30,7 +30,7 @@ class SeriesCursor:
 
     @classmethod
     def parse(cls, given: str | None) -> "SeriesCursor":
-        """Read what a client gives back, in the form of `PATTERN`."""
+        """Read a cursor that a client sends back, in the form of `PATTERN`."""
         place, _, step = (given or "0.0").partition(".")
         return cls(int(place), int(step))
 

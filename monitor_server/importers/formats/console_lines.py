@@ -1,4 +1,4 @@
-"""What one line of console output holds: the shapes in which trainers print a step's numbers."""
+"""Reads one line of console output, in the forms in which trainers print the numbers of a step."""
 
 import re
 

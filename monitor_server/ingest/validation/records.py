@@ -1,4 +1,4 @@
-"""What a record must hold before it is stored: its fields, signals, summaries, actions and sampled responses.
+"""Checks a record before it is stored: its fields, signals, summaries, actions and sampled responses.
 
 The parts of a msgpack record are measured while they are raw. Only a record whose parts are small enough is decoded,
 and it is decoded once. What is wrong with a record is a `RecordError`, which refuses this record alone.

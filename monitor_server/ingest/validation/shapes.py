@@ -1,4 +1,4 @@
-"""What lets summaries merge: counts that something was counted by, and equal shapes on all ranks of a step."""
+"""Checks that summaries can be merged: valid counts, and equal shapes on all ranks of a step."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a batch and its records must hold before they are stored.
+"""Checks a batch and its records before they are stored.
 
 What concerns the whole batch raises a `CollectorError`; what concerns one record becomes a `Rejection`. Knows
 neither HTTP nor the store.

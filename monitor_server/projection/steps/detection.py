@@ -71,7 +71,7 @@ class Tracker:
         self._tracked: dict[str, _Tracked] = {}
 
     def forget(self, run_id: str | None = None) -> None:
-        """Drop what is in memory of a run, or of all runs, because the store did not take it."""
+        """Drop a run, or all runs, from memory, because the store did not accept the change."""
         if run_id is None:
             self._tracked.clear()
         else:

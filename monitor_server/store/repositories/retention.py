@@ -1,4 +1,4 @@
-"""Removes what is not to be kept: whole runs, raw records, responses and steps, some rows in each transaction.
+"""Removes whole runs, raw records, responses and steps, a limited number of rows in each transaction.
 
 Nothing here decides what is old; `monitor_server.retention` does. Each method does a bounded amount and states whether
 there is more.
