@@ -18,6 +18,7 @@ from monitor_server.alerts.clock import SteadyClock
 from monitor_server.api.broadcast import Broadcast
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
+from monitor_server.api.relay import Relay
 from monitor_server.api.routes import alerts, deletion, health, ingest, runs, stream
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
@@ -140,6 +141,7 @@ def _build_collector(
         clock = steady
     max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
     broadcast = Broadcast(queue_size=settings.stream_queue, max_subscriptions=max_streams)
+    relay = Relay(broadcast, open_channel=store.open_notifications, on_relayed=exposition.relayed)
 
     def wait_for_ingest(seconds: float) -> bool:
         return writer.wait_until_idle(seconds)
@@ -148,7 +150,7 @@ def _build_collector(
         Tracker(engine, on_seconds=exposition.detected),
         settings=settings,
         clock=clock,
-        is_watched=lambda: broadcast.has_subscribers,
+        is_watched=lambda: relay.is_watched,
         give_way=IngestPriority(wait_for_ingest).give_way,
         owner=uuid.uuid4().hex if store.is_shared else None,
     )
@@ -157,7 +159,7 @@ def _build_collector(
         projection,
         settings=settings,
         clock=clock,
-        publish=broadcast.publish,
+        publish=relay.publish,
         on_tick=clock.report_jump if isinstance(clock, SteadyClock) else lambda: None,
     )
     is_projecting = settings.role in {"all", "projector"}
@@ -185,6 +187,7 @@ def _build_collector(
         projector=projector if is_projecting else None,
         retention=retention if is_projecting else None,
         broadcast=broadcast,
+        relay=relay,
         exposition=exposition,
     )
 

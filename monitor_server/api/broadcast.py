@@ -5,7 +5,7 @@ The queue of each subscriber is bounded, so a slow reader loses events and slows
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from monitor_server.api.events import RenderedEvent, render
@@ -18,15 +18,14 @@ __all__ = ["Broadcast", "Subscription"]
 class _QueuedEvent:
     """An event that is rendered when the first subscriber takes it, and once for all subscribers."""
 
-    def __init__(self, event: Event) -> None:
-        self.run_id = event.run_id
+    def __init__(self, run_id: str, event: Event | RenderedEvent) -> None:
+        self.run_id = run_id
         self._event = event
-        self._rendered: RenderedEvent | None = None
 
     def render(self) -> RenderedEvent:
-        if self._rendered is None:
-            self._rendered = render(self._event)
-        return self._rendered
+        if not isinstance(self._event, RenderedEvent):
+            self._event = render(self._event)
+        return self._event
 
 
 class Subscription:
@@ -45,6 +44,10 @@ class Subscription:
             self._dropped += len(self._events) == self._events.maxlen
             self._events.append(event)
             self._has_news.set()
+
+    def report_gap(self) -> None:
+        """Report with the next event that at least one was missed."""
+        self._dropped += 1
 
     def close(self) -> None:
         """End the iterator."""
@@ -71,6 +74,8 @@ class Broadcast:
         self._subscriptions: set[Subscription] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        self.on_subscribe: Callable[[], None] = lambda: None
+        """Called when somebody subscribes."""
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Deliver on ``loop`` from now on."""
@@ -84,7 +89,17 @@ class Broadcast:
     def publish(self, events: Iterable[Event]) -> None:
         """Queue events for all subscribers; may be called from any thread, and never waits."""
         if self._loop is not None and not self._closed and self._subscriptions:
-            self._loop.call_soon_threadsafe(self._deliver, [_QueuedEvent(event) for event in events])
+            self._loop.call_soon_threadsafe(self._deliver, [_QueuedEvent(event.run_id, event) for event in events])
+
+    def publish_rendered(self, run_id: str, event: RenderedEvent) -> None:
+        """Queue an event that another collector has rendered; may be called from any thread, and never waits."""
+        if self._loop is not None and not self._closed and self._subscriptions:
+            self._loop.call_soon_threadsafe(self._deliver, [_QueuedEvent(run_id, event)])
+
+    def report_gap(self) -> None:
+        """Report to all subscribers that they may have missed events; may be called from any thread."""
+        if self._loop is not None and not self._closed and self._subscriptions:
+            self._loop.call_soon_threadsafe(self._deliver_gap)
 
     @contextmanager
     def subscribe(self, run_id: str | None = None) -> Iterator[Subscription]:
@@ -104,6 +119,7 @@ class Broadcast:
         self._subscriptions.add(subscription)
         if self._closed:
             subscription.close()
+        self.on_subscribe()
         try:
             yield subscription
         finally:
@@ -114,6 +130,10 @@ class Broadcast:
         self._closed = True
         for subscription in self._subscriptions:
             subscription.close()
+
+    def _deliver_gap(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.report_gap()
 
     def _deliver(self, events: list[_QueuedEvent]) -> None:
         for subscription in self._subscriptions:

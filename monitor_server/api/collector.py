@@ -8,6 +8,7 @@ from typing import Any
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.alerts.verdict import load_verdict
 from monitor_server.api.broadcast import Broadcast
+from monitor_server.api.relay import Relay
 from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.log_append import Appended, Log
@@ -52,11 +53,13 @@ class Collector:
     projector: Projector | None
     retention: RetentionWorker | None
     broadcast: Broadcast
+    relay: Relay
     exposition: Exposition
 
     def start(self) -> None:
         """Begin to write and to project."""
         self.writer.start()
+        self.relay.start()
         if self.projector is not None:
             self.projector.start()
         if self.retention is not None:
@@ -69,6 +72,7 @@ class Collector:
             self.retention.stop()
         if self.projector is not None:
             self.projector.stop()
+        self.relay.stop()
         self.store.close()
 
     async def ingest(self, valid: ValidBatch) -> wire.Receipt:

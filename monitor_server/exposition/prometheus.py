@@ -48,6 +48,13 @@ class Exposition:
             "rlvitals_removed_rows", "Rows that retention and deletion removed", ["table"], registry=registry
         )
 
+        self._relayed = Counter(
+            "rlvitals_relayed_events",
+            "Live events that went to, or came from, other collectors",
+            ["direction"],
+            registry=registry,
+        )
+
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         """Read the runs of ``store`` at each scrape from now on."""
         self._registry.register(_Runs(store, settings=settings, clock=clock))
@@ -68,6 +75,10 @@ class Exposition:
     def detected(self, seconds: float) -> None:
         """Count one step that went through all detectors."""
         self._detection.observe(seconds)
+
+    def relayed(self, direction: str, events: int) -> None:
+        """Count live events that were ``sent`` to other collectors or ``received`` from them."""
+        self._relayed.labels(direction).inc(events)
 
     def removed(self, table: str, rows: int) -> None:
         """Count rows that were removed from a table of the store."""

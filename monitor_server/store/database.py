@@ -3,7 +3,7 @@
 Knows nothing of what is stored.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
@@ -19,6 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
+from monitor_server.store.notifications import Notifications
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.write_turns import Turns
 
@@ -125,6 +126,12 @@ class Store:
                 raise
             raise Unavailable(f"the store cannot write: {getattr(error, 'orig', error)}; send again later") from error
 
+    def open_notifications(self, on_message: Callable[[str], None], on_gap: Callable[[], None]) -> Notifications | None:
+        """Return what carries messages between the collectors of this database; None on SQLite."""
+        if not self.is_shared:
+            return None
+        return Notifications(self._connect_driver, on_message=on_message, on_gap=on_gap)
+
     def probe(self) -> None:
         """Write to the database and read from it, as storing a batch would.
 
@@ -137,6 +144,14 @@ class Store:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+    def _connect_driver(self) -> Any:  # noqa: ANN401 - psycopg is an extra
+        """Return a connection of the driver itself, in autocommit mode, which the caller closes."""
+        pooled = self._engine.raw_connection()
+        connection: Any = pooled.driver_connection
+        pooled.detach()
+        connection.autocommit = True
+        return connection
 
 
 def shown_url(url: str) -> str:

@@ -1,0 +1,138 @@
+"""Takes events to the subscribers of the other collectors on the same database, and brings theirs here.
+
+A collector that has subscribers says so every few seconds; while none does, nothing is sent.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from monitor_server.api.broadcast import Broadcast
+from monitor_server.api.events import RenderedEvent, render
+from monitor_server.projection.events import Event
+
+__all__ = ["Relay"]
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 3.0
+# A collector whose last word is older has no subscribers any more, or is gone.
+WATCHED_SECONDS = 10.0
+
+
+class Channel(Protocol):
+    """What carries messages between collectors."""
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether messages of others arrive now."""
+
+    @property
+    def dropped(self) -> int:
+        """Messages of this collector that were not sent."""
+
+    def start(self) -> None:
+        """Begin to send and to receive."""
+
+    def stop(self) -> None:
+        """End."""
+
+    def send(self, message: Callable[[], str]) -> None:
+        """Queue a message to all others."""
+
+
+OpenChannel = Callable[[Callable[[str], None], Callable[[], None]], Channel | None]
+
+
+class Relay:
+    """Publishes events here and on all other collectors; on SQLite, whose collector is alone, only here."""
+
+    def __init__(
+        self,
+        broadcast: Broadcast,
+        *,
+        open_channel: OpenChannel,
+        on_relayed: Callable[[str, int], None] = lambda _direction, _events: None,
+    ) -> None:
+        """Build a relay, which begins with `start`.
+
+        Args:
+            broadcast: The subscribers of this collector.
+            open_channel: Called with the receivers of messages and of gaps; returns None where there are no others.
+            on_relayed: Called with ``sent`` or ``received``, and the number of events.
+        """
+        self._broadcast = broadcast
+        self._channel = open_channel(self._receive, broadcast.report_gap)
+        self._on_relayed = on_relayed
+        self._watched_until = 0.0
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._announce_forever, name="rlvitals-relay", daemon=True)
+
+    def start(self) -> None:
+        """Begin to relay."""
+        if self._channel is not None:
+            self._broadcast.on_subscribe = self._announce
+            self._channel.start()
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End, and send nothing that waits."""
+        self._is_stopping.set()
+        if self._channel is not None and self._thread.ident is not None:
+            self._thread.join()
+            self._channel.stop()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody, here or at another collector, wants an event for each step."""
+        return self._broadcast.has_subscribers or self.is_watched_elsewhere
+
+    @property
+    def is_watched_elsewhere(self) -> bool:
+        """Whether another collector has subscribers."""
+        return time.monotonic() < self._watched_until
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether events of other collectors arrive now."""
+        return self._channel is not None and self._channel.is_listening
+
+    def publish(self, events: Sequence[Event]) -> None:
+        """Queue events for all subscribers; may be called from any thread, and never waits."""
+        self._broadcast.publish(events)
+        if self._channel is not None and events and self.is_watched_elsewhere:
+            for event in events:
+                self._channel.send(partial(_encode, event))
+            self._on_relayed("sent", len(events))
+
+    def _announce(self) -> None:
+        if self._channel is not None:
+            self._channel.send(lambda: json.dumps({"watching": True}))
+
+    def _announce_forever(self) -> None:
+        while not self._is_stopping.wait(WATCH_SECONDS):
+            if self._broadcast.has_subscribers:
+                self._announce()
+
+    def _receive(self, message: str) -> None:
+        try:
+            fields = json.loads(message)
+            if "watching" in fields:
+                self._watched_until = time.monotonic() + WATCHED_SECONDS
+                return
+            event = RenderedEvent(kind=str(fields["kind"]), data=str(fields["data"]))
+            run_id = str(fields["run_id"])
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("a message of another collector is not understood, perhaps it is newer: %s", error)
+            return
+        self._on_relayed("received", 1)
+        self._broadcast.publish_rendered(run_id, event)
+
+
+def _encode(event: Event) -> str:
+    rendered = render(event)
+    return json.dumps({"run_id": event.run_id, "kind": rendered.kind, "data": rendered.data})

@@ -1,0 +1,160 @@
+"""Messages between the collectors of one PostgreSQL database, by LISTEN and NOTIFY.
+
+A notification holds at most 8,000 bytes: a longer message is sent in parts. What is sent while the database is away is
+lost, and so is what others send; `on_gap` is called once the connection is there again.
+"""
+
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Notifications"]
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "rlvitals"
+PART_CHARACTERS = 7_800  # of ASCII, beside the head of a part
+MAX_PARTS = 64
+MAX_WAITING = 10_000
+MESSAGES_PER_COMMIT = 200
+RECONNECT_SECONDS = 1.0
+LISTEN_SECONDS = 0.25
+# A connection that says nothing for so long is asked whether it is alive.
+PROBE_SECONDS = 30.0
+
+
+class Notifications:
+    """Sends messages to all other collectors, and receives theirs, in two threads with a connection each."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        *,
+        on_message: Callable[[str], None],
+        on_gap: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Build both ends, which begin with `start`.
+
+        Args:
+            connect: Returns a new psycopg connection in autocommit mode.
+            on_message: Called with each message of another collector, in the order in which one collector sent them.
+            on_gap: Called when messages may have been lost.
+        """
+        self._connect = connect
+        self._on_message = on_message
+        self._on_gap = on_gap
+        self._sender = uuid.uuid4().hex
+        self._number = 0
+        self._waiting: deque[Callable[[], str]] = deque()
+        self._changed = threading.Condition()
+        self._parts: dict[str, tuple[str, list[str]]] = {}
+        self._is_stopping = threading.Event()
+        self._is_listening = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(work, name), name=f"rlvitals-{name}", daemon=True)
+            for work, name in ((self._send_all, "notifier"), (self._listen, "listener"))
+        ]
+        self.dropped = 0
+        """Messages of this collector that were not sent."""
+
+    def start(self) -> None:
+        """Begin to send and to receive."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End both threads; what waits is not sent."""
+        self._is_stopping.set()
+        with self._changed:
+            self._changed.notify()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether messages of others arrive now."""
+        return self._is_listening.is_set()
+
+    def send(self, message: Callable[[], str]) -> None:
+        """Queue a message, which is made of ASCII and computed in the thread that sends it; never waits."""
+        with self._changed:
+            if len(self._waiting) >= MAX_WAITING:
+                self._waiting.popleft()
+                self.dropped += 1
+            self._waiting.append(message)
+            self._changed.notify()
+
+    def _run(self, work: Callable[[Any], None], name: str) -> None:
+        """Do the work of a thread on a connection, and on a new one after each failure."""
+        while not self._is_stopping.is_set():
+            connection = None
+            try:
+                connection = self._connect()
+                work(connection)
+            except Exception as error:  # noqa: BLE001 - the driver's errors, whatever they are: the database is away
+                log.warning("the %s of live events has lost the database and connects again: %s", name, error)
+                self._is_stopping.wait(RECONNECT_SECONDS)
+            finally:
+                if connection is not None:
+                    connection.close()
+
+    def _send_all(self, connection: Any) -> None:  # noqa: ANN401 - psycopg is an extra
+        while not self._is_stopping.is_set():
+            with self._changed:
+                while not self._waiting and not self._is_stopping.is_set():
+                    self._changed.wait()
+                some = [self._waiting.popleft() for _ in range(min(len(self._waiting), MESSAGES_PER_COMMIT))]
+            payloads = [part for message in some for part in self._split(message())]
+            try:
+                with connection.transaction(), connection.cursor() as cursor:
+                    cursor.executemany("SELECT pg_notify(%s, %s)", [(CHANNEL, payload) for payload in payloads])
+            except Exception:
+                self.dropped += len(some)
+                raise
+
+    def _split(self, message: str) -> list[str]:
+        """Return the notifications of a message, none of one that is too long."""
+        self._number += 1
+        pieces = [message[begin : begin + PART_CHARACTERS] for begin in range(0, len(message), PART_CHARACTERS)]
+        if len(pieces) > MAX_PARTS:
+            self.dropped += 1
+            return []
+        return [f"{self._sender} {self._number} {place} {len(pieces)} {piece}" for place, piece in enumerate(pieces)]
+
+    def _listen(self, connection: Any) -> None:  # noqa: ANN401 - psycopg is an extra
+        connection.execute(f"LISTEN {CHANNEL}")
+        self._parts.clear()
+        self._on_gap()
+        self._is_listening.set()
+        probed = time.monotonic()
+        try:
+            while not self._is_stopping.is_set():
+                for notification in connection.notifies(timeout=LISTEN_SECONDS):
+                    self._receive(notification.payload)
+                if time.monotonic() - probed > PROBE_SECONDS:
+                    connection.execute("SELECT 1")
+                    probed = time.monotonic()
+        finally:
+            self._is_listening.clear()
+
+    def _receive(self, payload: str) -> None:
+        """Join the parts of a message, which arrive in order; one that is missing costs its message."""
+        try:
+            sender, number, place, count, piece = payload.split(" ", 4)
+            if sender == self._sender or not 0 < int(count) <= MAX_PARTS:
+                return
+            held_number, pieces = self._parts.pop(sender, (number, []))
+            pieces = [*pieces, piece] if held_number == number else [piece]
+            if len(pieces) != int(place) + 1:
+                return
+            if len(pieces) < int(count):
+                self._parts[sender] = (number, pieces)
+                return
+        except ValueError:  # of a newer version, or of somebody else
+            return
+        self._on_message("".join(pieces))

@@ -1,0 +1,114 @@
+"""Events reach the subscribers of every collector on one PostgreSQL database, whichever of them projects."""
+
+import json
+
+import pytest
+import sqlalchemy
+
+from monitor_server.store.database import Store
+from tests.live import eventually, listening
+
+postgres_only = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
+
+def _relay(live):
+    return live.app.state.collector.relay
+
+
+@pytest.fixture
+def pair(start_collector, scripted):
+    """A collector that answers readers, and one that stores and projects."""
+    reader, projector = start_collector(engine=scripted, role="web"), start_collector(engine=scripted)
+    eventually(lambda: _relay(reader).is_listening and _relay(projector).is_listening)
+    return reader, projector
+
+
+@postgres_only
+def test_a_subscriber_of_one_collector_sees_the_step_that_another_projected(pair):
+    """The step, the alert and the run arrive as they would from its own projector, in order, of the run asked for."""
+    reader, projector = pair
+    run_id = projector.run(run="r")
+    with listening(reader, run_id=run_id) as events:
+        eventually(lambda: _relay(projector).is_watched_elsewhere)
+        projector.send(run="other", records=[{"step": 0, "scalars": {"a": 0.0}}])
+        projector.send(run="r", records=[{"step": step, "scalars": {"a": 1.0, "warn": float(step)}} for step in (0, 1)])
+        heard = [next(events) for _ in range(3)]
+    assert [(kind, data.get("step", data.get("opened_step"))) for kind, data in heard] == [
+        ("step", 0), ("step", 1), ("alert", 1),
+    ]  # fmt: skip
+    assert heard[0][1] == {
+        "run_id": run_id, "attempt": 1, "step": 0, "phase": "healthy", "signals": {"a": 1.0, "warn": 0.0},
+    }  # fmt: skip
+    metrics = reader.pool.request("GET", f"{reader.url}/metrics").data.decode()
+    assert 'rlvitals_relayed_events_total{direction="received"}' in metrics
+
+
+@postgres_only
+def test_an_event_longer_than_a_notification_arrives_whole(pair):
+    """PostgreSQL carries at most 8,000 bytes at once; a step of 400 signals with names of 100 characters has 45,000."""
+    reader, projector = pair
+    signals = {f"signal/ä{'x' * 90}{number}": float(number) for number in range(400)}
+    with listening(reader) as events:
+        eventually(lambda: _relay(projector).is_watched_elsewhere)
+        projector.send(run="r", records=[{"step": 0, "scalars": signals}])
+        heard = next(data for kind, data in events if kind == "step")
+    assert heard["signals"] == signals
+
+
+@postgres_only
+def test_events_go_on_after_the_database_has_ended_the_connection(pair, database_url):
+    """The listener connects again, and its subscribers learn that they may have missed something."""
+    reader, projector = pair
+    engine = sqlalchemy.create_engine(database_url)
+    with listening(reader) as events:
+        eventually(lambda: _relay(projector).is_watched_elsewhere)
+        with engine.connect() as connection:
+            ended = connection.execute(
+                sqlalchemy.text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+                )
+            ).all()
+        engine.dispose()
+        assert len(ended) == 2
+        eventually(lambda: not _relay(reader).is_listening)
+        eventually(lambda: _relay(reader).is_listening and _relay(projector).is_listening)
+        projector.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+        heard = [next(events), next(events)]
+    assert heard[0] == ("dropped", {"count": 1})
+    assert heard[1][0] in {"step", "run"}
+
+
+@postgres_only
+def test_nothing_is_sent_where_no_other_collector_has_subscribers(pair):
+    """A subscriber of the projecting collector itself costs no notification."""
+    _, projector = pair
+    with listening(projector) as events:
+        projector.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+        assert next(events)[0] is not None
+    metrics = projector.pool.request("GET", f"{projector.url}/metrics").data.decode()
+    assert 'direction="sent"' not in metrics
+    assert not _relay(projector).is_watched_elsewhere
+
+
+@postgres_only
+def test_what_is_not_understood_or_incomplete_is_passed_over(database_url):
+    """Foreign payloads and a message without its first part cost themselves; the queue of what is sent is bounded."""
+    store, other, heard = Store.open(database_url), Store.open(database_url), []
+    receiver = store.open_notifications(heard.append, lambda: None)
+    sender = other.open_notifications(lambda _: None, lambda: None)
+    receiver.start()
+    eventually(lambda: receiver.is_listening)
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.begin() as connection:
+        for payload in ("", "hello", "a b c d e", "s 1 1 2 tail", "s 2 0 2 head", "s 3 0 1 whole", "s 4 0 99 long"):
+            connection.execute(sqlalchemy.text("SELECT pg_notify('rlvitals', :payload)"), {"payload": payload})
+    engine.dispose()
+    for number in range(10_003):
+        sender.send(lambda number=number: json.dumps(number))
+    assert sender.dropped == 3
+    sender.start()
+    eventually(lambda: len(heard) == 10_001)
+    assert heard == ["whole", *(str(number) for number in range(3, 10_003))]
+    for each in (sender, receiver, store, other):
+        (each.close if isinstance(each, Store) else each.stop)()
