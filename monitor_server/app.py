@@ -23,6 +23,7 @@ from monitor_server.api.routes import alerts, deletion, health, ingest, runs, st
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
+from monitor_server.http_server.bodies import HeldBodies
 from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 from monitor_server.http_server.server import Server
@@ -94,8 +95,9 @@ def create_app(
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    app.secure = lambda inner: _secured(inner, settings)
-    app.state.collector = collector
+    bodies = HeldBodies(max(settings.max_held_bytes, settings.max_body_bytes))
+    app.secure = lambda inner: _secured(inner, settings, bodies)
+    app.state.collector, app.state.bodies = collector, bodies
     install_error_handlers(app)
     for module in ROUTES[settings.role]:
         app.include_router(module.router, prefix=API, responses=REFUSALS)
@@ -115,16 +117,18 @@ def create_server(app: FastAPI, *, log_level: str = "warning") -> Server:
         idle_seconds=settings.idle_timeout_seconds,
         request_seconds=settings.request_timeout_seconds,
         write_seconds=settings.write_timeout_seconds,
+        unread_bytes=settings.max_unread_bytes,
     )
     return Server(app, limits=limits, log_level=log_level, before_shutdown=collector.broadcast.close)
 
 
-def _secured(app: ASGIApp, settings: Settings) -> SecurityMiddleware:
+def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMiddleware:
     return SecurityMiddleware(
         app,
         hosts=HostPolicy.of(bound_to=settings.host, allowed=settings.allowed_hosts.split(",")),
         max_body_bytes=settings.max_request_bytes,
         larger_bodies={f"{API}/ingest": settings.max_body_bytes},
+        bodies=bodies,
     )
 
 

@@ -50,6 +50,16 @@ class Settings(BaseSettings):
     )
     max_body_bytes: int = Field(default=32 * MEBIBYTE, ge=1, description="Largest ingest body, as sent")
     max_request_bytes: int = Field(default=MEBIBYTE, ge=1, description="Largest body of every other request")
+    max_held_bytes: int = Field(
+        default=256 * MEBIBYTE,
+        ge=1,
+        description="Bytes of request bodies held at the same time, beyond 64 KiB of each; more is answered with 503",
+    )
+    max_unread_bytes: int = Field(
+        default=256 * MEBIBYTE,
+        ge=1,
+        description="Bytes of answers that clients have not read yet; beyond it the longest unread one is given up",
+    )
     max_decoded_bytes: int = Field(default=128 * MEBIBYTE, ge=1, description="Largest ingest body after decompression")
     max_records: int = Field(default=10_000, ge=1, le=30_000, description="Most records in one batch")
     max_config_bytes: int = Field(default=128 * 1024, ge=1, description="Largest configuration of a run, as JSON")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
@@ -24,6 +24,8 @@ from trainer_hooks import wire
 
 __all__ = ["Collector", "Health"]
 
+# Decoding a body of 32 MiB takes up to half a gigabyte for a moment.
+MAX_LARGE_BODIES_DECODED = 2
 # Where so many records wait to be projected, a receipt does not wait for its own.
 MAX_RECORDS_WAITED_BEHIND = 64
 
@@ -55,6 +57,7 @@ class Collector:
     broadcast: Broadcast
     relay: Relay
     exposition: Exposition
+    large_bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LARGE_BODIES_DECODED))
 
     def start(self) -> None:
         """Begin to write and to project."""

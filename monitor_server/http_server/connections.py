@@ -37,12 +37,14 @@ class ConnectionLimits:
         idle_seconds: How long a connection may wait before it has sent the whole head of a request.
         request_seconds: How long a request may take to arrive, from its head to the end of its body.
         write_seconds: How long a client may leave unread what it was sent.
+        unread_bytes: How much all clients together may leave unread.
     """
 
     connections: int = 1000
     idle_seconds: float = 30.0
     request_seconds: float = 120.0
     write_seconds: float = 30.0
+    unread_bytes: int = 256 * 1024 * 1024
 
     def within_descriptors(self) -> int:
         """Return the most connections that leave enough file descriptors for everything else."""
@@ -59,9 +61,12 @@ class Connections:
     limits: ConnectionLimits
     open: "set[BoundedConnection]" = field(default_factory=set)
     awaited: "dict[BoundedConnection, None]" = field(default_factory=dict)  # the longest wait first
+    unread: "dict[BoundedConnection, None]" = field(default_factory=dict)  # likewise
+    given_up: int = 0
     _most: int = 0
     _refused: int = 0
     _evicted: int = 0
+    _given_up_logged: int = 0
     _logged_at: float = float("-inf")
 
     def __post_init__(self) -> None:
@@ -92,10 +97,25 @@ class Connections:
         """Note that a client's request is complete."""
         self.awaited.pop(connection, None)
 
+    def await_reading(self, connection: "BoundedConnection") -> None:
+        """Note that a client leaves an answer unread; where all have too much, give up who has waited longest."""
+        self.unread.setdefault(connection)
+        while sum(one.transport.get_write_buffer_size() for one in self.unread) > self.limits.unread_bytes:
+            longest = next(iter(self.unread))
+            del self.unread[longest]
+            longest.transport.abort()
+            self.given_up += 1
+            self._report()
+
+    def has_read(self, connection: "BoundedConnection") -> None:
+        """Note that a client has read what it was sent."""
+        self.unread.pop(connection, None)
+
     def discard(self, connection: "BoundedConnection") -> None:
         """Forget a connection that is closed."""
         self.open.discard(connection)
         self.awaited.pop(connection, None)
+        self.unread.pop(connection, None)
 
     def _report(self) -> None:
         now = time.monotonic()
@@ -103,13 +123,16 @@ class Connections:
             return
         self._logged_at = now
         log.warning(
-            "%d connections are open, which is the limit; since the last such line %d silent ones were closed for new "
-            "ones and %d new ones were refused; raise RLVITALS_MAX_CONNECTIONS and the limit of open files (ulimit -n)",
+            "%d connections are open; since the last such line %d silent ones were closed for new ones, %d new ones "
+            "were refused, and %d were closed that left too much unread; raise RLVITALS_MAX_CONNECTIONS, the limit of "
+            "open files (ulimit -n) or RLVITALS_MAX_UNREAD_BYTES",
             len(self.open),
             self._evicted,
             self._refused,
+            self.given_up - self._given_up_logged,
         )
         self._refused = self._evicted = 0
+        self._given_up_logged = self.given_up
 
 
 class BoundedConfig(uvicorn.Config):
@@ -197,10 +220,12 @@ class BoundedConnection(HttpToolsProtocol):
         if self._unread is not None:
             self._unread.cancel()
         self._unread = self.loop.call_later(self._limits.write_seconds, self.transport.abort)
+        self._all.await_reading(self)
 
     def resume_writing(self) -> None:
         """Stop that timer."""
         super().resume_writing()
+        self._all.has_read(self)
         if self._unread is not None:
             self._unread.cancel()
 

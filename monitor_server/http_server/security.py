@@ -7,12 +7,11 @@ A browser sends requests on behalf of its user to any address, so listening on t
 - A request that a page of another origin caused is refused (``Sec-Fetch-Site``, ``Origin``), unless it opens a page.
 - A request that changes something must carry JSON or msgpack. A form of another site can send neither.
 - A path or a query holds no NUL, which no database of ours can look for.
-- The bytes of a body are counted while it is read, on every route.
+- The bytes of a body are counted while it is read, on every route, and those of all bodies together.
 - Every response forbids framing, sniffing of types, and scripts that are not ours.
 """
 
 import ipaddress
-import json
 import re
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +22,6 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor_server.errors import (
-    BodyTooLarge,
     CollectorError,
     ForeignOrigin,
     InvalidField,
@@ -31,12 +29,13 @@ from monitor_server.errors import (
     UnknownHost,
     UnsupportedMediaType,
 )
-from monitor_server.printable import printable
+from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, refuse, too_large
 
 __all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MEDIA_TYPES: Final = ("application/json", "application/msgpack")
+MOST_HELD_BYTES: Final = 256 * 1024 * 1024
 WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
 
@@ -91,12 +90,14 @@ class SecurityMiddleware:
         hosts: The names under which the server may be addressed.
         max_body_bytes: The largest body of a request.
         larger_bodies: Paths that take larger bodies, with their limits.
+        bodies: The bodies that are held at the same time.
     """
 
     app: ASGIApp
     hosts: HostPolicy
     max_body_bytes: int
     larger_bodies: Mapping[str, int] = field(default_factory=dict)
+    bodies: HeldBodies = field(default_factory=lambda: HeldBodies(MOST_HELD_BYTES))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; what is not HTTP passes through unless it is a websocket, which nothing here uses."""
@@ -116,11 +117,11 @@ class SecurityMiddleware:
             limit = self.larger_bodies.get(scope["path"], self.max_body_bytes)
             declared = _declared_length(headers)
             if declared > limit:
-                raise _too_large(limit, declared)
+                raise too_large(limit, declared)
         except CollectorError as error:
-            await _refuse(error, send)
+            await refuse(error, send)
             return
-        await _Limited(self.app, limit).serve(scope, receive, send)
+        await LimitedRequest(self.app, limit, self.bodies).serve(scope, receive, send)
 
     def _check_host(self, headers: "_Headers") -> None:
         named = headers.all("host")
@@ -156,38 +157,6 @@ class _Headers:
     def first(self, name: str) -> str | None:
         """Return the first value of a header, or None."""
         return next(iter(self.all(name)), None)
-
-
-class _Limited:
-    """Serves one request and stops reading its body at the limit, whatever the application makes of that."""
-
-    def __init__(self, app: ASGIApp, limit: int) -> None:
-        self._app = app
-        self._limit = limit
-        self._read = 0
-        self._is_answered = False
-
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def counted() -> Message:
-            message = await receive()
-            self._read += len(message.get("body", b""))
-            if self._read > self._limit:
-                raise _too_large(self._limit, self._read)
-            return message
-
-        async def send_secured(message: Message) -> None:
-            if self._read > self._limit and not self._is_answered:
-                return  # the application answers the interruption; the client gets the reason instead
-            self._is_answered = True
-            await send(message)
-
-        try:
-            await self._app(scope, counted, send_secured)
-        except BodyTooLarge:
-            if self._is_answered:
-                raise
-        if self._read > self._limit and not self._is_answered:
-            await _refuse(_too_large(self._limit, self._read), send)
 
 
 def _check_address(scope: Scope) -> None:
@@ -232,10 +201,6 @@ def _declared_length(headers: _Headers) -> int:
     return int(declared)
 
 
-def _too_large(limit: int, read: int) -> BodyTooLarge:
-    return BodyTooLarge(f"a body must have at most {limit} bytes, got {read} or more; send less at once")
-
-
 def _is_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
@@ -254,14 +219,3 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-async def _refuse(error: CollectorError, send: Send) -> None:
-    body = json.dumps({"error": type(error).__name__, "detail": printable(error)}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),  # what is left of the body is not read
-    ]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

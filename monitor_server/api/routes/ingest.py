@@ -61,7 +61,11 @@ async def ingest(request: Request, collector: Serving) -> Response:
     read = functools.partial(
         read_batch, body, media_type=media_type, encoding=encoding, settings=collector.settings, now=collector.clock()
     )
-    batch = await asyncio.to_thread(read) if len(body) > MAX_BYTES_ON_LOOP or encoding else read()
+    if len(body) > MAX_BYTES_ON_LOOP:
+        async with collector.large_bodies:
+            batch = await asyncio.to_thread(read)
+    else:
+        batch = await asyncio.to_thread(read) if encoding else read()
     receipt = await collector.ingest(batch)
     collector.exposition.ingested(
         records=receipt.accepted,

@@ -158,3 +158,56 @@ def test_descriptors_bound_the_connections(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
     assert ConnectionLimits(connections=1000).within_descriptors() == 128
     assert ConnectionLimits(connections=50).within_descriptors() == 50
+
+
+def _upload(path, size, sent):
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+    )
+    return head.encode() + b" " * sent
+
+
+def test_bodies_that_arrive_slowly_do_not_pile_up(start_collector):
+    """Together they hold a bounded memory; a large body beyond it is told to come back, a small one is served."""
+    live = start_collector(max_body_bytes=1_000_000, max_held_bytes=1_500_000)
+    with contextlib.ExitStack() as stack:
+        slow = stack.enter_context(connected(live))
+        slow.sendall(_upload("/api/v1/ingest", 1_000_000, 900_000))
+        bodies = live.app.state.bodies
+        eventually(lambda: bodies.held_bytes > 800_000)
+        refused = stack.enter_context(connected(live))
+        with contextlib.suppress(OSError):
+            refused.sendall(_upload("/api/v1/ingest", 1_000_000, 1_000_000))
+        answer = refused.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 1" in answer.lower()
+        assert live.send(run="small", records=[{"step": 0, "scalars": {"a": 1.0}}])["accepted"] == 1
+        assert 800_000 < bodies.held_bytes <= 1_500_000
+    eventually(lambda: bodies.held_bytes == 0)
+    body = b'{"schema_version": 1, "run": "large"}' + b" " * 900_000
+    assert live.post(body).status == 200
+
+
+def test_answers_that_nobody_reads_do_not_pile_up(start_collector):
+    """Where they hold more memory than is allowed, the one that has waited longest is given up."""
+    live = start_collector(write_timeout_seconds=3600, max_unread_bytes=3_000_000)
+    signals = [f"s{number}" for number in range(100)]
+    records = [{"step": step, "scalars": dict.fromkeys(signals, 0.1 + step)} for step in range(1000)]
+    run_id = live.run(run="r", records=records)
+    held = live.server.config.connections
+    get = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 10
+    with contextlib.ExitStack() as stack:
+        places = []
+        for _ in range(6):
+            connection = stack.enter_context(connected(live))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(get)
+            place = connection.getsockname()
+            eventually(lambda place=place: place in [one.client for one in held.unread] or held.given_up)
+            places.append(place)
+        eventually(lambda: held.given_up)
+        open_ = [one.client for one in held.open]
+        assert places[0] not in open_
+        assert places[-1] in open_
+        assert sum(one.transport.get_write_buffer_size() for one in held.unread) <= 3_000_000
+        assert is_served(live)
