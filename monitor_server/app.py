@@ -28,6 +28,7 @@ from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 from monitor_server.http_server.server import Server
 from monitor_server.importers.calibration import load_calibration
+from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.log_append import Log
 from monitor_server.ingest.writer import Writer
 from monitor_server.projection.priority import IngestPriority
@@ -146,16 +147,13 @@ def _build_collector(
     max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
     broadcast = Broadcast(queue_size=settings.stream_queue, max_subscriptions=max_streams)
     relay = Relay(broadcast, open_channel=store.open_notifications, on_relayed=exposition.relayed)
-
-    def wait_for_ingest(seconds: float) -> bool:
-        return writer.wait_until_idle(seconds)
-
+    activity = Activity()
     projection = Projection(
         Tracker(engine, on_seconds=exposition.detected),
         settings=settings,
         clock=clock,
         is_watched=lambda: relay.is_watched,
-        give_way=IngestPriority(wait_for_ingest).give_way,
+        give_way=IngestPriority(activity.wait_until_idle).give_way,
         owner=uuid.uuid4().hex if store.is_shared else None,
     )
     projector = Projector(
@@ -188,6 +186,7 @@ def _build_collector(
         store=store,
         log=log_,
         writer=writer,
+        activity=activity,
         projector=projector if is_projecting else None,
         retention=retention if is_projecting else None,
         broadcast=broadcast,

@@ -11,6 +11,7 @@ from monitor_server.api.broadcast import Broadcast
 from monitor_server.api.relay import Relay
 from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
+from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validation.validate import ValidBatch
@@ -52,6 +53,7 @@ class Collector:
     store: Store
     log: Log
     writer: Writer
+    activity: Activity
     projector: Projector | None
     retention: RetentionWorker | None
     broadcast: Broadcast
@@ -78,11 +80,8 @@ class Collector:
         self.relay.stop()
         self.store.close()
 
-    async def ingest(self, valid: ValidBatch) -> wire.Receipt:
-        """Append a batch to its run's log, and return its receipt after the commit.
-
-        The receipt has the newest verdict that is known: that on this very batch, where it is projected in this
-        process within ``verdict_wait_seconds``.
+    async def append(self, valid: ValidBatch) -> Appended:
+        """Append a batch to its run's log, and return what became of it after the commit.
 
         Raises:
             Unavailable: If it could not be stored.
@@ -90,7 +89,14 @@ class Collector:
         future = self.writer.submit(
             valid.run_id, lambda repositories: self.log.append(repositories, valid), weight=1 + len(valid.records)
         )
-        appended = await asyncio.wrap_future(future)
+        return await asyncio.wrap_future(future)
+
+    async def receipt(self, appended: Appended) -> wire.Receipt:
+        """Return the receipt of a batch that was appended.
+
+        It has the newest verdict that is known: that on this very batch, where it is projected in this process within
+        ``verdict_wait_seconds``.
+        """
         if self.projector is not None and self.projector.is_near(
             appended.run_id, appended.log_end - appended.accepted, within=MAX_RECORDS_WAITED_BEHIND
         ):

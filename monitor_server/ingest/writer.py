@@ -103,10 +103,6 @@ class Writer:
         """Whether nothing waits and no transaction is under way."""
         return self._is_idle.is_set()
 
-    def wait_until_idle(self, timeout: float) -> bool:
-        """Wait until nothing is left to write, no longer than some seconds; return whether that is so."""
-        return self._is_idle.wait(timeout)
-
     @property
     def waiting(self) -> int:
         """How many jobs wait."""

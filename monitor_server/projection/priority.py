@@ -2,7 +2,7 @@
 
 Both run in one process, which executes Python in one thread at a time, and a batch that is not acknowledged stops its
 sender. Projection can be done later. It is never stopped altogether: a pause is at most `MAX_PAUSE_FACTOR` times as
-long as what was worked since the last one, which leaves it a fifth of the time under any load.
+long as what was worked since the last one, which leaves it a tenth of the time under any load.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from time import perf_counter
 
 __all__ = ["IngestPriority"]
 
-MAX_PAUSE_FACTOR = 4.0
+MAX_PAUSE_FACTOR = 9.0
 MAX_PAUSE_SECONDS = 0.1
 
 

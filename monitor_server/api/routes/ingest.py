@@ -61,12 +61,14 @@ async def ingest(request: Request, collector: Serving) -> Response:
     read = functools.partial(
         read_batch, body, media_type=media_type, encoding=encoding, settings=collector.settings, now=collector.clock()
     )
-    if len(body) > MAX_BYTES_ON_LOOP:
-        async with collector.large_bodies:
-            batch = await asyncio.to_thread(read)
-    else:
-        batch = await asyncio.to_thread(read) if encoding else read()
-    receipt = await collector.ingest(batch)
+    with collector.activity:
+        if len(body) > MAX_BYTES_ON_LOOP:
+            async with collector.large_bodies:
+                batch = await asyncio.to_thread(read)
+        else:
+            batch = await asyncio.to_thread(read) if encoding else read()
+        appended = await collector.append(batch)
+    receipt = await collector.receipt(appended)
     collector.exposition.ingested(
         records=receipt.accepted,
         rejected=len(receipt.rejected),
