@@ -21,7 +21,7 @@ import urllib3
 
 from trainer_hooks import wire
 
-__all__ = ["main"]
+__all__ = ["CEILING", "STEPS_PER_BATCH", "main", "process", "rate"]
 
 NAMES = [f"signal/{place}" for place in range(60)]
 STEPS_PER_BATCH = 10
@@ -53,18 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         serve = ["-m", "monitor_server", "serve", "--port", str(given.port)]
         database = ["--database", f"sqlite:///{Path(folder) / 'ingest.db'}"]
         for senders in (1, 8):
-            with _process([sys.executable, "-c", CEILING, str(given.port)], given.port) as url:
-                ceiling = _rate(url, senders, given.seconds, label="ceiling")
-            with _process([sys.executable, *serve, *database], given.port) as url:
-                stored = _rate(url, senders, given.seconds, label=f"collector-{senders}")
-            for name, rate in (("bare FastAPI, decodes", ceiling), ("collector, durable", stored)):
-                steps = rate * STEPS_PER_BATCH
-                print(f"{name:>22} {senders:>8} {rate:>10.0f} {steps:>9.0f} {rate / ceiling:>11.2f}")
+            with process([sys.executable, "-c", CEILING, str(given.port)], given.port) as url:
+                ceiling = rate(url, senders, given.seconds, label="ceiling")
+            with process([sys.executable, *serve, *database], given.port) as url:
+                stored = rate(url, senders, given.seconds, label=f"collector-{senders}")
+            for name, found in (("bare FastAPI, decodes", ceiling), ("collector, durable", stored)):
+                steps = found * STEPS_PER_BATCH
+                print(f"{name:>22} {senders:>8} {found:>10.0f} {steps:>9.0f} {found / ceiling:>11.2f}")
     return 0
 
 
 @contextlib.contextmanager
-def _process(command: list[str], port: int) -> Iterator[str]:
+def process(command: list[str], port: int) -> Iterator[str]:
+    """Run a server until the block ends, and yield its address when it answers."""
     url = f"http://127.0.0.1:{port}"
     environment = os.environ | {"RLVITALS_DASHBOARD": "", "RLVITALS_LOG_LEVEL": "error"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own
@@ -86,11 +87,22 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _rate(url: str, senders: int, seconds: float, *, label: str) -> float:
-    """Return the number of batches per second that some senders have acknowledged together."""
+def rate(url: str, senders: int, seconds: float, *, label: str, batches_a_second: float | None = None) -> float:
+    """Return the number of batches per second that some senders have acknowledged together.
+
+    Args:
+        url: The server.
+        senders: How many threads send, each to a run of its own.
+        seconds: For how long.
+        label: How the runs begin.
+        batches_a_second: How many they send together; as many as are acknowledged if left out.
+    """
     counts = [0] * senders
     end = time.monotonic() + seconds
-    threads = [threading.Thread(target=_sender(url, counts, place, end, label)) for place in range(senders)]
+    pause = None if batches_a_second is None else senders / batches_a_second
+    threads = [
+        threading.Thread(target=_sender(url, counts, place, end, label=label, pause=pause)) for place in range(senders)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -98,10 +110,13 @@ def _rate(url: str, senders: int, seconds: float, *, label: str) -> float:
     return sum(counts) / seconds
 
 
-def _sender(url: str, counts: list[int], place: int, end: float, label: str) -> Callable[[], None]:
+def _sender(
+    url: str, counts: list[int], place: int, end: float, *, label: str, pause: float | None
+) -> Callable[[], None]:
     scalars = dict.fromkeys(NAMES, 0.5)
 
     def send() -> None:
+        begin = time.monotonic()
         with urllib3.PoolManager(retries=False) as pool:
             step = 0
             while time.monotonic() < end:
@@ -117,6 +132,8 @@ def _sender(url: str, counts: list[int], place: int, end: float, label: str) -> 
                     raise RuntimeError(answer.data.decode())
                 step += STEPS_PER_BATCH
                 counts[place] += 1
+                if pause is not None:
+                    time.sleep(max(0.0, begin + pause * counts[place] - time.monotonic()))
 
     return send
 

@@ -1,0 +1,5 @@
+"""``python -m benchmarks.service``."""
+
+from benchmarks.service.command import main
+
+raise SystemExit(main())

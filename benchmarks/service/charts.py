@@ -1,0 +1,123 @@
+"""Reading long signals through the API: processor time of the collector for a request, by length and signals."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import urllib3
+from sqlalchemy import insert
+
+from benchmarks.ingest import process
+from benchmarks.service.core import names
+from benchmarks.service.databases import NewDatabase, stored_bytes
+from benchmarks.service.throughput import PORT, collector
+from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.runs import Run
+from monitor_server.store.tables import steps as steps_table
+
+__all__ = ["chart_table"]
+
+MAX_POINTS = 1_500
+REQUESTS = 40
+ROWS = 1_000
+RUN = "r"
+
+
+def chart_table(kinds: dict[str, NewDatabase], *, sizes: tuple[tuple[int, int], ...]) -> str:
+    """Return the table of a chart's cost for runs of some numbers of steps and signals."""
+    rows = [
+        f"### Charts: signals thinned to {MAX_POINTS:,} points, through the API",
+        "",
+        "| database | steps | signals of the run | bytes a step and signal | read | CPU of the collector | time |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for kind, create in kinds.items():
+        for steps, signals in sizes:
+            url = create()
+            _fill(url, steps, signals)
+            size = stored_bytes(url) / steps / signals
+            with process(collector(url), PORT) as server:
+                for read in (1, min(6, signals)):
+                    cpu, taken = _cost(server, names(signals)[:read])
+                    what = "1 signal" if read == 1 else f"{read} signals"
+                    rows.append(
+                        f"| {kind} | {steps:,} | {signals} | {size:.1f} | {what} | {cpu:.1f} ms | {taken:.1f} ms |"
+                    )
+    note = "Goal: one signal of 100,000 steps 10 ms, six of them 40 ms, one of 1,000,000 steps 30 ms of CPU."
+    return "\n".join([*rows, "", note])
+
+
+def _fill(url: str, steps: int, signals: int) -> None:
+    """Write a run's steps and compact them, as the projector does."""
+    store, random = Store.open(url), np.random.default_rng(0)
+    run = Run(
+        id=RUN,
+        project="p",
+        name=RUN,
+        source="",
+        capability="L1",
+        world_size=1,
+        attempt=1,
+        started_at=0.0,
+        last_seen=time.time(),
+        last_step_at=time.time(),
+        stall_seconds=3e9,
+        ended="finished",
+        announced="finished",
+    )
+    with store.write() as repositories:
+        repositories.runs.add(run)
+        repositories.steps.add_signals(RUN, names(signals), start=0)
+    for start in range(0, steps, ROWS):
+        values = random.normal(size=(ROWS, signals))
+        with store.write() as repositories:
+            _add(repositories, start, values)
+            if not start % (10 * ROWS) or start + ROWS >= steps:
+                while repositories.series.compact(RUN, newest_step=start + ROWS - 1):
+                    pass
+    store.close()
+
+
+def _add(repositories: Repositories, start: int, values: "np.ndarray[tuple[int, int], np.dtype[np.float64]]") -> None:
+    common = {"run_id": RUN, "attempt": 1, "policy_version": None, "data_version": None}
+    rows = [
+        common | {"step": start + place, "time": 1e9 + start + place, "packed": row.tobytes()}
+        for place, row in enumerate(values)
+    ]
+    repositories.steps._connection.execute(insert(steps_table), rows)  # noqa: SLF001 - packing is not what is measured
+
+
+def _cost(server: str, signals: list[str]) -> tuple[float, float]:
+    """Return the milliseconds of the collector's processor time, and of the wall, for a request."""
+    pid = _listener(int(server.rsplit(":", 1)[1]))
+    with urllib3.PoolManager(retries=False) as pool:
+        ask = [*(("signals", signal) for signal in signals), ("max_points", str(MAX_POINTS))]
+        pool.request("GET", f"{server}/api/v1/runs/{RUN}/series", fields=ask)
+        cpu, wall = _cpu_seconds(pid), time.perf_counter()
+        for _ in range(REQUESTS):
+            answer = pool.request("GET", f"{server}/api/v1/runs/{RUN}/series", fields=ask)
+            if answer.status != 200 or len(answer.json()["items"]) != len(signals):  # noqa: PLR2004 - success
+                raise RuntimeError(answer.data.decode()[:200])
+    taken = time.perf_counter() - wall
+    return 1000 * (_cpu_seconds(pid) - cpu) / REQUESTS, 1000 * taken / REQUESTS
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _listener(port: int) -> int:
+    """Return the collector's process: our only child that serves this port."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                line = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"monitor_server" in line and str(port).encode() in line:
+                return int(folder.name)
+    raise RuntimeError(f"no collector on port {port}; {sys.platform} must have /proc")

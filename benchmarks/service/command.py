@@ -1,0 +1,101 @@
+"""``python -m benchmarks.service``: the tables, on the terminal and in a page of the documentation."""
+
+import argparse
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.service.charts import chart_table
+from benchmarks.service.databases import NewDatabase, databases
+from benchmarks.service.growth import growth_table, memory_table
+from benchmarks.service.throughput import ingest_table, lag_table, projector_table
+
+__all__ = ["main"]
+
+PEERS = Path(".venv/overhead/bin/python")
+KEPT = Path("build/service")
+Kinds = dict[str, NewDatabase]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what was not measured yet, print the tables, and write the page if asked for."""
+    parser = argparse.ArgumentParser(prog="benchmarks.service", description="What one collector does in a second")
+    parser.add_argument("--peers", type=Path, default=PEERS, help="interpreter with requirements/overhead.txt")
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything, to try it out")
+    parser.add_argument("--keep", type=Path, default=KEPT, help="folder of finished tables; delete it to start anew")
+    parser.add_argument("--only", nargs="*", choices=PARTS, help="these tables alone")
+    parser.add_argument("--write", type=Path, help="also write the page to this Markdown file")
+    given = parser.parse_args(arguments)
+    kept = given.keep / ("quick" if given.quick else "whole")
+    kept.mkdir(parents=True, exist_ok=True)
+    tables: list[str] = []
+    with databases() as kinds:
+        for name, measure in PARTS.items():
+            if given.only and name not in given.only:
+                continue
+            file = kept / f"{name}.md"
+            if not file.exists():
+                begin = time.monotonic()
+                table = measure(kinds, given)
+                file.write_text(f"{table}\n\n{_conditions(time.monotonic() - begin)}\n", encoding="utf-8")
+            tables.append(file.read_text(encoding="utf-8").rstrip())
+            print(tables[-1], end="\n\n", flush=True)
+            if given.write:
+                page = Path(__file__).with_name("page.md").read_text(encoding="utf-8").rstrip()
+                given.write.write_text("\n\n".join([page, *tables]) + "\n", encoding="utf-8")
+    return 0
+
+
+def _ingest(kinds: Kinds, given: argparse.Namespace) -> str:
+    seconds, rounds = (1.0, 1) if given.quick else (6.0, 5)
+    return ingest_table(kinds, seconds=seconds, rounds=rounds, peers=given.peers.absolute())
+
+
+def _projector(kinds: Kinds, given: argparse.Namespace) -> str:
+    return projector_table(kinds, steps=800 if given.quick else 16_000)
+
+
+def _lag(kinds: Kinds, given: argparse.Namespace) -> str:
+    return lag_table(kinds, seconds=3.0 if given.quick else 20.0)
+
+
+def _charts(kinds: Kinds, given: argparse.Namespace) -> str:
+    return chart_table(kinds, sizes=((10_000, 60),) if given.quick else ((100_000, 60), (1_000_000, 6)))
+
+
+def _growth(kinds: Kinds, given: argparse.Namespace) -> str:
+    return growth_table(kinds, steps=1_000 if given.quick else 10_000)
+
+
+def _memory(kinds: Kinds, given: argparse.Namespace) -> str:
+    return memory_table(kinds, steps=2_000 if given.quick else 50_000)
+
+
+PARTS: dict[str, Callable[[Kinds, argparse.Namespace], str]] = {
+    "ingest": _ingest,
+    "projector": _projector,
+    "lag": _lag,
+    "charts": _charts,
+    "growth": _growth,
+    "memory": _memory,
+}
+
+
+def _conditions(seconds: float) -> str:
+    """Return when and where a table was measured, in one line."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607 - the developer's own git
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    load = os.getloadavg()[0]
+    return (
+        f"<small>{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, commit {commit or 'unknown'}, rlvitals "
+        f"{version('rlvitals')}, Python {platform.python_version()}, {os.cpu_count()} cores, "
+        f"load {load:.1f} at the end, measured in {seconds:.0f} s</small>"
+    )

@@ -1,0 +1,83 @@
+"""Ingest and projection of a store in this process, without HTTP: what their parts cost in processor time."""
+
+import time
+
+import msgspec
+import numpy as np
+
+from monitor_server.detection.engine import EngineFactory
+from monitor_server.ingest.log_append import Log
+from monitor_server.ingest.validate import ValidBatch, read_batch
+from monitor_server.projection.slices import Projection
+from monitor_server.projection.step_detection import Tracker
+from monitor_server.settings import Settings
+from monitor_server.store.database import Store
+from trainer_hooks import wire
+
+__all__ = ["Core", "names"]
+
+# Signals that detectors watch, so that all of them have work.
+WATCHED = (
+    "reward/mean",
+    "reward/std",
+    "entropy/mean",
+    "grad/norm",
+    "kl/mean",
+    "loss/policy",
+    "length/mean",
+    "clip/fraction",
+    "likelihood/mean",
+    "ratio/max",
+)
+
+
+def names(count: int) -> list[str]:
+    """Return the names of a number of signals, those that detectors watch first."""
+    return [*WATCHED[:count], *(f"signal/{place}" for place in range(count - len(WATCHED)))]
+
+
+class Core:
+    """One store with ingest and projector, called by hand."""
+
+    def __init__(self, url: str) -> None:
+        self.store = Store.open(url)
+        self._settings = Settings(dashboard="")
+        self._log = Log(settings=self._settings, clock=time.time)
+        self.projection = Projection(
+            Tracker(EngineFactory()), settings=self._settings, clock=time.time, is_watched=lambda: False
+        )
+        self._random = np.random.default_rng(0)
+
+    def batch(
+        self, run: str, first: int, *, steps: int = 10, signals: int = 60, rank: int = 0, world_size: int = 1
+    ) -> ValidBatch:
+        """Return a valid batch of steps with random signals."""
+        found = names(signals)
+        records = []
+        for step in range(first, first + steps):
+            values = self._random.normal(1.0, 0.1, signals).tolist()
+            record = wire.Record(step=step, time=1e9 + 3.0 * step, scalars=dict(zip(found, values, strict=True)))
+            records.append(msgspec.Raw(wire.encode(record)))
+        body = wire.encode(
+            wire.Batch(schema_version=wire.SCHEMA_VERSION, run=run, records=records, rank=rank, world_size=world_size)
+        )
+        return read_batch(body, media_type=wire.MSGPACK, encoding="", settings=self._settings)
+
+    def append(self, batches: list[ValidBatch]) -> None:
+        """Append batches in one commit."""
+        with self.store.write() as repositories:
+            for batch in batches:
+                self._log.append(repositories, batch)
+
+    def project(self, runs: list[str]) -> None:
+        """Project all that there is of some runs, in turns."""
+        left = [wire.run_id("default", run) for run in runs]
+        while left:
+            run_id = left.pop(0)
+            done = self.projection.project(self.store, run_id)
+            if done is not None and done.has_more:
+                left.append(run_id)
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()

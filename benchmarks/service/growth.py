@@ -1,0 +1,83 @@
+"""How the cost of a step grows with runs, steps and ranks, and whether a collector's memory stays where it is."""
+
+import os
+import time
+from pathlib import Path
+
+from benchmarks.service.core import Core
+from benchmarks.service.databases import NewDatabase, stored_bytes
+
+__all__ = ["growth_table", "memory_table"]
+
+SIGNALS = 60
+MEBIBYTE = 1024 * 1024
+
+
+def growth_table(kinds: dict[str, NewDatabase], *, steps: int) -> str:
+    """Return the table of the processor time of a step, or of a rank's record, for shapes from small to large."""
+    rows = [
+        f"### How cost grows: about {steps:,} records of {SIGNALS} signals each",
+        "",
+        "| database | runs | ranks | records | ingest, CPU a record | projector, CPU a record | bytes a value |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for kind, create in kinds.items():
+        for runs, ranks in ((1, 1), (10, 1), (100, 1), (1_000, 1), (1, 16), (1, 256)):
+            rows.append(_row(kind, create(), runs=runs, ranks=ranks, records=steps))
+    note = (
+        "Batches of ten records; with several ranks each sends its own. The detectors of a run start to work after "
+        "some steps, so that many short runs cost less a step than a long one."
+    )
+    return "\n".join([*rows, "", note])
+
+
+def _row(kind: str, url: str, *, runs: int, ranks: int, records: int) -> str:
+    core, names = Core(url), [f"r{place}" for place in range(runs)]
+    rounds = max(1, records // (10 * runs * ranks))
+    ingest = projector = 0.0
+    for number in range(rounds):
+        batches = [core.batch(run, 10 * number, rank=rank, world_size=ranks) for run in names for rank in range(ranks)]
+        begin = time.process_time()
+        for first in range(0, len(batches), 8):
+            core.append(batches[first : first + 8])
+            if ranks > 1:  # as it would be: the projector is awake after each commit
+                ingest += time.process_time() - begin
+                begin = time.process_time()
+                core.project(names)
+                projector += time.process_time() - begin
+                begin = time.process_time()
+        ingest += time.process_time() - begin
+        begin = time.process_time()
+        core.project(names)
+        projector += time.process_time() - begin
+    count = 10 * rounds * runs * ranks
+    core.close()
+    size = stored_bytes(url) / count / SIGNALS
+    each = f"{1e6 * ingest / count:,.0f} µs | {1e6 * projector / count:,.0f} µs"
+    return f"| {kind} | {runs:,} | {ranks} | {count:,} | {each} | {size:.1f} |"
+
+
+def memory_table(kinds: dict[str, NewDatabase], *, steps: int, signals: int = 10) -> str:
+    """Return the table of a collector's resident memory after parts of a long run."""
+    parts = 5
+    rows = [
+        f"### Memory: one run of {steps:,} steps of {signals} signals, ingest and projector in one process",
+        "",
+        f"| database | {' | '.join(f'{steps * part // parts:,} steps' for part in range(1, parts + 1))} |",
+        f"|---|{'---|' * parts}",
+    ]
+    for kind, create in kinds.items():
+        core = Core(create())
+        cells = []
+        for part in range(parts):
+            for first in range(steps * part // parts, steps * (part + 1) // parts, 100):
+                core.append([core.batch("r", first, steps=100, signals=signals)])
+                core.project(["r"])
+            cells.append(f"{_resident_bytes() / MEBIBYTE:.0f} MiB")
+        core.close()
+        rows.append(f"| {kind} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

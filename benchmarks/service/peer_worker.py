@@ -1,0 +1,106 @@
+"""Sends steps of 60 scalars to a peer's own server by its own client; runs in the environment of the peers.
+
+``python peer_worker.py trackio|mlflow SECONDS PORT`` prints the steps a second that eight threads have sent.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+SENDERS = 8
+SCALARS = {f"signal/{place}": 0.5 for place in range(60)}
+
+
+def mlflow_rate(seconds: float, port: int) -> float:
+    """Return the steps a second of an MLflow server on SQLite, in batches of ten steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
+        command += ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1"]
+        with serving(command, f"{url}/health"):
+            from mlflow import MlflowClient  # noqa: PLC0415 - installed beside the peers alone
+            from mlflow.entities import Metric  # noqa: PLC0415
+
+            client = MlflowClient(tracking_uri=url)
+            experiment = client.create_experiment("bench")
+            runs = [client.create_run(experiment).info.run_id for _ in range(SENDERS)]
+
+            def send(place: int, first: int) -> None:
+                now = int(time.time() * 1000)
+                metrics = [
+                    Metric(name, value, now, step)
+                    for step in range(first, first + 10)
+                    for name, value in SCALARS.items()
+                ]
+                client.log_batch(runs[place], metrics=metrics)
+
+            return rate(send, seconds)
+
+
+def trackio_rate(seconds: float, port: int) -> float:
+    """Return the steps a second of Trackio's server, in batches of ten steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"TRACKIO_DIR": folder, "GRADIO_SERVER_PORT": str(port), "GRADIO_ANALYTICS_ENABLED": "0"}
+        url = f"http://127.0.0.1:{port}/"
+        with serving([sys.executable, "-m", "trackio.cli", "show"], url):
+            from gradio_client import Client  # type: ignore[import-not-found]  # noqa: PLC0415 - as above
+
+            clients = [Client(url, verbose=False) for _ in range(SENDERS)]
+
+            def send(place: int, first: int) -> None:
+                logs = [
+                    {"project": "bench", "run": f"r{place}", "metrics": SCALARS, "step": step, "config": None}
+                    for step in range(first, first + 10)
+                ]
+                clients[place].predict(api_name="/bulk_log", logs=logs, hf_token=None)
+
+            return rate(send, seconds)
+
+
+def rate(send, seconds: float) -> float:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Return the steps a second that all senders have sent."""
+    counts = [0] * SENDERS
+    end = time.monotonic() + seconds
+
+    def work(place: int) -> None:
+        while time.monotonic() < end:
+            send(place, counts[place])
+            counts[place] += 10
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(SENDERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / seconds
+
+
+@contextlib.contextmanager
+def serving(command, url):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Run a server until the block ends."""
+    with subprocess.Popen(  # noqa: S603 - the peer's own server
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    with urllib.request.urlopen(url, timeout=1):  # noqa: S310 - loopback
+                        break
+                except OSError:
+                    if time.monotonic() > deadline or process.poll() is not None:
+                        raise
+                    time.sleep(0.2)
+            yield
+        finally:
+            os.killpg(process.pid, 15)
+
+
+if __name__ == "__main__":
+    name, seconds, port = sys.argv[1:]
+    print((mlflow_rate if name == "mlflow" else trackio_rate)(float(seconds), int(port)))

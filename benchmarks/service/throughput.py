@@ -1,0 +1,140 @@
+"""Ingest beside the bare FastAPI route, the projector's steps per processor second, and its lag at half capacity."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+import urllib3
+
+from benchmarks.ingest import CEILING, STEPS_PER_BATCH, process, rate
+from benchmarks.service.core import Core
+from benchmarks.service.databases import NewDatabase
+
+__all__ = ["ingest_table", "lag_table", "projector_table"]
+
+PORT = 18_790
+SENDERS = 8
+RUNS = 8
+PEER_TIMEOUT_SECONDS = 120
+# What detection, assembly and the store together did in a second on this kind of machine before issue 13.
+STEPS_BEFORE = (520, 620)
+
+
+def collector(url: str) -> list[str]:
+    """Return the command of a collector on a database."""
+    return [sys.executable, "-m", "monitor_server", "serve", "--port", str(PORT), "--database", url]
+
+
+def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, peers: Path) -> str:
+    """Return the table of acknowledged steps a second, by server, and the ratio to the bare route of its round."""
+    found: dict[str, list[float]] = {"bare FastAPI route, decodes only": []}
+    ratios: dict[str, list[float]] = {}
+    for number in range(rounds):
+        with process([sys.executable, "-c", CEILING, str(PORT)], PORT) as url:
+            ceiling = rate(url, SENDERS, seconds, label="bare") * STEPS_PER_BATCH
+        found["bare FastAPI route, decodes only"].append(ceiling)
+        for kind, create in kinds.items():
+            with process(collector(create()), PORT) as url:
+                stored = rate(url, SENDERS, seconds, label=f"round-{number}") * STEPS_PER_BATCH
+            found.setdefault(f"rlvitals, {kind}", []).append(stored)
+            ratios.setdefault(f"rlvitals, {kind}", []).append(stored / ceiling)
+    for peer in ("trackio", "mlflow"):
+        steps = _peer(peers, peer, seconds)
+        if steps is not None:
+            found[f"{peer} server, by its own client"] = [steps]
+    rows = [
+        f"### Durable acknowledged ingest: batches of {STEPS_PER_BATCH} steps of 60 scalars, {SENDERS} senders",
+        "",
+        "| server | steps a second, median | of the bare route in the same round | lowest to highest |",
+        "|---|---|---|---|",
+    ]
+    for name, each in found.items():
+        of = ratios.get(name)
+        share = "1" if of is None and len(each) > 1 else "" if of is None else f"{median(of):.2f}"
+        spread = "" if of is None else f"{min(of):.2f} to {max(of):.2f}"
+        rows.append(f"| {name} | {median(each):,.0f} | {share} | {spread} |")
+    return "\n".join([*rows, "", "Goal: at least 0.5, and ten times each of the peers' servers."])
+
+
+def _peer(peers: Path, name: str, seconds: float) -> float | None:
+    """Return the steps a second of a peer's server, or None where it is not installed or does not answer."""
+    if not peers.exists():
+        return None
+    script = Path(__file__).with_name("peer_worker.py")
+    command = [str(peers), str(script), name, str(seconds), str(PORT + 1)]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    try:
+        done = subprocess.run(  # noqa: S603 - our own script
+            command, capture_output=True, text=True, timeout=PEER_TIMEOUT_SECONDS, check=False, env=environment
+        )
+        return float(done.stdout.strip().splitlines()[-1])
+    except (subprocess.TimeoutExpired, IndexError, ValueError):
+        return None
+
+
+def projector_table(kinds: dict[str, NewDatabase], *, steps: int) -> str:
+    """Return the table of the steps that the projector completes in a second of processor time."""
+    rows = [
+        f"### Projector with all detectors: {steps:,} steps of 60 signals, {RUNS} runs",
+        "",
+        "| database | steps per CPU second | × 520 to 620, before |",
+        "|---|---|---|",
+    ]
+    for kind, create in kinds.items():
+        speed = projector_speed(create(), steps=steps)
+        low, high = speed / STEPS_BEFORE[1], speed / STEPS_BEFORE[0]
+        rows.append(f"| {kind} | {speed:,.0f} | {low:.1f} to {high:.1f} |")
+    note = "PostgreSQL works in processes of its own, whose time is not counted. Goal: at least 2.5 times."
+    return "\n".join([*rows, "", note])
+
+
+def projector_speed(url: str, *, steps: int) -> float:
+    """Return the steps per second of processor time of this process."""
+    core = Core(url)
+    runs = [f"r{place}" for place in range(RUNS)]
+    for first in range(0, steps // RUNS, 10):
+        core.append([core.batch(run, first) for run in runs])
+    begin = time.process_time()
+    core.project(runs)
+    taken = time.process_time() - begin
+    core.close()
+    return steps / taken
+
+
+def lag_table(kinds: dict[str, NewDatabase], *, seconds: float) -> str:
+    """Return the table of how far the projector is behind, while steps come at half of what it can do."""
+    rows = [
+        "### Lag of the projector at half of its capacity, one collector process with everything",
+        "",
+        "| database | steps a second | lag, median | highest |",
+        "|---|---|---|---|",
+    ]
+    for kind, create in kinds.items():
+        wanted = projector_speed(create(), steps=1_600) / 2
+        with process(collector(create()), PORT) as url:
+            lags, got = _lags(url, wanted, seconds)
+        rows.append(f"| {kind} | {got:,.0f} | {median(lags):.2f} s | {max(lags):.2f} s |")
+    return "\n".join([*rows, "", "Lag is the number of records that wait over the records a second. Goal: under 1 s."])
+
+
+def _lags(url: str, wanted: float, seconds: float) -> tuple[list[float], float]:
+    import threading  # noqa: PLC0415 - beside its use
+
+    got: list[float] = []
+    send = threading.Thread(
+        target=lambda: got.append(
+            STEPS_PER_BATCH * rate(url, SENDERS, seconds, label="lag", batches_a_second=wanted / STEPS_PER_BATCH)
+        )
+    )
+    send.start()
+    lags: list[float] = []
+    while send.is_alive():
+        time.sleep(0.25)
+        text = urllib3.request("GET", f"{url}/metrics", retries=False).data.decode()
+        line = next(line for line in text.splitlines() if line.startswith("rlvitals_unprojected_records"))
+        lags.append(float(line.split()[-1]) / wanted)
+    send.join()
+    return lags, got[0]

@@ -1,0 +1,122 @@
+"""Two projectors of one run: the one that was paused, or has lost its connection, writes nothing, and nothing is lost."""
+
+from contextlib import contextmanager
+
+import msgspec
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from monitor_server.errors import ProjectedElsewhere, Unavailable
+from monitor_server.ingest.reset import reset_run
+from monitor_server.projection.slices import OWNER_SECONDS, Projection
+from monitor_server.projection.step_detection import Tracker
+from monitor_server.settings import Settings
+
+
+class Between:
+    """A store that does something once: before a slice is written, or at the end of its transaction."""
+
+    def __init__(self, store, *, before=lambda: None, at_end=lambda _: None):
+        self.read, self._store = store.read, store
+        self._before, self._at_end = before, at_end
+
+    @contextmanager
+    def write(self):
+        """Write as the store does, with the interruption."""
+        before, at_end = self._before, self._at_end
+        self._before, self._at_end = lambda: None, lambda _: None
+        before()
+        with self._store.write() as repositories:
+            yield repositories
+            at_end(repositories)
+
+
+@pytest.fixture
+def create_projection(scripted, clock):
+    """Create a projection with scripted detectors and caches of its own."""
+    return lambda **options: Projection(Tracker(scripted), settings=Settings(), clock=clock, **options)
+
+
+def _stored(store, run_id):
+    with store.read() as repositories:
+        seen = msgspec.msgpack.decode(repositories.detector_states.load(run_id).state)["seen"]
+        steps = [step.step for step in repositories.steps.page(run_id, from_step=0, limit=100)]
+        alerts = repositories.alerts.page(limit=100, run_id=run_id)
+        return seen, steps, [(alert["kind"], alert["opened_step"]) for alert in alerts]
+
+
+def _warn(*steps):
+    return [{"step": step, "scalars": {"warn": float(step == 1)}} for step in steps]
+
+
+def test_a_projector_that_was_paused_writes_nothing(store, append, create_projection, clock):
+    """It wakes up after another one has taken its run over: its slice is refused, and then read anew."""
+    run_id = append(records=_warn(0, 1))
+    paused, other = create_projection(owner="paused"), create_projection(owner="other")
+    assert paused.project(store, run_id) is not None
+    append(records=_warn(2, 3))
+
+    def take_over():
+        assert other.project(store, run_id) is None  # the run is still that of the paused one
+        clock.now += OWNER_SECONDS
+        assert other.project(store, run_id) is not None
+
+    with pytest.raises(ProjectedElsewhere):
+        paused.project(Between(store, before=take_over), run_id)
+    paused.forget(run_id)
+    append(records=_warn(4))
+    assert paused.project(store, run_id) is None
+    clock.now += OWNER_SECONDS
+    assert paused.project(store, run_id) is not None
+    assert _stored(store, run_id) == ([[1, step] for step in range(5)], list(range(5)), [("scripted", 1)])
+
+
+def test_two_projectors_that_know_of_no_owner_write_each_step_once(store, append, create_projection):
+    """Ownership is a hint: without it the revision alone keeps them apart."""
+    run_id = append(records=_warn(0, 1))
+    first, second = create_projection(), create_projection()
+    with pytest.raises(ProjectedElsewhere):
+        first.project(Between(store, before=lambda: second.project(store, run_id)), run_id)
+    first.forget(run_id)
+    append(records=_warn(2))
+    first.project(store, run_id)
+    assert _stored(store, run_id) == ([[1, 0], [1, 1], [1, 2]], [0, 1, 2], [("scripted", 1)])
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_connection_lost_in_the_middle_of_a_commit_is_as_if_the_slice_had_not_been(
+    store, append, create_projection, database_url
+):
+    """PostgreSQL ends the connection before the commit: nothing of the slice is there, and it is projected again."""
+    run_id, projection = append(records=_warn(0, 1)), create_projection()
+
+    def terminate(repositories):
+        own = repositories.runs._connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s)", [own])
+
+    with pytest.raises(Unavailable):
+        projection.project(Between(store, at_end=terminate), run_id)
+    with store.read() as repositories:
+        assert repositories.runs.find(run_id).position == 0
+    projection.forget()
+    projection.project(store, run_id)
+    assert _stored(store, run_id) == ([[1, 0], [1, 1]], [0, 1], [("scripted", 1)])
+
+
+def test_an_operators_reset_is_not_overwritten_by_a_slice_under_way(store, append, create_projection, clock):
+    """The reset counts the revision up, so that the slice computed before it is refused."""
+    append(records=_warn(0, 1))
+    run_id = append(attempt=2, records=_warn(0))
+    projection = create_projection()
+
+    def reset():
+        with store.write() as repositories:
+            reset_run(repositories, run_id, attempt=1, now=clock.now)
+
+    with pytest.raises(ProjectedElsewhere):
+        projection.project(Between(store, before=reset), run_id)
+    projection.forget(run_id)
+    projection.project(store, run_id)
+    assert _stored(store, run_id)[:2] == ([[1, 0], [1, 1]], [0, 1])
