@@ -7,9 +7,9 @@ import numpy as np
 
 from monitor_server.detection.engine import EngineFactory
 from monitor_server.ingest.log_append import Log
-from monitor_server.ingest.validate import ValidBatch, read_batch
+from monitor_server.ingest.validation.validate import ValidBatch, read_batch
 from monitor_server.projection.slices import Projection
-from monitor_server.projection.step_detection import Tracker
+from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from trainer_hooks import wire

@@ -1,4 +1,4 @@
-"""Two projectors of one run: the one that was paused, or has lost its connection, writes nothing, and nothing is lost."""
+"""Two projectors of one run: one that was paused, or has lost its connection, writes nothing, and nothing is lost."""
 
 from contextlib import contextmanager
 
@@ -10,7 +10,7 @@ from sqlalchemy import text
 from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.ingest.reset import reset_run
 from monitor_server.projection.slices import OWNER_SECONDS, Projection
-from monitor_server.projection.step_detection import Tracker
+from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
 
 
