@@ -46,6 +46,11 @@ def _stored(store, run_id):
         return seen, steps, [(alert["kind"], alert["opened_step"]) for alert in alerts]
 
 
+def _position(store, run_id):
+    with store.read() as repositories:
+        return repositories.runs.find(run_id).position
+
+
 def _warn(*steps):
     return [{"step": step, "scalars": {"warn": float(step == 1)}} for step in steps]
 
@@ -90,16 +95,16 @@ def test_a_connection_lost_in_the_middle_of_a_commit_is_as_if_the_slice_had_not_
 ):
     """PostgreSQL ends the connection before the commit: nothing of the slice is there, and it is projected again."""
     run_id, projection = append(records=_warn(0, 1)), create_projection()
+    begin = _position(store, run_id)
 
     def terminate(repositories):
         own = repositories.runs._connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
         with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
-            connection.execute("SELECT pg_terminate_backend(%s)", [own])
+            connection.execute("SELECT pg_terminate_backend(%s, 5000)", [own])
 
     with pytest.raises(Unavailable):
         projection.project(Between(store, at_end=terminate), run_id)
-    with store.read() as repositories:
-        assert repositories.runs.find(run_id).position == 0
+    assert _position(store, run_id) == begin
     projection.forget()
     projection.project(store, run_id)
     assert _stored(store, run_id) == ([[1, 0], [1, 1]], [0, 1], [("scripted", 1)])
