@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from monitor_server.commands.errors import CommandError
+from monitor_server.commands.errors import CommandError, missing_library
 from monitor_server.commands.terminal import error
 
 __all__ = ["main"]
@@ -120,11 +120,7 @@ def _load(name: str) -> Any:  # noqa: ANN401 - a command of Typer's vendored cli
     try:
         module = importlib.import_module(f"monitor_server.commands.{place}")
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] in ("monitor_server", "trainer_hooks"):
-            raise
-        raise CommandError(
-            f"`rlvitals {name}` needs {missing.name}, which is not installed: pip install 'rlvitals[server,dashboard]'"
-        ) from missing
+        raise missing_library(name, missing) from missing
     single = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
     single.command(name, help=line)(module.run)
     return typer.main.get_command(single)

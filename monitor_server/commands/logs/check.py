@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from monitor_server.commands.errors import CommandError
+from monitor_server.commands.errors import CommandError, missing_library
 from monitor_server.commands.terminal import error, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Severity
@@ -76,9 +76,7 @@ def run(
                 return _follow(given, overrides, interval, Engine(load_calibration(calibration)), fail_on)
             logs = find_logs(given, list(overrides.values()))
             if serve:
-                from monitor_server.commands.logs.serving import serve_logs  # noqa: PLC0415 - needs the server's extra
-
-                return serve_logs(logs, overrides)
+                return _serve(logs, overrides)
             examinations = _examine(logs, overrides, calibration)
         except LogError as failure:
             raise CommandError(str(failure)) from failure
@@ -91,6 +89,14 @@ def run(
         if html is not None:
             say(f"\nwritten to {printable(html)}")
     return _status(examinations, fail_on)
+
+
+def _serve(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
+    try:
+        from monitor_server.commands.logs.serving import serve_logs  # noqa: PLC0415 - needs the server's extra
+    except ModuleNotFoundError as missing:
+        raise missing_library("check --serve", missing) from missing
+    return serve_logs(logs, overrides)
 
 
 def _examine(logs: Sequence[Log], overrides: Mapping[str, str], calibration: Path | None) -> list[Examination]:

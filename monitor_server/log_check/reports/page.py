@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections.abc import Sequence
 
 from monitor_server.detection.protocol import Phase
@@ -50,6 +51,8 @@ svg { display: block; width: 100%; height: auto; } .trace { fill: none; stroke: 
   vertical-align: -1px; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem .35rem 0; border-top: 1px solid var(--line); }
+td:last-child { overflow-wrap: anywhere; }
+@media (max-width: 40rem) { th, td { padding-right: .4rem; } table { font-size: .85rem; } }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .78rem; margin: .3rem 0; }
 summary { cursor: pointer; color: var(--muted); font-size: .85rem; } dt { font-weight: 600; margin-top: .5rem; }
@@ -201,7 +204,7 @@ def _evidence(episode: Episode) -> str:
 
 def _gaps(found: Examination) -> str:
     listed = "".join(
-        f"<dt>{_text(', '.join(gap.signals))}</dt><dd>{_text(gap.cost)}. {_text(gap.remedy)}.</dd>"
+        f"<dt>{_text(', '.join(gap.signals))}</dt><dd>{_marked(gap.cost)}. {_marked(gap.remedy)}.</dd>"
         for gap in gaps(found)
     )
     return f"<h2>Not logged, so not observed</h2><dl>{listed}</dl>" if listed else ""
@@ -228,6 +231,11 @@ def _names(found: Examination) -> str:
 
 def _chip(word: str) -> str:
     return f'<span class="chip {_text(word.partition(" ")[0])}">{_text(word)}</span>'
+
+
+def _marked(text: str) -> str:
+    """Return a text with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _text(text))
 
 
 def _text(text: object) -> str:

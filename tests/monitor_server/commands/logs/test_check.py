@@ -233,6 +233,20 @@ def test_it_needs_none_of_the_servers_libraries():
     assert (done.returncode, done.stderr) == (3, "")
 
 
+def test_a_dashboard_without_the_servers_libraries_is_refused_in_one_line():
+    """`--serve` on the plain install says what to install, as `rlvitals serve` does."""
+    code = (
+        "import sys\nsys.modules['uvicorn'] = None\nfrom monitor_server.commands.main import main\n"
+        "sys.exit(main(['check', '--sample', '--serve']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "rlvitals: `rlvitals check --serve` needs uvicorn, which is not installed: "
+        "pip install 'rlvitals[server,dashboard]'\n"
+    )
+
+
 def test_a_terminal_without_unicode_gets_letters(tmp_path):
     """A report can be read where the encoding is ASCII."""
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}

@@ -1,0 +1,70 @@
+"""The GitHub Action: its script, taken from action.yml and run by bash as a runner runs it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.monitor_server.commands.logs.test_check import write
+
+ACTION = Path(__file__).parents[4] / "action.yml"
+# Stands for `python3 -m venv FOLDER`: an environment whose pip does nothing and whose rlvitals is the one under test.
+MAKES_ENVIRONMENT = """#!/bin/sh
+mkdir -p "$3/bin"
+printf '#!/bin/sh\\nexit 0\\n' > "$3/bin/pip"
+printf '#!/bin/sh\\nexec "%s" -m monitor_server "$@"\\n' "$REAL_PYTHON" > "$3/bin/rlvitals"
+chmod +x "$3/bin/pip" "$3/bin/rlvitals"
+"""
+
+
+def run_action(folder, **inputs):
+    """Run the action's step with its inputs, as the runner passes them; return status, output and summary."""
+    action = yaml.safe_load(ACTION.read_text())
+    (step,) = action["runs"]["steps"]
+    values = {name: str(entry.get("default", "")) for name, entry in action["inputs"].items()} | inputs
+    variables = {name: _filled(text, values) for name, text in step["env"].items()}
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin" / "python3").write_text(MAKES_ENVIRONMENT)
+    (folder / "bin" / "python3").chmod(0o755)
+    files = {"GITHUB_STEP_SUMMARY": str(folder / "summary"), "GITHUB_OUTPUT": str(folder / "output")}
+    environment = os.environ | variables | files | {"REAL_PYTHON": sys.executable, "TMPDIR": str(folder)}
+    environment["PATH"] = f"{folder / 'bin'}:{environment['PATH']}"
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return done, (folder / "output").read_text(), (folder / "summary").read_text()
+
+
+def _filled(text, values):
+    """Replace the action's expressions as the runner does."""
+    for name, value in values.items():
+        text = text.replace("${{ inputs." + name + " }}", value)
+    return text.replace("${{ github.action_path }}", str(ACTION.parent))
+
+
+@pytest.mark.parametrize(
+    ("dies_at", "inputs", "status"),
+    [(None, {}, 0), (20, {}, 3), (20, {"fail-on": "never"}, 0), (20, {"fail-on": "warning"}, 3)],
+)
+def test_the_action_fails_a_job_as_the_command_does(tmp_path, dies_at, inputs, status):
+    """The job's status, its output, the report in its summary, and the page as a file."""
+    write(tmp_path / "trainer_state.json", dies_at=dies_at)
+    done, output, summary = run_action(tmp_path, path="trainer_state.json", **inputs)
+    assert (done.returncode, output) == (status, f"status={status}\n")
+    assert summary.startswith("````text\n")
+    assert summary.rstrip().endswith("````")
+    assert ("CRITICAL" in summary) == (dies_at is not None)
+    assert (tmp_path / "rlvitals-check.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_action_maps_keys_a_line_each_and_reads_no_input_as_shell(tmp_path):
+    """A name with a space and a command substitution is a path, and a map of two lines is two options."""
+    name = "my $(touch made) state.json"
+    write(tmp_path / name, dies_at=20, loss_of_mine=1.0, other=2.0)
+    done, _, summary = run_action(tmp_path, path=name, map="loss/policy=loss_of_mine\nkl/ref=other\n")
+    assert done.returncode == 3
+    assert "loss/policy = loss_of_mine" in summary
+    assert "kl/ref = other" in summary
+    assert not (tmp_path / "made").exists()
