@@ -68,7 +68,7 @@ def _charts(kinds: Kinds, given: argparse.Namespace) -> str:
 
 
 def _growth(kinds: Kinds, given: argparse.Namespace) -> str:
-    return growth_table(kinds, steps=1_000 if given.quick else 10_000)
+    return growth_table(kinds, steps=300 if given.quick else 5_000)
 
 
 def _memory(kinds: Kinds, given: argparse.Namespace) -> str:

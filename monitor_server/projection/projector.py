@@ -59,6 +59,7 @@ class Projector:
         self._verdicts: OrderedDict[str, tuple[int, Verdict]] = OrderedDict()
         self._waiter_count = 0
         self._is_behind = False
+        self._elsewhere: OrderedDict[str, None] = OrderedDict()  # runs that another projector owned when last asked
         self._failures: dict[str, int] = {}
         self._is_stopping = threading.Event()
         self._last_tick = time.monotonic()
@@ -94,13 +95,13 @@ class Projector:
     def is_near(self, run_id: str, position: int, *, within: int) -> bool:
         """Whether it is worth waiting for the verdict on what follows a position of a run's log.
 
-        It is not where more than ``within`` entries are projected first, and after a wait that was in vain until there
-        was nothing left to do.
+        It is not where more than ``within`` entries are projected first, where another collector projects the run, and
+        after a wait that was in vain until there was nothing left to do.
         """
         self._forget_distant_verdict(run_id, position)
         with self._changed:
-            known = self._verdicts.get(run_id)
-        return not self._is_behind and (known is None or position - known[0] <= within)
+            known, is_elsewhere = self._verdicts.get(run_id), run_id in self._elsewhere
+        return not (self._is_behind or is_elsewhere) and (known is None or position - known[0] <= within)
 
     def _forget_distant_verdict(self, run_id: str, position: int) -> None:
         """Drop a verdict far behind the log: another collector projects the run, or it was deleted and begins anew."""
@@ -188,9 +189,21 @@ class Projector:
             self._fail(run_id, error)
         else:
             self._failures.pop(run_id, None)
+            self._note_owner(run_id, is_elsewhere=result is None)
             if result is not None:
                 self._publish(result.events)
                 self._settle(run_id, result)
+
+    def _note_owner(self, run_id: str, *, is_elsewhere: bool) -> None:
+        """Remember whose run it is: nobody waits here for the verdict of another collector."""
+        with self._changed:
+            self._elsewhere.pop(run_id, None)
+            if is_elsewhere:
+                self._elsewhere[run_id] = None
+                if len(self._elsewhere) > MAX_VERDICTS:
+                    self._elsewhere.popitem(last=False)
+        if is_elsewhere:
+            self._wake(run_id, None)
 
     def _settle(self, run_id: str, result: Slice) -> None:
         with self._changed:

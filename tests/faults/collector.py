@@ -13,15 +13,16 @@ Process = warm.WarmProcess | subprocess.Popen[bytes]
 
 
 @contextlib.contextmanager
-def start(database: Path, port: int, *, is_warm: bool = True) -> Iterator[Process]:
+def start(database: Path | str, port: int, *, is_warm: bool = True) -> Iterator[Process]:
     """Start a collector on a database and a port, wait until it listens, and kill it at the end if it still runs.
 
     Args:
-        database: The file of the SQLite database.
+        database: The file of a SQLite database, or the URL of any.
         port: The port to listen on.
         is_warm: Whether to fork it from the interpreter that has imported its libraries.
     """
-    arguments = ["-m", "monitor_server", "serve", "--port", str(port), "--database", f"sqlite:///{database}"]
+    url = database if isinstance(database, str) else f"sqlite:///{database}"
+    arguments = ["-m", "monitor_server", "serve", "--port", str(port), "--database", url]
     environment = os.environ | {"RLVITALS_DASHBOARD": ""}
     readable, writable = os.pipe()
     with open(readable) as output:  # noqa: PTH123 - a descriptor, not a path

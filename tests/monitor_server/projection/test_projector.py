@@ -114,3 +114,20 @@ def test_nobody_waits_after_a_wait_in_vain_until_there_is_nothing_left_to_do(pro
     eventually(lambda: projector.known_verdict(run_id) is not None)
     eventually(lambda: projector.is_near(run_id, end, within=64))
     assert not projector.is_near(run_id, end + 65, within=64)
+
+
+def test_nobody_waits_for_the_verdict_of_another_collector(store, scripted, clock, append):
+    """A wait for a run that another projector owns is over when that is known, and none follows."""
+    run_id = append(records=[{"step": 1}])
+    settings = Settings()
+    other = Projection(Tracker(scripted), settings=settings, clock=clock, owner="other")
+    assert other.project(store, run_id) is not None
+    projection = Projection(Tracker(scripted), settings=settings, clock=clock, owner="here")
+    here = Projector(store, projection, settings=settings, clock=clock, publish=lambda _: None)
+    append(records=[{"step": 2}])
+    here.start()
+    try:
+        here.wait_for(run_id, 2**60).result(PATIENCE_SECONDS)
+        assert not here.is_near(run_id, 0, within=2**62)
+    finally:
+        here.stop()
