@@ -19,7 +19,7 @@ from monitor_server.api.broadcast import Broadcast
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
 from monitor_server.api.relay import Relay
-from monitor_server.api.routes import alerts, deletion, health, ingest, runs, stream
+from monitor_server.api.routes import alerts, deletion, export, health, ingest, runs, stream
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
@@ -47,10 +47,10 @@ log = logging.getLogger(__name__)
 API = "/api/v1"
 # Health and metrics are served in every role.
 ROUTES = {
-    "all": (ingest, runs, deletion, alerts, stream),
+    "all": (ingest, runs, deletion, export, alerts, stream),
     "ingest": (ingest,),
     "projector": (),
-    "web": (runs, deletion, alerts, stream),
+    "web": (runs, deletion, export, alerts, stream),
 }
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 

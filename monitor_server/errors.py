@@ -13,6 +13,7 @@ CollectorError                      500
 ├── UnknownHost                     421  addressed by a name that is not this server's
 ├── InvalidField (ValueError)       422  a well-formed body or query with a wrong field
 │   └── SchemaVersionMismatch       422
+├── MissingLibrary                  501  an optional library is not installed on the collector
 ├── Unavailable                     503  nothing was stored; send again later
 ├── DeletionUnderWay                503  nothing was stored; send again once the run's old data are removed
 │   └── ProjectedElsewhere               another collector has projected the run; never a response
@@ -42,6 +43,7 @@ __all__ = [
     "InvalidRecord",
     "MalformedBody",
     "MethodNotAllowed",
+    "MissingLibrary",
     "ProjectedElsewhere",
     "RecordError",
     "RunActive",
@@ -100,6 +102,11 @@ class UnknownProject(CollectorError):
 
     status = 404
 
+    @classmethod
+    def by_name(cls, name: str) -> Self:
+        """Return the error for a project that has no run."""
+        return cls(f"no run belongs to the project {name!r}; GET /api/v1/runs lists runs and projects")
+
 
 class UnknownAlert(CollectorError):
     """No alert has this id."""
@@ -154,6 +161,12 @@ class InvalidField(CollectorError, ValueError):
 
 class SchemaVersionMismatch(InvalidField):
     """The batch is written in another version of the wire schema."""
+
+
+class MissingLibrary(CollectorError):
+    """The answer needs an optional library that is not installed on the collector."""
+
+    status = 501
 
 
 class Unavailable(CollectorError):

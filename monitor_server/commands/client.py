@@ -1,21 +1,51 @@
 """HTTP requests of the commands to a collector: an answer, or one line that says what to do."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import urllib3
 
 from monitor_server.commands.errors import CommandError
 
-__all__ = ["DEFAULT_URL", "fetch", "fetch_json"]
+__all__ = ["DEFAULT_URL", "download", "fetch", "fetch_json"]
 
 DEFAULT_URL = "http://127.0.0.1:8600"
+DOWNLOAD_SECONDS = 60.0  # between two parts of a download
+PART_BYTES = 1 << 20
 
 
 def fetch_json(method: str, url: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - urllib3's own
     """Return a collector's answer in JSON; arguments and errors are those of `fetch`."""
     answer: dict[str, Any] = json.loads(fetch(method, url, path, **options))
     return answer
+
+
+def download(url: str, path: str, file: Path) -> int:
+    """Write a collector's answer to a file once it is complete, and return its size; arguments are those of `fetch`.
+
+    Raises:
+        CommandError: If no collector answers, its answer is not a success or ends early, or the file cannot be written.
+    """
+    _check(url)
+    partial = file.with_name(f"{file.name}.partial")
+    try:
+        with urllib3.PoolManager(retries=False, timeout=DOWNLOAD_SECONDS) as pool:
+            answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False)
+            if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
+                raise _refused(url, path, answer.status, answer.read(amt=200))
+            with partial.open("wb") as written:
+                for part in answer.stream(PART_BYTES):
+                    written.write(part)
+                size = written.tell()
+        partial.replace(file)
+    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        raise CommandError(f"the collector at {url} did not answer to the end: {error}; nothing was written") from error
+    except OSError as error:
+        raise CommandError(f"{file} cannot be written: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return size
 
 
 def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: ANN401 - urllib3's own
@@ -30,12 +60,20 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
     Raises:
         CommandError: If the address is not valid, no collector answers, or its answer is not a success.
     """
-    if not url.startswith(("http://", "https://")):
-        raise CommandError(f"--url must look like {DEFAULT_URL}, got {url!r}")
+    _check(url)
     try:
         answer = urllib3.request(method, f"{url}/api/v1{path}", **{"retries": False, "timeout": 10, **options})
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
     if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
-        raise CommandError(f"{url}/api/v1{path} answered {answer.status}: {answer.data[:200].decode(errors='replace')}")
+        raise _refused(url, path, answer.status, answer.data)
     return answer.data
+
+
+def _check(url: str) -> None:
+    if not url.startswith(("http://", "https://")):
+        raise CommandError(f"--url must look like {DEFAULT_URL}, got {url!r}")
+
+
+def _refused(url: str, path: str, status: int, body: bytes) -> CommandError:
+    return CommandError(f"{url}/api/v1{path} answered {status}: {body[:200].decode(errors='replace')}")

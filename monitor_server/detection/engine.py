@@ -52,6 +52,8 @@ class Engine:
             found = self._group.update(observation)
             self._findings = self._gate.update(observation, _keep_most_severe(found))
             self._phase = self._phases.update(observation.signals, self._findings)
+            for kind in observation.acknowledged:
+                self.acknowledge(Acknowledgement(kind=kind, attempt=observation.attempt, step=observation.step))
         return Assessment(
             step=observation.step,
             phase=self._phase,

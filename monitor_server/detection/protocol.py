@@ -54,6 +54,8 @@ class Observation:
 
     ``signals`` holds what was observed, by canonical name. An absent signal was not observed; NaN was observed.
     A new ``attempt`` with a lower step is a rewind. A new ``data_version`` is a change of the curriculum.
+    ``acknowledged`` holds the kinds of the alerts that people acknowledged after the step, in a recorded run; in a live
+    run each is an `Acknowledgement` of its own.
     """
 
     step: int
@@ -61,6 +63,7 @@ class Observation:
     attempt: int = 1
     time: float | None = None
     data_version: str | None = None
+    acknowledged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

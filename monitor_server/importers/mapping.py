@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from monitor_server.importers.keys import PLACES, SIGNALS, all_numbers, named_keys, number, read_signals, signal_of
-from monitor_server.importers.protocol import LogError, Row
+from monitor_server.importers.protocol import LogError, RecordedRow, Row
 
 __all__ = ["NameMapping", "parse_overrides"]
 
@@ -51,6 +51,7 @@ class NameMapping:
         self._overrides = overrides or {}
         self._aliases = aliases
         self._keeps_unknown = keep_unknown
+        self._is_recorded = False
         self._keys: dict[str, int] = {}
         self._row_keys: tuple[str, ...] | None = None  # of the newest row; most rows of a run have the same keys
         self._named: list[tuple[str, str, int]] = []
@@ -72,6 +73,9 @@ class NameMapping:
         found = (
             all_numbers(row, self._aliases) if self._keeps_unknown else read_signals(row, self._named, self._aliases)
         )
+        if isinstance(row, RecordedRow):
+            self._is_recorded = True
+            found = {str(key): value for key in row if (value := number(row[key])) is not None}
         for signal, key in self._overrides.items():
             value = number(row.get(key))
             if value is not None:
@@ -106,7 +110,7 @@ class NameMapping:
         """Return signal → the keys that gave it, most trusted first, joined by commas."""
         found: dict[str, list[str]] = {}
         for key in self.keys:
-            signal = signal_of(key)
+            signal = self._signal_of(key)
             if signal is not None and signal not in self._overrides:
                 found.setdefault(signal, []).append(key)
         return {signal: ", ".join(keys) for signal, keys in found.items()} | self.sources
@@ -114,8 +118,14 @@ class NameMapping:
     def unknown(self) -> list[str]:
         """Return the keys with numbers that are no signal, those of most rows first."""
         used = set(self.sources.values())
-        left = [key for key in self.keys if signal_of(key) is None and key not in used]
+        left = [key for key in self.keys if self._signal_of(key) is None and key not in used]
         return sorted(left, key=lambda key: -self.keys[key])
+
+    def _signal_of(self, key: str) -> str | None:
+        """Return the signal of a key; in a recorded row a key is the signal's own name."""
+        if self._is_recorded:
+            return key if key in SIGNALS else None
+        return signal_of(key)
 
     def unused_overrides(self) -> dict[str, str]:
         """Return the overrides whose key no row had."""

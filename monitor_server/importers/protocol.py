@@ -5,13 +5,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Importer", "Log", "LogError", "ReadReport", "Row"]
+__all__ = ["Importer", "Log", "LogError", "ReadReport", "RecordedRow", "Row"]
 
 # One logged row: the trainer's own keys and values. A step stands under a name of `keys.STEP_KEYS`, a time in seconds
 # since 1970 under ``_timestamp``; both may be absent.
 Row = Mapping[str, object]
 
 PROBLEMS_KEPT = 20
+
+
+class RecordedRow(dict[str, object]):
+    """A step that a collector recorded: its keys are names of signals as they stand.
+
+    Attributes:
+        step: The step.
+        attempt: The attempt, counted from 1.
+        time: Seconds since 1970.
+        data_version: The curriculum.
+        acknowledged: The kinds of the alerts that people acknowledged after the step.
+    """
+
+    def __init__(
+        self,
+        signals: Mapping[str, float],
+        *,
+        step: int,
+        attempt: int,
+        time: float | None = None,
+        data_version: str | None = None,
+        acknowledged: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(signals)
+        self.step = step
+        self.attempt = attempt
+        self.time = time
+        self.data_version = data_version
+        self.acknowledged = acknowledged
 
 
 class LogError(OSError):

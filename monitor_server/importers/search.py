@@ -10,6 +10,7 @@ from pathlib import Path
 from monitor_server.importers.corpus import DATA_FILES, name_without_ending, read_meta
 from monitor_server.importers.formats.console import ConsoleLog
 from monitor_server.importers.formats.delimited import Delimited
+from monitor_server.importers.formats.exported import ExportedJsonLines, ExportedParquet
 from monitor_server.importers.formats.json_documents import JsonColumns, JsonList, TrainerState
 from monitor_server.importers.formats.json_lines import JsonLines, read_json_lines
 from monitor_server.importers.formats.mlflow import MlflowDatabase, is_mlflow_run, mlflow_run
@@ -30,6 +31,8 @@ IMPORTERS: tuple[Importer, ...] = (
     WandbFile(),
     TrackioDatabase(),
     MlflowDatabase(),
+    ExportedParquet(),
+    ExportedJsonLines(),
     Parquet(),
     TrainerState(),
     Notebook(),

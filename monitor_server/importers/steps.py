@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.keys import STEP_KEYS, number, signals_of
-from monitor_server.importers.protocol import Row
+from monitor_server.importers.protocol import RecordedRow, Row
 
 __all__ = ["Named", "observations", "observe"]
 
@@ -31,8 +31,11 @@ def observe(rows: Iterable[Row], named: Callable[[Row], dict[str, float]]) -> It
     held: Observation | None = None
     attempt = 1
     for place, row in enumerate(rows):
-        step = _step(row, place)
         signals = named(row)
+        if isinstance(row, RecordedRow):
+            yield _recorded(row, signals)
+            continue
+        step = _step(row, place)
         if held is not None and step == held.step:
             held = replace(held, signals=signals | dict(held.signals))
             continue
@@ -42,6 +45,17 @@ def observe(rows: Iterable[Row], named: Callable[[Row], dict[str, float]]) -> It
         held = Observation(step=step, attempt=attempt, signals=signals, time=number(row.get("_timestamp")))
     if held is not None:
         yield held
+
+
+def _recorded(row: RecordedRow, signals: dict[str, float]) -> Observation:
+    return Observation(
+        step=row.step,
+        attempt=row.attempt,
+        signals=signals,
+        time=row.time,
+        data_version=row.data_version,
+        acknowledged=row.acknowledged,
+    )
 
 
 def _step(row: Row, place: int) -> int:

@@ -45,7 +45,7 @@ def delete_project(
     """
     found = repositories.retention.statuses(now=now, deadlines=deadlines, project=project)
     if not found:
-        raise UnknownProject(f"no run belongs to the project {project!r}; GET /api/v1/runs lists runs and projects")
+        raise UnknownProject.by_name(project)
     return _delete(repositories, found, is_forced=is_forced, now=now)
 
 

@@ -6,7 +6,6 @@ have opened.
 
 import time
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -71,6 +70,7 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     for problem in report.problems[:PROBLEMS_SHOWN]:
         say(f"  passed over: {printable(problem)}")
     known = 0
+    acknowledged = {(step.attempt, step.step): step.acknowledged for step in steps if step.acknowledged}
     for batch in batches(steps, name, project, size):
         begun = time.monotonic()
         body, headers = wire.encode(batch), {"Content-Type": wire.MSGPACK}
@@ -79,6 +79,9 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
         known += receipt.duplicates
         for rejection in receipt.rejected:
             say(f"  a step was refused: {printable(rejection.detail)}")
+        if batch.records:
+            last = (batch.attempt, wire.decode_record(batch.records[-1]).step)
+            _acknowledge(url, wire.run_id(project, name), last[1], acknowledged.get(last, ()))
         if pace is not None:
             time.sleep(max(0.0, len(batch.records) / pace - (time.monotonic() - begun)))
     if steps:
@@ -89,21 +92,43 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
 
 
 def batches(steps: Sequence[Observation], name: str, project: str, size: int) -> Iterator[wire.Batch]:
-    """Yield the batches that a trainer would have sent, at most ``size`` records each; the last one ends the run."""
-    for attempt, group in groupby(steps, key=lambda step: step.attempt):
-        records = [msgspec.Raw(wire.encode(wire.Record(step=step.step, scalars=dict(step.signals)))) for step in group]
-        for start in range(0, len(records), size):
-            is_last = attempt == steps[-1].attempt and start + size >= len(records)
+    """Yield the batches that a trainer would have sent, at most ``size`` records each; the last one ends the run.
+
+    A step after which somebody acknowledged an alert is the last of its batch.
+    """
+    held: list[Observation] = []
+    for place, step in enumerate(steps):
+        held.append(step)
+        is_last = place == len(steps) - 1
+        if is_last or len(held) == size or step.acknowledged or steps[place + 1].attempt != step.attempt:
             yield wire.Batch(
                 schema_version=1,
                 run=name,
                 project=project,
-                attempt=attempt,
+                attempt=step.attempt,
                 capability="L0",
                 source="replay",
                 end="finished" if is_last else None,
-                records=records[start : start + size],
+                records=[msgspec.Raw(wire.encode(_record(each))) for each in held],
             )
+            held = []
+
+
+def _record(step: Observation) -> wire.Record:
+    """Return the record of a step; its time is that of the replay."""
+    return wire.Record(step=step.step, data_version=step.data_version, scalars=dict(step.signals))
+
+
+def _acknowledge(url: str, run_id: str, step: int, kinds: Sequence[str]) -> None:
+    """Acknowledge alerts of a run as somebody did when it was recorded, once its step is detected."""
+    if not kinds:
+        return
+    _wait_for_detection(url, run_id, step)
+    alerts = fetch_json("GET", url, f"/runs/{run_id}/alerts", fields={"limit": "1000"})["items"]
+    for kind in kinds:
+        newest = next((alert for alert in alerts if alert["kind"] == kind), None)
+        if newest is not None:
+            fetch_json("POST", url, f"/alerts/{newest['id']}/ack", json={"by": "rlvitals replay", "note": ""})
 
 
 def _wait_for_detection(url: str, run_id: str, last_step: int) -> None:

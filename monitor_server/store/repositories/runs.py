@@ -262,6 +262,12 @@ class Runs:
             query = query.where(status_column(now, deadlines) == status)
         return [_fields(row) for row in self._connection.execute(query).mappings()]
 
+    def row(self, run_id: str) -> dict[str, Any] | None:
+        """Return all columns of a run, or None."""
+        query = select(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _fields(row)
+
     def exists(self, run_id: str) -> bool:
         """Whether a run has this id."""
         query = select(runs.c.id).where(runs.c.id == run_id, runs.c.deleted_at.is_(None))

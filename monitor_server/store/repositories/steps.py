@@ -13,6 +13,8 @@ from monitor_server.store.tables import signals, steps
 __all__ = ["Step", "Steps"]
 
 
+_COLUMNS = (steps.c.step, steps.c.attempt, steps.c.time, steps.c.policy_version, steps.c.data_version, steps.c.packed)
+
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
 _KNOWN = select(steps.c.step).where(
     steps.c.run_id == bindparam("run"),
@@ -102,8 +104,20 @@ class Steps:
 
     def page(self, run_id: str, *, from_step: int, limit: int) -> list[Step]:
         """Return steps in ascending order from ``from_step`` on."""
+        return self._read(run_id, _newest(run_id).where(steps.c.step >= from_step).limit(limit))
+
+    def of_attempt(self, run_id: str, attempt: int, *, from_step: int, limit: int) -> list[Step]:
+        """Return the steps of one attempt in ascending order, also those that a newer attempt repeats."""
+        query = (
+            select(*_COLUMNS)
+            .where(steps.c.run_id == run_id, steps.c.attempt == attempt, steps.c.step >= from_step)
+            .order_by(steps.c.step)
+            .limit(limit)
+        )
+        return self._read(run_id, query)
+
+    def _read(self, run_id: str, query: Select[tuple[int, int, float, int | None, str | None, bytes]]) -> list[Step]:
         names = self.signals(run_id)
-        rows = self._connection.execute(_newest(run_id).where(steps.c.step >= from_step).limit(limit))
         return [
             Step(
                 step=row.step,
@@ -113,7 +127,7 @@ class Steps:
                 data_version=row.data_version,
                 signals=unpack(row.packed, names),
             )
-            for row in rows
+            for row in self._connection.execute(query)
         ]
 
     def at(self, run_id: str, step: int) -> Mapping[str, float]:
@@ -129,10 +143,4 @@ def _newest(run_id: str) -> Select[tuple[int, int, float, int | None, str | None
         .where(newer.c.run_id == run_id, newer.c.step == steps.c.step)
         .scalar_subquery()
     )
-    return (
-        select(
-            steps.c.step, steps.c.attempt, steps.c.time, steps.c.policy_version, steps.c.data_version, steps.c.packed
-        )
-        .where(steps.c.run_id == run_id, steps.c.attempt == attempt)
-        .order_by(steps.c.step)
-    )
+    return select(*_COLUMNS).where(steps.c.run_id == run_id, steps.c.attempt == attempt).order_by(steps.c.step)

@@ -1,0 +1,184 @@
+"""Writes runs as JSON lines or Parquet that `rlvitals check` and `replay` read back; `docs/export.md` describes both.
+
+A page of steps is read and written at a time, each on a snapshot of its own, so that memory does not grow with the run
+and no long transaction holds the database.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from monitor_server.api.schemas import alert_item
+from monitor_server.errors import MissingLibrary
+from monitor_server.store.database import Store
+from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.steps import Step
+from trainer_hooks.wire import spell_non_finite
+
+__all__ = ["EXPORT_VERSION", "export_jsonl", "export_parquet"]
+
+EXPORT_VERSION = 1
+STEPS_PER_PAGE = 500
+ALERTS_PER_PAGE = 200
+# Fixed columns of Parquet begin so; the others are signals under their own names.
+PREFIX = "rlvitals."
+
+
+def export_jsonl(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
+    """Yield runs one after the other, each with a line for itself, its steps, acknowledgements, phases and alerts."""
+    for run_id in run_ids:
+        row = _run_row(store, run_id)
+        if row is None:
+            continue
+        yield _line({"rlvitals_export": EXPORT_VERSION} | _heading(row))
+        for attempt, steps, acknowledgements in _pages(store, run_id):
+            yield b"".join(_step_line(step, attempt, acknowledgements.get((step.attempt, step.step))) for step in steps)
+        yield from _findings(store, run_id)
+
+
+def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
+    """Yield the bytes of a Parquet file with a row for each step, and a column for each signal of any of the runs.
+
+    Raises:
+        MissingLibrary: If pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise MissingLibrary(
+            "Parquet needs pyarrow on the collector: pip install 'rlvitals[parquet]', or export as jsonl"
+        ) from error
+    found = {run_id: row for run_id in run_ids if (row := _run_row(store, run_id)) is not None}
+    with store.read() as reading:
+        names = sorted({name for run_id in found for name in reading.steps.signals(run_id)})
+    fixed = {
+        "run": pa.string(), "project": pa.string(), "attempt": pa.int64(), "step": pa.int64(), "time": pa.float64(),
+        "policy_version": pa.int64(), "data_version": pa.string(), "acknowledged": pa.list_(pa.string()),
+    }  # fmt: skip
+    runs = {str(row["name"]): _heading(row) for row in found.values()}
+    schema = pa.schema(
+        [*((PREFIX + name, kind) for name, kind in fixed.items()), *((name, pa.float64()) for name in names)],
+        metadata={"rlvitals_export": json.dumps({"version": EXPORT_VERSION, "runs": runs})},
+    )
+    sink = _Sink()
+    with parquet.ParquetWriter(sink, schema) as writer:
+        for run_id, row in found.items():
+            for attempt, steps, acknowledgements in _pages(store, run_id):
+                rows = [_fixed_fields(row, step, attempt, acknowledgements) | dict(step.signals) for step in steps]
+                writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+                yield sink.take()
+    yield sink.take()
+
+
+class _Sink:
+    """A file that keeps what was written until it is taken."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._position = 0
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        self._parts.append(bytes(data))
+        self._position += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def take(self) -> bytes:
+        taken = b"".join(self._parts)
+        self._parts.clear()
+        return taken
+
+
+def _run_row(store: Store, run_id: str) -> dict[str, Any] | None:
+    with store.read() as reading:
+        return reading.runs.row(run_id)
+
+
+def _heading(row: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: row[name] for name in ("project", "source", "capability", "world_size", "ended", "started_at")}
+    return {"run": row["name"]} | fields | {"config": json.loads(row["config"] or b"{}")}
+
+
+Acknowledgements = Mapping[tuple[int, int], Sequence[StoredAcknowledgement]]
+
+
+def _pages(store: Store, run_id: str) -> Iterator[tuple[int, Sequence[Step], Acknowledgements]]:
+    """Yield the steps of a run in the order of detection, with the ordinal of their attempt."""
+    given: dict[tuple[int, int], list[StoredAcknowledgement]] = {}
+    with store.read() as reading:
+        attempts = reading.runs.attempts(run_id)
+        for each in reading.alerts.acknowledgements(run_id):
+            given.setdefault((each.attempt or 0, each.step or 0), []).append(each)
+    for attempt, (ordinal, _) in attempts.items():
+        begin = 0
+        while True:
+            with store.read() as reading:
+                steps = reading.steps.of_attempt(run_id, attempt, from_step=begin, limit=STEPS_PER_PAGE)
+            if not steps:
+                break
+            yield ordinal, steps, given
+            begin = steps[-1].step + 1
+
+
+def _step_line(step: Step, attempt: int, acknowledgements: Sequence[StoredAcknowledgement] | None) -> bytes:
+    fields: dict[str, Any] = {"step": step.step, "attempt": attempt, "time": step.time}
+    if step.policy_version is not None:
+        fields["policy_version"] = step.policy_version
+    if step.data_version is not None:
+        fields["data_version"] = step.data_version
+    if acknowledgements:
+        names = ("kind", "alert_id", "at", "by", "note")
+        fields["acknowledged"] = [{name: getattr(each, name) for name in names} for each in acknowledgements]
+    return _line(fields | {"signals": dict(step.signals)})
+
+
+def _fixed_fields(
+    row: Mapping[str, Any], step: Step, attempt: int, acknowledgements: Acknowledgements
+) -> dict[str, Any]:
+    kinds = [each.kind for each in acknowledgements.get((step.attempt, step.step), ())]
+    fields = {
+        "run": row["name"], "project": row["project"], "attempt": attempt, "step": step.step, "time": step.time,
+        "policy_version": step.policy_version, "data_version": step.data_version, "acknowledged": kinds,
+    }  # fmt: skip
+    return {PREFIX + name: value for name, value in fields.items()}
+
+
+def _findings(store: Store, run_id: str) -> Iterator[bytes]:
+    """Yield the phases and the alerts of a run, which a reader of the steps finds again by itself."""
+    with store.read() as reading:
+        phases = reading.phases.all(run_id)
+    for phase, first, last in phases:
+        yield _line({"phase": phase, "from_step": first, "to_step": last})
+    before = None
+    while True:
+        with store.read() as reading:
+            rows = reading.alerts.page(limit=ALERTS_PER_PAGE, run_id=run_id, before=before)
+        for row in rows:
+            yield _line({"alert": json.loads(alert_item(row).model_dump_json())})
+        if len(rows) < ALERTS_PER_PAGE:
+            return
+        before = rows[-1]["number"]
+
+
+def _line(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(spell_non_finite(fields), allow_nan=False).encode() + b"\n"

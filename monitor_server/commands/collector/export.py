@@ -1,0 +1,35 @@
+"""`rlvitals export`: download a run or a project as a file that `rlvitals check` and `replay` read."""
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from monitor_server.commands.client import DEFAULT_URL, download
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.terminal import printable, say
+
+__all__ = ["run"]
+
+FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
+
+
+def run(
+    *,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The run; `rlvitals runs` lists the ids.")
+    ] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="All runs of this project instead.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, .jsonl or .parquet.")],
+    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+) -> int:
+    """Write the file when it is complete; one that is there is replaced."""
+    if (run_id is None) == (project is None):
+        raise CommandError("export needs either the id of a run or --project NAME")
+    if output.suffix not in FORMATS:
+        raise CommandError(f"--output must end in .jsonl or .parquet, got {printable(output.name)!r}")
+    path = f"/runs/{quote(run_id, safe='')}" if run_id is not None else f"/projects/{quote(project or '')}"
+    size = download(url, f"{path}/export?format={FORMATS[output.suffix]}", output)
+    say(f"{printable(output)}: {size:,} bytes; `rlvitals check {printable(output)}` reads it")
+    return 0

@@ -1,0 +1,141 @@
+"""What is exported is read back to the same phases and alerts."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor_server.commands.main import main
+from monitor_server.importers.corpus import read_run
+from monitor_server.importers.protocol import ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.log_check.examination import examine
+
+FORMATS = ["jsonl", "parquet"]
+
+
+RUN = Path(__file__).parents[3] / "docs" / "experiments" / "runs" / "llds-0.1-seed3.jsonl.gz"
+
+
+def _collapsing():
+    """A run of 120 steps that collapses, with a scalar under a name that another trainer gives to a signal of ours."""
+    for step in read_run(RUN):
+        scalars = {name: _spelled(value) for name, value in step.signals.items()} | {"loss": 5.0 - step.step}
+        version = f"v{step.step // 60}"
+        yield {"step": step.step, "time": 1e6 + 10 * step.step, "data_version": version, "scalars": scalars}
+
+
+def _findings(live, run_id):
+    alerts = live.get(f"/runs/{run_id}/alerts", limit=1000)["items"]
+    kept = ("kind", "severity", "opened_step", "severity_step", "last_step", "resolved_step", "summary", "evidence")
+    return live.get(f"/runs/{run_id}/phases")["items"], [
+        {name: alert[name] for name in kept} for alert in alerts if alert["kind"] != "telemetry_stale"
+    ]
+
+
+def _export(live, run_id, file):
+    assert main(["export", run_id, "-o", str(file), "--url", live.url]) == 0
+    return file
+
+
+@pytest.fixture
+def recorded(start_collector):
+    """A collector with a run of two attempts that collapses, on which a person has acknowledged an alert."""
+    live = start_collector()
+    records = list(_collapsing())
+    run_id = live.run(run="recorded", project="a b", attempt=1001, config={"lr": 1e-6}, records=records[:90])
+    critical = [alert for alert in live.get(f"/runs/{run_id}/alerts")["items"] if alert["severity"] != "info"]
+    for alert in critical[:2]:
+        live.pool.request("POST", f"{live.url}/api/v1/alerts/{alert['id']}/ack", json={"by": "a", "note": ""})
+    live.send(run="recorded", project="a b", attempt=2002, records=records[80:])
+    return live, run_id
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_replayed_export_opens_the_same_alerts_and_phases(recorded, tmp_path, form):
+    """Rewinds, acknowledgements and names that mean something else elsewhere included."""
+    live, run_id = recorded
+    phases, alerts = _findings(live, run_id)
+    assert len(alerts) > 2
+    assert {phase["phase"] for phase in phases} > {"healthy"}
+    file = _export(live, run_id, tmp_path / f"recorded.{form}")
+    assert main(["replay", str(file), "--project", "again", "--url", live.url]) == 0
+    (again,) = live.get("/runs", project="again")["items"]
+    assert again["name"] == "recorded"
+    assert _findings(live, again["id"]) == (phases, alerts)
+    assert set(live.get(f"/runs/{again['id']}")["signals"]) == set(live.get(f"/runs/{run_id}")["signals"])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_checked_export_has_the_same_phases(recorded, tmp_path, form):
+    """`rlvitals check` reads the file alone, and finds the first page where the collector opened it."""
+    live, run_id = recorded
+    phases, alerts = _findings(live, run_id)
+    (log,) = find_logs([_export(live, run_id, tmp_path / f"recorded.{form}")])
+    found = examine(log)
+    assert found.rows == 130
+    assert found.mapping.mapped().keys() == set(live.get(f"/runs/{run_id}")["signals"]) - {"loss"}
+    critical = [alert["severity_step"] for alert in alerts if alert["severity"] == "critical"]
+    assert (found.page_step, found.collapse_step) == (
+        min(critical, default=None),
+        next((phase["from_step"] for phase in phases if phase["phase"] == "collapsed"), None),
+    )
+    last = live.get(f"/runs/{run_id}")["phase"]
+    assert str(found.phases[-1].phase) == last
+
+
+def test_a_project_is_exported_run_by_run(start_collector, tmp_path):
+    """Each run is a log of its own in the one file, with its own signals; others are not there."""
+    live = start_collector()
+    for run, signal in (("one", "a"), ("two", "b")):
+        live.send(run=run, project="p/q", records=[{"step": 3, "scalars": {signal: 1.5}}])
+    live.send(run="other", records=[{"step": 0, "scalars": {"c": 1.0}}])
+    for form in FORMATS:
+        file = tmp_path / f"project.{form}"
+        assert main(["export", "--project", "p/q", "-o", str(file), "--url", live.url]) == 0
+        rows = {log.name: [(row.step, dict(row)) for row in log.read(ReadReport())] for log in find_logs([file])}
+        assert rows == {"one": [(3, {"a": 1.5})], "two": [(3, {"b": 1.5})]}
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    values=st.lists(st.dictionaries(st.sampled_from(["a", "kl", "ß/x"]), st.floats(), min_size=1), max_size=12),
+    form=st.sampled_from(FORMATS),
+)
+def test_every_number_survives_an_export(collector, tmp_path, values, form):
+    """NaN, infinities and signals that were not observed at a step come back as they were."""
+    name = f"numbers-{abs(hash(str(values)))}-{form}"
+    records = [{"step": step, "scalars": {k: _spelled(v) for k, v in each.items()}} for step, each in enumerate(values)]
+    run_id = collector.run(run=name, records=records)
+    (log,) = find_logs([_export(collector, run_id, tmp_path / f"{name}.{form}")]) if values else ({},)
+    rows = [dict(row) for row in log.read(ReadReport())] if values else []
+    assert [{k: repr(v) for k, v in row.items()} for row in rows] == [
+        {k: repr(v) for k, v in each.items()} for each in values
+    ]
+
+
+def _spelled(value):
+    return value if np.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+
+
+def test_an_export_of_what_is_not_there_is_refused_in_one_line(collector, tmp_path, capsys):
+    """And no file is left."""
+    for ask in (["nobody"], ["--project", "nobody"], [], ["a", "--project", "b"]):
+        assert main(["export", *ask, "-o", str(tmp_path / "x.jsonl"), "--url", collector.url]) == 1
+    assert main(["export", "a", "-o", str(tmp_path / "x.csv"), "--url", collector.url]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 5
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exported_line_holds_what_people_look_for(recorded, tmp_path):
+    """The configuration, the acknowledgements with their notes, the phases and the alerts are in the JSON lines."""
+    live, run_id = recorded
+    lines = [json.loads(line) for line in _export(live, run_id, tmp_path / "r.jsonl").read_text().splitlines()]
+    assert (lines[0]["run"], lines[0]["project"], lines[0]["config"]) == ("recorded", "a b", {"lr": 1e-6})
+    assert [line["acknowledged"][0]["by"] for line in lines if "acknowledged" in line] == ["a"]
+    phases, alerts = _findings(live, run_id)
+    assert [line["phase"] for line in lines if "from_step" in line] == [phase["phase"] for phase in phases]
+    assert sum("alert" in line for line in lines) == len(alerts)
