@@ -15,10 +15,10 @@ from starlette.routing import Match
 from starlette.types import ASGIApp
 
 from monitor_server.alerts.clock import SteadyClock
-from monitor_server.api.broadcast import Broadcast
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
-from monitor_server.api.relay import Relay
+from monitor_server.api.live_events.broadcast import Broadcast
+from monitor_server.api.live_events.relay import Relay
 from monitor_server.api.routes import alerts, deletion, export, health, ingest, runs, stream
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath

@@ -7,8 +7,8 @@ from typing import Any
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.alerts.verdict import load_verdict
-from monitor_server.api.broadcast import Broadcast
-from monitor_server.api.relay import Relay
+from monitor_server.api.live_events.broadcast import Broadcast
+from monitor_server.api.live_events.relay import Relay
 from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity

@@ -1,4 +1,4 @@
-"""Domain events: what has happened to a run. They are published after the commit; `api.events` renders them."""
+"""Domain events: what has happened to a run. They are published after the commit and rendered by `api.live_events`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

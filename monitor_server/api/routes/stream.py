@@ -6,8 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from monitor_server.api.broadcast import Subscription
 from monitor_server.api.dependencies import Serving
+from monitor_server.api.live_events.broadcast import Subscription
 
 __all__ = ["router"]
 

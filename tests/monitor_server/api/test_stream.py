@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 
-from monitor_server.api.broadcast import Broadcast
+from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.projection.events import StepCompleted
 from monitor_server.store.repositories.steps import Step
 from tests.live import eventually, listening

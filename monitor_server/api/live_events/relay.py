@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from monitor_server.api.broadcast import Broadcast
-from monitor_server.api.events import RenderedEvent, render
+from monitor_server.api.live_events.broadcast import Broadcast
+from monitor_server.api.live_events.events import RenderedEvent, render
 from monitor_server.projection.events import Event
 
 __all__ = ["Relay"]

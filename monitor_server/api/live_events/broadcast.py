@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from monitor_server.api.events import RenderedEvent, render
+from monitor_server.api.live_events.events import RenderedEvent, render
 from monitor_server.errors import Unavailable
 from monitor_server.projection.events import Event
 

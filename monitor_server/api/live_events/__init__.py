@@ -1,0 +1,1 @@
+"""Live events: rendered for the stream, queued for its subscribers, and relayed between collectors."""
