@@ -34,14 +34,14 @@ def export_run(run_id: str, collector: Serving, *, form: Format = "jsonl") -> St
     return _file(collector.store, [run_id], form, name=run_id)
 
 
-@router.get("/projects/{name:path}/export", response_class=StreamingResponse, responses={200: _FILE, **NOT_FOUND})
-def export_project(name: str, collector: Serving, *, form: Format = "jsonl") -> StreamingResponse:
+@router.get("/export", response_class=StreamingResponse, responses={200: _FILE, **NOT_FOUND})
+def export_project(project: str, collector: Serving, *, form: Format = "jsonl") -> StreamingResponse:
     """Download all runs of a project in one file."""
     now, deadlines = collector.clock(), collector.settings.deadlines
     with collector.store.read() as reading:
-        found = reading.retention.statuses(now=now, deadlines=deadlines, project=name)
+        found = reading.retention.statuses(now=now, deadlines=deadlines, project=project)
     if not found:
-        raise UnknownProject.by_name(name)
+        raise UnknownProject.by_name(project)
     return _file(collector.store, list(found), form, name="project")
 
 

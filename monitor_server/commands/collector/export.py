@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import typer
 
@@ -29,7 +29,8 @@ def run(
         raise CommandError("export needs either the id of a run or --project NAME")
     if output.suffix not in FORMATS:
         raise CommandError(f"--output must end in .jsonl or .parquet, got {printable(output.name)!r}")
-    path = f"/runs/{quote(run_id, safe='')}" if run_id is not None else f"/projects/{quote(project or '')}"
-    size = download(url, f"{path}/export?format={FORMATS[output.suffix]}", output)
+    query = {"format": FORMATS[output.suffix]} | ({} if project is None else {"project": project})
+    path = "/export" if run_id is None else f"/runs/{quote(run_id, safe='')}/export"
+    size = download(url, f"{path}?{urlencode(query)}", output)
     say(f"{printable(output)}: {size:,} bytes; `rlvitals check {printable(output)}` reads it")
     return 0

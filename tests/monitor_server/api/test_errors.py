@@ -9,7 +9,7 @@ PATHS = [
     "/runs/{run_id}/responses", "/runs/{run_id}/actions", "/runs/{run_id}/alerts", "/alerts", "/alerts/{alert_id}",
     "/alerts/{alert_id}/attribution", "/alerts/{alert_id}/ack", "/runs/{run_id}/acknowledgements",
     "/runs/{run_id}/attempts", "/runs/{run_id}/reset",
-    "/projects/{name}", "/runs/{run_id}/export", "/projects/{name}/export", "/stream", "/ingest",
+    "/projects/{name}", "/runs/{run_id}/export", "/export", "/stream", "/ingest",
 ]  # fmt: skip
 
 
