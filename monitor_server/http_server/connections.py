@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 __all__ = ["BoundedConnection", "ConnectionLimits", "Connections"]
@@ -103,7 +103,7 @@ class Connections:
         while sum(one.transport.get_write_buffer_size() for one in self.unread) > self.limits.unread_bytes:
             longest = next(iter(self.unread))
             del self.unread[longest]
-            longest.transport.abort()
+            longest.abandon()
             self.given_up += 1
             self._report()
 
@@ -157,6 +157,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._arrival: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._answered: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, or refuse it where there are too many."""
@@ -171,6 +172,7 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and its timers."""
         self._all.discard(self)
+        self._disconnect()
         for timer in (self._arrival, self._unread):
             if timer is not None:
                 timer.cancel()
@@ -191,6 +193,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._expect(self._limits.request_seconds)
         super().on_headers_complete()
+        if not self.pipeline:
+            self._answered = self.cycle
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
@@ -210,7 +214,9 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request of a connection that is kept alive."""
+        following = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
+        self._answered = following
         if not self.pipeline and not self.transport.is_closing():
             self._await_request()
 
@@ -219,8 +225,13 @@ class BoundedConnection(HttpToolsProtocol):
         super().pause_writing()
         if self._unread is not None:
             self._unread.cancel()
-        self._unread = self.loop.call_later(self._limits.write_seconds, self.transport.abort)
+        self._unread = self.loop.call_later(self._limits.write_seconds, self.abandon)
         self._all.await_reading(self)
+
+    def abandon(self) -> None:
+        """Close the connection at once; what the application still sends of its answer is dropped without an error."""
+        self._disconnect()
+        self.transport.abort()
 
     def resume_writing(self) -> None:
         """Stop that timer."""
@@ -233,6 +244,14 @@ class BoundedConnection(HttpToolsProtocol):
         """Answer what is no HTTP in the one shape of errors."""
         self.transport.write(_response(400, "MalformedRequest", msg.rstrip(".").lower()))
         self.transport.close()
+
+    def _disconnect(self) -> None:
+        """End the answer that is under way; uvicorn ends that of the request that came last, which may still wait."""
+        self.pipeline.clear()
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+        self.flow.resume_writing()  # the application may wait for the client to read
 
     def _await_request(self) -> None:
         self._all.await_request(self)

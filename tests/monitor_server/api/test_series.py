@@ -83,3 +83,27 @@ def test_the_time_of_each_step_is_returned_if_asked_for(collector, run_name):
     (plain,) = collector.get(f"/runs/{run_id}/series", signals="a")["items"]
     assert timed["times"] == [1.7e9, 1.7e9 + 1, 1.7e9 + 2]
     assert "times" not in plain
+
+
+def test_series_of_many_signals_are_given_in_bounded_parts(collector, run_name):
+    """No answer holds more than 200,000 points or 8 MB; following `next` gives every point once, in order."""
+    signals = [f"s{number:02}" for number in range(80)]
+    for begin in range(0, 3000, 1000):
+        records = [
+            {"step": step, "scalars": {name: step / 3 + place for place, name in enumerate(signals)}}
+            for step in range(begin, begin + 1000)
+        ]
+        run_id = collector.run(run=run_name, records=records)
+    found, cursor, parts = {name: [] for name in signals}, {}, 0
+    while cursor is not None:
+        answer = collector.pool.request(
+            "GET", f"{collector.url}/api/v1/runs/{run_id}/series", fields={"max_points": 10_000} | cursor
+        )
+        part, parts = answer.json(), parts + 1
+        assert len(answer.data) < 8_000_000
+        assert sum(len(item["steps"]) for item in part["items"]) <= 200_000
+        for item in part["items"]:
+            found[item["signal"]] += zip(item["steps"], item["values"], strict=True)
+        cursor = {"cursor": part["next"]} if part["next"] else None
+    assert parts == 2
+    assert all(found[name] == [(s, s / 3 + place) for s in range(3000)] for place, name in enumerate(signals))

@@ -1,0 +1,245 @@
+"""What a healthy trainer feels while somebody attacks the collector: ``python -m benchmarks.attacks``.
+
+A real `rlvitals serve` on SQLite in a process of its own. One healthy client sends a batch of one step with 60 scalars
+twenty times a second, over a connection that it keeps. The table has the median, the 99th percentile and the largest
+of its answers' times, first alone and then beside each attack, and the most memory that the collector held by then.
+"""
+
+import argparse
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import urllib3
+import zstandard
+
+from trainer_hooks import wire
+
+__all__ = ["main"]
+
+NAMES = [f"signal/{place}" for place in range(60)]
+INTERVAL_SECONDS = 0.05
+MEBIBYTE = 1024 * 1024
+HEADERS = {"Content-Type": wire.MSGPACK}
+
+Attack = Callable[[str, threading.Event], None]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=8.0, help="how long each attack lasts")
+    parser.add_argument("--only", help="part of the name of the attacks to run")
+    given = parser.parse_args(arguments)
+    print(f"{'attack':<58} {'answers':>8} {'p50 ms':>7} {'p99 ms':>7} {'max ms':>7} {'peak MiB':>9}")
+    for name, attack in ATTACKS.items():
+        if given.only and given.only not in name and attack is not _nothing:
+            continue
+        with tempfile.TemporaryDirectory() as folder, _collector(Path(folder)) as (url, process_id):
+            times = sorted(_healthy(url, attack, given.seconds))
+            p50, p99 = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
+            print(
+                f"{name:<58} {len(times):>8} {p50:>7.0f} {p99:>7.0f} {1000 * times[-1]:>7.0f} "
+                f"{_peak_mebibytes(process_id):>9.0f}",
+                flush=True,
+            )
+    return 0
+
+
+def _healthy(url: str, attack: Attack, seconds: float) -> list[float]:
+    """Send the healthy client's batches while the attack lasts, and return how long each answer took, in seconds."""
+    times: list[float] = []
+    ends = threading.Event()
+    attacker = threading.Thread(target=attack, args=(url, ends), daemon=True)
+    with urllib3.PoolManager(maxsize=1, timeout=60, retries=False) as pool:
+        for step in range(20):
+            _send(pool, url, _batch("healthy", [_record(step)]))
+        attacker.start()
+        begin, step = time.monotonic(), 20
+        while time.monotonic() - begin < seconds:
+            sent = time.perf_counter()
+            status = _send(pool, url, _batch("healthy", [_record(step)]))
+            times.append(time.perf_counter() - sent)
+            if status != 200:  # noqa: PLR2004 - HTTP's number for success
+                print(f"the healthy client was answered {status}", file=sys.stderr)
+            step += 1
+            time.sleep(max(0.0, INTERVAL_SECONDS - times[-1]))
+    ends.set()
+    attacker.join(60)
+    return times
+
+
+def _nothing(url: str, ends: threading.Event) -> None:
+    """Attack nothing."""
+    del url
+    ends.wait()
+
+
+def _many_at_once(url: str, ends: threading.Event) -> None:
+    """Send batches of 10,000 records, one after the other."""
+    _repeat(url, ends, lambda turn: _batch(f"many-{turn}", [_small(step) for step in range(10_000)]))
+
+
+def _waiting_steps(url: str, ends: threading.Event) -> None:
+    """Let 30,000 steps wait for a second rank, and then complete them."""
+    with urllib3.PoolManager(timeout=120, retries=False) as pool:
+        for rank in (0, 1):
+            for begin in range(0, 30_000, 10_000):
+                records = [_small(step) for step in range(begin, begin + 10_000)]
+                _send(pool, url, _batch("waiting", records, rank=rank, world_size=2))
+                if ends.is_set():
+                    return
+
+
+def _sixteen_mebi_records(url: str, ends: threading.Event) -> None:
+    """Send 16 Mi records of one byte each, which compress to a few kilobytes."""
+    body = msgspec.msgpack.encode({"schema_version": 2, "run": "r", "records": None})[:-1]
+    packed = zstandard.compress(body + b"\xdd" + (16 * MEBIBYTE).to_bytes(4, "big") + b"\xc0" * 16 * MEBIBYTE)
+    _repeat(url, ends, lambda _: packed, encoding="zstd")
+
+
+def _expanding_config(url: str, ends: threading.Event) -> None:
+    """Send configurations of some hundred bytes that stand for 100 MiB."""
+    body = msgspec.msgpack.encode({"schema_version": 2, "run": "r", "config": {"a": None}})[:-1]
+    count = 100 * MEBIBYTE
+    packed = zstandard.compress(body + b"\xdd" + count.to_bytes(4, "big") + b"\x90" * count)
+    _repeat(url, ends, lambda _: packed, encoding="zstd")
+
+
+def _largest_config(url: str, ends: threading.Event) -> None:
+    """Send the largest configuration that is allowed, in a new attempt each time."""
+    config = {"values": ["x" * 10] * 9_000}
+    _repeat(url, ends, lambda turn: _batch("config", [_small(turn)], config=config, attempt=turn + 1))
+
+
+def _many_names(url: str, ends: threading.Event) -> None:
+    """Send 120 MiB of records with 500 signals each in one compressed body."""
+    signals = {f"{place:03}": 0.5 for place in range(500)}
+    records = [{"step": step, "scalars": signals} for step in range(9_000)]
+    packed = zstandard.compress(_batch("names", records) + b"")
+    _repeat(url, ends, lambda _: packed, encoding="zstd")
+
+
+def _unread_series(url: str, ends: threading.Event) -> None:
+    """Ask for long series on 50 connections, again and again, and read nothing."""
+    with urllib3.PoolManager(timeout=60, retries=False) as pool:
+        signals = {f"s{place}": 0.1 for place in range(200)}
+        for begin in range(0, 2_000, 1_000):
+            records = [{"step": step, "scalars": signals} for step in range(begin, begin + 1_000)]
+            answer = pool.request(
+                "POST", f"{url}/api/v1/ingest", body=_batch("long", records), headers=HEADERS, preload_content=True
+            )
+            run_id = wire.decode_receipt(answer.data).run_id
+    asked = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 20
+    _connect(url, ends, 50, asked)
+
+
+def _idle_connections(url: str, ends: threading.Event) -> None:
+    """Open 300 connections that send nothing, and open them again when they are closed."""
+    _connect(url, ends, 300, b"")
+
+
+def _slow_bodies(url: str, ends: threading.Event) -> None:
+    """Send 30 bodies of 32 MiB without their ends."""
+    head = f"POST /api/v1/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Type: {wire.MSGPACK}\r\n"
+    sent = f"{head}Content-Length: {32 * MEBIBYTE}\r\n\r\n".encode() + bytes(31 * MEBIBYTE)
+    _connect(url, ends, 30, sent)
+
+
+ATTACKS: dict[str, Attack] = {
+    "nothing": _nothing,
+    "30,000 waiting steps are completed": _waiting_steps,
+    "batches of 10,000 records": _many_at_once,
+    "16 Mi records in 4 KB of zstd": _sixteen_mebi_records,
+    "a configuration of 100 MiB in 10 KB of zstd": _expanding_config,
+    "the largest configuration, in new attempts": _largest_config,
+    "9,000 records of 500 signals in one body": _many_names,
+    "50 clients that ask for long series and read nothing": _unread_series,
+    "300 silent connections": _idle_connections,
+    "30 bodies of 31 MiB without an end": _slow_bodies,
+}
+
+
+def _repeat(url: str, ends: threading.Event, body: Callable[[int], bytes], *, encoding: str = "") -> None:
+    with urllib3.PoolManager(timeout=120, retries=False) as pool:
+        turn = 0
+        while not ends.is_set():
+            with contextlib.suppress(urllib3.exceptions.HTTPError):
+                _send(pool, url, body(turn), encoding=encoding)
+            turn += 1
+
+
+def _connect(url: str, ends: threading.Event, count: int, sent: bytes) -> None:
+    host, port = url.removeprefix("http://").split(":")
+    while not ends.is_set():
+        with contextlib.ExitStack() as stack:
+            for _ in range(count):
+                if ends.is_set():
+                    return
+                with contextlib.suppress(OSError):
+                    connection = stack.enter_context(socket.create_connection((host, int(port)), timeout=0.5))
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    connection.sendall(sent)
+            ends.wait(2)
+
+
+def _send(pool: urllib3.PoolManager, url: str, body: bytes, *, encoding: str = "") -> int:
+    headers = HEADERS | ({"Content-Encoding": encoding} if encoding else {})
+    return int(pool.request("POST", f"{url}/api/v1/ingest", body=body, headers=headers).status)
+
+
+def _batch(run: str, records: Sequence[object], **fields: object) -> bytes:
+    return msgspec.msgpack.encode({"schema_version": 2, "run": run, "records": records} | fields)
+
+
+def _record(step: int) -> dict[str, object]:
+    return {"step": step, "scalars": dict.fromkeys(NAMES, 0.1 * step)}
+
+
+def _small(step: int) -> dict[str, object]:
+    return {"step": step, "scalars": {"reward/mean": 0.5}}
+
+
+@contextlib.contextmanager
+def _collector(folder: Path) -> Iterator[tuple[str, int]]:
+    """Start a collector on a free port, and yield its address and its process id."""
+    command = [sys.executable, "-m", "monitor_server", "serve", "--port", "0"]
+    environment = os.environ | {"RLVITALS_DASHBOARD": "", "RLVITALS_LOG_LEVEL": "error"}
+    command += ["--database", f"sqlite:///{folder / 'attacked.db'}"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            url = next(word for word in line.split() if word.startswith("http://"))
+            _wait_until_ready(url)
+            yield url, process.pid
+        finally:
+            process.kill()
+
+
+def _wait_until_ready(url: str) -> None:
+    with urllib3.PoolManager(retries=False, timeout=5) as pool:
+        for _ in range(600):
+            with contextlib.suppress(urllib3.exceptions.HTTPError):
+                if pool.request("GET", f"{url}/readyz").status == 200:  # noqa: PLR2004 - HTTP's number for success
+                    return
+            time.sleep(0.05)
+    raise RuntimeError(f"no collector answers at {url}")
+
+
+def _peak_mebibytes(process_id: int) -> float:
+    """Return the most memory that a process has held."""
+    status = Path(f"/proc/{process_id}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())
