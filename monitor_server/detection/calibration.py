@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.base_classes.readings import finite
-from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.protocol import SEEN_SHARE, Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import noise_scale
 from monitor_server.detection.statistics.state import Stateful
 
@@ -98,7 +98,7 @@ class Gate(Stateful):
     """Opens an alarm only beyond the calibrated strength, and keeps it open until its detector ends it.
 
     A finding that may not open is not hidden: it becomes a warning, or information. Every finding carries the id of the
-    calibration. The built-in calibration changes no finding.
+    calibration. The built-in calibration changes no finding, except at steps of which only a share was seen.
     """
 
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
@@ -119,7 +119,9 @@ class Gate(Stateful):
             # A critical finding is an alarm too: it may not open where a warning may not.
             page = max(profile.page, profile.warn)
             self._factors[batch_class] = {Severity.CRITICAL: page, Severity.WARNING: profile.warn}
-        factors = self._factors[batch_class]
+        factors, needed = self._factors[batch_class], _strength_for_incomplete(observation)
+        if needed:
+            factors = {severity: max(factor, needed) for severity, factor in factors.items()}
         allowed = [self._limit(finding, factors) for finding in findings]
         held = {finding.kind for finding in findings}
         for severity, kinds in self.opened.items():
@@ -141,6 +143,15 @@ class Gate(Stateful):
         if severity is not finding.severity:
             evidence |= {"strength": finding.strength, "strength_needed": factors[finding.severity]}
         return replace(finding, severity=severity, evidence=evidence)
+
+
+def _strength_for_incomplete(observation: Observation) -> float:
+    """Return the strength that an alarm needs at a step of which only the share s was seen: 1 / √s; 0 at a whole step.
+
+    The standard error of a mean over a share s of the responses is 1 / √s times that over all.
+    """
+    share = finite(observation.signals, SEEN_SHARE)
+    return 1.0 / math.sqrt(share) if share is not None and 0.0 < share < 1.0 else 0.0
 
 
 class RunScore:

@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Acknowledgement", "Assessment", "Capability", "Finding", "Observation", "Phase", "Severity"]
+__all__ = ["SEEN_SHARE", "Acknowledgement", "Assessment", "Capability", "Finding", "Observation", "Phase", "Severity"]
+
+# The signal that the collector adds to an incomplete step: the share of the ranks whose numbers are in it.
+SEEN_SHARE = "step/seen_frac"
 
 
 class Phase(StrEnum):

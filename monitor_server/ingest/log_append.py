@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import RecordError, TooManySignals
 from monitor_server.ingest.known_runs import KnownRun, KnownRuns
 from monitor_server.ingest.validation.records import ValidRecord
@@ -269,6 +270,8 @@ class Log:
     def _reserve(self, repositories: Repositories, run: Run, record: ValidRecord, signals: set[str]) -> None:
         """Give new signals a place, or refuse the record if the run would have too many."""
         new = [name for name in record.names if name not in signals]
+        if run.world_size > 1 and SEEN_SHARE not in signals and SEEN_SHARE not in new:
+            new.append(SEEN_SHARE)  # the projector adds it to steps that lack ranks
         if not new:
             return
         start = len(signals)

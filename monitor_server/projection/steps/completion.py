@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from time import thread_time
 
+from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.projection.run_context import Key, RunContext
 from monitor_server.projection.steps.detection import Tracker
 from monitor_server.projection.steps.rank_merging import StepRecords
@@ -87,7 +88,8 @@ class Completion:
                 is_done = False
                 break
             records = waiting.records(key)
-            step = records.merge(step=key[1], attempt=key[0], now=context.now)
+            ranks = _known_world_size(context, key[0])
+            step = records.merge(step=key[1], attempt=key[0], now=context.now, world_size=ranks)
             budget.spend(records=len(records.records))
             waiting.remove_first()
             self._advance(context, step)
@@ -104,6 +106,7 @@ class Completion:
             by_attempt.setdefault(attempt, []).append(step)
         for attempt, steps in by_attempt.items():
             read = max(1, RECORDS_READ_AT_ONCE // context.world_size(attempt))
+            ranks = _known_world_size(context, attempt)
             for begin in range(0, len(steps), read):
                 some = steps[begin : begin + read]
                 stored = context.repositories.records.of_steps(
@@ -119,7 +122,7 @@ class Completion:
                         )
                         continue
                     records = StepRecords.decode(stored[step])
-                    mended = records.merge(step=step, attempt=attempt, now=context.now)
+                    mended = records.merge(step=step, attempt=attempt, now=context.now, world_size=ranks)
                     is_new = (attempt, step) in context.completed
                     (context.completed if is_new else context.mended)[attempt, step] = mended
                     budget.spend(records=len(stored[step]))
@@ -163,6 +166,11 @@ class Completion:
         longest = max(context.now - run.started_at, CLOCKS_DIFFER_SECONDS)
         seconds = min(run.step_seconds or 0.0, longest)
         run.stall_seconds = max(self._settings.stall_minimum_seconds, self._settings.stall_factor * seconds)
+
+
+def _known_world_size(context: RunContext, attempt: int) -> int:
+    """Return how many ranks an attempt has, or 1 where a run of an older collector has no place for the share seen."""
+    return context.world_size(attempt) if SEEN_SHARE in context.positions else 1
 
 
 def _is_stray(context: RunContext, step: Step) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import SummaryConflict
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.store.repositories.records import StoredRecord
@@ -55,17 +56,23 @@ class StepRecords:
         self._shapes |= shapes
         self.records[rank, seq] = record
 
-    def merge(self, *, step: int, attempt: int, now: float) -> Step:
-        """Merge all records. Rank 0's value stands where values cannot be merged, ``now`` where no time was sent."""
+    def merge(self, *, step: int, attempt: int, now: float, world_size: int = 1) -> Step:
+        """Merge all records. Rank 0's value stands where values cannot be merged, ``now`` where no time was sent.
+
+        The share of the ranks that reported is a signal of a step that lacks some.
+        """
         ordered = [self.records[key] for key in sorted(self.records, key=lambda key: (-key[0], key[1]))]
         sent = _last([record.time for record in ordered])
+        signals = wire.merge(ordered)
+        if self.ranks < world_size:
+            signals[SEEN_SHARE] = self.ranks / world_size
         return Step(
             step=step,
             attempt=attempt,
             time=now if sent is None else sent,
             policy_version=_last([record.policy_version for record in ordered]),
             data_version=_last([record.data_version for record in ordered]),
-            signals=wire.merge(ordered),
+            signals=signals,
         )
 
 

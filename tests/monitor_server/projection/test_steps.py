@@ -55,6 +55,10 @@ def test_a_step_is_complete_when_its_deadline_has_passed(live, clock):
     clock.now += 59
     eventually(lambda: [step["step"] for step in _steps(live)] == [0, 1])
     assert _seen(live) == [[1, 0], [1, 1]]
+    assert [step["signals"] for step in _steps(live)] == [
+        {"a": 1.0, "step/seen_frac": 0.5},
+        {"a": 2.0, "step/seen_frac": 0.5},
+    ]
 
 
 def test_a_step_that_waits_holds_back_the_later_ones(live):

@@ -64,3 +64,10 @@ def test_stored_records_are_decoded():
         StoredRecord(position=rank, batch=rank, attempt=1, rank=rank, seq=1, step=7, body=body) for rank in (0, 1)
     ]
     assert StepRecords.decode(stored).ranks == 2
+
+
+def test_a_step_that_lacks_ranks_has_the_share_that_was_seen():
+    """Of four ranks three reported; a whole step has no such signal."""
+    records = _assemble(*((rank, 1, {"scalars": {"a": 1.0}}) for rank in range(3)))
+    assert records.merge(step=7, attempt=1, now=0.0, world_size=4).signals == {"a": 1.0, "step/seen_frac": 0.75}
+    assert records.merge(step=7, attempt=1, now=0.0, world_size=3).signals == {"a": 1.0}
