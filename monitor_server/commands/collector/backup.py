@@ -1,0 +1,23 @@
+"""`rlvitals backup`: copy the database while collectors write to it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monitor_server.commands.terminal import printable, say
+from monitor_server.settings import Settings
+from monitor_server.store.backup import back_up
+
+__all__ = ["run"]
+
+
+def run(
+    *,
+    destination: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+    database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
+) -> int:
+    """Write one consistent snapshot; docs/operations.md describes how to restore it."""
+    size = back_up(database or Settings().database_url, destination)
+    say(f"{printable(destination)}: {size:,} bytes")
+    return 0

@@ -1,0 +1,137 @@
+"""A backup is taken while a collector writes; what is restored answers the same and goes on."""
+
+import json
+import shutil
+import subprocess
+import threading
+
+import pytest
+import sqlalchemy
+
+from monitor_server.commands.main import main
+from tests.databases import sqlite_only
+from tests.live import eventually
+from tests.monitor_server.conftest import ScriptedEngine
+from tests.monitor_server.retention.runs import count_rows, send_everything
+from tests.postgres import create_database, find_postgres
+
+PATHS = ("", "/series", "/steps", "/phases", "/alerts", "/actions", "/responses", "/acknowledgements", "/attempts")
+
+
+def _restore(request, database_url, backup, tmp_path):
+    """Restore as docs/operations.md says, and return the URL of the new database."""
+    if database_url.startswith("sqlite"):
+        shutil.copy(backup, tmp_path / "restored.db")
+        return f"sqlite:///{tmp_path / 'restored.db'}"
+    restored = create_database(request.getfixturevalue("postgres"))
+    address = restored.replace("+psycopg", "")
+    subprocess.run([find_postgres() / "pg_restore", "--no-owner", f"--dbname={address}", backup], check=True)
+    return restored
+
+
+def _send(live, step, **batch):
+    record = {"step": step, "scalars": {"a": float(step), "warn": float(step % 50 == 7)}}
+    return live.send(run="live", records=[record], **batch)
+
+
+@pytest.fixture
+def restore(request, database_url, tmp_path):
+    """Restore a backup into a new database."""
+    return lambda backup: _restore(request, database_url, backup, tmp_path)
+
+
+def test_a_restored_backup_answers_the_same_and_goes_on(start_collector, clock, restore, database_url, tmp_path):
+    """All that is read is equal; a record that is sent again is a duplicate, and a new one is detected."""
+    common = {"engine": ScriptedEngine, "clock": clock, "step_deadline_seconds": 1e9}
+    live = start_collector(**common)
+    run_id = send_everything(live, "r")
+    answers = {path: live.get(f"/runs/{run_id}{path}") for path in PATHS}
+    backup = tmp_path / "backup.file"
+    assert main(["backup", str(backup), "--database", database_url]) == 0
+    _send(live, 0)
+    clock.now += 10  # the runs of the collector that the backup names as their owner are free
+    restored = start_collector(database_url=restore(backup), **common)
+    assert {path: restored.get(f"/runs/{run_id}{path}") for path in PATHS} == answers
+    assert [run["name"] for run in restored.get("/runs")["items"]] == ["r"]
+    again = restored.send(run="r", schema_version=2, records=[{"step": 3, "scalars": {"reward/mean": 0.3}}])
+    assert (again["accepted"], again["duplicates"]) == (0, 1)
+    rank = {"run": "r", "rank": 1, "world_size": 2}
+    restored.send(records=[{"step": 1_301, "scalars": {"warn": 0.0}}], **rank)
+    eventually(lambda: restored.get(f"/runs/{run_id}")["last_step"] == 1_301)  # it had waited for rank 1
+    assert _send(restored, 7)["alerts"][0]["kind"] == "scripted"
+
+
+def test_a_backup_under_load_is_one_snapshot(start_collector, scripted, restore, database_url, tmp_path):
+    """Every record that was acknowledged before it began is there once, and every step that it holds is detected."""
+    live = start_collector(engine=scripted)
+    stop, acknowledged = threading.Event(), []
+
+    def send_steps():
+        step = 0
+        while not stop.is_set():
+            _send(live, step)
+            acknowledged.append(step)
+            step += 1
+
+    sender = threading.Thread(target=send_steps)
+    sender.start()
+    try:
+        while len(acknowledged) < 30:
+            stop.wait(0.01)
+        before = len(acknowledged)
+        backup = tmp_path / "backup.file"
+        assert main(["backup", str(backup), "--database", database_url]) == 0
+        after = len(acknowledged)
+    finally:
+        stop.set()
+        sender.join()
+    restored = start_collector(database_url=restore(backup), engine=scripted)
+    (run,) = restored.get("/runs")["items"]
+    held = count_rows(restored.app.state.collector.settings.database_url, run["id"])
+    assert before <= held["records"] <= after + 1
+    eventually(lambda: restored.get(f"/runs/{run['id']}")["last_step"] == held["records"] - 1)
+    steps = [step["step"] for step in restored.get(f"/runs/{run['id']}/steps", limit=1000)["items"]]
+    assert steps == list(range(len(steps)))
+    receipt = _send(restored, held["records"])
+    assert (receipt["accepted"], receipt["judged_step"]) == (1, held["records"])
+
+
+@sqlite_only
+def test_a_backup_holds_nothing_of_what_was_deleted(start_collector, scripted, database_url, tmp_path):
+    """Also of a database whose older version left remains in its free pages."""
+    live = start_collector(engine=scripted)
+    live.run(run="kept", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA secure_delete = OFF")
+        connection.exec_driver_sql("CREATE TABLE old AS SELECT 'bandersnatch' || hex(randomblob(5000)) AS text")
+        connection.exec_driver_sql("DROP TABLE old")
+        connection.commit()
+    engine.dispose()
+    backup = tmp_path / "backup.db"
+    assert main(["backup", str(backup), "--database", database_url]) == 0
+    assert b"bandersnatch" in (tmp_path / "rlvitals.db-wal").read_bytes()
+    assert b"bandersnatch" not in backup.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (["{tmp}/x.db", "--database", "sqlite:///{tmp}/nothing.db"], "there is no database"),
+        (["{tmp}/there", "--database", "sqlite:///{tmp}/there"], "is there already"),
+        (["{tmp}/no/folder/x.db", "--database", "sqlite:///{tmp}/there"], "cannot be"),
+        (["{tmp}/x.db", "--database", "sqlite:///{tmp}/there"], "cannot be copied: file is not a database"),
+        (["{tmp}/x.db", "--database", "nothing"], "must be a URL"),
+        (["{tmp}/x.db", "--database", "postgresql+psycopg://rlvitals:hidden@127.0.0.1:{port}/x"], "pg_dump"),
+    ],
+)
+def test_a_backup_that_cannot_be_made_is_one_line_and_leaves_nothing(ask, says, tmp_path, unused_port, capsys):
+    """Status 1; no password is shown."""
+    (tmp_path / "there").write_text("no database" * 100)
+    given = [part.format(tmp=tmp_path, port=unused_port) for part in ask]
+    assert main(["backup", *given]) == 1
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert says in error
+    assert "hidden" not in error
+    assert json.dumps([path.name for path in tmp_path.iterdir()]) == '["there"]'
