@@ -169,6 +169,7 @@ def _build_collector(
     writer = Writer(
         store,
         max_waiting=settings.max_waiting_batches,
+        max_waiting_bytes=settings.max_waiting_bytes,
         on_commit=projector.notify if is_projecting else lambda _: None,
         on_failure=log_.forget,
     )
@@ -179,6 +180,7 @@ def _build_collector(
         on_removed=lambda removed: exposition.removed(removed.table, removed.rows),
     )
     exposition.watch(store, settings=settings, clock=clock)
+    exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
     exposition.watch_projector(queued_runs=lambda: projector.queued_runs, waiters=lambda: projector.waiters)
     return Collector(
         settings=settings,

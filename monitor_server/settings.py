@@ -106,6 +106,9 @@ class Settings(BaseSettings):
     max_waiting_batches: int = Field(
         default=1_000, ge=1, description="Batches waiting for the writer before it answers 503"
     )
+    max_waiting_bytes: int = Field(
+        default=256 * MEBIBYTE, ge=1, description="Bytes of batches waiting for the writer before it answers 503"
+    )
     verdict_wait_seconds: float = Field(
         default=0.1, ge=0, description="How long a receipt waits for the verdict on its own batch; 0 for not at all"
     )

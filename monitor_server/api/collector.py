@@ -87,7 +87,10 @@ class Collector:
             Unavailable: If it could not be stored.
         """
         future = self.writer.submit(
-            valid.run_id, lambda repositories: self.log.append(repositories, valid), weight=1 + len(valid.records)
+            valid.run_id,
+            lambda repositories: self.log.append(repositories, valid),
+            weight=1 + len(valid.records),
+            size=valid.size,
         )
         return await asyncio.wrap_future(future)
 

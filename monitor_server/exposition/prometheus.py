@@ -40,6 +40,10 @@ class Exposition:
         self._queued_runs = Gauge(
             "rlvitals_projector_queued_runs", "Runs that wait for their turn to be projected", registry=registry
         )
+        self._waiting_batches = Gauge("rlvitals_waiting_batches", "Batches that wait for the writer", registry=registry)
+        self._waiting_bytes = Gauge(
+            "rlvitals_waiting_batch_bytes", "Bytes of the batches that wait for the writer", registry=registry
+        )
         self._waiters = Gauge(
             "rlvitals_projector_waiters", "Receipts that wait for the verdict on their batch", registry=registry
         )
@@ -58,6 +62,11 @@ class Exposition:
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         """Read the runs of ``store`` at each scrape from now on."""
         self._registry.register(_Runs(store, settings=settings, clock=clock))
+
+    def watch_writer(self, *, batches: Callable[[], int], waiting_bytes: Callable[[], int]) -> None:
+        """Read the queue of the writer at each scrape from now on."""
+        self._waiting_batches.set_function(batches)
+        self._waiting_bytes.set_function(waiting_bytes)
 
     def watch_projector(self, *, queued_runs: Callable[[], int], waiters: Callable[[], int]) -> None:
         """Read the queues of the projector at each scrape from now on."""

@@ -35,12 +35,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class _Job(Generic[Result]):
-    """Something to do in a transaction, who waits for it, and about how many rows it writes."""
+    """Something to do in a transaction, who waits for it, about how many rows it writes, and the bytes it holds."""
 
     run_id: str
     work: Callable[[Repositories], Result]
     future: "Future[Result]"
     weight: int
+    size: int = 0
 
 
 class Writer:
@@ -51,6 +52,7 @@ class Writer:
         store: Store,
         *,
         max_waiting: int,
+        max_waiting_bytes: int | None = None,
         on_commit: Callable[[Iterable[str]], None] = lambda _: None,
         on_failure: Callable[[str | None], None] = lambda _: None,
     ) -> None:
@@ -59,6 +61,7 @@ class Writer:
         Args:
             store: The database.
             max_waiting: The most jobs that wait.
+            max_waiting_bytes: The most bytes that they hold; a job that is larger may wait alone.
             on_commit: Called with the runs of a commit that succeeded.
             on_failure: Called with the run of a job that was undone, or None for all runs.
         """
@@ -66,6 +69,8 @@ class Writer:
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._jobs: queue.Queue[_Job[Any] | None] = queue.Queue(maxsize=max_waiting)
+        self._max_waiting_bytes = max_waiting_bytes
+        self._waiting_bytes = 0
         self._is_stopping = threading.Event()
         self._queueing = threading.Lock()  # nothing is queued once the writer stops
         self._is_idle = threading.Event()
@@ -108,19 +113,30 @@ class Writer:
         """How many jobs wait."""
         return self._jobs.qsize()
 
-    def submit(self, run_id: str, work: Callable[[Repositories], Result], *, weight: int = 1) -> "Future[Result]":
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes the jobs that wait hold."""
+        return self._waiting_bytes
+
+    def submit(
+        self, run_id: str, work: Callable[[Repositories], Result], *, weight: int = 1, size: int = 0
+    ) -> "Future[Result]":
         """Queue a job; the future is done when it is committed.
 
         Raises:
-            Unavailable: If too many jobs wait, or the writer stops.
+            Unavailable: If too many jobs or bytes wait, or the writer stops.
         """
-        job = _Job(run_id, work, Future[Result](), weight)
+        job = _Job(run_id, work, Future[Result](), weight, size)
         with self._queueing:
             if self._is_stopping.is_set():
                 raise _stopping()
+            held = self._waiting_bytes
+            if self._max_waiting_bytes is not None and held and held + size > self._max_waiting_bytes:
+                raise Unavailable(f"batches of {held:,} bytes wait to be written; send again later")
             self._is_idle.clear()
             try:
                 self._jobs.put_nowait(job)
+                self._waiting_bytes += size
             except queue.Full:
                 raise Unavailable(f"{self._jobs.maxsize} batches wait to be written; send again later") from None
         return job.future
@@ -148,6 +164,9 @@ class Writer:
             job = self._jobs.get()
             self._is_idle.clear()
             while True:
+                if job is not None:
+                    with self._queueing:
+                        self._waiting_bytes -= job.size
                 if job is not None and job.future.set_running_or_notify_cancel():
                     jobs.append(job)
                     weight += job.weight

@@ -37,6 +37,11 @@ class ValidBatch:
     records: list[ValidRecord]
     rejected: list[wire.Rejection]
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it holds: those of its records and responses as they were sent."""
+        return len(self.config or b"") + sum(len(raw) for raw in self.batch.records)
+
 
 def read_batch(
     body: bytes, *, media_type: str, encoding: str, settings: Settings, now: float | None = None

@@ -1,0 +1,76 @@
+"""Where more is sent than can be written, trainers are asked to wait, and nothing is lost."""
+
+import json
+import threading
+
+import pytest
+
+import trainer_hooks
+from tests.databases import blocked_writes
+from tests.live import PATIENCE_SECONDS, eventually
+
+RANKS = 4
+STEPS = 20
+
+
+def test_trainers_wait_for_a_collector_whose_queue_is_full_and_lose_nothing(start_collector, database_url, monkeypatch):
+    """Four ranks send while nothing can be written and one batch may wait; afterwards every step is there once."""
+    monkeypatch.setenv("RLVITALS_ATTEMPT", "1")
+    live = start_collector(max_waiting_batches=1)
+    writer = live.app.state.collector.writer
+    live.send(run="before")
+    with blocked_writes(database_url) as other:
+        ranks = [trainer_hooks.connect(live.url, run="r", rank=rank, world_size=RANKS) for rank in range(RANKS)]
+        for step in range(STEPS):
+            for monitor in ranks:
+                monitor.log_step(step, {"reward/mean": float(step)})
+        eventually(lambda: writer.waiting == 1)
+        answer = live.post(json.dumps({"schema_version": 1, "run": "x"}).encode())
+        assert (answer.status, answer.headers["Retry-After"], answer.json()["error"]) == (503, "1", "Unavailable")
+        other.rollback()
+    for monitor in ranks:
+        assert monitor.flush(PATIENCE_SECONDS)
+    run_id = next(run["id"] for run in live.get("/runs")["items"] if run["name"] == "r")
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == STEPS - 1)
+    with live.app.state.collector.store.read() as repositories:
+        stored = repositories.records.of_steps(run_id, 1, range(STEPS))
+    assert {step: sorted(record.rank for record in records) for step, records in stored.items()} == {
+        step: list(range(RANKS)) for step in range(STEPS)
+    }
+    assert [monitor.drops.dropped_records for monitor in ranks] == [0] * RANKS
+    for monitor in ranks:
+        monitor.close()
+
+
+@pytest.mark.parametrize("max_waiting_bytes", [1, 100_000])
+def test_the_bytes_that_wait_are_bounded(start_collector, database_url, max_waiting_bytes):
+    """A batch that is larger than the bound may wait alone; the next one is asked to come again."""
+    live = start_collector(max_waiting_bytes=max_waiting_bytes)
+    writer = live.app.state.collector.writer
+    live.send(run="before")
+    body = json.dumps(
+        {"schema_version": 1, "run": "r", "records": [{"step": 0, "scalars": {f"{n:060}": 1.0 for n in range(400)}}]}
+    ).encode()
+    answers = []
+
+    def send():
+        answers.append(live.post(body).status)
+
+    with blocked_writes(database_url) as other:
+        senders = [threading.Thread(target=send) for _ in range(8)]
+        senders[0].start()
+        eventually(lambda: writer.waiting == 0 and writer.waiting_bytes == 0 and not writer.is_idle)
+        for sender in senders[1:]:
+            sender.start()
+        fitting = max(1, max_waiting_bytes // 33_000)
+        eventually(lambda: len(answers) == 7 - fitting)
+        assert set(answers) == {503}
+        assert writer.waiting == fitting
+        assert writer.waiting_bytes > 25_000
+        other.rollback()
+    for sender in senders:
+        sender.join()
+    assert sorted(answers) == [200] * (1 + fitting) + [503] * (7 - fitting)
+    assert writer.waiting_bytes == 0
+    metrics = live.pool.request("GET", f"{live.url}/metrics").data.decode()
+    assert "rlvitals_waiting_batch_bytes 0.0" in metrics
