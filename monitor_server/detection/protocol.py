@@ -45,10 +45,15 @@ class Severity(StrEnum):
     WARNING = "warning"
     CRITICAL = "critical"
 
+    __hash__ = str.__hash__  # that of an enum is computed in Python, and every step looks severities up
+
     @property
     def rank(self) -> int:
         """The place in the order of urgency: 0 is the least urgent."""
-        return tuple(Severity).index(self)
+        return _RANKS[self]
+
+
+_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,11 +138,18 @@ class Examiner:
         found.attempts = observation.attempt
         found.last_step = step
         for signal, value in observation.signals.items():
-            found.traces.setdefault(signal, Trace()).add(step, value)
+            trace = found.traces.get(signal)
+            if trace is None:
+                trace = found.traces[signal] = Trace()
+            trace.add(step, value)
         self._take_time(observation.time)
         assessment = self._engine.update(observation)
-        found.capability = min(found.capability, assessment.capability, key=list(Capability).index)
+        if assessment.capability is not found.capability:
+            found.capability = min(found.capability, assessment.capability, key=list(Capability).index)
         self._take_phase(assessment.phase, step)
+        if not assessment.findings:
+            self._open = {}
+            return ()
         severities = {finding.severity for finding in assessment.findings}
         if found.warn_step is None and severities - {Severity.INFO}:
             found.warn_step = step
