@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import anyio.to_thread
 from fastapi import FastAPI, Request
 from starlette.routing import Match
 from starlette.types import ASGIApp
@@ -45,6 +46,9 @@ __all__ = ["create_app", "create_server"]
 log = logging.getLogger(__name__)
 
 API = "/api/v1"
+# Threads that read the store for requests. Each that waits for Python's lock delays the event loop by 5 ms, so that
+# the 40 of anyio's default, busy with long series, would make every trainer wait for 0.2 s.
+REQUEST_THREADS = 8
 # Health and metrics are served in every role.
 ROUTES = {
     "all": (ingest, runs, deletion, export, alerts, stream),
@@ -81,6 +85,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         collector.broadcast.open(asyncio.get_running_loop())
+        anyio.to_thread.current_default_thread_limiter().total_tokens = REQUEST_THREADS
         collector.start()
         try:
             yield

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
@@ -25,6 +25,8 @@ from trainer_hooks import wire
 
 __all__ = ["Collector", "Health"]
 
+# More in one commit would hold everybody else up for longer than a tenth of a second.
+MAX_RECORDS_PER_COMMIT = 500
 # Decoding a body of 32 MiB takes up to half a gigabyte for a moment.
 MAX_LARGE_BODIES_DECODED = 2
 # Where so many records wait to be projected, a receipt does not wait for its own.
@@ -83,9 +85,23 @@ class Collector:
     async def append(self, valid: ValidBatch) -> Appended:
         """Append a batch to its run's log, and return what became of it after the commit.
 
+        A large batch is committed in parts, so that the batches of others are committed in between.
+
         Raises:
-            Unavailable: If it could not be stored.
+            Unavailable: If it could not be stored. Parts before may be; when it is sent again, they are duplicates.
         """
+        if len(valid.records) <= MAX_RECORDS_PER_COMMIT:
+            return await self._append_part(valid)
+        appended = [await self._append_part(part) for part in valid.parts(MAX_RECORDS_PER_COMMIT)]
+        return replace(
+            appended[-1],
+            accepted=sum(part.accepted for part in appended),
+            duplicates=sum(part.duplicates for part in appended),
+            refused_responses=sum(part.refused_responses for part in appended),
+            rejected=sorted((each for part in appended for each in part.rejected), key=lambda each: each.index),
+        )
+
+    async def _append_part(self, valid: ValidBatch) -> Appended:
         future = self.writer.submit(
             valid.run_id,
             lambda repositories: self.log.append(repositories, valid),

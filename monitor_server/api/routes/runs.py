@@ -3,13 +3,13 @@
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, StepNumber, item_list
-from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_part
+from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_part, render_part
 from monitor_server.api.schemas import (
     ActionItem,
     AttemptItem,
@@ -28,6 +28,7 @@ from monitor_server.api.schemas import (
 from monitor_server.errors import UnknownRun
 from monitor_server.store.repositories.responses import StoredResponse
 from monitor_server.store.repositories.steps import Step
+from trainer_hooks import wire
 from trainer_hooks.wire import ResponseKind
 
 __all__ = ["router"]
@@ -101,7 +102,7 @@ def attempts(run_id: str, reading: Reading) -> ItemList[AttemptItem]:
     )
 
 
-@router.get("/{run_id}/series", responses=NOT_FOUND, response_model_exclude_unset=True)
+@router.get("/{run_id}/series", responses=NOT_FOUND, response_model=ItemList[SeriesItem])
 def series(
     run_id: str,
     *,
@@ -112,7 +113,7 @@ def series(
     max_points: Annotated[int, Query(ge=10, le=1_000_000, description="Most points of a signal")] = 1500,
     cursor: Annotated[str | None, Query(pattern=PATTERN, description="`next` of the part before")] = None,
     times: Annotated[bool, Query(description="Also return when each step was recorded")] = False,
-) -> ItemList[SeriesItem]:
+) -> Response:
     """Return signals over steps; of a signal with too many points the extremes are kept.
 
     An answer holds at most 200,000 points. Where `next` is set, ask again with it as `cursor`: the next answer goes on
@@ -127,16 +128,7 @@ def series(
         begin=begin,
         max_points=max_points,
     )
-    items = [
-        SeriesItem(
-            signal=column.signal,
-            steps=column.steps.tolist(),
-            values=column.values.tolist(),
-            **({"times": column.times.tolist()} if times else {}),
-        )
-        for column in part.columns
-    ]
-    return ItemList(items=items, next=None if part.next is None else str(part.next))
+    return Response(render_part(part, times=times), media_type=wire.JSON)
 
 
 @router.get("/{run_id}/steps", responses=NOT_FOUND)

@@ -6,7 +6,8 @@ neither HTTP nor the store.
 
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -41,6 +42,25 @@ class ValidBatch:
     def size(self) -> int:
         """About how many bytes of memory it holds: those of its records and responses as they were sent."""
         return len(self.config or b"") + sum(len(raw) for raw in self.batch.records)
+
+    def parts(self, most_records: int) -> "Iterator[ValidBatch]":
+        """Yield the batch in parts of at most so many valid records, to be appended one after the other.
+
+        The first part has the configuration and what was refused; the last has the end of the run.
+        """
+        ends = range(most_records, max(len(self.records), 1) + most_records, most_records)
+        for end in ends:
+            is_first, is_last = end == most_records, end >= len(self.records)
+            records = self.records[end - most_records : end]
+            rejected = self.rejected if is_first else []
+            batch = msgspec.structs.replace(
+                self.batch,
+                config=self.batch.config if is_first else None,
+                end=self.batch.end if is_last else None,
+                records=self.batch.records[: len(records) + len(rejected)],  # whose number counts the duplicates
+            )
+            config = self.config if is_first else None
+            yield replace(self, batch=batch, config=config, records=records, rejected=rejected)
 
 
 def read_batch(

@@ -118,3 +118,33 @@ def test_runs_are_listed_in_parts_that_do_not_overlap(start_collector):
     assert names == ["r4", "r3", "r2", "r1", "r0"]
     assert [run["name"] for run in collector.get("/runs", project="odd")["items"]] == ["r3", "r1"]
     assert collector.get("/runs", status="lost")["items"] == []
+
+
+def test_a_large_batch_is_stored_in_parts_and_answered_once(collector, run_name):
+    """Others are committed in between; counts, refusals, configuration and the end are those of the whole batch."""
+    records = [{"step": step, "scalars": {"a": step / 8}} for step in range(1_200)]
+    records[700] = {"step": -1}
+    large = {"run": run_name, "records": records, "config": {"lr": 0.1}, "end": "finished"}
+    first, again = collector.send(**large), collector.send(**large)
+    for receipt, counts in ((first, (1_199, 0)), (again, (0, 1_199))):
+        assert (receipt["accepted"], receipt.get("duplicates", 0)) == counts
+        assert [each["index"] for each in receipt["rejected"]] == [700]
+    run = collector.get(f"/runs/{first['run_id']}")
+    assert (run["status"], run["config"]) == ("finished", {"lr": 0.1})
+    (series,) = collector.get(f"/runs/{first['run_id']}/series", max_points=2_000)["items"]
+    assert series["steps"] == [step for step in range(1_200) if step != 700]
+
+
+def test_a_large_batch_lets_others_be_committed_in_between(collector, run_name, monkeypatch):
+    """No commit of one holds more than 500 of its records."""
+    weights = []
+    writer = collector.app.state.collector.writer
+    submit = writer.submit
+
+    def noting(run_id, work, *, weight=1):
+        weights.append(weight)
+        return submit(run_id, work, weight=weight)
+
+    monkeypatch.setattr(writer, "submit", noting)
+    collector.send(run=run_name, records=[{"step": step} for step in range(1_200)])
+    assert weights == [501, 501, 201]
