@@ -123,7 +123,7 @@ def _largest_config(url: str, ends: threading.Event) -> None:
 
 def _many_names(url: str, ends: threading.Event) -> None:
     """Send 4,000 records with 500 signals each, the most that are allowed, in one compressed body of 17 MB."""
-    numbers = random.Random(0)
+    numbers = random.Random(0)  # noqa: S311 - values to send
     records = [{"step": step, "scalars": {f"{n:03}": numbers.random() for n in range(500)}} for step in range(4_000)]
     packed = zstandard.compress(_batch("names", records))
     _repeat(url, ends, lambda _: packed, encoding="zstd")

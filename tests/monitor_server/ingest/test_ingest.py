@@ -141,9 +141,9 @@ def test_a_large_batch_lets_others_be_committed_in_between(collector, run_name, 
     writer = collector.app.state.collector.writer
     submit = writer.submit
 
-    def noting(run_id, work, *, weight=1):
-        weights.append(weight)
-        return submit(run_id, work, weight=weight)
+    def noting(run_id, work, **options):
+        weights.append(options["weight"])
+        return submit(run_id, work, **options)
 
     monkeypatch.setattr(writer, "submit", noting)
     collector.send(run=run_name, records=[{"step": step} for step in range(1_200)])
