@@ -11,6 +11,7 @@ __all__ = ["growth_table", "memory_table"]
 
 SIGNALS = 60
 MEBIBYTE = 1024 * 1024
+SHAPES = ((1, 1), (10, 1), (100, 1), (1_000, 1), (1, 16), (1, 256))
 
 
 def growth_table(kinds: dict[str, NewDatabase], *, steps: int) -> str:
@@ -22,7 +23,7 @@ def growth_table(kinds: dict[str, NewDatabase], *, steps: int) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for kind, create in kinds.items():
-        for runs, ranks in ((1, 1), (10, 1), (100, 1), (1_000, 1), (1, 16), (1, 256)):
+        for runs, ranks in SHAPES:
             rows.append(_row(kind, create(), runs=runs, ranks=ranks, records=steps))
     note = (
         "Batches of ten records; with several ranks each sends its own. The detectors of a run start to work after "

@@ -42,9 +42,7 @@ def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, 
             found.setdefault(f"rlvitals, {kind}", []).append(stored)
             ratios.setdefault(f"rlvitals, {kind}", []).append(stored / ceiling)
     for peer in ("trackio", "mlflow"):
-        steps = _peer(peers, peer, seconds)
-        if steps is not None:
-            found[f"{peer} server, by its own client"] = [steps]
+        found[f"{peer} server, by its own client"] = _peer(peers, peer, seconds)
     rows = [
         f"### Durable acknowledged ingest: batches of {STEPS_PER_BATCH} steps of 60 scalars, {SENDERS} senders",
         "",
@@ -52,6 +50,9 @@ def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, 
         "|---|---|---|---|",
     ]
     for name, each in found.items():
+        if not each:
+            rows.append(f"| {name} | not measured: it is not installed, or did not answer | | |")
+            continue
         of = ratios.get(name)
         share = "1" if of is None and len(each) > 1 else "" if of is None else f"{median(of):.2f}"
         spread = "" if of is None else f"{min(of):.2f} to {max(of):.2f}"
@@ -59,10 +60,10 @@ def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, 
     return "\n".join([*rows, "", "Goal: at least 0.5, and ten times each of the peers' servers."])
 
 
-def _peer(peers: Path, name: str, seconds: float) -> float | None:
-    """Return the steps a second of a peer's server, or None where it is not installed or does not answer."""
+def _peer(peers: Path, name: str, seconds: float) -> list[float]:
+    """Return the steps a second of a peer's server; nothing where it is not installed or does not answer."""
     if not peers.exists():
-        return None
+        return []
     script = Path(__file__).with_name("peer_worker.py")
     command = [str(peers), str(script), name, str(seconds), str(PORT + 1)]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
@@ -70,9 +71,9 @@ def _peer(peers: Path, name: str, seconds: float) -> float | None:
         done = subprocess.run(  # noqa: S603 - our own script
             command, capture_output=True, text=True, timeout=PEER_TIMEOUT_SECONDS, check=False, env=environment
         )
-        return float(done.stdout.strip().splitlines()[-1])
+        return [float(done.stdout.strip().splitlines()[-1])]
     except (subprocess.TimeoutExpired, IndexError, ValueError):
-        return None
+        return []
 
 
 def projector_table(kinds: dict[str, NewDatabase], *, steps: int) -> str:

@@ -13,7 +13,7 @@ from monitor_server.store.repositories.runs import Run
 
 __all__ = ["KnownRun", "KnownRuns"]
 
-MAX_RUNS = 4_096
+MAX_RUNS = 1_024  # some 10 KB each, and 100 bytes a rank
 
 
 @dataclass(slots=True)
