@@ -175,6 +175,7 @@ def _build_collector(
         store,
         max_waiting=settings.max_waiting_batches,
         max_waiting_bytes=settings.max_waiting_bytes,
+        before_commit=log_.flush,
         on_commit=projector.notify if is_projecting else lambda _: None,
         on_failure=log_.forget,
     )

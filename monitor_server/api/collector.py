@@ -104,7 +104,7 @@ class Collector:
     async def _append_part(self, valid: ValidBatch) -> Appended:
         future = self.writer.submit(
             valid.run_id,
-            lambda repositories: self.log.append(repositories, valid),
+            lambda repositories: self.log.append_deferred(repositories, valid),
             weight=1 + len(valid.records),
             size=valid.size,
         )

@@ -18,15 +18,21 @@ from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.records import StoredRecord
-from monitor_server.store.repositories.runs import Run
+from monitor_server.store.repositories.runs import Extension, Run
 from trainer_hooks import wire
 
-__all__ = ["Appended", "Log"]
+__all__ = ["Appended", "Log", "LogMoved"]
 
 log = logging.getLogger(__name__)
 
 MAX_CACHED_STEPS = 4_096
+# Runs to which another collector appends as well: what continues them is written at once, and read anew where it fails.
+MAX_SHARED_RUNS = 4_096
 THINNING_INTERVAL_STEPS = 32  # thinning after every step would cost more than the few responses that wait
+
+
+class LogMoved(Exception):  # noqa: N818 - what has happened, and nobody's error
+    """The log of a run has another end than was known: another collector has appended to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +69,50 @@ class Log:
         self._known = KnownRuns()
         self._shapes: OrderedDict[tuple[str, int, int], dict[str, Shape]] = OrderedDict()
         self._thinned: dict[str, int] = {}
+        self._deferred: list[Extension] = []
+        self._shared: OrderedDict[str, None] = OrderedDict()
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._shapes.clear()
+        self._deferred.clear()
         self._known.forget(run_id)
 
     def append(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         """Append a batch."""
+        appended = self.append_deferred(repositories, valid)
+        self.flush(repositories)
+        return appended
+
+    def append_deferred(self, repositories: Repositories, valid: ValidBatch) -> Appended:
+        """Append a batch; what only continues its run is written by `flush`, together for all batches of a commit."""
         known = self._known.find(valid.run_id)
         if known is not None and known.is_next(valid):
             appended = self._append_next(repositories, known, valid)
             if appended is not None:
                 return appended
+        self.flush(repositories)
         return self._append_any(repositories, valid)
+
+    def flush(self, repositories: Repositories) -> None:
+        """Write what was deferred, before the commit.
+
+        Raises:
+            LogMoved: If the log of one of the runs has another end by now. Nothing may be committed; after `forget` the
+                same batches can be appended again.
+        """
+        deferred, self._deferred = self._deferred, []
+        if not deferred:
+            return
+        if not repositories.runs.extend_logs(deferred):
+            for extension in deferred:
+                self._shared[extension.run_id] = None
+            while len(self._shared) > MAX_SHARED_RUNS:
+                self._shared.popitem(last=False)
+            raise LogMoved("the log of a run has another end by now")
+        repositories.records.add_to_runs(
+            (extension.run_id, record) for extension in deferred for record in extension.records
+        )
 
     def _append_next(self, repositories: Repositories, known: KnownRun, valid: ValidBatch) -> Appended | None:
         """Append a batch that only continues a run, or return None if its log has another end by now."""
@@ -86,11 +122,17 @@ class Log:
         else:
             rejected = list(valid.rejected)
         begin, end = run.log_end, run.log_end + len(new)
-        if not repositories.runs.extend_log(run.id, begin=begin, end=end, now=self._clock()):
+        extension = Extension(
+            run_id=run.id, begin=begin, end=end, now=self._clock(), records=_stored_records(valid, new, begin=begin)
+        )
+        if run.id not in self._shared:
+            self._deferred.append(extension)
+        elif repositories.runs.extend_logs([extension]):
+            repositories.records.add(run.id, extension.records)
+        else:
             self._known.forget(run.id)
             return None
         run.log_end = end
-        self._add_records(repositories, valid, new, begin=begin)
         refused_responses = self._append_responses(repositories, run.id, batch, new)
         if valid.records:
             known.last_seqs[batch.rank] = valid.records[-1].seq
@@ -128,7 +170,7 @@ class Log:
         signals = set(repositories.steps.signals(run.id))
         new, rejected = self._select(repositories, run, valid, signals)
         run.log_end += len(new)
-        self._add_records(repositories, valid, new, begin=begin)
+        repositories.records.add(run.id, _stored_records(valid, new, begin=begin))
         refused_responses = self._append_responses(repositories, run.id, batch, new)
         repositories.runs.save_ingest(run)
         self._know(repositories, run, batch, signals)
@@ -153,26 +195,6 @@ class Log:
         last_seqs = known.last_seqs if known is not None and is_same else {}
         last_seqs[batch.rank] = repositories.records.last_seq(run.id, batch.attempt, batch.rank)
         self._known.keep(KnownRun(run=run, attempt_world_size=run.world_size, signals=signals, last_seqs=last_seqs))
-
-    def _add_records(
-        self, repositories: Repositories, valid: ValidBatch, new: Sequence[ValidRecord], *, begin: int
-    ) -> None:
-        batch, end = valid.batch, begin + len(new)
-        repositories.records.add(
-            valid.run_id,
-            [
-                StoredRecord(
-                    position=begin + place,
-                    batch=end,
-                    attempt=batch.attempt,
-                    rank=batch.rank,
-                    seq=record.seq,
-                    step=record.step,
-                    body=record.body,
-                )
-                for place, record in enumerate(new, start=1)
-            ],
-        )
 
     def _enter(self, repositories: Repositories, valid: ValidBatch, *, now: float) -> Run:
         """Bring the run to what the batch says of it; each change of it takes a position in the log."""
@@ -313,6 +335,23 @@ class Log:
             self._thinned.clear()
         self._thinned[run_id] = block
         repositories.responses.thin(run_id, newest_step=newest, whole_steps=self._settings.response_steps)
+
+
+def _stored_records(valid: ValidBatch, new: Sequence[ValidRecord], *, begin: int) -> list[StoredRecord]:
+    """Return the records of a batch as they follow a position of the log."""
+    batch, end = valid.batch, begin + len(new)
+    return [
+        StoredRecord(
+            position=begin + place,
+            batch=end,
+            attempt=batch.attempt,
+            rank=batch.rank,
+            seq=record.seq,
+            step=record.step,
+            body=record.body,
+        )
+        for place, record in enumerate(new, start=1)
+    ]
 
 
 def _rejection(record: ValidRecord, error: RecordError) -> wire.Rejection:

@@ -53,6 +53,7 @@ class Writer:
         *,
         max_waiting: int,
         max_waiting_bytes: int | None = None,
+        before_commit: Callable[[Repositories], None] = lambda _: None,
         on_commit: Callable[[Iterable[str]], None] = lambda _: None,
         on_failure: Callable[[str | None], None] = lambda _: None,
     ) -> None:
@@ -62,10 +63,12 @@ class Writer:
             store: The database.
             max_waiting: The most jobs that wait.
             max_waiting_bytes: The most bytes that they hold; a job that is larger may wait alone.
+            before_commit: Called at the end of each transaction, to write what jobs have deferred.
             on_commit: Called with the runs of a commit that succeeded.
             on_failure: Called with the run of a job that was undone, or None for all runs.
         """
         self._store = store
+        self._before_commit = before_commit
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._jobs: queue.Queue[_Job[Any] | None] = queue.Queue(maxsize=max_waiting)
@@ -203,6 +206,7 @@ class Writer:
         try:
             with self._store.write() as repositories:
                 done = [(job, job.work(repositories)) for job in jobs]
+                self._before_commit(repositories)
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - which job it was, and what becomes of it, is found out below
@@ -214,7 +218,9 @@ class Writer:
             for job in jobs:
                 try:
                     with repositories.savepoint():
-                        done.append((job, job.work(repositories)))
+                        result = job.work(repositories)
+                        self._before_commit(repositories)
+                    done.append((job, result))
                 except Exception as error:  # noqa: BLE001 - one job must not take the others of its commit with it
                     self._on_failure(job.run_id)
                     failed.append((job, error))

@@ -31,11 +31,11 @@ class Statement:
         sql, names = self._prepare(connection)
         return connection.exec_driver_sql(sql, dict(values) if names is None else tuple(values[name] for name in names))
 
-    def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute it for each row; there must be at least one."""
+    def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Execute it for each row, of which there must be at least one, and return how many rows it has changed."""
         sql, names = self._prepare(connection)
         given = [dict(row) for row in rows] if names is None else [tuple(row[name] for name in names) for row in rows]
-        connection.exec_driver_sql(sql, given)
+        return connection.exec_driver_sql(sql, given).rowcount
 
     def _prepare(self, connection: Connection) -> tuple[str, list[str] | None]:
         dialect = connection.dialect

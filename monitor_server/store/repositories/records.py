@@ -120,6 +120,10 @@ class Records:
 
     def add(self, run_id: str, new: Iterable[StoredRecord]) -> None:
         """Append records, none of which is stored."""
+        self.add_to_runs((run_id, record) for record in new)
+
+    def add_to_runs(self, new: Iterable[tuple[str, StoredRecord]]) -> None:
+        """Append records of several runs, none of which is stored."""
         rows = [
             {
                 "run_id": run_id,
@@ -131,7 +135,7 @@ class Records:
                 "step": record.step,
                 "body": record.body,
             }
-            for record in new
+            for run_id, record in new
         ]
         if rows:
             _ADD.execute_many(self._connection, rows)

@@ -1,5 +1,6 @@
 """Runs and their attempts."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -11,11 +12,12 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from monitor_server.errors import DeletionUnderWay
 from monitor_server.settings import Deadlines
+from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.statements import Statement
 from monitor_server.store.tables import alerts, attempts, chunk_values, chunks, records, responses, runs, steps, waiting
 
-__all__ = ["SPARKLINE_SIGNAL", "Recent", "Run", "Runs"]
+__all__ = ["SPARKLINE_SIGNAL", "Extension", "Recent", "Run", "Runs"]
 
 RECENT_STEPS = 64
 SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
@@ -142,6 +144,17 @@ class Run:
         self.last_step_at = max(self.last_step_at, stored.last_step_at)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """Records that follow a position of a run's log, and when they came."""
+
+    run_id: str
+    begin: int
+    end: int
+    now: float
+    records: Sequence[StoredRecord]
+
+
 class Runs:
     """Reads and writes runs."""
 
@@ -176,10 +189,10 @@ class Runs:
         """Write back what ingest owns."""
         self._connection.execute(_SAVE, {name: getattr(run, name) for name in _INGEST_COLUMNS} | {"run": run.id})
 
-    def extend_log(self, run_id: str, *, begin: int, end: int, now: float) -> bool:
-        """Move the end of a run's log, and lock the run; return False if the log does not end at ``begin``."""
-        values = {"run": run_id, "begin": begin, "end": end, "now": now}
-        return _EXTEND_LOG.execute(self._connection, values).rowcount == 1
+    def extend_logs(self, extensions: Sequence[Extension]) -> bool:
+        """Move the ends of the logs of runs, and lock the runs; return False if one does not end where it begins."""
+        rows = [{"run": each.run_id, "begin": each.begin, "end": each.end, "now": each.now} for each in extensions]
+        return _EXTEND_LOG.execute_many(self._connection, rows) == len(rows)
 
     def last_step(self, run_id: str) -> int | None:
         """Return the newest step of a run that is projected, or None."""

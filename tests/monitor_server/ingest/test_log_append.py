@@ -1,0 +1,88 @@
+"""Appending to a run's log, directly on a store: batches of one commit together, and a log that others extend too."""
+
+import json
+
+import pytest
+
+from monitor_server.ingest.log_append import Log, LogMoved
+from monitor_server.ingest.validation.validate import read_batch
+from monitor_server.settings import Settings
+from trainer_hooks import wire
+
+
+@pytest.fixture
+def create_log(clock):
+    """Create a log with caches of its own, as each collector has."""
+    return lambda: Log(settings=Settings(), clock=clock)
+
+
+def _batch(clock, *steps, run="r", rank=0, **fields):
+    records = [{"step": step, "scalars": {"a": 1.0}} for step in steps]
+    body = {"schema_version": wire.SCHEMA_VERSION, "run": run, "rank": rank, "world_size": 2, "records": records}
+    return read_batch(
+        json.dumps(body | fields).encode(), media_type=wire.JSON, encoding="", settings=Settings(), now=clock.now
+    )
+
+
+def _append(store, log, *batches):
+    with store.write() as repositories:
+        appended = [log.append_deferred(repositories, batch) for batch in batches]
+        log.flush(repositories)
+    return [(each.accepted, each.duplicates) for each in appended]
+
+
+def _stored(store, run="r"):
+    """Return rank and step of each record in the order of the log, and whether positions have no gap."""
+    run_id = wire.run_id("default", run)
+    with store.read() as repositories:
+        found, _ = repositories.records.after(run_id, 0, limit=1_000, max_bytes=1_000_000)
+        end = repositories.runs.find(run_id).log_end
+    positions = [record.position for record in found]
+    assert positions[-1] == end
+    assert positions == list(range(positions[0], end + 1))
+    return [(record.rank, record.step) for record in found]
+
+
+def test_batches_of_one_commit_follow_each_other_in_each_log(store, clock, create_log):
+    """Two runs, two batches each: the second ones only continue what the first have begun."""
+    log = create_log()
+    _append(store, log, _batch(clock, 0), _batch(clock, 0, run="other"))
+    batches = [_batch(clock, 1, 2), _batch(clock, 3), _batch(clock, 1, run="other"), _batch(clock, 2, run="other")]
+    assert _append(store, log, *batches) == [(2, 0), (1, 0), (1, 0), (1, 0)]
+    assert _stored(store) == [(0, step) for step in range(4)]
+    assert _stored(store, "other") == [(0, step) for step in range(3)]
+
+
+def test_a_batch_that_is_sent_again_in_the_same_commit_is_stored_once(store, clock, create_log):
+    """The first of the two may still be deferred when the second one comes."""
+    log = create_log()
+    _append(store, log, _batch(clock, 0))
+    assert _append(store, log, _batch(clock, 1, 2), _batch(clock, 1, 2)) == [(2, 0), (0, 2)]
+    assert _stored(store) == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_log_that_another_collector_has_extended_is_read_anew(store, clock, create_log):
+    """What was deferred is refused as a whole, and then appended behind the records of the other collector."""
+    here, other = create_log(), create_log()
+    _append(store, here, _batch(clock, 0))
+    _append(store, other, _batch(clock, 0, rank=1))
+    with pytest.raises(LogMoved):
+        _append(store, here, _batch(clock, 1))
+    here.forget()
+    assert _append(store, here, _batch(clock, 1)) == [(1, 0)]
+    other.forget()
+    _append(store, other, _batch(clock, 1, rank=1))
+    assert _append(store, here, _batch(clock, 2)) == [(1, 0)]  # known as a run that others extend: no refusal
+    assert _stored(store) == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]
+
+
+def test_an_end_behind_deferred_records_stands_behind_them_in_the_log(store, clock, create_log):
+    """The batch that ends a run is no mere continuation, and comes in its turn."""
+    log = create_log()
+    _append(store, log, _batch(clock, 0))
+    assert _append(store, log, _batch(clock, 1), _batch(clock, 2, end="finished")) == [(1, 0), (1, 0)]
+    with store.read() as repositories:
+        run = repositories.runs.find(wire.run_id("default", "r"))
+        found, _ = repositories.records.after(run.id, 0, limit=10, max_bytes=1_000_000)
+    assert run.ended == "finished"
+    assert [record.step for record in found] == [0, 1, 2]
