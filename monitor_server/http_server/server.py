@@ -1,6 +1,8 @@
 """Runs an application on a socket that is bound first, so that a port in use is reported in one line."""
 
+import logging
 import socket
+import time
 from collections.abc import Callable
 
 import uvicorn
@@ -12,7 +14,24 @@ from monitor_server.http_server.connections import BoundedConfig, BoundedConnect
 __all__ = ["AddressUnusable", "Server", "bind"]
 
 GRACE_SECONDS = 5
+REPEAT_SECONDS = 60.0
 BACKLOG = 128  # asyncio accepts as many at once, before it hands over the first
+
+
+class RepeatedLines(logging.Filter):
+    """Lets each warning through once a minute: otherwise whoever sends what is no HTTP fills the disk with lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged_at: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is logged."""
+        now = time.monotonic()
+        if record.levelno >= logging.ERROR or now - self._logged_at.get(record.msg, -REPEAT_SECONDS) >= REPEAT_SECONDS:
+            self._logged_at[record.msg] = now
+            return True
+        return False
 
 
 class Server(uvicorn.Server):
@@ -49,6 +68,8 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=grace_seconds,
         )
         config.connections = Connections(limits)
+        log = logging.getLogger("uvicorn.error")
+        log.filters = [RepeatedLines()]  # of the newest server of this process
         super().__init__(config)
         self._before_shutdown = before_shutdown
 

@@ -206,3 +206,13 @@ def test_answers_that_nobody_reads_do_not_pile_up(start_collector, caplog):
         assert is_served(live)
     eventually(lambda: not held.unread)
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_what_is_no_http_is_logged_once_a_minute(start_collector, caplog):
+    """Whoever sends noise all day does not fill the disk with lines about it."""
+    live = start_collector()
+    for _ in range(20):
+        with connected(live) as connection:
+            connection.sendall(b"\x16\x03\x01 noise\r\n\r\n")
+            assert b"400" in connection.recv(65536)
+    assert len([record for record in caplog.records if "Invalid HTTP request" in record.message]) == 1

@@ -52,6 +52,14 @@ def test_the_json_has_the_promised_form(tmp_path, capsys):
     }  # fmt: skip
 
 
+def test_a_run_folder_keeps_its_whole_name(tmp_path, capsys):
+    """Also one that ends as a file would."""
+    write(tmp_path, "lives.jsonl", rows())
+    write(tmp_path, "trainer_state.json", rows())
+    _, printed = run(capsys, tmp_path)
+    assert [found["run"] for found in json.loads(printed.out)["runs"]] == ["lives.jsonl", "trainer_state.json"]
+
+
 def test_the_table_names_the_first_finding(tmp_path, capsys):
     """The table has a line for each run, and a summary."""
     write(tmp_path, "dies", rows(dies_at=20))
