@@ -75,11 +75,19 @@ def database_url(tmp_path: Any) -> str:
 
 @pytest.fixture
 def start_collector(database_url: str) -> Iterator[Any]:
-    """Start a collector with own settings, clock or engine: `start_collector(stall_factor=2, clock=clock)`."""
+    """Start a collector with own settings, clock or engine: `start_collector(stall_factor=2, clock=clock)`.
+
+    Receipts wait for their verdicts also on a machine that is busy.
+    """
     with contextlib.ExitStack() as stack:
 
         def start(*, clock: Any = None, engine: Any = None, **settings: Any) -> LiveCollector:
-            defaults = {"database_url": database_url, "dashboard": "", "tick_seconds": 0.02}
+            defaults = {
+                "database_url": database_url,
+                "dashboard": "",
+                "tick_seconds": 0.02,
+                "verdict_wait_seconds": 5.0,
+            }
             options = {"clock": clock} | ({"engine": engine} if engine else {})
             return stack.enter_context(serving(Settings(**(defaults | settings)), **options))
 

@@ -20,7 +20,8 @@ def _metrics(live):
 
 
 @pytest.fixture
-def live(start_collector, scripted, clock):
+def live(start_collector, scripted, clock, damaged):  # noqa: ARG001 - it comes first
+    """A collector that projects, started after a record was damaged."""
     return start_collector(engine=scripted, clock=clock, stall_minimum_seconds=100)
 
 
@@ -41,15 +42,23 @@ def _set_body(database, run_id, body):
 
 
 @pytest.fixture
-def sick(live, database):
-    """A run whose log holds bytes that no record has, with a healthy one beside it."""
-    live.send(run="well", records=[{"step": 0, "scalars": {"a": 1.0}}])
-    run_id = live.run(**SHARD, rank=0, records=[{"step": 0, "scalars": {"a": 1.0}}])
+def damaged(start_collector, clock, database):
+    """A record that no projector has read yet, and whose bytes are those of no record."""
+    ingest = start_collector(role="ingest", clock=clock)
+    run_id = ingest.run(**SHARD, rank=0, records=[{"step": 0, "scalars": {"a": 1.0}}])
     body = wire.encode(wire.Record(step=0, scalars={"a": 1.0}))
     _set_body(database, run_id, b"\xc1")
-    live.app.state.collector.projector._projection.forget(run_id)  # as a restart would: the record is read again
+    return run_id, body
+
+
+@pytest.fixture
+def sick(live, damaged):
+    """A run whose log holds bytes that no record has, with a healthy one beside it."""
+    run_id, body = damaged
+    live.send(run="well", records=[{"step": 0, "scalars": {"a": 1.0}}])
     receipt = live.send(**SHARD, rank=1, records=[{"step": 0}])
     assert receipt["accepted"] == 1
+    eventually(lambda: live.get(f"/runs/{run_id}/alerts")["items"])
     return run_id, body
 
 
