@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 Row = TypeVar("Row")
 
 # Some 4 MB of JSON: an answer is held as a whole, once for each client that is slow to read it.
-MAX_NUMBERS = 200_000
+MAX_NUMBERS = 50_000
 
 
 class ItemList(Schema, Generic[Item]):

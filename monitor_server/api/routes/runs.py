@@ -116,7 +116,7 @@ def series(
 ) -> Response:
     """Return signals over steps; of a signal with too many points the extremes are kept.
 
-    An answer holds at most 200,000 points. Where `next` is set, ask again with it as `cursor`: the next answer goes on
+    An answer holds at most 50,000 points. Where `next` is set, ask again with it as `cursor`: the next answer goes on
     where this one ended, which may be in the middle of a signal.
     """
     require_run(reading, run_id)

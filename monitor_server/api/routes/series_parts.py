@@ -85,7 +85,7 @@ def _slice(column: Column, first: int, end: int | None) -> Column:
 def render_part(part: SeriesPart, *, times: bool) -> bytes:
     """Return an answer in JSON, an `ItemList` of `SeriesItem`.
 
-    FastAPI would write it on the event loop, where 200,000 points hold up everybody else for a tenth of a second. Here
+    FastAPI would write it on the event loop, where 50,000 points hold up everybody else for a tenth of a second. Here
     a worker thread writes it, one signal at a time, and others have their turn in between.
 
     Args:

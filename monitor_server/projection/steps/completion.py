@@ -16,7 +16,7 @@ from monitor_server.projection.steps.detection import Tracker
 from monitor_server.projection.steps.rank_merging import StepRecords
 from monitor_server.projection.steps.waiting import WaitingSteps
 from monitor_server.settings import Settings
-from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL
+from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, Recent
 from monitor_server.store.repositories.steps import Step
 
 __all__ = ["Budget", "Completion"]
@@ -155,7 +155,26 @@ class Completion:
             run.last_step_at = context.now
             sent = min(step.time, context.now + CLOCKS_DIFFER_SECONDS)
             run.recent.add(step=step.step, time=sent, reward=step.signals.get(SPARKLINE_SIGNAL))
+        elif step.attempt == run.last_attempt and here < last and _was_stray(context, step):
+            log.warning(
+                "step %d of run %r was far beyond the steps that follow: detection starts anew at step %d",
+                run.last_step,
+                run.name,
+                step.step,
+            )
+            self._start_anew(context, step)
+            return
         changed = self._tracker.observe(context, step)
+        context.add_step(step)
+        context.add_alerts(changed)
+
+    def _start_anew(self, context: RunContext, step: Step) -> None:
+        """Continue at a step below the last, which was a stray number, with detectors that have not seen that one."""
+        run = context.run
+        run.last_step, run.last_step_at = step.step, context.now
+        run.recent = Recent()
+        run.recent.add(step=step.step, time=step.time, reward=step.signals.get(SPARKLINE_SIGNAL))
+        changed = self._tracker.start_anew(context, step)
         context.add_step(step)
         context.add_alerts(changed)
 
@@ -187,6 +206,23 @@ def _is_stray(context: RunContext, step: Step) -> bool:
     if step.step - run.last_step <= LARGEST_JUMP * stride:
         return False
     beyond = run.last_step + LARGEST_JUMP * stride
-    stored = context.repositories.steps.count(run.id, step.attempt, above=beyond, below=step.step)
-    here = sum(1 for attempt, number in context.completed if attempt == step.attempt and beyond < number < step.step)
-    return stored + here + 1 < STEPS_BEYOND_JUMP
+    return _count(context, step.attempt, above=beyond, below=step.step) + 1 < STEPS_BEYOND_JUMP
+
+
+def _was_stray(context: RunContext, step: Step) -> bool:
+    """Whether the last step was a stray number, which the first step of an attempt may be: nothing was known then.
+
+    It was if it stands alone far beyond this step, and a few steps in ascending order have come below it.
+    """
+    last = context.run.last_step
+    if last is None or last - step.step <= LARGEST_JUMP or len(set(context.run.recent.steps)) >= STEPS_BEYOND_JUMP:
+        return False
+    before = _count(context, step.attempt, above=step.step - LARGEST_JUMP, below=step.step)
+    beyond = _count(context, step.attempt, above=step.step + LARGEST_JUMP, below=last + 1)
+    return before + 1 >= STEPS_BEYOND_JUMP > beyond
+
+
+def _count(context: RunContext, attempt: int, *, above: int, below: int) -> int:
+    """Return how many steps of an attempt between two numbers are stored, or completed in this slice."""
+    stored = context.repositories.steps.count(context.run.id, attempt, above=above, below=below)
+    return stored + sum(1 for other, number in context.completed if other == attempt and above < number < below)

@@ -88,6 +88,16 @@ class Tracker:
             return []
         return self._observe(context, tracked, step)
 
+    def start_anew(self, context: RunContext, step: Step) -> list[Alert]:
+        """Detect on a step with detectors that have seen nothing; phases from it on are written anew.
+
+        Returns:
+            The alerts that opened, became more severe or resolved.
+        """
+        tracked = self._track(context)
+        tracked.engine = self._engine()
+        return self._observe(context, tracked, step)
+
     def acknowledge(self, context: RunContext, kind: str) -> tuple[int, int] | None:
         """Give the detectors an acknowledgement of alerts of a kind.
 

@@ -95,6 +95,27 @@ def test_a_stray_step_far_ahead_is_stored_and_detection_goes_on_behind_it(bench,
     assert bench.steps() == [0, 1, 2, 3, LARGEST_STEP]
 
 
+def test_a_stray_first_step_costs_two_steps_of_detection(bench):
+    """Nothing is known of an attempt when its first step comes; three steps below show what it was."""
+    for place, number in enumerate([LARGEST_STEP, 0, 1, 2, 3]):
+        bench.append([_step(number, seq=place)])
+        bench.project()
+    assert bench.seen() == [2, 3]
+    assert bench.run().last_step == 3
+    assert bench.steps() == [0, 1, 2, 3, LARGEST_STEP]
+    with bench.store.read() as repositories:
+        assert [begin for _, begin, _ in repositories.phases.all(bench.run_id)] == [2]
+
+
+def test_late_steps_far_behind_are_no_reason_to_start_anew(bench):
+    """Where a few steps are known, old ones that come late mend the store and nothing else."""
+    newest = [5_000_000 + number for number in range(4)]
+    for place, number in enumerate([*newest, 0, 1, 2, 3]):
+        bench.append([_step(number, seq=place)])
+        bench.project()
+    assert bench.seen() == newest
+
+
 def test_a_counter_that_has_moved_is_believed_at_its_third_step(bench):
     """A trainer that counts otherwise from now on is followed, after two steps without detection."""
     moved = [LARGEST_STEP // 2 + number for number in range(4)]
