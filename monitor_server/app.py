@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 API = "/api/v1"
 # Threads that read the store for requests. Each that waits for Python's lock delays the event loop by 5 ms, so that
 # the 40 of anyio's default, busy with long series, would make every trainer wait for 0.2 s.
-REQUEST_THREADS = 8
+REQUEST_THREADS = 4
 # Health and metrics are served in every role.
 ROUTES = {
     "all": (ingest, runs, deletion, export, alerts, stream),

@@ -20,12 +20,18 @@ async def _collector(request: Request) -> Collector:
 Serving = Annotated[Collector, Depends(_collector)]
 
 
+READS = 4
+
+
 def _reading(collector: Serving) -> Iterator[Repositories]:
     with collector.store.read() as repositories:
         yield repositories
 
 
-Reading = Annotated[Repositories, Depends(_reading)]
+# A read has a connection of the store while it waits for a thread: with more at once than the store has connections,
+# threads would wait for connections that wait for threads. The transaction ends before the answer is sent, because a
+# client may not read it.
+Reading = Annotated[Repositories, Depends(_reading, scope="function", max_concurrency=READS)]
 
 
 def require_run(reading: Repositories, run_id: str) -> None:

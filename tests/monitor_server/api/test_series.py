@@ -1,13 +1,17 @@
 """Series: whole when short, thinned to their extremes when long."""
 
+import asyncio
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories.series import Column
+from tests.live import eventually
 
 
 def _column(values):
@@ -107,3 +111,41 @@ def test_series_of_many_signals_are_given_in_bounded_parts(collector, run_name):
         cursor = {"cursor": part["next"]} if part["next"] else None
     assert parts == 5
     assert all(found[name] == [(s, s / 3 + place) for s in range(3000)] for place, name in enumerate(signals))
+
+
+def test_a_client_that_does_not_read_its_answer_holds_no_connection_of_the_store(collector, run_name):
+    """The read transaction has ended by the time when the answer is sent."""
+    run_id = collector.run(run=run_name, records=[{"step": step, "scalars": {"a": 1.0}} for step in range(3)])
+    pool = collector.app.state.collector.store._engine.pool
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message):
+        await asyncio.to_thread(eventually, lambda: pool.checkedout() == 0)  # the projector has one for a moment
+        sent.append(message["type"])
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": f"/api/v1/runs/{run_id}/series",
+        "query_string": b"",
+        "headers": [(b"host", collector.url.removeprefix("http://").encode())],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 1),
+    }
+    asyncio.run(collector.app(scope, receive, send))
+    assert sent[0] == "http.response.start"
+
+
+def test_more_readers_at_once_than_connections_of_the_store_are_all_answered(collector, run_name):
+    """None waits with a connection for a thread that waits for a connection."""
+    records = [{"step": step, "scalars": {"a": 1.0, "b": 2.0}} for step in range(500)]
+    run_id = collector.run(run=run_name, records=records)
+    asked = f"{collector.url}/api/v1/runs/{run_id}/series"
+    with urllib3.PoolManager(maxsize=80) as pool, ThreadPoolExecutor(80) as threads:
+        answers = list(threads.map(lambda _: pool.request("GET", asked, timeout=60, retries=False).status, range(240)))
+    assert set(answers) == {200}
