@@ -79,7 +79,9 @@ def test_runs_are_chosen_and_opened_by_keys(collector, visit):
     visit.page.keyboard.press("/")
     visit.page.keyboard.type("j?")
     expect(visit.page.get_by_placeholder("Find a run")).to_have_value("j?")
+    expect(visit.page.get_by_text("No run matches.")).to_be_visible()
     visit.page.get_by_placeholder("Find a run").fill("")
+    expect(visit.page.locator(".fleet-row:visible")).to_have_count(2)  # keys choose among the visible rows only
     visit.page.keyboard.press("Escape")
     visit.page.keyboard.press("j")
     visit.page.keyboard.press("j")
