@@ -174,6 +174,13 @@ class ApiClient:
         """Read the attribution of an alert."""
         return cast("Attribution", to_floats(await self._get(_path("alerts", alert_id, "attribution"), {})))
 
+    async def incident(self, alert_id: str) -> bytes:
+        """Read the incident report of an alert, an HTML file."""
+        response = await self._request("GET", _path("alerts", alert_id, "incident"))
+        if response.is_error:
+            raise _refused(response.status_code, response.text[:200])
+        return response.content
+
     async def stream(self, run_id: str | None = None) -> AsyncIterator[bytes]:
         """Yield the bytes of the collector's server-sent events as they come, until either side ends."""
         query = "" if run_id is None else f"?{urlencode({'run_id': run_id})}"
@@ -199,26 +206,33 @@ class ApiClient:
         return await self._ask("GET", path, params=query)
 
     async def _ask(self, method: str, path: str, **asked: Any) -> dict[str, object]:  # noqa: ANN401 - httpx2's own
+        response = await self._request(method, path, **asked)
         try:
-            response = await self._http.request(method, f"/api/v1{path}", **asked)
             answer = response.json()
             # Numbers and most names need no look: only an escape or a byte beyond ASCII can be unprintable.
             if b"\\" in response.content or not response.content.isascii():
                 answer = _printable_tree(answer)
-        except httpx2.HTTPError as error:
-            raise UnreachableError(
-                f"The collector at {self.shown_url} does not answer ({type(error).__name__})"
-            ) from error
         except ValueError as error:
             raise ApiError(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
         if not isinstance(answer, dict):
             raise ApiError(f"{self.shown_url} answered {response.status_code} with no JSON object; is it a collector?")
-        detail = answer.get("detail", response.reason_phrase)
-        if response.status_code == httpx2.codes.NOT_FOUND:
-            raise NotFoundError(str(detail))
         if response.is_error:
-            raise ApiError(f"The collector answered {response.status_code}: {detail}")
+            raise _refused(response.status_code, str(answer.get("detail", response.reason_phrase)))
         return answer
+
+    async def _request(self, method: str, path: str, **asked: Any) -> httpx2.Response:  # noqa: ANN401 - httpx2's own
+        try:
+            return await self._http.request(method, f"/api/v1{path}", **asked)
+        except httpx2.HTTPError as error:
+            raise UnreachableError(
+                f"The collector at {self.shown_url} does not answer ({type(error).__name__})"
+            ) from error
+
+
+def _refused(status: int, detail: str) -> "ApiError":
+    if status == httpx2.codes.NOT_FOUND:
+        return NotFoundError(detail)
+    return ApiError(f"The collector answered {status}: {detail}")
 
 
 def without_credentials(url: str) -> str:

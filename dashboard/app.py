@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 from dash import ClientsideFunction, Dash, Input, Output, State
 from dash.development.base_component import Component
 from fastapi import FastAPI
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, without_credentials
+from dashboard.api_client import ApiClient, ApiError, NotFoundError, without_credentials
 from dashboard.callback_requests import DashRequests
 from dashboard.components.page_frame import message, shell
 from dashboard.compression import CompressedScripts
@@ -87,7 +87,7 @@ def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:
 
 
 def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", allowed_hosts: str = "") -> FastAPI:
-    """Create a dashboard outside the collector's process; it forwards the browser's live stream.
+    """Create a dashboard outside the collector's process; it forwards the browser's live stream and its downloads.
 
     Args:
         api_url: Where the dashboard reaches the collector's HTTP API.
@@ -112,6 +112,16 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
 
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+
+    @app.get("/api/v1/alerts/{alert_id}/incident")
+    async def incident(alert_id: str) -> Response:
+        try:
+            async with ApiClient(api_url) as api:
+                report = await api.incident(alert_id)
+        except ApiError as error:
+            return PlainTextResponse(str(error), status_code=404 if isinstance(error, NotFoundError) else 502)
+        headers = {"Content-Disposition": f'attachment; filename="incident-{alert_id}.html"'}
+        return Response(report, media_type="text/html", headers=headers)
 
     attach(app, api_url=api_url, connect_url=connect_url or without_credentials(api_url))
     return app

@@ -27,6 +27,7 @@ COMMANDS = {
     "demo": ("collector.demo", "Watch a real training run rise, degrade and die."),
     "runs": ("collector.runs", "List the runs of a collector, the newest first."),
     "alerts": ("collector.alerts", "List the alerts of a collector, or acknowledge one."),
+    "incident": ("collector.incident", "Download the report of an alert as one HTML file."),
     "backup": ("collector.backup", "Copy the database while the collector runs."),
     "export": ("collector.export", "Download a run or a project as JSON lines or Parquet."),
     "sync": ("collector.sync", "Send what trainers have left on disk."),

@@ -48,6 +48,13 @@ def alert_head(alert: AlertItem) -> Component:
             html.P(alert.get("summary", "")),
             html.P(_when(alert), className="when"),
             *_acknowledgement(alert),
+            html.A(
+                "Incident report",
+                href=f"/api/v1/alerts/{alert['id']}/incident",
+                download="",
+                className="incident-link",
+                title="One HTML file with the alert, its run and its explanation, data included; it opens anywhere",
+            ),
         ],
     )
 

@@ -5,12 +5,15 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
 from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.explanation import Attribution, attribution
+from monitor_server.api.incident.content import read_incident
+from monitor_server.api.incident.page import page
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
 from monitor_server.detection.protocol import Severity
@@ -51,6 +54,22 @@ def alert(alert_id: str, reading: Reading) -> AlertItem:
 def alert_attribution(alert_id: str, reading: Reading) -> Attribution:
     """Return what moved first, which actions, responses and tokens lead, known remedies, and what is missing."""
     return attribution(reading, alert_of(_row(reading, alert_id)))
+
+
+@router.get("/alerts/{alert_id}/incident", response_class=HTMLResponse, responses=NOT_FOUND)
+def alert_incident(
+    alert_id: str,
+    collector: Serving,
+    reading: Reading,
+    *,
+    texts: Annotated[bool, Query(description="Keep the texts of sampled responses")] = True,
+) -> HTMLResponse:
+    """Download the incident report: alert, run, phases, signals and attribution in one HTML file, data included."""
+    incident = read_incident(
+        reading, alert_id, now=collector.clock(), deadlines=collector.settings.deadlines, texts=texts
+    )
+    name = f"incident-{incident.alert.kind}-{incident.alert.id}.html"
+    return HTMLResponse(page(incident), headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 class AcknowledgeBody(BaseModel):

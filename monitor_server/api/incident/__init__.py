@@ -1,0 +1,1 @@
+"""The incident report: what is known of an alert and its run, in one HTML file."""

@@ -1,0 +1,105 @@
+"""What an incident report holds, read from the store."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from monitor_server.api.explanation import Attribution, attribution
+from monitor_server.api.schemas import (
+    ActionItem,
+    AlertItem,
+    PhaseItem,
+    RunDetail,
+    Schema,
+    SeriesItem,
+    alert_item,
+    run_detail,
+)
+from monitor_server.attribution.vitals import VITALS
+from monitor_server.errors import UnknownAlert
+from monitor_server.settings import Deadlines
+from monitor_server.store.downsampling import downsample
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alerts import alert_of
+
+__all__ = ["Incident", "read_incident"]
+
+MAX_SIGNALS = 24
+MAX_POINTS = 600  # of a signal: about one a pixel of its drawing
+MAX_LISTED = 200  # other alerts, and actions of the trainer
+REWARDS = ("reward/mean", "reward/correct_frac")
+
+
+class Incident(Schema):
+    """An alert, the run around it, and what explains it; `schema_version` counts the versions of this shape."""
+
+    schema_version: int = 1
+    written_at: float
+    alert: AlertItem
+    run: RunDetail
+    phases: list[PhaseItem]
+    alerts: list[AlertItem]
+    actions: list[ActionItem]
+    attribution: Attribution
+    signals: list[SeriesItem]
+
+
+def read_incident(reading: Repositories, alert_id: str, *, now: float, deadlines: Deadlines, texts: bool) -> Incident:
+    """Read all parts of a report in one transaction.
+
+    Args:
+        reading: An open read transaction.
+        alert_id: The alert.
+        now: The time at which the report is written, Unix seconds.
+        deadlines: After how long a silent run counts as stalled, and as lost.
+        texts: Whether the sampled responses keep their texts and the texts of their tokens.
+
+    Raises:
+        UnknownAlert: If there is no such alert, or no such run any more.
+    """
+    row = reading.alerts.view(alert_id)
+    run_id = "" if row is None else row["run_id"]
+    run_row = reading.runs.view(run_id, now=now, deadlines=deadlines)
+    if row is None or run_row is None:
+        raise UnknownAlert.by_id(alert_id)
+    alert = alert_item(row)
+    seen = reading.steps.signals(run_id)
+    explained = attribution(reading, alert_of(row))
+    names = _choose_signals(alert, explained, seen)
+    ordinals = reading.runs.attempts(run_id)
+    return Incident(
+        written_at=now,
+        alert=alert,
+        run=run_detail(run_row, seen),
+        phases=[
+            PhaseItem.model_validate({"phase": phase, "from_step": first, "to_step": last})
+            for phase, first, last in reading.phases.all(run_id)
+        ],
+        alerts=[alert_item(each) for each in reading.alerts.page(run_id=run_id, limit=MAX_LISTED)],
+        actions=[
+            ActionItem.model_validate(each | {"attempt": ordinals[each["attempt"]][0]})
+            for each in reading.actions.page(run_id, limit=MAX_LISTED)
+        ],
+        attribution=explained if texts else _without_texts(explained),
+        signals=[
+            SeriesItem(signal=thin.signal, steps=thin.steps.tolist(), values=thin.values.tolist())
+            for column in reading.series.read(run_id, names, max_points=MAX_POINTS)
+            if len((thin := downsample(column, max_points=MAX_POINTS)).steps)
+        ],
+    )
+
+
+def _choose_signals(alert: AlertItem, explained: Attribution, seen: Iterable[str]) -> list[str]:
+    """Return at most `MAX_SIGNALS` signals of the run: the alert's own, those that moved, rewards, vital signs."""
+    named = [value for value in alert.evidence.values() if isinstance(value, str)]
+    wanted = [*named, *(moved.signal for moved in explained.moved), *REWARDS, *VITALS]
+    known = set(seen)
+    return [name for name in dict.fromkeys(wanted) if name in known][:MAX_SIGNALS]
+
+
+def _without_texts(explained: Attribution) -> Attribution:
+    return explained.model_copy(
+        update={
+            "responses": [each.model_copy(update={"text": None, "pieces": None}) for each in explained.responses],
+            "tokens": [replace(token, text=None) for token in explained.tokens],
+        }
+    )

@@ -1,0 +1,119 @@
+"""The attribution of an alert, as sections of the report."""
+
+from monitor_server.api.explanation import Attribution
+from monitor_server.api.schemas import ResponseItem
+from monitor_server.html_report.elements import text
+
+__all__ = ["explanation_sections"]
+
+MAX_CHARACTERS = 4000  # of a response that is shown; the data of the page holds it whole
+
+
+def explanation_sections(found: Attribution, *, opened_step: int) -> str:
+    """Return a section for each part of the attribution that was observed, and one for what was not."""
+    return "".join(
+        [_moved(found, opened_step), _actions(found), _remedies(found), _responses(found), _tokens(found), _gaps(found)]
+    )
+
+
+def _moved(found: Attribution, opened_step: int) -> str:
+    if not found.moved:
+        return "<h2>What moved first</h2><p>No signal had clearly left its best level, or none was observed.</p>"
+    rows = "".join(
+        f"<tr><td>{text(moved.signal)}</td><td>{text(moved.direction)}</td>"
+        f'<td class="number">{moved.onset[0]} to {moved.onset[1]}</td>'
+        f'<td class="number">{_number(moved.baseline)}</td><td class="number">{_number(moved.level)}</td></tr>'
+        for moved in found.moved
+    )
+    head = "".join(f'<th class="number">{name}</th>' for name in ("began at step", "best level", "at the alert"))
+    return (
+        f"<h2>What moved first, before step {opened_step}</h2>"
+        f'<div class="scroll"><table><thead><tr><th>signal</th><th>direction</th>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _actions(found: Attribution) -> str:
+    if not found.actions:
+        return ""
+    rows = "".join(
+        f'<tr><td class="number">{each.action + 1}</td><td class="number">{_number(each.before)}</td>'
+        f'<td class="number">{_number(each.at_alert)}</td><td class="number">{_number(each.change)}</td></tr>'
+        for each in found.actions
+    )
+    head = "".join(f'<th class="number">{name}</th>' for name in ("action", "before", "at the alert", "change"))
+    return (
+        "<h2>Likelihood of correct responses by action, nats per token</h2>"
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _remedies(found: Attribution) -> str:
+    listed = "".join(
+        f'<dt>{text(each.change)}</dt><dd>{text(each.how)} <span class="muted">{text(each.source)}</span></dd>'
+        for each in found.remedies
+    )
+    return f"<h2>What helps</h2><dl>{listed}</dl>" if listed else ""
+
+
+def _responses(found: Attribution) -> str:
+    by_id = {response.id: response for response in found.responses}
+    displaced = [_response(by_id[name]) for name in found.displaced if name in by_id]
+    alike = [_response(by_id[pair.response]) for pair in found.resembling if pair.response in by_id]
+    parts = [("Which responses lead", displaced), ("Which incorrect responses resemble them", alike)]
+    return "".join(f"<h2>{title}</h2>{''.join(cards)}" for title, cards in parts if cards)
+
+
+def _response(response: ResponseItem) -> str:
+    facts = [
+        f"step {response.step}",
+        "correct" if response.correct else "incorrect",
+        f"reward {_number(response.reward)}",
+        f"{response.length} tokens",
+        f"displacement {_number(response.displacement)} nat",
+    ]
+    content = response.text or "".join(response.pieces or ())
+    words = text(content[:MAX_CHARACTERS]) if content else "no text was sent"
+    return (
+        f"<details><summary>{text(', '.join(facts))}</summary><pre>{words}</pre>"
+        f"<p>Tokens of its actions that fell most: {_falls(response)}.</p></details>"
+    )
+
+
+def _falls(response: ResponseItem) -> str:
+    """Return the tokens of a response whose likelihood fell most, the deepest fall first."""
+    places = [place for first, after in response.actions for place in range(first, after)]
+    falls = sorted(zip(response.displacements or (), places, strict=False))[:8]
+    named = [f"<code>{text(_token(response, place))}</code> {_number(fall)}" for fall, place in falls if fall < 0]
+    return ", ".join(named) or "not observed"
+
+
+def _token(response: ResponseItem, place: int) -> str:
+    if response.pieces is not None and place < len(response.pieces):
+        return response.pieces[place]
+    if response.token_ids is not None and place < len(response.token_ids):
+        return f"token {response.token_ids[place]}"
+    return f"place {place}"
+
+
+def _tokens(found: Attribution) -> str:
+    rows = "".join(
+        f"<tr><td><code>{text(token.text or token.token_id)}</code></td>"
+        f'<td class="number">{100 * token.share:.0f} %</td><td class="number">{_number(token.fall)}</td>'
+        f'<td class="number">{token.count}</td></tr>'
+        for token in found.tokens
+    )
+    head = "".join(f'<th class="number">{name}</th>' for name in ("share of the fall", "nats", "times"))
+    table = (
+        f'<div class="scroll"><table><thead><tr><th>token</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+    return f"<h2>Which tokens</h2>{table}" if rows else ""
+
+
+def _gaps(found: Attribution) -> str:
+    listed = "".join(f"<dt>{text(gap.what)}</dt><dd>needs {text(gap.needs)}</dd>" for gap in found.not_observed)
+    return f"<h2>Not observed</h2><dl>{listed}</dl>" if listed else ""
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

@@ -1,0 +1,142 @@
+"""An incident report as one HTML page that opens anywhere; the page also carries all its data as JSON."""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from monitor_server.api.incident.content import Incident
+from monitor_server.api.incident.explained import explanation_sections
+from monitor_server.api.schemas import AlertItem
+from monitor_server.html_report.elements import chip, document, text
+from monitor_server.html_report.plot import Curve, PhaseInterval, StepAxis, phase_legend, plot, timeline
+from monitor_server.log_check.traces import Trace
+
+__all__ = ["page"]
+
+
+def page(incident: Incident) -> str:
+    """Return the page."""
+    alert, run = incident.alert, incident.run
+    return document(
+        f"{alert.kind} of {run.name} - rlvitals",
+        f"<main><article>{_head(incident)}{_course(incident)}</article>"
+        f"<article>{explanation_sections(incident.attribution, opened_step=alert.opened_step)}</article>"
+        f"<article>{_evidence(alert)}{_others(incident)}{_actions(incident)}{_config(incident)}</article></main>"
+        f'<p class="muted">Made by rlvitals at {_moment(incident.written_at)}. Phases are those of arXiv 2512.04220. '
+        "The element #data of this page holds all its data as JSON.</p>",
+        data=incident.model_dump_json(),
+    )
+
+
+def _head(incident: Incident) -> str:
+    alert, run = incident.alert, incident.run
+    reached = "no step" if run.last_step is None else f"step {run.last_step}"
+    facts = (
+        f"run {run.name} of project {run.project}: {run.status} in phase {run.phase}, {reached}, attempt {run.attempt}"
+    )
+    return (
+        f"<p>{chip(alert.severity)} {chip(alert.state)}</p><h1>{text(_words(alert.kind))}</h1>"
+        f'<p class="muted">{text(facts)}</p><p class="verdict">{text(alert.summary)}</p><p>{text(_life(alert))}</p>'
+    )
+
+
+def _life(alert: AlertItem) -> str:
+    """Return when the alert opened, became more severe, was acknowledged and resolved."""
+    parts = [f"Opened at step {alert.opened_step} ({_moment(alert.opened_at)}) in phase {alert.phase}"]
+    if alert.severity_step > alert.opened_step:
+        parts.append(f"{alert.severity} since step {alert.severity_step}")
+    if alert.acknowledged_at is not None:
+        note = f" ({alert.note})" if alert.note else ""
+        parts.append(f"acknowledged by {alert.acknowledged_by} {_moment(alert.acknowledged_at)}{note}")
+    end = f"resolved at step {alert.resolved_step}" if alert.resolved_step is not None else "not resolved"
+    return ", ".join([*parts, end]) + "."
+
+
+def _course(incident: Incident) -> str:
+    """Return the phases of the run and its signals, with lines where the alert opened and became more severe."""
+    steps = [step for item in incident.signals for step in (item.steps[0], item.steps[-1])]
+    steps += [incident.alert.opened_step, incident.alert.last_step]
+    axis = StepAxis(min(steps), max(steps))
+    phases = [
+        PhaseInterval(item.phase, item.from_step, axis.last_step if item.to_step is None else item.to_step)
+        for item in incident.phases
+    ]
+    alarms = (incident.alert.opened_step, incident.alert.severity_step)
+    curves = (_curve(item.signal, item.steps, item.values) for item in incident.signals)
+    drawn = "".join(plot(axis, curve, phases, alarms) for curve in curves)
+    return (
+        f'<h2>Phases, steps {axis.first_step} to {axis.last_step}</h2>{timeline(axis, phases)}<p class="legend">'
+        f"{phase_legend(phase.phase for phase in phases)}</p>"
+        + (f'<h2>Signals</h2><div class="plots">{drawn}</div>' if drawn else "<p>No signal of the run is stored.</p>")
+    )
+
+
+def _curve(name: str, steps: Iterable[int], values: Iterable[float]) -> Curve:
+    trace = Trace()
+    for step, value in zip(steps, values, strict=True):
+        trace.add(step, value)
+    return Curve(name=name, steps=trace.steps, lows=trace.lows, highs=trace.highs, non_finite=trace.non_finite)
+
+
+def _evidence(alert: AlertItem) -> str:
+    rows = "".join(
+        f"<tr><td>{text(_words(name))}</td><td>{text(_shown(value))}</td></tr>"
+        for name, value in alert.evidence.items()
+    )
+    return f'<h2>Evidence</h2><div class="scroll"><table><tbody>{rows}</tbody></table></div>' if rows else ""
+
+
+def _others(incident: Incident) -> str:
+    rows = "".join(
+        f'<tr><td class="number">{each.opened_step}</td><td>{chip(each.severity)}</td>'
+        f"<td><b>{text(each.kind)}</b>: {text(each.summary)}</td></tr>"
+        for each in sorted(incident.alerts, key=lambda alert: alert.opened_step)
+        if each.id != incident.alert.id
+    )
+    head = '<th class="number">step</th><th>severity</th><th>alert</th>'
+    return _table("Other alerts of the run", head, rows)
+
+
+def _actions(incident: Incident) -> str:
+    rows = "".join(
+        f'<tr><td class="number">{each.step}</td><td>{text(each.action)}</td><td>{text(each.outcome)}</td>'
+        f"<td>{text(each.detail or each.reason)}</td></tr>"
+        for each in incident.actions
+    )
+    head = '<th class="number">step</th><th>action</th><th>outcome</th><th>reason</th>'
+    return _table("Actions of the trainer", head, rows)
+
+
+def _config(incident: Incident) -> str:
+    if not incident.run.config:
+        return ""
+    content = text(json.dumps(incident.run.config, indent=1, ensure_ascii=False))
+    return f"<h2>Configuration</h2><details><summary>as the trainer sent it</summary><pre>{content}</pre></details>"
+
+
+def _table(title: str, head: str, rows: str) -> str:
+    if not rows:
+        return ""
+    return (
+        f'<h2>{title}</h2><div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if value in ([], {}, None):
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _words(name: str) -> str:
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a trainer's clock may state any number
+        return f"{seconds:g} s after 1970"

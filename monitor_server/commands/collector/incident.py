@@ -1,0 +1,31 @@
+"""`rlvitals incident`: download the report of an alert as one HTML file."""
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from monitor_server.commands.client import DEFAULT_URL, download
+from monitor_server.commands.terminal import printable, say
+
+__all__ = ["run"]
+
+
+def run(
+    *,
+    alert_id: Annotated[str, typer.Argument(metavar="ALERT", help="The alert; `rlvitals alerts` lists the ids.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write (incident-ALERT.html).")
+    ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts/--no-texts", help="Keep or leave out the texts of sampled responses.")
+    ] = True,
+    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+) -> int:
+    """Write the file when it is complete; one that is there is replaced."""
+    identifier = quote(alert_id, safe="")
+    file = output or Path(f"incident-{identifier}.html")
+    size = download(url, f"/alerts/{identifier}/incident?texts={str(texts).lower()}", file)
+    say(f"{printable(file)}: {size:,} bytes; any browser opens it")
+    return 0

@@ -1,0 +1,1 @@
+"""What HTML reports share: escaped elements, one style, and drawings without a script."""

@@ -1,0 +1,129 @@
+"""Drawings of a report, as SVG: the phases of a run, and a signal over its steps."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from monitor_server.detection.protocol import Phase
+from monitor_server.html_report.elements import text
+
+__all__ = ["Curve", "PhaseInterval", "StepAxis", "phase_legend", "plot", "timeline"]
+
+# The dashboard's colours of phases and severities (dashboard/theme.py), which differ in lightness as well as hue.
+PHASES = {
+    Phase.WARMUP: "#8496b0",
+    Phase.HEALTHY: "#17967f",
+    Phase.STAGNATION: "#e9bf3c",
+    Phase.DECAY: "#ee8432",
+    Phase.ACCELERATION: "#cf2f45",
+    Phase.COLLAPSED: "#7440ad",
+    Phase.UNKNOWN: "#b4bcc8",
+}
+WIDTH, HEIGHT = 560, 130
+
+
+class PhaseInterval(NamedTuple):
+    """A phase and the steps over which it held, both ends included."""
+
+    phase: Phase
+    from_step: int
+    to_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepAxis:
+    """The steps that a drawing shows, both ends included."""
+
+    first_step: int
+    last_step: int
+
+    def x(self, step: float) -> float:
+        """Return the horizontal place of a step, in units of the drawing; one outside is moved to the border."""
+        share = (step - self.first_step) / max(1, self.last_step + 1 - self.first_step)
+        return min(max(share, 0.0), 1.0) * WIDTH
+
+    def interval(self, phase: PhaseInterval) -> tuple[float, float]:
+        """Return the left edge and the width of a phase; the shortest phase can still be seen."""
+        begin = self.x(phase.from_step)
+        return begin, max(0.5, self.x(phase.to_step + 1) - begin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A signal: the smallest and the largest finite value of each of n neighbourhoods of steps.
+
+    Attributes:
+        name: The signal.
+        steps: One step of each neighbourhood, ascending, ``(n,)``.
+        lows: The smallest values, ``(n,)``.
+        highs: The largest values, ``(n,)``.
+        non_finite: The first step at which the signal was NaN or infinite.
+    """
+
+    name: str
+    steps: Sequence[int]
+    lows: Sequence[float]
+    highs: Sequence[float]
+    non_finite: int | None = None
+
+
+def phase_legend(phases: Iterable[Phase], rows: dict[Phase, int] | None = None) -> str:
+    """Return the colour of each phase with its name, and the number of its steps where ``rows`` has it."""
+    counts = rows or {}
+    return "".join(
+        f'<span><i style="background:{PHASES[phase]}"></i>{phase}'
+        + (f" ({counts[phase]})" if phase in counts else "")
+        + "</span>"
+        for phase in dict.fromkeys(phases)
+    )
+
+
+def timeline(axis: StepAxis, phases: Sequence[PhaseInterval]) -> str:
+    """Return the phases as one bar."""
+    bars = "".join(
+        f'<rect x="{begin:.2f}" y="0" width="{width:.2f}" height="26" fill="{PHASES[phase.phase]}"><title>'
+        f"{phase.phase}, steps {phase.from_step} to {phase.to_step}</title></rect>"
+        for phase in phases
+        for begin, width in [axis.interval(phase)]
+    )
+    return (
+        f'<svg viewBox="0 0 {WIDTH} 26" preserveAspectRatio="none" style="height:26px" role="img" '
+        f'aria-label="phases by step">{bars}</svg>'
+    )
+
+
+def plot(axis: StepAxis, curve: Curve, phases: Sequence[PhaseInterval], alarms: Iterable[int]) -> str:
+    """Return a figure of a signal over its steps, with its phases behind it and a line at each step of ``alarms``."""
+    low, high = min(curve.lows, default=0.0), max(curve.highs, default=0.0)
+    span = (high - low) or 1.0
+
+    def y(value: float) -> float:
+        return HEIGHT - 6 - (value - low) / span * (HEIGHT - 12)
+
+    bands = "".join(
+        f'<rect x="{begin:.2f}" y="0" width="{width:.2f}" height="{HEIGHT}" fill="{PHASES[each.phase]}" opacity=".13"/>'
+        for each in phases
+        for begin, width in [axis.interval(each)]
+    )
+    places = [
+        (axis.x(step + 0.5), y(least), y(most))
+        for step, least, most in zip(curve.steps, curve.lows, curve.highs, strict=True)
+    ]
+    outline = [f"{x:.1f},{top:.1f}" for x, _, top in places] + [
+        f"{x:.1f},{bottom:.1f}" for x, bottom, _ in reversed(places)
+    ]
+    line = " ".join(f"{x:.1f},{(top + bottom) / 2:.1f}" for x, bottom, top in places)
+    lines = "".join(
+        f'<line class="alarm" x1="{axis.x(step + 0.5):.1f}" x2="{axis.x(step + 0.5):.1f}" y1="0" y2="{HEIGHT}"/>'
+        for step in dict.fromkeys(alarms)
+    )
+    reach = f"{low:.3g} to {high:.3g}" if places else "never finite"
+    if curve.non_finite is not None:
+        reach += f", not finite at step {curve.non_finite}"
+    name = text(curve.name)
+    return (
+        f"<figure><figcaption><span>{name}</span><span class='muted'>{reach}</span></figcaption>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" style="height:{HEIGHT}px" role="img" '
+        f'aria-label="{name}: {reach}">{bands}<polygon class="band" points="{" ".join(outline)}"/>'
+        f'<polyline class="trace" points="{line}"/>{lines}</svg></figure>'
+    )

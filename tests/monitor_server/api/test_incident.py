@@ -1,0 +1,121 @@
+"""The incident report of an alert: one HTML file, with all its data."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from monitor_server.commands.main import main
+from tests.live import eventually
+from tests.monitor_server.api.test_responses import array, response
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def incident(start_collector, scripted):
+    """A collector with a run of 60 steps whose entropy rises at step 30, that is paged at 36, and whose alert."""
+    live = start_collector(engine=scripted)
+    sampled = response(
+        displacement=-0.6, displacements=array([-0.5, -0.1, 0.0], "float16"), pieces=["<think>", HOSTILE, " tool", "!"]
+    )
+    for step in range(60):
+        scalars = {"page": float(step == 36), "entropy/mean": 0.3 if step < 30 else 0.9, "grad/norm": 1.0 + step % 3}
+        scalars[HOSTILE] = "NaN" if step == 50 else 1.0
+        live.send(
+            run=HOSTILE,
+            config={"lr": 1e-6, "note": HOSTILE},
+            records=[{"step": step, "scalars": scalars, "responses": [sampled]}],
+        )
+    (alert,) = eventually(lambda: live.get("/alerts")["items"])
+    return live, alert
+
+
+def _read(live, alert, query=""):
+    answer = live.pool.request("GET", f"{live.url}/api/v1/alerts/{alert['id']}/incident{query}")
+    assert answer.status == 200
+    return answer, answer.data.decode()
+
+
+def _data(html):
+    carried = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    assert carried is not None
+    return json.loads(carried[1])
+
+
+def test_the_report_holds_what_the_api_returns_of_the_alert(incident):
+    """Alert, run, phases, attribution and signals are equal to the answers of their own routes."""
+    live, alert = incident
+    data = _data(_read(live, alert)[1])
+    run_id = alert["run_id"]
+    assert data["schema_version"] == 1
+    assert data["alert"] == alert
+    assert data["attribution"] == live.get(f"/alerts/{alert['id']}/attribution")
+    assert data["phases"] == live.get(f"/runs/{run_id}/phases")["items"]
+    assert data["run"]["config"] == live.get(f"/runs/{run_id}")["config"]
+    (series,) = live.get(f"/runs/{run_id}/series?signals=entropy/mean")["items"]
+    assert series in [
+        {**signal, "times": series.get("times")} if "times" in series else signal for signal in _bare(data)
+    ]
+
+
+def _bare(data):
+    return [{name: value for name, value in signal.items() if value is not None} for signal in data["signals"]]
+
+
+def test_the_report_opens_alone_and_shows_every_text_as_text(incident):
+    """It is a download, loads nothing, and a hostile name, configuration or token stays text."""
+    live, alert = incident
+    answer, html = _read(live, alert)
+    assert answer.headers["Content-Type"].startswith("text/html")
+    assert (
+        answer.headers["Content-Disposition"] == f'attachment; filename="incident-{alert["kind"]}-{alert["id"]}.html"'
+    )
+    assert "default-src 'none'" in html
+    assert html.count("<script") == html.count("</script>") == 1
+    elements = Elements()
+    elements.feed(html)
+    assert elements.tags.isdisjoint({"img", "link", "iframe", "object", "a"})
+    assert elements.attributes.isdisjoint({"src", "href", "onerror", "onload"})
+
+
+class Elements(HTMLParser):
+    """The names of all elements and attributes of a page, as a browser would read them."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes = set(), set()
+
+    def handle_starttag(self, tag, attrs):
+        """Note one element."""
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+
+
+def test_texts_can_be_left_out(incident):
+    """Without texts neither the page nor its data holds a token's or a response's text."""
+    live, alert = incident
+    assert "&lt;think&gt;" in _read(live, alert)[1]
+    _, html = _read(live, alert, "?texts=false")
+    data = _data(html)
+    assert "think" not in html
+    assert {(each["text"], each["pieces"]) for each in data["attribution"]["responses"]} == {(None, None)}
+    assert {token["text"] for token in data["attribution"]["tokens"]} == {None}
+
+
+def test_the_command_writes_the_report(incident, tmp_path, capsys):
+    """`rlvitals incident` writes the file, and an unknown alert is one line on standard error."""
+    live, alert = incident
+    file = tmp_path / "report.html"
+    assert main(["incident", alert["id"], "-o", str(file), "--url", live.url]) == 0
+    assert _data(file.read_text())["alert"] == alert
+    assert main(["incident", "../runs", "-o", str(tmp_path / "none.html"), "--url", live.url]) == 1
+    assert "404" in capsys.readouterr().err
+    assert not (tmp_path / "none.html").exists()
+
+
+def test_an_alert_that_nobody_has_seen_has_no_report(collector):
+    """The answer is the API's 404."""
+    answer = collector.pool.request("GET", f"{collector.url}/api/v1/alerts/nobody/incident")
+    assert (answer.status, answer.json()["error"]) == (404, "UnknownAlert")
