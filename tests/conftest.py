@@ -1,23 +1,26 @@
 """Fixtures for all tests: a real collector on a free port of this machine, and a PostgreSQL server."""
 
 import contextlib
+import gc
 import os
 import signal
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from monitor_server.settings import Settings
-from tests.databases import migrated_postgres, postgres_collector
+from tests import warm
+from tests.databases import migrated_postgres, migrated_sqlite, postgres_collector
 from tests.live import PATIENCE_SECONDS, LiveCollector, serving
 from tests.ports import reserved_port
 from tests.postgres import find_postgres, running_postgres
 from trainer_hooks import Monitor
 
-__all__ = ["migrated_postgres", "postgres_collector"]
+__all__ = ["migrated_postgres", "migrated_sqlite", "postgres_collector"]
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and every process that they start with them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -27,10 +30,11 @@ settings.register_profile("rlvitals", deadline=None)
 settings.load_profile("rlvitals")
 Monitor.flush.__defaults__ = (PATIENCE_SECONDS,)
 
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # a shell's background jobs would pass that on to what tests start
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the workers of pytest-xdist share one interpreter that has imported torch."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        warm.listen()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,6 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     `--dist worksteal` gives the first half of the list to the first worker.
     """
+    gc.collect()
+    gc.freeze()  # what was imported stays: a full collection that walks through torch and Dash takes half a second
     slow = [item for item in items if item.get_closest_marker("slow")]
     quick = [item for item in items if not item.get_closest_marker("slow")]
     middle = (len(quick) + 1) // 2
@@ -68,9 +74,9 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture
-def database_url(tmp_path: Any) -> str:
-    """An empty SQLite database; folders whose tests run on both databases have a fixture of their own."""
-    return f"sqlite:///{tmp_path / 'rlvitals.db'}"
+def database_url(migrated_sqlite: Callable[[Path], str], tmp_path: Path) -> str:
+    """A SQLite database without data; folders whose tests run on both databases have a fixture of their own."""
+    return migrated_sqlite(tmp_path)
 
 
 @pytest.fixture

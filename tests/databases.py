@@ -5,6 +5,7 @@ A `conftest.py` imports the fixtures that its folder needs. A test of what SQLit
 """
 
 import contextlib
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "database_url",
     "execute",
     "migrated_postgres",
+    "migrated_sqlite",
     "postgres_collector",
     "sqlite_only",
 ]
@@ -47,11 +49,23 @@ def migrated_postgres(postgres: str) -> Callable[[], str]:
     return create
 
 
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+    """Return a function that creates a database file with today's schema; it copies one that was migrated once."""
+    template = tmp_path_factory.mktemp("template") / "rlvitals.db"
+    Store.open(f"sqlite:///{template}").close()
+
+    def create(folder: Path) -> str:
+        return f"sqlite:///{shutil.copyfile(template, folder / 'rlvitals.db')}"
+
+    return create
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database of each kind without data."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'rlvitals.db'}"
+        return str(request.getfixturevalue("migrated_sqlite")(tmp_path))
     return str(request.getfixturevalue("migrated_postgres")())
 
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,14 +17,10 @@ def launch(
     script: Path | str,
     *arguments: str,
     world_size: int = 2,
-    prefix: Sequence[str] = (),
     timeout: float = 240.0,
     **environ: str,
 ) -> None:
-    """Run a script, or a module, on several ranks, which find each other by torch's usual variables, to its end.
-
-    A prefix is a command that starts each rank; such ranks import everything themselves.
-    """
+    """Run a script, or a module, on several ranks, which find each other by torch's usual variables, to its end."""
     shared = {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size), "RLVITALS_ATTEMPT": "1"}
     shared |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
     with reserved_port() as port:
@@ -33,18 +28,12 @@ def launch(
         environments = [
             os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | environ for rank in range(world_size)
         ]
-        _wait([_start(prefix, [*_named(script), *arguments], env) for env in environments], timeout)
+        _wait([start([*_named(script), *arguments], env=env) for env in environments], timeout)
 
 
 def _named(script: Path | str) -> list[str]:
     """Return the interpreter's arguments for a script, or for a module by its name."""
     return [str(script)] if isinstance(script, Path) else ["-m", script]
-
-
-def _start(prefix: Sequence[str], arguments: list[str], environment: dict[str, str]) -> Process:
-    if prefix:
-        return subprocess.Popen([*prefix, sys.executable, *arguments], env=environment)
-    return start(arguments, env=environment)
 
 
 def _wait(processes: Sequence[Process], timeout: float) -> None:

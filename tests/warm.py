@@ -1,7 +1,8 @@
-"""Starts Python processes that have torch, TRL and the collector's libraries imported: forks of one interpreter.
+"""Starts Python processes that have torch, TRL and the collector imported: forks of one interpreter.
 
-Importing torch, its compiler and TRL takes ten seconds of a core, and some sixty processes of the tests need them.
-Nothing of ours is imported before the fork. Each process has its own environment, folder, arguments and output, and
+Importing torch, its compiler and TRL takes ten seconds of a core, and some sixty processes of the tests need them. The
+workers of pytest-xdist share one such interpreter, which listens on a Unix socket. Of ours it has imported the
+collector, and nothing that trainers import. Each process has its own environment, folder, arguments and output, and
 ends as an interpreter ends, with its exit handlers. Linux only: elsewhere each process starts from nothing.
 """
 
@@ -14,6 +15,7 @@ import json
 import os
 import runpy
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,8 +28,9 @@ from typing import Any, Final
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH120, PTH100 - pathlib is slow to load
 IMPORTED: Final = (
     *("torch", "torch._dynamo", "torch.distributed.fsdp", "trl.trainer.grpo_trainer", "datasets"),
-    *("alembic.command", "fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy.orm", "uvicorn", "zstandard"),
+    *("lightning.pytorch", "monitor_server.app"),
 )
+ADDRESS: Final = "TESTS_INTERPRETER"  # the variable with the socket on which the interpreter listens
 REQUEST_BYTES: Final = 1 << 18
 
 
@@ -99,7 +102,7 @@ def start(
     assert len(request) < REQUEST_BYTES
     outputs = [1, 2] if stdout is None else [stdout, stdout]
     try:
-        socket.send_fds(_interpreter()[0], [request], [*outputs, writable])
+        socket.send_fds(_interpreter(), [request], [*outputs, writable])
     finally:
         os.close(writable)
     return WarmProcess(readable, arguments)
@@ -120,74 +123,123 @@ def run(
         return subprocess.CompletedProcess(list(arguments), status, output.read(), "")
 
 
-@functools.cache
-def _interpreter() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
-    """Start the interpreter that is forked, and return the way to ask it; it ends when this process has ended."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def listen() -> None:
+    """Start the interpreter that is forked, unless one listens; it ends when this process has ended.
+
+    Processes that this one starts find it by the variable `ADDRESS`.
+    """
+    if ADDRESS in os.environ or sys.platform != "linux":
+        return
+    folder = tempfile.mkdtemp(prefix="rlvitals-tests-")
+    address = os.path.join(folder, "socket")  # noqa: PTH118
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
-    with theirs:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen(16)
         process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
+            [sys.executable, __file__, str(listener.fileno())],
             env=environment,
             cwd=tempfile.gettempdir(),
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.PIPE,
         )
-    atexit.register(_end, ours, process)
-    return ours, process
+    os.environ[ADDRESS] = address
+    atexit.register(_end, process, folder)
 
 
-def _end(requests: socket.socket, process: "subprocess.Popen[bytes]") -> None:
-    requests.close()
+def _end(process: "subprocess.Popen[bytes]", folder: str) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
     process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _serve(requests: socket.socket) -> dict[str, Any] | None:
-    """Fork a process for each request; return its request in a forked process, and None when nobody is left to ask."""
-    running: dict[int, int] = {}  # where each process's exit status is written, by its pid
-    readable, writable = os.pipe()
-    os.set_blocking(writable, False)
-    signal.set_wakeup_fd(writable)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    with selectors.DefaultSelector() as selector:
-        selector.register(requests, selectors.EVENT_READ)
-        selector.register(readable, selectors.EVENT_READ)
+@functools.cache
+def _interpreter() -> socket.socket:
+    """Connect to the interpreter that is forked; the connection waits for it to have imported everything."""
+    listen()
+    requests = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    requests.connect(os.environ[ADDRESS])
+    atexit.register(requests.close)
+    return requests
+
+
+class Interpreter:
+    """What the forked processes are forked from: it answers requests until standard input ends."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._running: dict[int, int] = {}  # where each process's exit status is written, by its pid
+        self._woken, waking = os.pipe()
+        os.set_blocking(waking, False)
+        signal.set_wakeup_fd(waking)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector = selectors.DefaultSelector()
+        for source in (0, listener, self._woken):
+            self._selector.register(source, selectors.EVENT_READ)
+
+    def serve(self) -> dict[str, Any] | None:
+        """Fork a process for each request; return its request in the process, and None when nobody is left to ask."""
         while True:
-            ready = {key.fileobj for key, _ in selector.select()}
-            if readable in ready:
-                os.read(readable, 512)
-                _report(running)
-            if requests not in ready:
-                continue
-            message, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 3)
-            if not message:
-                return None
-            pid = os.fork()
-            if pid == 0:
-                signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                for status in (readable, writable, *running.values(), descriptors[2]):
-                    os.close(status)
-                for target, descriptor in zip((1, 2), descriptors, strict=False):
-                    os.dup2(descriptor, target)
-                for descriptor in set(descriptors[:2]):
-                    os.close(descriptor)
-                return dict(json.loads(message))
-            running[pid] = descriptors[2]
-            os.write(descriptors[2], f"{pid}\n".encode())
-            for descriptor in descriptors[:2]:
-                os.close(descriptor)
+            for ready in [key.fileobj for key, _ in self._selector.select()]:
+                if ready == 0:
+                    return None
+                if ready == self._woken:
+                    os.read(self._woken, 512)
+                    self._report()
+                elif ready is self._listener:
+                    self._selector.register(self._listener.accept()[0], selectors.EVENT_READ)
+                elif isinstance(ready, socket.socket) and (request := self._fork(ready)):
+                    return request
 
-
-def _report(running: dict[int, int]) -> None:
-    """Write the exit status of each process that has ended to whoever started it."""
-    while running:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+    def _fork(self, client: socket.socket) -> dict[str, Any] | None:
+        """Fork a process for a client's request, and return the request in the process alone."""
+        message, descriptors, _, _ = socket.recv_fds(client, REQUEST_BYTES, 3)
+        if not message:
+            self._selector.unregister(client)
+            client.close()
+            return None
+        *outputs, status = descriptors
+        pid = os.fork()
         if pid == 0:
-            return
-        with contextlib.suppress(BrokenPipeError):
-            os.write(running[pid], f"{os.waitstatus_to_exitcode(status)}\n".encode())
-        os.close(running.pop(pid))
+            self._forget(status)
+            _redirect(outputs)
+            return dict(json.loads(message))
+        self._running[pid] = status
+        os.write(status, f"{pid}\n".encode())
+        for descriptor in outputs:
+            os.close(descriptor)
+        return None
+
+    def _forget(self, status: int) -> None:
+        """Close, in a forked process, what belongs to the interpreter; its selector is the interpreter's still."""
+        waking = signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        self._selector.close()
+        for descriptor in (self._woken, waking, status, *self._running.values()):
+            os.close(descriptor)
+
+    def _report(self) -> None:
+        """Write the exit status of each process that has ended to whoever started it."""
+        while self._running:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._running[pid], f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            os.close(self._running.pop(pid))
+
+
+def _redirect(outputs: Sequence[int]) -> None:
+    """Read nothing from standard input, and write what is printed where the tests want it."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for target, descriptor in enumerate((nothing, *outputs)):
+        os.dup2(descriptor, target)
+    for descriptor in {nothing, *outputs}:
+        os.close(descriptor)
 
 
 def _become(request: dict[str, Any]) -> None:
@@ -211,11 +263,11 @@ def _become(request: dict[str, Any]) -> None:
 
 def main() -> None:
     """Import, then fork on request; in a forked process, run what was asked for and end as it ends."""
-    with socket.socket(fileno=int(sys.argv[1])) as requests:
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
         for name in IMPORTED:
             importlib.import_module(name)
         gc.freeze()  # a forked process that collects garbage would copy every page of what was imported
-        request = _serve(requests)
+        request = Interpreter(listener).serve()
     if request is not None:
         _become(request)
 

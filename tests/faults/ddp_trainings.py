@@ -1,6 +1,6 @@
 """One rank of every training there is, watched by every collector that is no use. Arguments: a folder.
 
-Below the folder is ``disk``, a few kilobytes that are filled before the last round of trainings.
+Below the folder is ``disk``, on which each rank mounts a few kilobytes of its own and fills them.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ from torch import distributed
 
 from tests.bad_collectors import BAD_COLLECTORS, nobody_listens
 from tests.faults.trainings import TRAININGS, be_brief
+from tests.namespaces import mount_own_disk
 from tests.trainer_hooks.callbacks import tiny_trl
 from trainer_hooks.reference.distributed import SINGLE_PROCESS
 
@@ -37,13 +38,14 @@ def is_full(disk: Path) -> bool:
 
 def main(folder: Path) -> None:
     """Train, and compare."""
+    disk = folder / "disk"
+    mount_own_disk(disk, kilobytes=16)  # before anything starts a thread
     torch.set_num_threads(1)
     be_brief(dict.__setitem__)
     here = folder / f"rank{os.environ['RANK']}"
     for name in TRAININGS:
         tiny_trl.model(here / name / "model")  # each rank its own, as long as it is alone
     distributed.init_process_group("gloo")
-    disk = folder / "disk"
     fill(disk)
     for name, training in TRAININGS.items():
         alone = training(here / name, is_watched=False)

@@ -10,7 +10,7 @@ import sqlalchemy
 
 from monitor_server.commands.main import main
 from tests.databases import sqlite_only
-from tests.live import eventually
+from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.conftest import ScriptedEngine
 from tests.monitor_server.retention.runs import count_rows, send_everything
 from tests.postgres import create_database, find_postgres
@@ -85,7 +85,9 @@ def test_a_backup_under_load_is_one_snapshot(start_collector, scripted, restore,
     finally:
         stop.set()
         sender.join()
-    restored = start_collector(database_url=restore(backup), engine=scripted)
+    # The runs belong to the first collector until its lease has ended, and a receipt waits as long.
+    waits = {"verdict_wait_seconds": PATIENCE_SECONDS}
+    restored = start_collector(database_url=restore(backup), engine=scripted, **waits)
     (run,) = restored.get("/runs")["items"]
     held = count_rows(restored.app.state.collector.settings.database_url, run["id"])
     assert before <= held["records"] <= after + 1
