@@ -4,6 +4,7 @@ There is no global state: every application has its own collector.
 """
 
 import asyncio
+import functools
 import importlib
 import logging
 import uuid
@@ -104,6 +105,8 @@ def create_app(
     bodies = HeldBodies(max(settings.max_held_bytes, settings.max_body_bytes))
     app.secure = lambda inner: _secured(inner, settings, bodies)
     app.state.collector, app.state.bodies = collector, bodies
+    if ingest in ROUTES[settings.role]:
+        app.direct = {("POST", f"{API}/ingest"): functools.partial(ingest.ingest, collector=collector)}
     install_error_handlers(app)
     for module in ROUTES[settings.role]:
         app.include_router(module.router, prefix=API, responses=REFUSALS)

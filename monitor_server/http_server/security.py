@@ -16,6 +16,7 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from fastapi import FastAPI
@@ -30,6 +31,7 @@ from monitor_server.errors import (
     UnsupportedMediaType,
 )
 from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, refuse, too_large
+from monitor_server.http_server.direct_routes import DirectRoutes, Endpoint
 
 __all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
 
@@ -134,13 +136,21 @@ class SecurityMiddleware:
 
 
 class SecuredApp(FastAPI):
-    """A FastAPI application with the security middleware around everything, its own error handlers included."""
+    """A FastAPI application with the security middleware around everything, its own error handlers included.
+
+    Attributes:
+        secure: Puts the security middleware around an application.
+        direct: The endpoints that are called without FastAPI's way to a route, by method and path.
+    """
 
     secure: Callable[[ASGIApp], SecurityMiddleware]
+    direct: Mapping[tuple[str, str], Endpoint] = MappingProxyType({})
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Build FastAPI's stack and put the middleware around it."""
-        return self.secure(super().build_middleware_stack())
+        """Build FastAPI's stack, and put the direct routes and then the middleware around it."""
+        return self.secure(
+            DirectRoutes(super().build_middleware_stack(), self.direct, handlers=self.exception_handlers)
+        )
 
 
 class _Headers:

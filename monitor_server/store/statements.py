@@ -4,12 +4,16 @@ SQLAlchemy takes longer to prepare a statement than SQLite to execute it. What c
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult
+from sqlalchemy import Connection, CursorResult, Table, insert
 from sqlalchemy.sql import ClauseElement
 
-__all__ = ["Statement"]
+__all__ = ["Insertion", "Statement"]
+
+# Few sizes, so that the driver keeps each statement prepared.
+ROWS_PER_STATEMENT = (64, 16, 8, 4, 2, 1)
 
 
 class Statement:
@@ -45,3 +49,32 @@ class Statement:
             names = getattr(compiled, "positiontup", None) if dialect.positional else None
             prepared = self._compiled[dialect.name] = (str(compiled), names)
         return prepared
+
+
+class Insertion:
+    """An insert of many rows into a table, by few statements.
+
+    SQLite's driver releases and takes Python's lock for each row of `executemany`. While another thread computes, each
+    time is a wait of up to 5 ms. So there it executes statements of many rows; PostgreSQL's sends all rows at once.
+    """
+
+    def __init__(self, table: Table, *, columns: Sequence[str]) -> None:
+        """Keep the table and the names of the values of a row, in their order."""
+        self._columns = list(columns)
+        self._single = Statement(insert(table), columns=self._columns)
+        row = f"({', '.join('?' * len(self._columns))})"
+        into = f"INSERT INTO {table.name} ({', '.join(self._columns)}) VALUES "  # noqa: S608 - names of our own
+        self._many = {size: into + ", ".join([row] * size) for size in ROWS_PER_STATEMENT}
+
+    def execute(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert rows."""
+        if connection.dialect.name != "sqlite":
+            if rows:
+                self._single.execute_many(connection, [dict(zip(self._columns, row, strict=True)) for row in rows])
+            return
+        begin = 0
+        for size in ROWS_PER_STATEMENT:
+            while len(rows) - begin >= size:
+                values = tuple(chain.from_iterable(rows[begin : begin + size]))
+                connection.exec_driver_sql(self._many[size], values)
+                begin += size

@@ -8,6 +8,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    FetchedValue,
     Float,
     ForeignKey,
     Index,
@@ -49,13 +50,14 @@ metadata = MetaData(
 )
 
 
-def _run() -> Column[str]:
-    return Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False)
-
-
 def _run_key() -> Column[str]:
     """The run as the first part of the primary key, so that a table can be distributed by run."""
     return Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+
+
+def _number() -> Column[int]:
+    """A number in the order of arrival: of PostgreSQL's sequence, and on SQLite of `repositories.numbering`."""
+    return Column("number", Integer, primary_key=True, autoincrement=False, server_default=FetchedValue())
 
 
 runs = Table(
@@ -132,7 +134,6 @@ records = Table(  # the log: records in the order in which they were committed, 
     Column("body", LargeBinary, nullable=False),  # msgpack of wire.Record; empty once retention has removed it
     UniqueConstraint("run_id", "attempt", "rank", "seq"),
     Index(None, "run_id", "attempt", "step"),
-    sqlite_with_rowid=False,  # a run's log lies together on disk
 )
 
 steps = Table(
@@ -171,8 +172,8 @@ chunk_values = Table(  # one signal of a chunk
 responses = Table(  # sampled responses; older steps are thinned
     "responses",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=True),
-    _run(),
+    _run_key(),
+    _number(),
     Column("attempt", BigInteger, nullable=False),
     Column("step", BigInteger, nullable=False),
     Column("rank", Integer, nullable=False),
@@ -203,9 +204,9 @@ phases = Table(
 alerts = Table(
     "alerts",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("id", String, nullable=False, unique=True),
-    _run(),
+    _run_key(),
+    _number(),
+    Column("id", String, nullable=False, index=True),
     Column("kind", String, nullable=False),
     Column("severity", String, nullable=False),
     Column("state", String, nullable=False),
@@ -220,6 +221,8 @@ alerts = Table(
     Column("acknowledged_at", Float),
     Column("acknowledged_by", String),
     Column("note", Text),  # of who acknowledged it
+    UniqueConstraint("run_id", "id"),
+    Index(None, "number"),
     Index(None, "run_id", "state"),
     Index(
         "uq_alerts_firing",
@@ -234,8 +237,8 @@ alerts = Table(
 actions = Table(  # what trainers did about alerts, would have done, or could not do
     "actions",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=True),
-    _run(),
+    _run_key(),
+    _number(),
     Column("attempt", BigInteger, nullable=False),
     Column("step", BigInteger, nullable=False),
     Column("rank", Integer, nullable=False),  # that reported it
@@ -245,14 +248,13 @@ actions = Table(  # what trainers did about alerts, would have done, or could no
     Column("alert_id", String, nullable=False),
     Column("reason", Text, nullable=False),
     Column("detail", Text, nullable=False),
-    Index(None, "run_id", "number"),
 )
 
 acknowledgements = Table(  # of alerts, by people; entries of the log like records, and inputs of detection
     "acknowledgements",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=True),
-    _run(),
+    _run_key(),
+    _number(),
     Column("position", BigInteger, nullable=False, server_default="0"),
     Column("alert_id", String, nullable=False),
     Column("kind", String, nullable=False),
@@ -263,7 +265,6 @@ acknowledgements = Table(  # of alerts, by people; entries of the log like recor
     Column("at", Float, nullable=False),
     Column("by", String, nullable=False),
     Column("note", Text, nullable=False),
-    Index(None, "run_id"),
 )
 
 detector_states = Table(

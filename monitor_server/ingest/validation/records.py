@@ -6,8 +6,7 @@ and it is decoded once. What is wrong with a record is a `RecordError`, which re
 
 import functools
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -59,8 +58,7 @@ class _Parts(msgspec.Struct):
 _PARTS = msgspec.msgpack.Decoder(_Parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidRecord:
+class ValidRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record that may be stored: what ingest has to know of it, not its numbers, which stay packed.
 
     Attributes:
@@ -90,6 +88,7 @@ class RecordReader:
     def __init__(self, settings: Settings, media_type: str) -> None:
         self._settings = settings
         self._media_type = media_type
+        self._valid_names = _valid_names(settings.max_name_chars)
         name_bytes = text_bytes(settings.max_name_chars)
         self._most_bytes = {
             "scalars": settings.max_signals * (name_bytes + 9) + 5,  # a number has at most nine bytes
@@ -113,29 +112,30 @@ class RecordReader:
             RecordError: If it cannot be stored; the message states the field.
         """
         try:
-            parts = None if self._media_type == wire.JSON else self._measure(raw)
-            record = wire.decode_record(raw, self._media_type)
-            if parts is not None:
-                _check_each_signal_once(record, parts)
+            body = b"" if self._media_type == wire.JSON else bytes(raw)
+            record = _decode_plain(body)
+            if record is None:
+                parts = None if self._media_type == wire.JSON else self._measure(raw)
+                record = wire.decode_record(raw, self._media_type)
+                if parts is not None:
+                    _check_each_signal_once(record, parts)
             self._check(record)
             sent = record.responses
             # The log keeps a record's signals; responses have a table of their own, which is thinned.
-            if parts is None or sent:
+            if sent or not body:
                 body = wire.encode(msgspec.structs.replace(record, responses=[]) if sent else record)
-            else:
-                body = bytes(raw)
         except BAD_NUMBER as error:
             if isinstance(error, RecordError):
                 raise
             raise InvalidRecord(printable(error, longest=ERROR_CHARS)) from error
-        responses = self._read_responses(sent)
+        responses = self._read_responses(sent) if sent else []
         return ValidRecord(
             index=index,
             seq=record.step if record.seq is None else record.seq,
             step=record.step,
             body=body,
             names=(*record.scalars, *record.summaries),
-            shapes=summary_shapes(record),
+            shapes=summary_shapes(record) if record.summaries else {},
             responses=responses,
             refused_responses=len(sent) - len(responses),
         )
@@ -190,12 +190,17 @@ class RecordReader:
             for name, summary in record.summaries.items():
                 check_summary(name, summary)
 
-    def _check_names(self, names: Iterable[str]) -> None:
-        longest = self._settings.max_name_chars
-        if all(map(_is_clean, names)) and max(map(len, names), default=0) <= longest:
+    def _check_names(self, names: Collection[str]) -> None:
+        if self._valid_names.issuperset(names):
             return
-        wrong = next(name for name in names if not is_name(name, max_chars=longest))
-        raise InvalidRecord(f"a signal's name must have 1 to {longest} printable characters, got {_shown(wrong)}")
+        longest = self._settings.max_name_chars
+        wrong = next((name for name in names if not is_name(name, max_chars=longest)), None)
+        if wrong is not None:
+            raise InvalidRecord(f"a signal's name must have 1 to {longest} printable characters, got {_shown(wrong)}")
+        if len(self._valid_names) + len(names) > MAX_CACHED_NAMES:
+            self._valid_names.clear()
+        if len(names) <= MAX_CACHED_NAMES:
+            self._valid_names.update(names)
 
     def _check_signal_count(self, count: int) -> None:
         most = self._settings.max_signals
@@ -229,6 +234,26 @@ class RecordReader:
 def is_name(name: str, *, max_chars: int) -> bool:
     """Whether a signal, run or project may be called this: printable, not empty, without outer blanks."""
     return len(name) <= max_chars and _is_clean(name)
+
+
+@functools.lru_cache(maxsize=16)
+def _valid_names(max_chars: int) -> set[str]:  # noqa: ARG001 - one set for each limit
+    """Return the names of signals that were found valid under a limit, at most `MAX_CACHED_NAMES`."""
+    return set()
+
+
+def _decode_plain(raw: bytes) -> wire.Record | None:
+    """Decode a small record whose bytes are those that `wire.encode` makes of it; return None for any other.
+
+    Such a record has no field and no signal twice, and no field that is unknown. It is decoded once, and not measured.
+    """
+    if not 0 < len(raw) <= SMALL_RECORD_BYTES:
+        return None
+    try:
+        record = wire.decode_record(raw)
+    except BAD_NUMBER:
+        return None
+    return record if record.data_version is None and wire.encode(record) == raw else None
 
 
 @functools.lru_cache(maxsize=MAX_CACHED_NAMES)

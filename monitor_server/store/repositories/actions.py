@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
+from monitor_server.store.repositories.numbering import numbered
 from monitor_server.store.tables import actions
 from trainer_hooks.wire import ActionReport
 
@@ -34,7 +35,7 @@ class Actions:
             for report in reports
         ]
         if rows:
-            self._connection.execute(insert(actions), rows)
+            self._connection.execute(insert(actions), numbered(self._connection, actions, rows, run_id=run_id))
 
     def page(self, run_id: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
         """Return a run's reports, the newest first, before the one numbered ``before``."""

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from monitor_server.store.encoding.stored_json import read_object
+from monitor_server.store.repositories.numbering import numbered
 from monitor_server.store.tables import acknowledgements, alerts, runs
 from trainer_hooks.wire import spell_non_finite
 
@@ -79,11 +80,13 @@ class Alerts:
 
     def add(self, alert: Alert) -> None:
         """Write a new alert."""
-        self._connection.execute(insert(alerts), _values(alert))
+        self._connection.execute(insert(alerts), numbered(self._connection, alerts, [_values(alert)]))
 
     def save(self, alert: Alert) -> None:
         """Write an alert back."""
-        self._connection.execute(update(alerts).where(alerts.c.id == alert.id), _values(alert))
+        self._connection.execute(
+            update(alerts).where(alerts.c.run_id == alert.run_id, alerts.c.id == alert.id), _values(alert)
+        )
 
     def find(self, alert_id: str) -> Alert | None:
         """Return one alert, or None."""
@@ -92,7 +95,10 @@ class Alerts:
 
     def add_acknowledgement(self, run_id: str, given: StoredAcknowledgement, *, position: int) -> None:
         """Append an acknowledgement to the run's log."""
-        self._connection.execute(insert(acknowledgements), {"run_id": run_id, "position": position} | asdict(given))
+        row = {"run_id": run_id, "position": position} | asdict(given)
+        self._connection.execute(
+            insert(acknowledgements), numbered(self._connection, acknowledgements, [row], run_id=run_id)
+        )
 
     def acknowledgements_after(self, run_id: str, position: int) -> dict[int, StoredAcknowledgement]:
         """Return the acknowledgements that follow a position of the log, by position."""

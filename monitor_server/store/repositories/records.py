@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_
 
-from monitor_server.store.statements import Statement
+from monitor_server.store.statements import Insertion
 from monitor_server.store.tables import records, waiting
 
 __all__ = ["Records", "StoredRecord", "Waiting"]
@@ -20,7 +20,8 @@ _SEEN = select(records.c.seq).where(
     records.c.rank == bindparam("rank"),
     records.c.seq.in_(bindparam("seqs", expanding=True)),
 )
-_COLUMNS = [records.c[name] for name in ("position", "batch", "attempt", "rank", "seq", "step", "body")]
+_FIELDS = ("position", "batch", "attempt", "rank", "seq", "step", "body")
+_COLUMNS = [records.c[name] for name in _FIELDS]
 _OF_STEPS = (
     select(*_COLUMNS)
     .where(
@@ -50,7 +51,7 @@ _UP_TO = (
 _LAST_SEQ = select(func.max(records.c.seq)).where(
     records.c.run_id == bindparam("run"), records.c.attempt == bindparam("attempt"), records.c.rank == bindparam("rank")
 )
-_ADD = Statement(insert(records), columns=[column.name for column in records.c])
+_ADD = Insertion(records, columns=["run_id", *_FIELDS])
 _RANKS = (
     select(records.c.rank)
     .where(
@@ -124,21 +125,8 @@ class Records:
 
     def add_to_runs(self, new: Iterable[tuple[str, StoredRecord]]) -> None:
         """Append records of several runs, none of which is stored."""
-        rows = [
-            {
-                "run_id": run_id,
-                "position": record.position,
-                "batch": record.batch,
-                "attempt": record.attempt,
-                "rank": record.rank,
-                "seq": record.seq,
-                "step": record.step,
-                "body": record.body,
-            }
-            for run_id, record in new
-        ]
-        if rows:
-            _ADD.execute_many(self._connection, rows)
+        rows = [(run_id, *(getattr(record, name) for name in _FIELDS)) for run_id, record in new]
+        _ADD.execute(self._connection, rows)
 
     def of_steps(
         self, run_id: str, attempt: int, steps: Collection[int], *, up_to: int = END

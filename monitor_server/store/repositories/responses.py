@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 from sqlalchemy import Connection, delete, func, insert, select
 
+from monitor_server.store.repositories.numbering import numbered
 from monitor_server.store.tables import alerts, responses
 from trainer_hooks import wire
 
@@ -53,7 +54,7 @@ class Responses:
             for response in kept
         ]
         if rows:
-            self._connection.execute(insert(responses), rows)
+            self._connection.execute(insert(responses), numbered(self._connection, responses, rows, run_id=run_id))
         return len(new) - len(kept)
 
     def thin(self, run_id: str, *, newest_step: int, whole_steps: int) -> None:

@@ -5,8 +5,15 @@ import json
 from pathlib import Path
 
 import pytest
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+
+from monitor_server.store.database import MIGRATIONS, Store
+from tests.postgres import create_database
 
 DATABASES = Path(__file__).parent / "databases"
+REVISIONS = ["0005", "0006", "0008"]
 
 
 def differences(new, old, path=""):
@@ -24,18 +31,81 @@ def differences(new, old, path=""):
         yield f"{path}: {new!r} instead of {old!r}"
 
 
-@pytest.mark.parametrize("revision", ["0005", "0006"])
-def test_an_older_database_answers_as_before(start_collector, clock, tmp_path, revision):
-    """Runs, steps, series, phases, alerts, responses, actions and acknowledgements survive the migrations."""
-    path = tmp_path / "old.db"
+def unpacked(revision, folder):
+    """Return the path of a database that a version wrote, and the clock and the answers of then."""
+    path = folder / f"{revision}.db"
     path.write_bytes(gzip.decompress((DATABASES / f"{revision}.db.gz").read_bytes()))
-    saved = json.loads((DATABASES / f"{revision}.json").read_text())
-    clock.now = saved["now"]
-    live = start_collector(database_url=f"sqlite:///{path}", clock=clock, step_deadline_seconds=100_000.0)
+    return path, json.loads((DATABASES / f"{revision}.json").read_text())
+
+
+def copied_to_postgres(path, revision, url):
+    """Bring an empty PostgreSQL database to an older schema, and copy every row of an SQLite database into it."""
+    source = sqlalchemy.create_engine(f"sqlite:///{path}")
+    target = sqlalchemy.create_engine(url)
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with source.connect() as rows, target.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+        tables = sqlalchemy.MetaData()
+        tables.reflect(connection)
+        for table in tables.sorted_tables:
+            if table.name == "alembic_version":
+                continue
+            flags = [column.name for column in table.c if isinstance(column.type, sqlalchemy.Boolean)]
+            found = rows.execute(sqlalchemy.select(sqlalchemy.text("*")).select_from(sqlalchemy.table(table.name))).mappings()
+            copies = [dict(row) | {name: bool(row[name]) for name in flags} for row in found]
+            if copies:
+                connection.execute(table.insert(), copies)
+            if "number" in table.c:
+                largest = max((copy["number"] for copy in copies), default=0) + 1
+                sequence = f"pg_get_serial_sequence('{table.name}', 'number')"
+                connection.execute(sqlalchemy.text(f"SELECT setval({sequence}, {largest}, false)"))
+    source.dispose()
+    target.dispose()
+
+
+def assert_answers_as_before(live, saved):
+    """The API answers what it answered then, and what waited for a rank is completed by it."""
     for asked, answer in saved["answers"].items():
         found = live.get(asked, **({"limit": 1000} if asked == "/alerts" else {}))
         assert list(differences(found, answer, asked)) == []
     (run,) = [run["id"] for run in saved["answers"]["/runs"]["items"] if run["name"] == "two ranks"]
-    last = {"step": 75, "scalars": {"reward/mean": 0.25}}
+    action = {"action": "checkpoint", "alert_id": "a1", "outcome": "taken", "reason": "critical"}
+    last = {"step": 75, "scalars": {"reward/mean": 0.25}, "actions": [action]}
     live.send(run="two ranks", project="laboratory", attempt=2, rank=1, world_size=2, records=[last])
     assert live.get(f"/runs/{run}")["last_step"] == 75  # what waited for rank 1 is complete now
+    numbers = [one["id"] for one in live.get(f"/runs/{run}/responses")["items"]]
+    assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_older_database_answers_as_before(start_collector, clock, tmp_path, revision):
+    """Runs, steps, series, phases, alerts, responses, actions and acknowledgements survive the migrations."""
+    path, saved = unpacked(revision, tmp_path)
+    clock.now = saved["now"]
+    live = start_collector(database_url=f"sqlite:///{path}", clock=clock, step_deadline_seconds=100_000.0)
+    assert_answers_as_before(live, saved)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_older_postgresql_database_answers_as_before(start_collector, postgres, clock, tmp_path, revision):
+    """The same rows in PostgreSQL, in the schema of the older version, survive its migrations."""
+    path, saved = unpacked(revision, tmp_path)
+    url = create_database(postgres)
+    copied_to_postgres(path, revision, url)
+    clock.now = saved["now"]
+    live = start_collector(database_url=url, clock=clock, step_deadline_seconds=100_000.0)
+    assert_answers_as_before(live, saved)
+
+
+def test_sqlite_keeps_records_by_rowid(tmp_path):
+    """A record that is longer than a leaf of an index tree holds takes no page of its own."""
+    path, _ = unpacked("0008", tmp_path)
+    url = f"sqlite:///{path}"
+    Store.open(url).close()
+    engine = sqlalchemy.create_engine(url)
+    with engine.connect() as connection:
+        query = sqlalchemy.text("SELECT sql FROM sqlite_master WHERE name = 'records'")
+        assert "WITHOUT ROWID" not in connection.execute(query).scalar_one().upper()
+    engine.dispose()

@@ -1,6 +1,6 @@
 """Writes the database `REVISION.db.gz` and what its API answered, `REVISION.json`, with the schema of a commit.
 
-Schema 0005 was written at commit f9103cf and 0006 at d26b601, each from the root of the repository:
+Schema 0005 was written at commit f9103cf, 0006 at d26b601 and 0008 at ef6ba11, each from the root of the repository:
 ``python -m tests.monitor_server.store.databases.write_database REVISION``. The files stay as they were written then:
 the migrations are tested on them.
 """
