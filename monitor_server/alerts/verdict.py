@@ -1,7 +1,9 @@
 """The verdict in a receipt: the phase of the trainer's attempt at the newest step seen by detection, and alerts."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -12,7 +14,12 @@ from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
-__all__ = ["Verdict", "load_verdict", "read_verdict"]
+__all__ = ["RecentVerdicts", "Verdict", "load_verdict", "read_verdict"]
+
+
+# Well below the second in which a trainer makes a step.
+VERDICT_SECONDS = 0.5
+MAX_RECENT_VERDICTS = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +58,33 @@ def load_verdict(store: Store, run_id: str) -> Verdict | None:
     with store.read() as repositories:
         run = repositories.runs.find(run_id)
         return None if run is None else read_verdict(run, repositories.alerts.firing(run_id))
+
+
+class RecentVerdicts:
+    """The verdicts that were read from the store a moment ago, for receipts of runs that another process projects.
+
+    Reading one takes as long as appending a batch, and a trainer learns of an alert by its next step all the same. Of a
+    run without a verdict nothing is kept.
+    """
+
+    def __init__(self, *, seconds: float = VERDICT_SECONDS, clock: Callable[[], float] = monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._read: OrderedDict[str, tuple[float, Verdict]] = OrderedDict()
+
+    def find(self, run_id: str) -> Verdict | None:
+        """Return the verdict on a run that was read a moment ago, or None."""
+        since, verdict = self._read.get(run_id, (0.0, None))
+        return verdict if self._clock() - since < self._seconds else None
+
+    def keep(self, run_id: str, verdict: Verdict | None) -> None:
+        """Keep a verdict that was read now; the longest unread is dropped where there are too many."""
+        if verdict is None or verdict.step is None:
+            return
+        self._read[run_id] = (self._clock(), verdict)
+        self._read.move_to_end(run_id)
+        if len(self._read) > MAX_RECENT_VERDICTS:
+            self._read.popitem(last=False)
 
 
 def _notice(alert: Alert) -> wire.AlertNotice:

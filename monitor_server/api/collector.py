@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
-from monitor_server.alerts.verdict import load_verdict
+from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
 from monitor_server.errors import InvalidField, Unavailable
@@ -61,6 +61,7 @@ class Collector:
     broadcast: Broadcast
     relay: Relay
     exposition: Exposition
+    recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     large_bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LARGE_BODIES_DECODED))
 
     def start(self) -> None:
@@ -208,5 +209,8 @@ class Collector:
         run_id = appended.run_id
         verdict = None if self.projector is None else self.projector.known_verdict(run_id)
         if verdict is None:
-            verdict = await asyncio.to_thread(load_verdict, self.store, run_id)
+            verdict = self.recent_verdicts.find(run_id)
+            if verdict is None:
+                verdict = await asyncio.to_thread(load_verdict, self.store, run_id)
+                self.recent_verdicts.keep(run_id, verdict)
         return {} if verdict is None else verdict.receipt_fields(appended.attempt)

@@ -112,8 +112,7 @@ class RecordReader:
             RecordError: If it cannot be stored; the message states the field.
         """
         try:
-            body = b"" if self._media_type == wire.JSON else bytes(raw)
-            record = _decode_plain(body)
+            record = None if self._media_type == wire.JSON else _decode_plain(raw)
             if record is None:
                 parts = None if self._media_type == wire.JSON else self._measure(raw)
                 record = wire.decode_record(raw, self._media_type)
@@ -122,8 +121,10 @@ class RecordReader:
             self._check(record)
             sent = record.responses
             # The log keeps a record's signals; responses have a table of their own, which is thinned.
-            if sent or not body:
+            if sent or self._media_type == wire.JSON:
                 body = wire.encode(msgspec.structs.replace(record, responses=[]) if sent else record)
+            else:
+                body = bytes(raw)
         except BAD_NUMBER as error:
             if isinstance(error, RecordError):
                 raise
@@ -242,18 +243,18 @@ def _valid_names(max_chars: int) -> set[str]:  # noqa: ARG001 - one set for each
     return set()
 
 
-def _decode_plain(raw: bytes) -> wire.Record | None:
+def _decode_plain(raw: msgspec.Raw) -> wire.Record | None:
     """Decode a small record whose bytes are those that `wire.encode` makes of it; return None for any other.
 
     Such a record has no field and no signal twice, and no field that is unknown. It is decoded once, and not measured.
     """
-    if not 0 < len(raw) <= SMALL_RECORD_BYTES:
+    if len(memoryview(raw)) > SMALL_RECORD_BYTES:
         return None
     try:
         record = wire.decode_record(raw)
     except BAD_NUMBER:
         return None
-    return record if record.data_version is None and wire.encode(record) == raw else None
+    return record if record.data_version is None and wire.encode(record) == memoryview(raw) else None
 
 
 @functools.lru_cache(maxsize=MAX_CACHED_NAMES)

@@ -169,3 +169,22 @@ def test_a_full_disk_is_not_ready(tmp_path, unused_port):
             assert status("/readyz") == 503
         finally:
             process.send_signal(signal.SIGKILL)
+
+
+def test_a_job_that_is_unavailable_takes_no_other_with_it(busy):
+    """A run that is being deleted refuses its own batch; the batches of other runs in the same commit are kept."""
+    writer, other = busy
+    under_way = writer.submit("first", _exists("a"))
+    eventually(lambda: writer.waiting == 0)
+
+    def refuse(_):
+        raise Unavailable("this run is being deleted; send again later")
+
+    waiting = [writer.submit("a", _exists("a")), writer.submit("b", refuse), writer.submit("c", _exists("c"))]
+    other.rollback()
+    assert under_way.result(60) is False
+    assert waiting[0].result(60) is False
+    assert waiting[2].result(60) is False
+    with pytest.raises(Unavailable, match="is being deleted"):
+        waiting[1].result(60)
+    assert writer.recent_failure is None

@@ -53,7 +53,8 @@ def copied_to_postgres(path, revision, url):
             if table.name == "alembic_version":
                 continue
             flags = [column.name for column in table.c if isinstance(column.type, sqlalchemy.Boolean)]
-            found = rows.execute(sqlalchemy.select(sqlalchemy.text("*")).select_from(sqlalchemy.table(table.name))).mappings()
+            everything = sqlalchemy.select(sqlalchemy.text("*")).select_from(sqlalchemy.table(table.name))
+            found = rows.execute(everything).mappings()
             copies = [dict(row) | {name: bool(row[name]) for name in flags} for row in found]
             if copies:
                 connection.execute(table.insert(), copies)
