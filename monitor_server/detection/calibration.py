@@ -25,6 +25,8 @@ __all__ = ["BUILTIN", "CLASSES", "Calibration", "Gate", "Profile", "RunScore", "
 REWARD = "reward/mean"
 CLASS_ROWS = 20
 NOISY = 0.04  # deviation of the reward from row to row: that of a 0/1 reward of about 100 responses
+# The severities that a calibration limits, each with the one that a finding gets which may not open.
+LEVELS = ((Severity.CRITICAL, Severity.WARNING), (Severity.WARNING, Severity.INFO))
 CLASSES = ("large batch", "small batch")
 
 
@@ -86,8 +88,10 @@ class BatchClass(Stateful):
 
     def update(self, observation: Observation) -> str | None:
         """Process one step and return the class, or None while it is unknown."""
+        if self.name is not None:
+            return self.name
         reward = finite(observation.signals, REWARD)
-        if self.name is None and reward is not None:
+        if reward is not None:
             self.rewards.append(reward)
             if len(self.rewards) == CLASS_ROWS:
                 self.name = CLASSES[noise_scale(list(self.rewards)) > NOISY]
@@ -103,6 +107,7 @@ class Gate(Stateful):
 
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
         self._calibration = calibration
+        self._is_builtin = calibration.id == CALIBRATION
         self._factors: dict[str | None, dict[Severity, float]] = {}  # by class; None while it is unknown
         self.batch_class = BatchClass()
         self.opened: dict[str, list[str]] = {Severity.WARNING: [], Severity.CRITICAL: []}
@@ -122,22 +127,28 @@ class Gate(Stateful):
         factors, needed = self._factors[batch_class], _strength_for_incomplete(observation)
         if needed:
             factors = {severity: max(factor, needed) for severity, factor in factors.items()}
-        allowed = [self._limit(finding, factors) for finding in findings]
+        allowed = [
+            finding if finding.severity is Severity.INFO and self._is_builtin else self._limit(finding, factors)
+            for finding in findings
+        ]
         held = {finding.kind for finding in findings}
         for severity, kinds in self.opened.items():
-            self.opened[severity] = [kind for kind in kinds if kind in held]
+            if kinds and not held.issuperset(kinds):
+                self.opened[severity] = [kind for kind in kinds if kind in held]
         return allowed
 
     def _limit(self, finding: Finding, factors: Mapping[Severity, float]) -> Finding:
         severity = finding.severity
-        for level, below in ((Severity.CRITICAL, Severity.WARNING), (Severity.WARNING, Severity.INFO)):
+        for level, below in LEVELS:
             if severity is not level:
                 continue
             kinds = self.opened[level]
-            if finding.strength > factors[level] and finding.kind not in kinds:
-                kinds.append(finding.kind)
-            severity = level if finding.kind in kinds else below
-        if severity is finding.severity and self._calibration.id == CALIBRATION:
+            if finding.kind not in kinds:
+                if finding.strength > factors[level]:
+                    kinds.append(finding.kind)
+                else:
+                    severity = below
+        if severity is finding.severity and self._is_builtin:
             return finding
         evidence = {**finding.evidence, "calibration": self._calibration.id}
         if severity is not finding.severity:

@@ -118,6 +118,8 @@ class EngineFactory:
 
 def _keep_most_severe(findings: Sequence[Finding]) -> Sequence[Finding]:
     """Keep one finding of each kind, the most severe: a failure that two channels detect is one failure."""
+    if len(findings) < 2:  # noqa: PLR2004 - nothing to compare
+        return findings
     kept: dict[str, Finding] = {}
     for finding in findings:
         held = kept.get(finding.kind)

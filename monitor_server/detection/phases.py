@@ -42,13 +42,16 @@ class PhaseMachine(Stateful):
     def update(self, signals: Mapping[str, float], findings: Sequence[Finding]) -> Phase:
         """Process one step's signals and findings and return the phase."""
         self.rows += 1
-        for name, rows in self.unheard.items():
-            self.unheard[name] = 0 if finite(signals, name) is not None else rows + 1
-        is_stale = min(self.unheard.values()) > STALE_ROWS
-        held = {(f.kind, f.severity) for f in findings}
-        for finding, phase in IMPLIED_PHASES if held else ():
-            if finding in held and not (phase is Phase.STAGNATION and is_stale):
-                return phase
+        unheard, is_stale = self.unheard, True
+        for name in LIKELIHOOD_SIDE:
+            rows = unheard[name] = 0 if finite(signals, name) is not None else unheard[name] + 1
+            if rows <= STALE_ROWS:
+                is_stale = False
+        if findings:
+            held = {(f.kind, f.severity) for f in findings}
+            for finding, phase in IMPLIED_PHASES:
+                if finding in held and not (phase is Phase.STAGNATION and is_stale):
+                    return phase
         if self.rows <= WARMUP_ROWS:
             return Phase.WARMUP
         return Phase.UNKNOWN if is_stale else Phase.HEALTHY
@@ -56,7 +59,11 @@ class PhaseMachine(Stateful):
     @property
     def capability(self) -> Capability:
         """The best capability whose signals were all observed within the last 5 rows."""
+        unheard = self.unheard
         for capability, names in CAPABILITIES.items():
-            if all(self.unheard[name] <= STALE_ROWS for name in names):
+            for name in names:
+                if unheard[name] > STALE_ROWS:
+                    break
+            else:
                 return capability
         return Capability.METRICS

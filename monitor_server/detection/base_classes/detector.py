@@ -116,8 +116,10 @@ class StreamDetector(Stateful):
         """Build a finding; ``statistic`` and ``threshold`` are required in ``evidence``."""
         severity = evidence.pop("severity", self.severity)
         evidence.setdefault("calibration", CALIBRATION)
-        evidence.setdefault("agreeing", [])
-        evidence.setdefault("missing", [name for name in self.reads if finite(observation.signals, name) is None])
+        if "agreeing" not in evidence:
+            evidence["agreeing"] = []
+        if "missing" not in evidence:
+            evidence["missing"] = [name for name in self.reads if finite(observation.signals, name) is None]
         return Finding(
             kind=self.kind,
             severity=severity,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite, first_finite
+from monitor_server.detection.base_classes.readings import LARGEST, finite, first_finite
 from monitor_server.detection.protocol import Finding, Observation
 from monitor_server.detection.statistics.departure import Departure, Size
 
@@ -40,19 +40,19 @@ class ShiftDetector(StreamDetector):
         self.quiet = 0
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        value = finite(observation.signals, self.signal)
-        if value is None:
+        value = observation.signals.get(self.signal)
+        if value is None or not -LARGEST < value < LARGEST:
             found = first_finite(observation.signals, self.reads)
             if found is None:
                 return ()
             self.signal, value = found
             self._rebaseline()
         departs = self.departure.update(value) and self._is_confirmed(observation)
-        if departs and self.from_level is None:
+        if self.from_level is None:
+            if not departs:
+                return ()
             self.from_level, self.opened = self.departure.baseline, observation.step
             self.to_level, self.rows, self.quiet = value, 0, 0
-        if self.from_level is None:
-            return ()
         self._hold(departs=departs)
         return [self._build_finding(observation)] if self.from_level is not None else ()
 

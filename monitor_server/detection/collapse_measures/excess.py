@@ -8,7 +8,7 @@ from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Ema
 
-__all__ = ["ENTROPY", "LIKELIHOOD", "Excess"]
+__all__ = ["ENTROPY", "LARGEST_WEIGHT", "LIKELIHOOD", "Excess"]
 
 ENTROPY, LIKELIHOOD = "entropy/mean", "likelihood/correct"
 ALPHA = 0.05
@@ -16,6 +16,7 @@ ERROR = math.sqrt(2.0 * ALPHA / (2.0 - ALPHA))  # of the difference of two such 
 LEAST_ROWS, STALE_ROWS = 8, 5
 MOST = 3.0  # standard errors that count at most
 ERRORS_PER_E_FOLD = 4.0  # standard errors for which a drift's statistic grows e-fold
+LARGEST_WEIGHT = 1.000001 * math.exp(MOST / ERRORS_PER_E_FOLD)  # and a little more, against rounding
 
 
 class Excess(Stateful):
@@ -62,10 +63,10 @@ class Excess(Stateful):
     @property
     def errors(self) -> float:
         """z, the rise in standard errors."""
-        if self.before is None or self.average.value is None or not self.history.scale or self.unheard > STALE_ROWS:
+        if self.before is None or self.average.value is None or self.unheard > STALE_ROWS:
             return 0.0
-        rise = self.average.value - self.before
-        return max(-MOST, min(MOST, rise / (self.history.scale * ERROR)))
+        rise, scale = self.average.value - self.before, self.history.scale
+        return max(-MOST, min(MOST, rise / (scale * ERROR))) if scale else 0.0
 
     @property
     def weight(self) -> float:

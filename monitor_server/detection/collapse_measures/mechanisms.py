@@ -6,7 +6,7 @@ size of change matters for which signal. It reports no findings.
 
 from collections.abc import Collection
 
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import LARGEST, finite
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.state import Stateful
@@ -50,23 +50,23 @@ class Mechanisms(Stateful):
         self.channels = {name: Departure(CHANNELS[name][2]) for name in followed}
         self.left = dict.fromkeys(followed, 0)
         self._departed: dict[str, list[str]] = {}
+        self._followed = [(name, *CHANNELS[name][:2], self.channels[name]) for name in followed]
 
     def update(self, observation: Observation) -> dict[str, list[str]]:
         """Process one step and return the departed mechanisms, each with the channels that departed."""
         moved: dict[str, list[str]] = {}
         self._departed = moved
-        self.policy.update(finite(observation.signals, PAIRED))
-        left = self.left
-        for name, channel in self.channels.items():
-            mechanism, signal, _ = CHANNELS[name]
-            value = finite(observation.signals, signal)
-            departs = value is not None and channel.update(value)
-            if departs and name in ENTROPY_CHANNELS:
-                departs = self.policy.explains(channel.change)
-            if departs:
+        signals, left = observation.signals, self.left
+        self.policy.update(finite(signals, PAIRED))
+        for name, mechanism, signal, channel in self._followed:
+            value = signals.get(signal)
+            departs = value is not None and -LARGEST < value < LARGEST and channel.update(value)
+            if departs and (name not in ENTROPY_CHANNELS or self.policy.explains(channel.change)):
                 left[name] = HELD_ROWS
             elif left[name]:
                 left[name] -= 1
+            else:
+                continue
             if left[name]:
                 moved.setdefault(mechanism, []).append(name)
         return moved
@@ -103,7 +103,9 @@ class SharedMechanisms(Stateful):
     def update(self, observation: Observation) -> dict[str, list[str]]:  # noqa: ARG002 - the owner has processed it
         """Return the departed mechanisms of this step, each with the channels that departed."""
         departed = self._source.departed
-        return departed if self._only is None else {name: departed[name] for name in departed if name in self._only}
+        if self._only is None or not departed:
+            return departed
+        return {name: departed[name] for name in departed if name in self._only}
 
     @property
     def channels(self) -> dict[str, Departure]:

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 
 from monitor_server.detection.base_classes.readings import finite, first_finite
 from monitor_server.detection.statistics.history import History
-from monitor_server.detection.statistics.robust import median
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Cusum
 
 __all__ = ["Surge", "read_channels", "update_surge"]
 
 RATIOS = ("ratio/p999", "ratio/max")
-RECENT = 3  # the median of so many rows must stand above the baseline, so that spikes do not count
 
 
 class Surge(Stateful):
@@ -48,20 +46,25 @@ class Surge(Stateful):
 
     def update(self, x: float, step: int) -> None:
         """Add one value."""
-        innovation = self.history.innovation(x, trend=self._trend, enough=self.cusum.largest_to_zero)
-        self.history.append(x)
-        if innovation is not None:
-            self.cusum.update(innovation, step)
+        history, cusum = self.history, self.cusum
+        innovation = history.innovation(x, trend=self._trend, enough=cusum.largest_to_zero)
+        history.append(x)
+        if innovation is not None and (innovation > 0.0 or cusum.value > 0.0):  # else it stays 0
+            cusum.update(innovation, step)
 
     @property
     def value(self) -> float:
         """The CUSUM, in standard errors; 0 while the level is not clear of the baseline."""
-        if self.cusum.value == 0.0:
+        value = self.cusum.value
+        if value == 0.0:
             return 0.0
         baseline, values = self.history.baseline(), self.history.values
-        if baseline is None or median([values[-row] for row in range(1, RECENT + 1)]) - baseline < self._least_rise:
+        if baseline is None:
             return 0.0
-        return self.cusum.value
+        if self._least_rise == -math.inf:
+            return value
+        recent = sorted((values[-1], values[-2], values[-3]))[1]  # a median, so that spikes do not count
+        return 0.0 if recent - baseline < self._least_rise else value
 
     def restart(self) -> None:
         """Discard the past, because the channel was interrupted."""

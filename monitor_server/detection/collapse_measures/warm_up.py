@@ -28,6 +28,8 @@ class WarmUp(Stateful):
         self.rows += 1
         rate = finite(observation.signals, RATE)
         if rate is not None:
-            self.climbs = rate > CLIMB * self.highest
-            self.highest = max(self.highest, rate)
+            highest = self.highest
+            self.climbs = rate > CLIMB * highest
+            if rate > highest:
+                self.highest = rate
         return self.climbs and self.rows <= ROWS

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import finite, first_finite
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.collapse_measures.mechanisms import Mechanisms, SharedMechanisms
 from monitor_server.detection.detectors.reward_fall import RewardFall
@@ -48,9 +48,10 @@ class DeadEnvironment(ShiftDetector):
         self.observed = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
+        signals = observation.signals
         self.moved = bool(self.mechanisms.update(observation))
-        self.observed = any(finite(observation.signals, name) is not None for name in POLICY)
-        valid = finite(observation.signals, TOOLS)
+        self.observed = first_finite(signals, POLICY) is not None
+        valid = finite(signals, TOOLS)
         if valid is not None:
             self.tools.update(valid)
         return super()._observe(observation)

@@ -111,7 +111,8 @@ class DeathSpiral(StreamDetector):
         self.active = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        self.muted = max(0, self.muted - 1)
+        if self.muted:
+            self.muted -= 1
         begins = self.warm_up.update(observation)
         for name, value in read_channels(observation.signals).items():
             if not (self.muted and name in LEAST_FACTORS):

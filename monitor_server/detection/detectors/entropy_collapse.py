@@ -35,6 +35,7 @@ class EntropyCollapse(StreamDetector):
     kind = "entropy_collapse"
     severity = Severity.WARNING
     reads = (ENTROPY,)
+    skips_rows_without = True
     SHARE, LOW, FROZEN, FROZEN_ROWS, QUIET_ROWS = 0.05, 0.05, 0.001, 3, 3
     SLOW_SHARE, SLOW_ROWS, OLDEST_ROWS = 0.1, 5, 20
 
@@ -58,7 +59,8 @@ class EntropyCollapse(StreamDetector):
         if baseline is None:
             return ()
         collapsed = entropy < self.LOW and max(entropy, self.FROZEN) < self.SHARE * baseline
-        slowly = self._slow_baseline() if self.from_level is None and not collapsed else None
+        may_be_slow = entropy < self.LOW and self.from_level is None and not collapsed
+        slowly = self._slow_baseline() if may_be_slow else None
         is_frozen = self.frozen >= self.FROZEN_ROWS and self.from_level is not None
         self.frozen = self.frozen + 1 if entropy < self.FROZEN or is_frozen else 0
         self.quiet = self.quiet + 1 if entropy > 2 * self.share * baseline else 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import finite
-from monitor_server.detection.collapse_measures.excess import ENTROPY, LIKELIHOOD, Excess
+from monitor_server.detection.collapse_measures.excess import ENTROPY, LARGEST_WEIGHT, LIKELIHOOD, Excess
 from monitor_server.detection.collapse_measures.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
@@ -93,10 +93,31 @@ class LikelihoodDrift(StreamDetector):
         if self.entropy.value == 0.0:
             self.excess.mark()
         self.excess.update(observation)
-        drift, threshold = self.measure()
+        drift = self._joint_rise()
+        if self._is_far_below(drift):
+            self.active = self.suspected = False
+            return ()
+        threshold = self._bound()
         self._update_alarm(drift, threshold)
         lingers = self.excused and max(self._weighed(drift), drift) > self.ENDS * threshold
         return [self._build_finding(observation, drift, threshold)] if self.active or self.suspected or lingers else ()
+
+    def _joint_rise(self) -> float:
+        """Return the joint draw-up D, or the draw-up of entropy where it is observed alone, in nats per token."""
+        if not self.has_likelihood:
+            return self.entropy.value
+        return math.sqrt(max(0.0, self.entropy.value) * max(0.0, self.unlikelihood.value))
+
+    def _is_far_below(self, drift: float) -> bool:
+        """Return whether D ends every alarm whatever W and the noise are, as at nearly every step.
+
+        Both are costly, W is at most e^{3/4}, and the threshold is at least the bound without the noise.
+        """
+        if drift <= 0.0:
+            self.reward_at_onset, self.excused = self.reward.value, False
+            return True
+        least = max(self._least_rise, self._relative_rise * abs(self.entropy.lowest or 0.0))
+        return LARGEST_WEIGHT * drift < self.ENDS * least
 
     def _update_alarm(self, drift: float, threshold: float) -> None:
         if drift <= 0.0:
@@ -121,15 +142,12 @@ class LikelihoodDrift(StreamDetector):
         """Whether the paired channel is observed now, and has been for long enough to count."""
         return self.pairs >= LEAST_PAIRS and self.unpaired <= STALE_ROWS
 
-    def measure(self) -> tuple[float, float]:
-        """Return the joint draw-up D and its bound, both in nats per token."""
-        lowest = self.entropy.lowest or 0.0
-        bound = max(self._least_rise, self._relative_rise * abs(lowest))
+    def _bound(self) -> float:
+        """Return the bound that D is compared with, in nats per token."""
+        bound = max(self._least_rise, self._relative_rise * abs(self.entropy.lowest or 0.0))
         if not self.has_likelihood:
-            return self.entropy.value, self.ALONE * max(bound, self._errors * self.entropy.error)
-        noise = self._errors * max(self.entropy.error, self.unlikelihood.error)
-        both = max(0.0, self.entropy.value) * max(0.0, self.unlikelihood.value)
-        return math.sqrt(both), max(bound, noise)
+            return self.ALONE * max(bound, self._errors * self.entropy.error)
+        return max(bound, self._errors * max(self.entropy.error, self.unlikelihood.error))
 
     def _build_finding(self, observation: Observation, drift: float, threshold: float) -> Finding:
         since = self.entropy.since
@@ -167,9 +185,12 @@ class LikelihoodDrift(StreamDetector):
         return self.kind, ""
 
     def _reward_fell(self) -> bool:
-        if self.reward.value is None or self.reward_at_onset is None or self.reward_history.scale is None:
+        if self.reward.value is None or self.reward_at_onset is None:
             return False
-        error = self.reward_history.scale * _AVERAGED
+        scale = self.reward_history.scale
+        if scale is None:
+            return False
+        error = scale * _AVERAGED
         return self.reward_at_onset - self.reward.value > self.FELL_ERRORS * error
 
     def _rebaseline(self) -> None:

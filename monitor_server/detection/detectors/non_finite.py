@@ -1,7 +1,7 @@
 """Non-finite values: NaN or Inf where a number must be."""
 
-import math
 from collections.abc import Sequence
+from math import isfinite
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
@@ -39,7 +39,7 @@ class NonFinite(StreamDetector):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         signals = observation.signals
-        bad = [name for name in VITAL if name in signals and not math.isfinite(signals[name])]
+        bad = [name for name in VITAL if not isfinite(signals.get(name, 0.0))]
         if not bad and signals.get(COUNTER, 0.0) > 0.0:
             bad = [COUNTER]
         if bad:

@@ -29,6 +29,7 @@ class OffPolicy(StreamDetector):
     kind = "off_policy_blowup"
     severity = Severity.WARNING
     reads = (SHARE,)
+    skips_rows_without = True
     BOUND, CLEAR, ROWS, QUIET_ROWS = 0.5, 0.7, 2, 5
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ class PairedDrift(StreamDetector):
             return ()
         self.unpaired = 0
         self.history.append(delta)
-        if self.history.scale is None:
+        if not self.history.has_scale:
             return ()
         # The first scale comes after a few values. They count too, because fast failures leave no rows to spare.
         waiting = list(self.history.values) if self.history.is_just_known else [delta]
@@ -97,7 +97,7 @@ class PairedDrift(StreamDetector):
     @property
     def is_observed(self) -> bool:
         """Whether the channel is observed now, and has been for long enough to estimate its noise."""
-        return self.history.scale is not None and self.unpaired <= STALE_ROWS
+        return self.history.has_scale and self.unpaired <= STALE_ROWS
 
     @property
     def statistic(self) -> float:

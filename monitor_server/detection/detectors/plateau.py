@@ -31,6 +31,7 @@ class Plateau(StreamDetector):
     kind = "plateau"
     severity = Severity.INFO
     reads = (REWARD,)
+    skips_rows_without = True
     LEAST_RISE, FLAT, ENDED = 0.02, 2.0, 4.0
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import LARGEST, finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size, second_largest
 
@@ -45,16 +45,22 @@ class RewardHacking(StreamDetector):
         self.since: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        reward = finite(observation.signals, REWARD)
+        signals, left = observation.signals, self.left
+        reward = finite(signals, REWARD)
         fell = reward is not None and self.reward.update(reward)
         for name, sign in self.signs.items():
-            value = finite(observation.signals, name)
-            shows = value is not None and sign.update(value)
-            self.left[name] = 0 if fell else HELD_ROWS if shows else max(0, self.left[name] - 1)
-        seen = [name for name, left in self.left.items() if left]
-        if reward is None or len(seen) < 2:  # noqa: PLR2004 - one sign alone may be skill
+            value = signals.get(name)
+            shows = value is not None and -LARGEST < value < LARGEST and sign.update(value)
+            if fell:
+                left[name] = 0
+            elif shows:
+                left[name] = HELD_ROWS
+            elif left[name]:
+                left[name] -= 1
+        if reward is None or list(left.values()).count(0) > len(left) - 2:  # one sign alone may be skill
             self.since = None
             return ()
+        seen = [name for name, rows in left.items() if rows]
         self.since = observation.step if self.since is None else self.since
         return [self._build_finding(observation, reward, seen)]
 

@@ -29,6 +29,7 @@ class RewardLoss(StreamDetector):
     kind = "reward_fall"
     severity = Severity.WARNING
     reads = (REWARD,)
+    skips_rows_without = True
     SHARE, RARITY, BACK, QUIET_ROWS, HELD_ROWS = 0.6, 1e-4, 0.8, 3, 40
 
     def __init__(self) -> None:

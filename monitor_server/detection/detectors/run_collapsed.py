@@ -3,7 +3,8 @@
 import math
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import repeat
+from operator import sub
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import finite
@@ -12,7 +13,7 @@ from monitor_server.detection.collapse_measures.reward_loss import RewardLoss
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size
-from monitor_server.detection.statistics.robust import median
+from monitor_server.detection.statistics.robust import median, sorted_median
 from monitor_server.detection.statistics.streaming import Ema
 
 __all__ = ["RunCollapsed"]
@@ -21,6 +22,7 @@ REWARD = "reward/mean"
 GROUPS = "reward/zero_std_frac"
 SINCE_BEST = {"entropy": "entropy/mean", "length": "length/mean", "off-policy": "ratio/clip_frac"}
 CHANGED = 1.5  # times what it was when the reward was best
+UNCOUNTED = ("reward", "reference")
 FAST = Size(factor=0.5, least=0.02, errors=3.0, rows=2)
 
 
@@ -78,7 +80,7 @@ class RunCollapsed(StreamDetector):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         # The distance to the reference grows in healthy runs too, so it is not evidence of a collapse.
-        departed = set(self.mechanisms.update(observation)) - {"reward", "reference"}
+        departed = {name for name in self.mechanisms.update(observation) if name not in UNCOUNTED}
         moved = departed | self._find_silent(observation) | self._find_changes_since_best(observation)
         reward = finite(observation.signals, REWARD)
         if reward is None:
@@ -88,8 +90,11 @@ class RunCollapsed(StreamDetector):
         self.rewards.append(reward)
         self.floor = min(self.floor, reward)
         values = list(self.rewards)
-        self.level = median(values[-self.LEVEL_ROWS[0] :])
-        if len(values) > self.LEVEL_ROWS[0]:
+        newest = sorted(values[-self.LEVEL_ROWS[0] :])
+        self.level = newest[2] if len(newest) == self.LEVEL_ROWS[0] else sorted_median(newest)
+        # A reward that is no more than the one that leaves the window cannot raise its median.
+        may_rise = len(values) <= self.PLATEAU_ROWS or reward > values[-self.PLATEAU_ROWS - 1]
+        if len(values) > self.LEVEL_ROWS[0] and may_rise:
             plateau = median(values[-self.PLATEAU_ROWS :])
             if self.best is None or plateau > self.best:
                 self.best, self.best_step = plateau, observation.step
@@ -107,16 +112,18 @@ class RunCollapsed(StreamDetector):
     def _find_changes_since_best(self, observation: Observation) -> set[str]:
         """Return the mechanisms far above their level at the best reward; a window would follow slow changes."""
         changed = set()
+        signals, averages, at_best = observation.signals, self.averages, self.at_best
         for name, signal in SINCE_BEST.items():
-            value = finite(observation.signals, signal)
-            level = self.averages[name].value if value is None else self.averages[name].update(value)
-            before = self.at_best.get(name)
+            value = finite(signals, signal)
+            level = averages[name].value if value is None else averages[name].update(value)
+            before = at_best.get(name)
             if level is not None and before is not None and level > CHANGED * before > 0.0:
                 changed.add(name)
         return changed
 
     def _update_alarm(self, moved: set[str], step: int, *, suddenly: bool, fell: bool) -> None:
-        low = self._is_low()
+        share = self._share()
+        low = share < self.SHARE and self._is_low()
         self.below = self.below + 1 if low else 0
         if not (low or fell or self.active):
             self.since, self.agreeing = None, []
@@ -125,16 +132,18 @@ class RunCollapsed(StreamDetector):
         self.agreeing = sorted({*self.agreeing, *moved})
         if suddenly or (self.below >= self.ROWS and self.agreeing):
             self.active = True
-        elif self._share() > self.BACK:
+        elif share > self.BACK:
             self.active, self.since, self.agreeing = False, None, []
 
     def _is_low(self) -> bool:
-        if self._share() >= self.SHARE or self.best is None:
+        best, values = self.best, list(self.rewards)
+        if best is None:
             return False
-        values = list(self.rewards)
-        levels = [(median(values[-n:]), n) for n in self.LEVEL_ROWS if n <= len(values)]
         squares = self._square_differences()
-        return any(self._is_half(level, self.best, _error(squares, n)) for level, n in levels)
+        for rows in self.LEVEL_ROWS:
+            if rows <= len(values) and self._is_half(median(values[-rows:]), best, _error(squares, rows)):
+                return True
+        return False
 
     def _is_half(self, level: float, best: float, error: float) -> bool:
         return self._share(level + self.DOUBT * error) < self.SHARE and best - level > self.ERRORS * error
@@ -145,8 +154,10 @@ class RunCollapsed(StreamDetector):
             return 1.0
         return ((self.level if level is None else level) - self.floor) / (self.best - self.floor)
 
-    def _square_differences(self) -> list[float]:
-        return [(b - a) ** 2 for a, b in pairwise(self.rewards)]
+    def _square_differences(self) -> tuple[float, int]:
+        """Return the sum and the number of the squared differences of successive rewards."""
+        values = list(self.rewards)
+        return sum(map(pow, map(sub, values[1:], values), repeat(2))), len(values) - 1
 
     def _build_finding(self, observation: Observation) -> Finding:
         best = self.best or 0.0
@@ -181,9 +192,10 @@ class RunCollapsed(StreamDetector):
             self.best, self.below, self.floor = None, 0, 0.0
 
 
-def _error(squares: Sequence[float], rows: int) -> float:
+def _error(squares: tuple[float, int], rows: int) -> float:
     """Return the standard error of a median of ``rows``: 1.25 σ / √n, with σ² half the mean squared difference.
 
     A robust scale would not do: rewards that are 0 except for a few rows have a median difference of 0.
     """
-    return 1.25 * math.sqrt(sum(squares) / (2 * max(1, len(squares)) * rows))
+    total, count = squares
+    return 1.25 * math.sqrt(total / (2 * max(1, count) * rows))

@@ -33,6 +33,7 @@ class SamplerMismatch(StreamDetector):
     kind = "sampler_mismatch"
     severity = Severity.WARNING
     reads = (RATIO,)
+    skips_rows_without = True
     BOUND, CLEAR, QUIET_ROWS = math.log(2.0), math.log(1.4), 5
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ class Stagnation(StreamDetector):
             value = finite(observation.signals, name)
             if value is not None:
                 history.append(value)
-        reward = _slope(self.histories[REWARD])
+        reward = _slope(self.histories[REWARD], above=0.0)
         rises = reward is not None and reward > self.SLOPE_95  # the other lines are needed only then
         slopes = {name: s for name, h in self.histories.items() if (s := _slope(h)) is not None} if rises else {}
         likelihood = [slopes[name] for name in CHANNELS if name in slopes]
@@ -87,10 +87,12 @@ class Stagnation(StreamDetector):
             self._rebaseline()
 
 
-def _slope(history: History) -> float | None:
-    """Return the slope of the kept values in its standard errors."""
+def _slope(history: History, *, above: float = -math.inf) -> float | None:
+    """Return the slope of the kept values in its standard errors; None where it is unknown or not ``above`` a bound."""
     values = history.lagged()
-    if not values or history.scale is None:
+    if not values or not history.has_scale:
         return None
+    slope = line(values)[1]
+    scale = history.scale if slope > above else None
     n = len(values)
-    return line(values)[1] * math.sqrt(n * (n * n - 1) / 12) / history.scale
+    return slope * math.sqrt(n * (n * n - 1) / 12) / scale if scale else None

@@ -8,10 +8,12 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
+from operator import sub
 from typing import Any
 
 from monitor_server.detection.statistics.rarity import rarity
-from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median, sorted_median
+from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["Departure", "Size", "second_largest"]
@@ -79,6 +81,7 @@ class Departure(Stateful):
         self._length = WINDOW + size.rows + 1
         self._falls = size.is_fall
         self._least = size.least
+        self._factor = size.factor
         self.values: deque[float] = deque(maxlen=self._length)
         self._before: list[float] = []
         self.floor = 0.0
@@ -117,7 +120,13 @@ class Departure(Stateful):
         else:
             level = self._level()
         self.level = level
-        if (baseline - level if self._falls else level - baseline) <= self._least:
+        factor = self._factor
+        if self._falls:
+            floor = self.floor
+            if baseline - level <= self._least or level - floor >= factor * (baseline - floor):
+                return False
+        # Rises count from zero: a signal that can be negative has no natural multiple.
+        elif level - baseline <= self._least or (factor != 1.0 and level <= factor * baseline):
             return False
         self.departs = self._is_large() and self._is_beyond_noise() and self._is_rare()
         return self.departs
@@ -146,23 +155,22 @@ class Departure(Stateful):
         return self.score / self._size.errors
 
     def _is_large(self) -> bool:
-        if not self._is_beyond(self.level or 0.0):
-            return False
+        """Return whether the newest rows are large too, where each of them must be."""
         return not self._size.each or all(self._is_beyond(self.values[-row]) for row in range(1, self._size.rows + 1))
 
     def _is_beyond(self, level: float) -> bool:
         size, baseline = self._size, self.baseline or 0.0
         if size.is_fall:
             return level - self.floor < size.factor * (baseline - self.floor)
-        # Rises count from zero: a signal that can be negative has no natural multiple.
         return size.factor == 1.0 or level > size.factor * baseline
 
     def _is_beyond_noise(self) -> bool:
         baseline = self.baseline or 0.0
-        spread = MAD_TO_SIGMA * median([abs(value - baseline) for value in self._before])
-        self.deviation = spread * (1.0 + 4.0 / len(self._before)) + self._size.noise
-        self.score = self._change() / max(self.deviation, SMALLEST_DEVIATION)
-        return self._change() > self._size.errors * self.deviation
+        before, change = self._before, self._change()
+        spread = MAD_TO_SIGMA * sorted_median(sorted(map(abs, map(sub, before, repeat(baseline)))))
+        self.deviation = spread * (1.0 + 4.0 / len(before)) + self._size.noise
+        self.score = change / max(self.deviation, SMALLEST_DEVIATION)
+        return change > self._size.errors * self.deviation
 
     def _is_rare(self) -> bool:
         falls = self.change < 0.0

@@ -50,31 +50,50 @@ class History(Stateful):
         self._turn = turn
         self._least = least
         self._floor = floor
+        self._scale: float | None = None
+        self._waiting: list[float] | None = None  # values whose noise is estimated when the scale is read
         self.values: deque[float] = deque(maxlen=length)
         self.seen = 0
-        self.scale: float | None = None
 
     def append(self, x: float) -> None:
-        """Add one value and, when it is due, estimate the noise scale."""
-        if self._ordered is not None:
-            self._move_order_on(self._ordered, x)
-        self.values.append(x)
-        self.seen += 1
-        is_due = self.seen <= EVERY_ROW_UNTIL or self.seen % ROWS_PER_ESTIMATE == self._turn
-        if is_due and self._estimates_noise and len(self.values) >= self._least:
-            values = list(self.values)
+        """Add one value and, when it is due, mark the values for an estimate of the noise scale."""
+        values = self.values
+        ordered = self._ordered
+        if ordered is not None:
+            if len(values) == self._length:
+                del ordered[bisect_left(ordered, values[0])]
+            if not self._lag:
+                insort(ordered, x + 0.0)
+            elif len(values) >= self._lag:
+                insort(ordered, values[-self._lag] + 0.0)
+        values.append(x)
+        self.seen = seen = self.seen + 1
+        if (
+            self._estimates_noise
+            and (seen % ROWS_PER_ESTIMATE == self._turn or seen <= EVERY_ROW_UNTIL)
+            and len(values) >= self._least
+        ):
+            self._waiting = list(values)
+
+    @property
+    def scale(self) -> float | None:
+        """The noise scale, in the signal's unit; None while there are too few values.
+
+        It is computed when it is read, because an estimate costs more than all else that happens to a value, and most
+        of the scales are read only while something moves.
+        """
+        values = self._waiting
+        if values is not None:
+            self._waiting = None
             small_sample = 1.0 + 4.0 / len(values)
             long_run = long_run_factor(values) if self._momentum else 1.0
-            self.scale = max(self._floor, noise_scale(values) * long_run * small_sample)
+            self._scale = max(self._floor, noise_scale(values) * long_run * small_sample)
+        return self._scale
 
-    def _move_order_on(self, ordered: list[float], x: float) -> None:
-        values, lag = self.values, self._lag
-        if len(values) == self._length:
-            del ordered[bisect_left(ordered, values[0])]
-        if not lag:
-            insort(ordered, x + 0.0)
-        elif len(values) >= lag:
-            insort(ordered, values[-lag] + 0.0)
+    @property
+    def has_scale(self) -> bool:
+        """Whether there is a noise scale."""
+        return self._waiting is not None or self._scale is not None
 
     @property
     def is_just_known(self) -> bool:
@@ -108,12 +127,16 @@ class History(Stateful):
         and the smaller of the two errors is returned. The standard error of a line grows with the distance:
         σ √(1 + 1/n + (t − t̄)² / Σ(tᵢ − t̄)²). A short history can therefore raise an alarm, but only on a large error.
         The line is not computed where the median alone gives less than ``enough``, below which the caller needs no
-        smaller number.
+        smaller number. Where ``enough`` is positive and ``x`` is not above the median, the scale is not computed
+        either, and the result is 0.
         """
         baseline = self.baseline()
-        if baseline is None or self.scale is None:
+        if baseline is None or not self.has_scale:
             return None
-        against_level = (x - baseline) / self.scale
+        if x <= baseline and enough > 0.0:
+            return 0.0
+        scale = self.scale or self._floor
+        against_level = (x - baseline) / scale
         if not trend or against_level < enough:
             return against_level
         values = self.lagged()
@@ -121,10 +144,16 @@ class History(Stateful):
         mean, slope = line(values)
         ahead = n + self._lag - (n - 1) / 2
         spread = n * (n * n - 1) / 12
-        error = self.scale * math.sqrt(1 + 1 / n + ahead * ahead / spread)
+        error = scale * math.sqrt(1 + 1 / n + ahead * ahead / spread)
         return min(against_level, (x - mean - slope * ahead) / error)
+
+    def state(self) -> dict[str, Any]:
+        """Return the values, their number and the noise scale."""
+        return super().state() | {"scale": self.scale}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; the order is built again from the values."""
         super().load(state)
+        if "scale" in state:
+            self._scale, self._waiting = state["scale"], None
         self._ordered = None

@@ -7,6 +7,8 @@ from operator import mul, sub
 __all__ = ["MAD_TO_SIGMA", "line", "long_run_factor", "median", "noise_scale", "sorted_median"]
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
+ROOT_OF_TWO = math.sqrt(2.0)
+PLACES = tuple(map(float, range(128)))  # a product with a float is cheaper than one with an integer
 LEAST_FOR_CORRELATION = 8  # fewer values carry no information about a correlation
 LARGEST_CORRELATION = 0.75  # beyond it the factor grows without bound
 
@@ -35,7 +37,8 @@ def line(values: Sequence[float]) -> tuple[float, float]:
     n = len(values)
     mean = sum(values) / n
     # Σ (i − ī) v = Σ i v − n ī v̄
-    slope = (sum(map(mul, range(n), values)) - n * (n - 1) / 2 * mean) / (n * (n * n - 1) / 12)
+    weighed = sum(map(mul, PLACES if n <= len(PLACES) else range(n), values))
+    slope = (weighed - n * (n - 1) / 2 * mean) / (n * (n * n - 1) / 12)
     return mean, slope
 
 
@@ -44,8 +47,8 @@ def noise_scale(values: Sequence[float]) -> float:
 
     σ = 1.4826 · median |xₜ − xₜ₋₁| / √2. Successive differences cancel the level, and the median ignores spikes.
     """
-    differences = list(map(abs, map(sub, values[1:], values)))
-    return MAD_TO_SIGMA * median(differences) / math.sqrt(2) if differences else 0.0
+    differences = sorted(map(abs, map(sub, values[1:], values)))
+    return MAD_TO_SIGMA * sorted_median(differences) / ROOT_OF_TWO if differences else 0.0
 
 
 def long_run_factor(values: Sequence[float]) -> float:
@@ -60,7 +63,7 @@ def long_run_factor(values: Sequence[float]) -> float:
         return 1.0
     middle, (mean, slope) = (n - 1) / 2, line(values)
     start = mean - slope * middle
-    rest = [v - start - slope * i for i, v in enumerate(values)]
+    rest = [v - start - slope * i for i, v in zip(PLACES if n <= len(PLACES) else range(n), values, strict=False)]
     power = sum(map(mul, rest, rest))
     if power <= 0.0:
         return 1.0

@@ -35,6 +35,7 @@ __all__ = ["EventFile", "event_files"]
 # Events that hold scalars are far smaller; larger ones (histograms, images, graphs) are stepped over.
 MAX_SCALAR_BYTES = 2048
 MAX_RECORD_BYTES = 1 << 32
+FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
 READ_BYTES = 4 << 20
 SIMPLE_BYTES = 24  # a simple scalar is longer
 MAX_SHAPES = 1 << 16
@@ -97,11 +98,20 @@ class _Reader:
         """Read the complete records of a buffer and return what is left of it."""
         starts, lengths, position = array("q"), array("q"), 0
         size, unpack = len(buffer), struct.Struct("<Q").unpack_from
+        # Up to here a small record and the header behind it lie within the buffer, whatever its length.
+        sure = size - MAX_SCALAR_BYTES - FRAME_BYTES - HEADER_BYTES
+        add_start, add_length = starts.append, lengths.append
         while size - position >= HEADER_BYTES:
             (length,) = unpack(buffer, position)
+            while length <= MAX_SCALAR_BYTES and position <= sure:
+                add_start(position)
+                add_length(length)
+                position += FRAME_BYTES + length
+                (length,) = unpack(buffer, position)
             if length > MAX_SCALAR_BYTES and not (length < MAX_RECORD_BYTES and _is_header(buffer, position)):
                 self._use(buffer, starts, lengths)
                 starts, lengths = array("q"), array("q")
+                add_start, add_length = starts.append, lengths.append
                 following = self._resynchronise(buffer, position + 1)
                 self._problem(position, "a record is damaged; reading goes on at the next whole one")
                 position = following
@@ -113,8 +123,8 @@ class _Reader:
             if end > size:
                 break
             if length <= MAX_SCALAR_BYTES:
-                starts.append(position)
-                lengths.append(length)
+                add_start(position)
+                add_length(length)
             position = end
         self._use(buffer, starts, lengths)
         self._offset += position

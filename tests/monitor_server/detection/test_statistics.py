@@ -42,6 +42,22 @@ def test_draw_up_measures_from_the_lowest_average():
     assert draw_up.since == 1
 
 
+@pytest.mark.parametrize("momentum", [False, True])
+def test_a_noise_scale_that_is_read_late_is_the_one_of_its_row(*, momentum: bool):
+    """The scale is computed when it is read; a state that is saved in between holds the same number."""
+    noise = np.random.default_rng(3).normal(0.0, 1.0, 90).tolist()
+    often, seldom = (History(length=40, lag=3, turn=5, momentum=momentum) for _ in range(2))
+    for row, value in enumerate(noise):
+        often.append(value)
+        seldom.append(value)
+        assert often.scale == pytest.approx(often.state()["scale"], abs=0.0)
+        if row % 11 == 7:
+            assert seldom.has_scale
+            assert seldom.state() == often.state()
+            seldom = History(length=40, lag=3, turn=5, momentum=momentum)
+            seldom.load(often.state())
+
+
 def test_noise_scale_takes_the_median_difference():
     """σ = 1.4826 · median |difference| / √2, indifferent to one spike."""
     # |differences| of 0, 1, 0, 100, 0, 1 are 1, 1, 100, 100, 1 → median 1
