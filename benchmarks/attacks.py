@@ -129,6 +129,21 @@ def _many_names(url: str, ends: threading.Event) -> None:
     _repeat(url, ends, lambda _: packed, encoding="zstd")
 
 
+def _many_expanding(url: str, ends: threading.Event) -> None:
+    """Send bodies of 13 KB that stand for 10,000 records each, on 100 connections at once."""
+
+    def send(place: int) -> None:
+        records = [{"step": step, "scalars": {"reward/mean": 0.5, "a": 1.0}} for step in range(10_000)]
+        packed = zstandard.compress(_batch(f"expanding-{place}", records))
+        _repeat(url, ends, lambda _: packed, encoding="zstd")
+
+    threads = [threading.Thread(target=send, args=(place,), daemon=True) for place in range(100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+
 def _unread_series(url: str, ends: threading.Event) -> None:
     """Ask for long series on 50 connections, again and again, and read nothing."""
     with urllib3.PoolManager(timeout=60, retries=False) as pool:
@@ -163,6 +178,7 @@ ATTACKS: dict[str, Attack] = {
     "a configuration of 100 MiB in 10 KB of zstd": _expanding_config,
     "the largest configuration, in new attempts": _largest_config,
     "4,000 records of 500 signals in one body": _many_names,
+    "100 clients with 10,000 records in 13 KB of zstd": _many_expanding,
     "50 clients that ask for long series and read nothing": _unread_series,
     "300 silent connections": _idle_connections,
     "30 bodies of 31 MiB without an end": _slow_bodies,

@@ -15,12 +15,13 @@ from dash import ClientsideFunction, Dash, Input, Output, State
 from dash.development.base_component import Component
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError, without_credentials
-from dashboard.callback_requests import DashRequests
+from dashboard.callback_requests import DashRequests, refuse_unknown_path
 from dashboard.components.page_frame import message, shell
 from dashboard.compression import CompressedScripts
 from dashboard.pages import alert, compare, fleet, responses, run, workspace
@@ -129,6 +130,7 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
 
 def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    server.add_exception_handler(HTTPException, refuse_unknown_path)
     app = Dash(
         "dashboard",
         server=server,

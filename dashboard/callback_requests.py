@@ -7,6 +7,7 @@ registered, updates of unknown outputs, and values of another type than the call
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from dash import Dash
 from dash.fingerprint import check_fingerprint
@@ -16,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard import ids
 
-__all__ = ["DashRequests"]
+__all__ = ["DashRequests", "refuse_unknown_path"]
 
 SCRIPTS: Final = "/_dash-component-suites/"
 UPDATE: Final = "/_dash-update-component"
@@ -32,6 +33,14 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_address(value: object) -> bool:
+    """Whether a value is text that can be read as an address."""
+    try:
+        return isinstance(value, str) and urlsplit(value) is not None
+    except ValueError:
+        return False
+
+
 def _is_page(value: object) -> bool:
     """Whether a value is what `ids.LIVE` holds: a mapping in which ids are text."""
     return isinstance(value, dict) and all(isinstance(value.get(name, ""), str) for name in ("run", "alert"))
@@ -43,7 +52,7 @@ def _is_count(value: object) -> bool:
 
 EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {
     (ids.ADDRESS, "pathname"): _is_text,
-    (ids.ADDRESS, "href"): _is_text,
+    (ids.ADDRESS, "href"): _is_address,
     (ids.LIVE, "data"): _is_page,
     (ids.ALERT_ACKNOWLEDGE, "n_clicks"): _is_count,
 }
@@ -124,6 +133,16 @@ class DashRequests:
             await send(message)
 
         return sending
+
+
+async def refuse_unknown_path(request: Request, error: Exception) -> JSONResponse:
+    """Answer an error of Dash's own routes, such as that for a file that is not there, in the one shape of errors."""
+    status = getattr(error, "status_code", 404)
+    name = {404: "UnknownPath", 405: "MethodNotAllowed"}.get(status, type(error).__name__)
+    detail = f"{request.method} {request.url.path} is not served by the dashboard"
+    answer = _refuse(status, name, "".join(part if part.isprintable() else "\ufffd" for part in detail))
+    answer.headers.update(getattr(error, "headers", None) or {})
+    return answer
 
 
 def _outputs(given: object, declared: Any) -> object:  # noqa: ANN401 - Dash's own type has no name

@@ -12,6 +12,7 @@ from monitor_server.api.live_events.relay import Relay
 from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
+from monitor_server.ingest.large_batches import LargeBatches
 from monitor_server.ingest.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validation.validate import ValidBatch
@@ -27,8 +28,9 @@ __all__ = ["Collector", "Health"]
 
 # More in one commit would hold everybody else up for longer than a tenth of a second.
 MAX_RECORDS_PER_COMMIT = 500
-# Decoding a body of 32 MiB takes up to half a gigabyte for a moment.
-MAX_LARGE_BODIES_DECODED = 2
+MAX_BYTES_PER_COMMIT = 1024 * 1024
+# Decoding a body of 32 MiB takes up to half a gigabyte for a moment, and each adds its part to every commit.
+MAX_LARGE_BATCHES = 2
 # Where so many records wait to be projected, a receipt does not wait for its own.
 MAX_RECORDS_WAITED_BEHIND = 64
 
@@ -62,7 +64,7 @@ class Collector:
     relay: Relay
     exposition: Exposition
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
-    large_bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LARGE_BODIES_DECODED))
+    large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
     def start(self) -> None:
         """Begin to write and to project."""
@@ -91,9 +93,10 @@ class Collector:
         Raises:
             Unavailable: If it could not be stored. Parts before may be; when it is sent again, they are duplicates.
         """
-        if len(valid.records) <= MAX_RECORDS_PER_COMMIT:
-            return await self._append_part(valid)
-        appended = [await self._append_part(part) for part in valid.parts(MAX_RECORDS_PER_COMMIT)]
+        parts = valid.parts(most_records=MAX_RECORDS_PER_COMMIT, most_bytes=MAX_BYTES_PER_COMMIT)
+        appended = [await self._append_part(part) for part in parts]
+        if len(appended) == 1:
+            return appended[0]
         return replace(
             appended[-1],
             accepted=sum(part.accepted for part in appended),

@@ -14,6 +14,9 @@ from monitor_server.store.database import shown_url
 
 __all__ = ["back_up"]
 
+# A password may stand in the query of an address as well.
+_PASSWORDS = ("password",)
+
 
 def back_up(url: str, destination: Path) -> int:
     """Write a backup, and return its size in bytes. The database is not migrated.
@@ -70,8 +73,9 @@ def _dump_postgres(url: URL, destination: Path) -> None:
             "apt-get install postgresql-client, or run pg_dump where the server is"
         )
     # Not in the arguments, which every user of the machine can read.
-    secret = {} if url.password is None else {"PGPASSWORD": str(url.password)}
-    address = url.set(drivername="postgresql", password=None).render_as_string()
+    password = url.password or next((str(url.query[name]) for name in _PASSWORDS if name in url.query), None)
+    secret = {} if password is None else {"PGPASSWORD": str(password)}
+    address = url.set(drivername="postgresql", password=None).difference_update_query(_PASSWORDS).render_as_string()
     command = [program, "--format=custom", "--no-owner", "--no-privileges", f"--file={destination}", address]
     done = subprocess.run(command, env=os.environ | secret, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:

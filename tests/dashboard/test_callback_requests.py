@@ -42,6 +42,24 @@ def at(pathname):
     return PAGE | {"inputs": [{"id": "address", "property": "pathname", "value": pathname}]}
 
 
+@pytest.mark.parametrize("path", ["/assets/..%2f", "/assets/%2e%2e%2fapp.py", "/assets/", "/assets/none.js"])
+def test_a_file_that_is_not_served_is_refused_in_the_one_shape(mounted, path):
+    """As every other error of the collector."""
+    answer = mounted.pool.request("GET", f"{mounted.url}{path}")
+    assert answer.status == 404
+    assert answer.json().keys() == {"error", "detail"}
+    assert answer.json()["error"] == "UnknownPath"
+
+
+@pytest.mark.parametrize("href", ["http://[", "http://[::1", "//[x]/", 5, None])
+def test_an_address_that_is_none_is_refused(mounted, href):
+    """Before a page reads it."""
+    state = [{"id": "address", "property": "href", "value": href}]
+    answer = update(mounted, PAGE | {"state": state})
+    assert answer.status == 422
+    assert answer.json()["error"] == "InvalidField"
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -10,15 +10,13 @@ from fastapi import APIRouter, Request, Response
 from monitor_server.api.dependencies import Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS
 from monitor_server.errors import UnsupportedMediaType
+from monitor_server.ingest.validation.decode import is_small
 from monitor_server.ingest.validation.validate import read_batch
 from trainer_hooks import wire
 
 __all__ = ["router"]
 
 router = APIRouter()
-
-# Decoding more than this on the event loop would delay other requests; for less, a thread costs more than it saves.
-MAX_BYTES_ON_LOOP = 64 * 1024
 
 _BATCH = {
     "type": "object",
@@ -62,12 +60,13 @@ async def ingest(request: Request, collector: Serving) -> Response:
         read_batch, body, media_type=media_type, encoding=encoding, settings=collector.settings, now=collector.clock()
     )
     with collector.activity:
-        if len(body) > MAX_BYTES_ON_LOOP:
-            async with collector.large_bodies:
-                batch = await asyncio.to_thread(read)
+        # A thread costs more than a small batch. Others are read and appended a few at a time, because many of them
+        # together would hold the memory, the threads and the writer that small ones need.
+        if is_small(body, media_type=media_type, encoding=encoding):
+            appended = await collector.append(read())
         else:
-            batch = await asyncio.to_thread(read) if encoding else read()
-        appended = await collector.append(batch)
+            async with collector.large_batches:
+                appended = await collector.append(await asyncio.to_thread(read))
     receipt = await collector.receipt(appended)
     collector.exposition.ingested(
         records=receipt.accepted,

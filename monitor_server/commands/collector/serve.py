@@ -11,7 +11,7 @@ from monitor_server.app import create_app, create_server
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import say
 from monitor_server.http_server.server import bind
-from monitor_server.printable import PrintableFormatter
+from monitor_server.log_lines import line_handler
 from monitor_server.settings import Settings
 from monitor_server.store.database import shown_url
 
@@ -30,9 +30,7 @@ def run(
     """Serve until Ctrl-C or SIGTERM."""
     given = {"host": host, "port": port, "database_url": database, "role": role}
     settings = _settings({name: value for name, value in given.items() if value is not None})
-    handler = logging.StreamHandler()
-    handler.setFormatter(PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[line_handler()])
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with bind(settings.host, settings.port) as listening:
         host, port = listening.getsockname()[:2]

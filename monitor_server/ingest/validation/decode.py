@@ -11,6 +11,7 @@ import zstandard
 
 from monitor_server.errors import (
     BodyTooLarge,
+    CollectorError,
     InvalidField,
     MalformedBody,
     SchemaVersionMismatch,
@@ -28,7 +29,7 @@ from monitor_server.printable import printable
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 
-__all__ = ["check_version", "decode_batch", "decompress"]
+__all__ = ["check_version", "decode_batch", "decompress", "is_small"]
 
 
 class _Version(msgspec.Struct):
@@ -38,6 +39,10 @@ class _Version(msgspec.Struct):
 _ABSENT = msgspec.Raw()
 _LARGE_FIELDS = {"records", "config"}
 SMALL_REST_BYTES = 64 * 1024
+# A batch of a few steps, which is decoded in some milliseconds, and where everything in it is wrong as well.
+SMALL_BATCH_BYTES = 64 * 1024
+SMALL_BATCH_RECORDS = 64
+SMALL_BATCH_COMMAS = 2_000  # of JSON, whose records are not counted before they are decoded
 
 
 class _Parts(msgspec.Struct):
@@ -98,6 +103,26 @@ def decode_batch(body: bytes, *, media_type: str, encoding: str, settings: Setti
     except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
         problem = printable(error, longest=ERROR_CHARS)
         raise MalformedBody(f"the body must be one {media_type} message: {problem}") from error
+
+
+def is_small(body: bytes, *, media_type: str, encoding: str) -> bool:
+    """Whether a batch is cheap to read: by its bytes after decompression, and by the number of its records.
+
+    A body that cannot be decompressed to so little is not small; one that cannot be decoded is, because its error is.
+    """
+    try:
+        decoded = decompress(body, encoding, limit=SMALL_BATCH_BYTES)
+    except CollectorError:
+        return False
+    if len(decoded) > SMALL_BATCH_BYTES:
+        return False
+    if media_type == wire.JSON:
+        return decoded.count(b",") <= SMALL_BATCH_COMMAS
+    try:
+        records = _PARTS.decode(decoded).records
+    except (msgspec.MsgspecError, RecursionError):
+        return True
+    return header_count(memoryview(records)) <= SMALL_BATCH_RECORDS
 
 
 def decompress(body: bytes, encoding: str, *, limit: int) -> bytes:

@@ -89,6 +89,7 @@ class RecordReader:
         self._settings = settings
         self._media_type = media_type
         self._valid_names = _valid_names(settings.max_name_chars)
+        self._has_refused_response = False
         name_bytes = text_bytes(settings.max_name_chars)
         self._most_bytes = {
             "scalars": settings.max_signals * (name_bytes + 9) + 5,  # a number has at most nine bytes
@@ -218,7 +219,7 @@ class RecordReader:
         for raw in sent[: self._settings.max_responses]:
             size = len(memoryview(raw))
             if size > most_bytes:
-                log.warning("a sampled response was refused: %d bytes are more than RLVITALS_MAX_RESPONSE_BYTES", size)
+                self._log_refusal(f"{size} bytes are more than RLVITALS_MAX_RESPONSE_BYTES")
                 continue
             try:
                 response = wire.decode_response(raw, self._media_type)
@@ -226,10 +227,16 @@ class RecordReader:
                     wire.encode(response)  # refuses what JSON can say and msgpack cannot, as an integer of 80 bits
                 responses.append(response)
             except BAD_NUMBER as error:
-                log.warning("a sampled response was refused: %s", printable(error, longest=ERROR_CHARS))
+                self._log_refusal(printable(error, longest=ERROR_CHARS))
         if len(sent) > self._settings.max_responses:
-            log.warning("%d sampled responses came in one record; only RLVITALS_MAX_RESPONSES were read", len(sent))
+            self._log_refusal(f"a record had {len(sent)}, and RLVITALS_MAX_RESPONSES are read")
         return responses
+
+    def _log_refusal(self, reason: str) -> None:
+        """Log the first refusal of a batch; the receipt counts all."""
+        if not self._has_refused_response:
+            self._has_refused_response = True
+            log.warning("a sampled response was refused, and others of its batch may be: %s", reason)
 
 
 def is_name(name: str, *, max_chars: int) -> bool:

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import msgspec
 
@@ -43,24 +44,42 @@ class ValidBatch:
         """About how many bytes of memory it holds: those of its records and responses as they were sent."""
         return len(self.config or b"") + sum(len(raw) for raw in self.batch.records)
 
-    def parts(self, most_records: int) -> "Iterator[ValidBatch]":
-        """Yield the batch in parts of at most so many valid records, to be appended one after the other.
+    def parts(self, *, most_records: int, most_bytes: int) -> "Iterator[ValidBatch]":
+        """Yield the batch in parts, to be appended one after the other; itself, if it is small enough.
 
-        The first part has the configuration and what was refused; the last has the end of the run.
+        A part has at most so many valid records, of about so many bytes. The first part has the configuration and what
+        was refused; the last has the end of the run.
         """
-        ends = range(most_records, max(len(self.records), 1) + most_records, most_records)
-        for end in ends:
-            is_first, is_last = end == most_records, end >= len(self.records)
-            records = self.records[end - most_records : end]
-            rejected = self.rejected if is_first else []
+        ends = self._ends_of_parts(most_records, most_bytes)
+        if len(ends) == 1:
+            yield self
+            return
+        for begin, end in pairwise([0, *ends]):
+            is_first, is_last = begin == 0, end == len(self.records)
+            records, rejected = self.records[begin:end], self.rejected if is_first else []
+            # The number of raw records counts the duplicates; their bytes are those of the part.
+            raw = [self.batch.records[record.index] for record in records]
+            raw += [self.batch.records[each.index] for each in rejected]
             batch = msgspec.structs.replace(
                 self.batch,
                 config=self.batch.config if is_first else None,
                 end=self.batch.end if is_last else None,
-                records=self.batch.records[: len(records) + len(rejected)],  # whose number counts the duplicates
+                records=raw,
             )
             config = self.config if is_first else None
             yield replace(self, batch=batch, config=config, records=records, rejected=rejected)
+
+    def _ends_of_parts(self, most_records: int, most_bytes: int) -> list[int]:
+        """Return where each part ends among the valid records; a part has one at least, unless there is none."""
+        ends: list[int] = []
+        count = size = 0
+        for place, record in enumerate(self.records):
+            record_bytes = len(self.batch.records[record.index])
+            if count and (count >= most_records or size + record_bytes > most_bytes):
+                ends.append(place)
+                count = size = 0
+            count, size = count + 1, size + record_bytes
+        return [*ends, len(self.records)]
 
 
 def read_batch(

@@ -117,6 +117,13 @@ def test_a_bad_response_costs_only_itself(collector, run_name, bad):
     assert [item["reward"] for item in items] == [0.25, 1.0]
 
 
+def test_refused_responses_are_counted_and_logged_once_a_batch(collector, run_name, caplog):
+    """A body of some kilobytes must not write megabytes of log."""
+    records = [{"step": step, "responses": [5] * 20} for step in range(30)]
+    assert collector.send(run=run_name, records=records)["refused_responses"] == 600
+    assert sum("response was refused" in line for line in caplog.messages) == 1
+
+
 def test_a_record_sent_twice_has_its_responses_once(collector, run_name):
     """The responses of a duplicate record are not stored again."""
     for _ in range(2):

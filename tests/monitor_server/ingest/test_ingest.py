@@ -3,11 +3,15 @@
 import gzip
 import json
 import math
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 import numpy as np
+import pytest
 import zstandard
 
+from monitor_server.ingest.validation.decode import is_small
+from tests.live import eventually
 from trainer_hooks import wire
 
 
@@ -148,3 +152,70 @@ def test_a_large_batch_lets_others_be_committed_in_between(collector, run_name, 
     monkeypatch.setattr(writer, "submit", noting)
     collector.send(run=run_name, records=[{"step": step} for step in range(1_200)])
     assert weights == [501, 501, 201]
+
+
+def test_no_commit_holds_many_bytes_of_one_batch(collector, run_name, monkeypatch):
+    """Records of 250 signals, 3 KB each, are committed about 1 MiB at a time, and nothing is lost between two parts."""
+    sizes = []
+    writer = collector.app.state.collector.writer
+    submit = writer.submit
+
+    def noting(run_id, work, **options):
+        sizes.append(options["size"])
+        return submit(run_id, work, **options)
+
+    monkeypatch.setattr(writer, "submit", noting)
+    records = [{"step": step, "scalars": {f"{name:03}": 0.1 * name for name in range(250)}} for step in range(450)]
+    body = msgspec.msgpack.encode({"schema_version": 2, "run": run_name, "records": records})
+    receipt = wire.decode_receipt(
+        collector.post(zstandard.compress(body), media_type=wire.MSGPACK, encoding="zstd").data
+    )
+    assert receipt.accepted == 450
+    assert len(sizes) == 2
+    assert max(sizes) <= 1024 * 1024
+
+
+def test_small_bodies_of_many_records_wait_for_each_other_and_nobody_for_them(collector, run_name, monkeypatch):
+    """While two such bodies are being stored, a third waits to be read, and a batch of one step is stored."""
+    parts, held = collector.app.state.collector, []
+    submit = parts.writer.submit
+
+    def holding(run_id, work, **options):
+        if options["weight"] < 100:
+            return submit(run_id, work, **options)
+        answer = Future()
+        held.append(lambda: answer.set_result(submit(run_id, work, **options).result()))
+        return answer
+
+    monkeypatch.setattr(parts.writer, "submit", holding)
+    packed = [
+        zstandard.compress(
+            msgspec.msgpack.encode(
+                {"schema_version": 2, "run": f"{run_name}-{place}", "records": [{"step": step} for step in range(400)]}
+            )
+        )
+        for place in range(3)
+    ]
+    with ThreadPoolExecutor(3) as others:
+        answers = [others.submit(collector.post, body, media_type=wire.MSGPACK, encoding="zstd") for body in packed]
+        eventually(lambda: parts.large_batches.waiting == 1 and len(held) == 2)
+        assert collector.send(run=run_name, records=[{"step": 0}])["accepted"] == 1
+        assert not any(answer.done() for answer in answers)
+        for place in range(3):
+            eventually(lambda place=place: len(held) > place)
+            held[place]()
+        assert [wire.decode_receipt(answer.result().data).accepted for answer in answers] == [400] * 3
+
+
+@pytest.mark.parametrize("encoding", ["", "zstd", "gzip"])
+def test_a_batch_is_small_by_its_bytes_and_records_after_decompression(encoding):
+    """Of whatever size the body is; JSON is counted by its commas."""
+    compress = {"": bytes, "zstd": zstandard.compress, "gzip": gzip.compress}[encoding]
+    one, many = [{"step": 0, "scalars": {"a": 0.5}}], [{"step": step} for step in range(1_000)]
+    long = [{"step": 0, "scalars": {f"{name:0190}": 0.5 for name in range(500)}}]
+    for encode, media_type in ((msgspec.msgpack.encode, wire.MSGPACK), (msgspec.json.encode, wire.JSON)):
+        found = [
+            is_small(compress(encode({"run": "r", "records": records})), media_type=media_type, encoding=encoding)
+            for records in (one, many * 3, long)
+        ]
+        assert found == [True, False, False]

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy
 
 from monitor_server.commands.main import main
+from monitor_server.store import backup
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.conftest import ScriptedEngine
@@ -137,3 +138,18 @@ def test_a_backup_that_cannot_be_made_is_one_line_and_leaves_nothing(ask, says, 
     assert says in error
     assert "hidden" not in error
     assert json.dumps([path.name for path in tmp_path.iterdir()]) == '["there"]'
+
+
+def test_a_password_in_the_query_is_no_argument_of_pg_dump(tmp_path, monkeypatch, capsys):
+    """Every user of the machine can read the arguments of a process."""
+    program = tmp_path / "pg_dump"
+    program.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\necho "$PGPASSWORD" > {tmp_path}/environment\nexit 1\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(backup, "_find_pg_dump", lambda: str(program))
+    url = "postgresql+psycopg://rlvitals@127.0.0.1/x?password=hidden&sslmode=disable"
+    assert main(["backup", str(tmp_path / "x"), "--database", url]) == 1
+    assert "hidden" not in (tmp_path / "arguments").read_text() + capsys.readouterr().err
+    assert "sslmode=disable" in (tmp_path / "arguments").read_text()
+    assert (tmp_path / "environment").read_text() == "hidden\n"
