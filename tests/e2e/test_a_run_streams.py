@@ -1,11 +1,12 @@
 """The whole product: the reference trainer sends to a collector through the SDK."""
 
 import json
+import os
 import struct
-import subprocess
-import sys
 
 import pytest
+
+from tests import warm
 
 STEPS = 24
 
@@ -15,7 +16,7 @@ def as_float32(value):
 
 
 @pytest.fixture(scope="module")
-def trained(collector, tmp_path_factory):
+def trained(collector, tiny_cache, tmp_path_factory):
     """A finished run of the reference trainer: its id, and the log in which it kept what it measured."""
     log = tmp_path_factory.mktemp("trainer") / "steps.jsonl"
     command = [
@@ -30,9 +31,9 @@ def trained(collector, tmp_path_factory):
         "--run",
         "tiny",
     ]
-    command += ["--url", collector.url, "--log", str(log), "--cache", str(log.parent), "--texts"]
-    ended = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=240, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    command += ["--url", collector.url, "--log", str(log), "--cache", str(tiny_cache), "--texts"]
+    ended = warm.run(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=240)
+    assert ended.returncode == 0, ended.stdout
     (run,) = collector.get("/runs", project="e2e")["items"]
     return run, [json.loads(line) for line in log.read_text().splitlines()]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,8 +51,10 @@ def is_served(port):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
-def test_one_signal_ends_collector_and_trainer_and_keeps_the_run(tmp_path, unused_port, number):
-    """All processes end with exit code 0; the database stays."""
+def test_one_signal_ends_collector_and_trainer_and_keeps_the_run(tmp_path, tiny_cache, unused_port, number):
+    """All processes end with exit code 0; the database stays. The warm start is there from an earlier demo."""
+    for path in tiny_cache.glob("warm-*.pt"):
+        shutil.copy(path, tmp_path)
     with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "100000") as process:
         lines = "".join(read_until(process, "step    2"))
         assert f"http://127.0.0.1:{unused_port}/runs/" in lines

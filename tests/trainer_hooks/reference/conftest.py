@@ -3,20 +3,17 @@
 import pytest
 import torch
 
+from tests.tiny_cache import tiny_cache
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.presets import PRESETS
+
+__all__ = ["tiny_cache"]
 
 
 @pytest.fixture(autouse=True)
 def _one_thread():
     torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="session")
-def tiny_cache(tmp_path_factory):
-    """One warm start for all tests."""
-    return tmp_path_factory.mktemp("warm")
 
 
 @pytest.fixture

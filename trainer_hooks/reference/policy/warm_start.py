@@ -4,6 +4,7 @@ import hashlib
 import random
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import torch
 from torch import Tensor
@@ -41,9 +42,10 @@ def warm_start(config: Config, *, report: Callable[[str], None] = lambda _: None
         return model
     model = _train(config, report)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    torch.save(model.state_dict(), part)
-    part.replace(path)
+    # A name of its own, because the ranks of a launch, which share a cache, write at the same time.
+    with NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as part:
+        torch.save(model.state_dict(), part)
+    Path(part.name).replace(path)
     return model
 
 

@@ -272,6 +272,20 @@ def shared_first_searches(batch):
     return sum(shared) / len(shared)
 
 
+def test_a_warm_start_is_written_whole_beside_a_file_that_another_rank_is_writing(tiny, tmp_path):
+    """Ranks that start at once write to files of their own; none renames the unfinished file of another."""
+    config = replace(tiny, warm_steps=2, cache=tmp_path)
+    warm_start(config)
+    (kept,) = tmp_path.iterdir()
+    kept.unlink()
+    unfinished = kept.with_suffix(".part")
+    unfinished.mkdir()  # in the way of anybody who would write to this name
+    model = warm_start(config)
+    assert {path.name for path in tmp_path.iterdir()} == {kept.name, unfinished.name}
+    again = warm_start(config)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
 def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
     """Trained now or read from the cache: the same weights; another model size, another file."""
     fresh = replace(tiny, cache=tmp_path, warm_steps=5)
