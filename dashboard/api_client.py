@@ -146,6 +146,10 @@ class ApiClient:
         """Acknowledge an alert in the name of the dashboard."""
         await self._ask("POST", _path("alerts", alert_id, "ack"), json={"by": "the dashboard"})
 
+    async def play_sample(self) -> None:
+        """Have the collector play the recorded collapse that it comes with."""
+        await self._ask("POST", "/sample", json={})
+
     async def actions(self, run_id: str) -> list[ActionItem]:
         """Read the actions that a run's trainer reported, newest first, `MAX_ITEMS` at most."""
         return cast("list[ActionItem]", await self._items(_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS}))

@@ -14,6 +14,8 @@ __all__ = [
     "COMPARE_SCALE",
     "COMPARE_SIGNALS",
     "COMPARE_SMOOTHING",
+    "CONNECT_SAMPLE",
+    "CONNECT_SAMPLE_STATE",
     "CONNECT_WAY",
     "FIGURE",
     "FLEET",
@@ -55,6 +57,8 @@ __all__ = [
 ADDRESS: Final = "address"
 PAGE: Final = "page"
 THEME: Final = "theme"
+CONNECT_SAMPLE: Final = "connect-sample"
+CONNECT_SAMPLE_STATE: Final = "connect-sample-state"
 CONNECT_WAY: Final = "connect-way"
 KEYS: Final = "keys"
 KEYS_OPEN: Final = "keys-open"

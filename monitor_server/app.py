@@ -21,7 +21,8 @@ from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
-from monitor_server.api.routes import alerts, deletion, export, health, ingest, runs, stream
+from monitor_server.api.routes import alerts, deletion, export, health, ingest, runs, sample, stream
+from monitor_server.api.sample import SamplePlayer
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
@@ -52,7 +53,7 @@ API = "/api/v1"
 REQUEST_THREADS = 4
 # Health and metrics are served in every role.
 ROUTES = {
-    "all": (ingest, runs, deletion, export, alerts, stream),
+    "all": (ingest, runs, deletion, export, alerts, stream, sample),
     "ingest": (ingest,),
     "projector": (),
     "web": (runs, deletion, export, alerts, stream),
@@ -83,6 +84,8 @@ def create_app(
     exposition = Exposition(registry or CollectorRegistry())
     collector = _build_collector(settings, exposition=exposition, clock=clock, engine=engine)
 
+    player = SamplePlayer(collector)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         collector.broadcast.open(asyncio.get_running_loop())
@@ -92,6 +95,7 @@ def create_app(
             yield
         finally:
             collector.broadcast.close()
+            await player.stop()
             await asyncio.to_thread(collector.stop)
 
     app = SecuredApp(
@@ -104,7 +108,7 @@ def create_app(
     )
     bodies = HeldBodies(max(settings.max_held_bytes, settings.max_body_bytes))
     app.secure = lambda inner: _secured(inner, settings, bodies)
-    app.state.collector, app.state.bodies = collector, bodies
+    app.state.collector, app.state.bodies, app.state.sample = collector, bodies, player
     if ingest in ROUTES[settings.role]:
         app.direct = {("POST", f"{API}/ingest"): functools.partial(ingest.ingest, collector=collector)}
     install_error_handlers(app)

@@ -89,13 +89,12 @@ def connect_card(address: str) -> Component:
             *(_panel(way, way.lines(address), is_hidden=way is not WAYS[0]) for way in WAYS),
             html.P(
                 [
-                    html.Code("rlvitals demo"),
-                    " trains a small model that collapses. ",
-                    html.Code("rlvitals check --sample --serve"),
-                    " shows a recorded collapse.",
+                    html.Button("Show me a recorded collapse", id=ids.CONNECT_SAMPLE, className="button"),
+                    html.Span(id=ids.CONNECT_SAMPLE_STATE, className="aside", role="status"),
                 ],
-                className="aside",
+                className="sample",
             ),
+            html.P([html.Code("rlvitals demo"), " trains a small model that collapses."], className="aside"),
         ],
     )
 

@@ -61,6 +61,21 @@ def register(app: Dash, api_url: str) -> None:
         address = f"/runs/{runs[0]['id']}" if is_first else no_update
         return fleet_list(runs, alerts), fleet_index(runs, alerts), address
 
+    async def play_sample(clicks: int | None) -> object:
+        if not clicks:  # the button was drawn and not clicked
+            return no_update
+        try:
+            async with ApiClient(api_url) as api:
+                await api.play_sample()
+        except ApiError as error:
+            return f"It cannot be played: {error}"
+        return "It opens here in a moment."
+
+    app.callback(
+        Output(ids.CONNECT_SAMPLE_STATE, "children"),
+        Input(ids.CONNECT_SAMPLE, "n_clicks"),
+        prevent_initial_call=True,
+    )(play_sample)
     app.callback(
         Output(ids.FLEET, "children"),
         Output(ids.FLEET_INDEX, "data"),

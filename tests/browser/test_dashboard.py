@@ -7,6 +7,8 @@ import pytest
 import urllib3
 from playwright.sync_api import expect
 
+from tests.live import eventually
+
 STEPS_IN_FIGURE = """() => {
     const graph = document.querySelector('#run-figure .js-plotly-plot');
     const line = graph && graph.data && graph.data.find((trace) => trace.meta.signal === 'reward/mean');
@@ -64,6 +66,18 @@ def test_the_theme_is_chosen_by_a_button_and_kept(collector, visit):
     assert visit.page.evaluate(background) == dark
     button.click()
     assert visit.page.evaluate(background) == light
+
+
+def test_an_empty_dashboard_plays_a_recorded_collapse(collector, visit):
+    """The button plays the sample, which opens by itself, grows, and ends in a collapse with its alerts."""
+    visit.page.goto(collector.url)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    visit.page.get_by_role("button", name="Show me a recorded collapse").click()
+    visit.page.wait_for_url(f"{collector.url}/runs/*")
+    expect(visit.page.locator("h1")).to_contain_text("recorded collapse")
+    run_id = visit.page.url.rpartition("/")[2]
+    eventually(lambda: collector.get(f"/runs/{run_id}")["status"] == "finished")
+    expect(visit.page.locator(".alert[data-severity=critical]").first).to_be_visible()
 
 
 def test_runs_are_chosen_and_opened_by_keys(collector, visit):

@@ -5,24 +5,23 @@ have opened.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from monitor_server.commands.client import DEFAULT_URL, fetch, fetch_json
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say
-from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import Log, ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
+from monitor_server.ingest.recorded_batches import batches
 from trainer_hooks import wire
 
-__all__ = ["batches", "replay_log", "run"]
+__all__ = ["replay_log", "run"]
 
 RECORDS_PER_BATCH = 500
 BEATS_PER_SECOND = 4
@@ -71,7 +70,7 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
         say(f"  passed over: {printable(problem)}")
     known = 0
     acknowledged = {(step.attempt, step.step): step.acknowledged for step in steps if step.acknowledged}
-    for batch in batches(steps, name, project, size):
+    for batch in batches(steps, name=name, project=project, size=size):
         begun = time.monotonic()
         body, headers = wire.encode(batch), {"Content-Type": wire.MSGPACK}
         answer = fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS)
@@ -89,34 +88,6 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     if known:
         say(f"  {known} steps were there already; another --project replays them anew")
     _print_alerts(url, wire.run_id(project, name))
-
-
-def batches(steps: Sequence[Observation], name: str, project: str, size: int) -> Iterator[wire.Batch]:
-    """Yield the batches that a trainer would have sent, at most ``size`` records each; the last one ends the run.
-
-    A step after which somebody acknowledged an alert is the last of its batch.
-    """
-    held: list[Observation] = []
-    for place, step in enumerate(steps):
-        held.append(step)
-        is_last = place == len(steps) - 1
-        if is_last or len(held) == size or step.acknowledged or steps[place + 1].attempt != step.attempt:
-            yield wire.Batch(
-                schema_version=1,
-                run=name,
-                project=project,
-                attempt=step.attempt,
-                capability="L0",
-                source="replay",
-                end="finished" if is_last else None,
-                records=[msgspec.Raw(wire.encode(_record(each))) for each in held],
-            )
-            held = []
-
-
-def _record(step: Observation) -> wire.Record:
-    """Return the record of a step; its time is that of the replay."""
-    return wire.Record(step=step.step, data_version=step.data_version, scalars=dict(step.signals))
 
 
 def _acknowledge(url: str, run_id: str, step: int, kinds: Sequence[str]) -> None:

@@ -1,0 +1,41 @@
+"""A recorded run as the batches that its trainer would have sent."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from monitor_server.detection.protocol import Observation
+from trainer_hooks import wire
+
+__all__ = ["batches"]
+
+
+def batches(
+    steps: Sequence[Observation], *, name: str, project: str, size: int, attempt: int | None = None
+) -> Iterator[wire.Batch]:
+    """Yield the batches that a trainer would have sent, at most ``size`` records each; the last one ends the run.
+
+    A step after which somebody acknowledged an alert is the last of its batch. The attempts are those of the steps, or
+    all ``attempt``.
+    """
+    held: list[Observation] = []
+    for place, step in enumerate(steps):
+        held.append(step)
+        is_last = place == len(steps) - 1
+        if is_last or len(held) == size or step.acknowledged or steps[place + 1].attempt != step.attempt:
+            yield wire.Batch(
+                schema_version=1,
+                run=name,
+                project=project,
+                attempt=step.attempt if attempt is None else attempt,
+                capability="L0",
+                source="replay",
+                end="finished" if is_last else None,
+                records=[msgspec.Raw(wire.encode(_record(each))) for each in held],
+            )
+            held = []
+
+
+def _record(step: Observation) -> wire.Record:
+    """Return the record of a step; its time is that of the replay."""
+    return wire.Record(step=step.step, data_version=step.data_version, scalars=dict(step.signals))

@@ -1,0 +1,53 @@
+"""The recorded collapse that an empty dashboard plays."""
+
+from monitor_server.commands.main import main
+from monitor_server.settings import Settings
+from tests.live import eventually, serving
+
+
+def _play(live):
+    answer = live.pool.request("POST", f"{live.url}/api/v1/sample", json={})
+    assert answer.status == 202
+    return answer.json()["run_id"]
+
+
+def _status(live, run_id):
+    answer = live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}")
+    return answer.json()["status"] if answer.status == 200 else None
+
+
+def _findings(live, run_id):
+    alerts = live.get(f"/runs/{run_id}/alerts", limit=1000)["items"]
+    return sorted((a["kind"], a["severity"], a["opened_step"], a["severity_step"]) for a in alerts)
+
+
+def test_the_sample_opens_the_alerts_that_its_replay_opens(start_collector, tmp_path):
+    """It is played once however often it is asked for, and `rlvitals replay` of its export finds the same."""
+    live = start_collector()
+    run_id = _play(live)
+    assert _play(live) == run_id
+    eventually(lambda: _status(live, run_id) == "finished")
+    run = eventually(lambda: (found := live.get(f"/runs/{run_id}"))["phase"] == "collapsed" and found)
+    assert (run["project"], run["name"], run["attempt"]) == ("samples", "recorded collapse", 1)
+    assert _play(live) == run_id
+    assert _status(live, run_id) == "finished"
+    found = _findings(live, run_id)
+    assert "critical" in {severity for _, severity, *_ in found}
+    file = tmp_path / "sample.jsonl"
+    assert main(["export", run_id, "-o", str(file), "--url", live.url]) == 0
+    assert main(["replay", str(file), "--url", live.url]) == 0
+    (again,) = live.get("/runs", project="replay")["items"]
+    eventually(lambda: _findings(live, again["id"]) == found)
+
+
+def test_a_sample_that_a_stop_has_cut_off_is_played_again(database_url):
+    """The next collector plays it to its end, as a trainer that was restarted."""
+    settings = Settings(database_url=database_url, dashboard="", tick_seconds=0.02)
+    with serving(settings) as live:
+        run_id = _play(live)
+        eventually(lambda: _status(live, run_id))
+    with serving(settings) as live:
+        assert _status(live, run_id) != "finished"
+        assert _play(live) == run_id
+        eventually(lambda: _status(live, run_id) == "finished")
+        eventually(lambda: live.get(f"/runs/{run_id}")["phase"] == "collapsed")
