@@ -60,8 +60,8 @@ def _recorded(row: RecordedRow, signals: dict[str, float]) -> Observation:
 
 def _step(row: Row, place: int) -> int:
     for key in STEP_KEYS:
-        value = row.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        value = number(row.get(key))  # a printed dict holds texts
+        if value is None:
             continue
         if abs(value) < MAX_STEP and value % 1 == 0:  # NaN and infinity are not below it
             return int(value)

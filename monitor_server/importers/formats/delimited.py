@@ -15,6 +15,8 @@ DELIMITERS = (",", "\t", ";")
 MAX_COLUMNS = 10_000
 PROBE_LINES = 6
 _NUMBER = re.compile(r"\s*[-+]?(\d|\.\d|nan|inf)", re.IGNORECASE)
+# Where semicolons separate the cells, a comma is the decimal point of spreadsheets in many countries.
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
 # W&B's export of a chart has a column a run, and two more for its band: "run - reward", "run - reward__MIN".
 _RUN_AND_KEY = re.compile(r"(?P<run>.{1,200}) - (?P<key>[^\s].{0,200})")
 _BAND = ("__MIN", "__MAX")
@@ -68,6 +70,8 @@ def _rows(path: Path, delimiter: str, report: ReadReport) -> Iterator[Row]:
         elif len(cells) != len(heading):
             report.add_problem(path, f"line {reader.line_num}", f"it has {len(cells)} cells, not {len(heading)}")
         else:
+            if delimiter == ";":
+                cells = [cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in cells]
             yield {name: _cell(name, cell) for name, cell in zip(heading, cells, strict=True) if cell.strip()}
 
 

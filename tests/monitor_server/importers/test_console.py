@@ -131,6 +131,16 @@ def test_a_progress_bar_before_a_row_on_its_line_is_passed_over(tmp_path):
     assert [step.signals["reward/mean"] for step in read(tmp_path / "nohup.out")] == [0.5, 0.6]
 
 
+@pytest.mark.parametrize("form", ["{{'step': {0}, 'reward': 0.5}}", '{{"global_step": "{0}", "reward": "0.5"}}'])
+def test_a_step_within_a_printed_dict_counts(tmp_path, form):
+    """The step that a dict names is the step of its row, and not the row's place."""
+    log = tmp_path / "out.log"
+    log.write_text("loading\n" + "".join(form.format(step) + "\n" for step in (100, 110, 120)))
+    (found,) = find_logs([log])
+    assert found.format == "console log"
+    assert [step.step for step in observe(found.read(ReadReport()), NameMapping().signals)] == [100, 110, 120]
+
+
 def test_a_log_that_powershell_wrote_is_read(tmp_path):
     """It redirects as UTF-16 with a byte order mark."""
     (tmp_path / "train.log").write_bytes("{'loss': 0.1, 'reward': 0.5, 'epoch': 1}\r\n".encode("utf-16"))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from monitor_server.importers.keys import signals_of
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
@@ -99,6 +100,19 @@ def test_a_table_of_text_is_read(tmp_path, separator):
     steps, found = only(tmp_path / "run.txt")
     assert_rows(steps)
     assert found == "CSV"
+
+
+def test_a_table_with_decimal_commas_is_read(tmp_path):
+    """Spreadsheets of many countries write 0,5 and separate cells by semicolons; a cell that is no number stays."""
+    path = tmp_path / "run.csv"
+    path.write_text("step;reward;entropy;note\n1;0,5;-1,25e-1;a,b\n2;0,75;,5;1,2,3\n")
+    (log,) = find_logs([path])
+    rows = list(log.read(ReadReport()))
+    assert [signals_of(row) for row in rows] == [
+        {"reward/mean": 0.5, "entropy/mean": -0.125},
+        {"reward/mean": 0.75, "entropy/mean": 0.5},
+    ]
+    assert [row["note"] for row in rows] == ["a,b", "1,2,3"]
 
 
 def test_a_parquet_file_is_read(tmp_path):
