@@ -131,9 +131,9 @@ def _many_names(url: str, ends: threading.Event) -> None:
 
 def _many_expanding(url: str, ends: threading.Event) -> None:
     """Send bodies of 13 KB that stand for 10,000 records each, on 100 connections at once."""
+    records = [{"step": step, "scalars": {"reward/mean": 0.5, "a": 1.0}} for step in range(10_000)]
 
     def send(place: int) -> None:
-        records = [{"step": step, "scalars": {"reward/mean": 0.5, "a": 1.0}} for step in range(10_000)]
         packed = zstandard.compress(_batch(f"expanding-{place}", records))
         _repeat(url, ends, lambda _: packed, encoding="zstd")
 

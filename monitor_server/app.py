@@ -132,7 +132,7 @@ def create_server(app: FastAPI, *, log_level: str = "warning") -> Server:
         write_seconds=settings.write_timeout_seconds,
         unread_bytes=settings.max_unread_bytes,
     )
-    return Server(app, limits=limits, log_level=log_level, before_shutdown=collector.broadcast.close)
+    return Server(app, limits=limits, log_level=log_level, before_shutdown=collector.begin_stop)
 
 
 def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMiddleware:

@@ -75,6 +75,11 @@ class Collector:
         if self.retention is not None:
             self.retention.start()
 
+    def begin_stop(self) -> None:
+        """End the streams, and refuse large batches that are not read yet; called on the event loop."""
+        self.broadcast.close()
+        self.large_batches.close()
+
     def stop(self) -> None:
         """Commit what waits, then end; what is not projected by then is at the next start."""
         self.writer.stop()

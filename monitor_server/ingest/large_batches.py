@@ -3,6 +3,8 @@
 import asyncio
 from types import TracebackType
 
+from monitor_server.errors import Unavailable
+
 __all__ = ["LargeBatches"]
 
 
@@ -12,8 +14,14 @@ class LargeBatches:
     def __init__(self, most: int) -> None:
         """Let ``most`` batches in at once."""
         self._semaphore = asyncio.Semaphore(most)
+        self._is_closed = False
         self.waiting = 0
         """How many batches wait."""
+
+    def close(self) -> None:
+        """Refuse the batches that wait and those that come from now on, because the collector stops."""
+        self._is_closed = True
+        self._semaphore.release()  # lets the first that waits in, which lets the next in
 
     async def __aenter__(self) -> None:
         self.waiting += 1
@@ -21,6 +29,9 @@ class LargeBatches:
             await self._semaphore.acquire()
         finally:
             self.waiting -= 1
+        if self._is_closed:
+            self._semaphore.release()
+            raise Unavailable("the collector stops, and nothing of this was stored; send again later")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

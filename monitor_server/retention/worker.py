@@ -87,7 +87,13 @@ class RetentionWorker:
         while tasks and not self._is_stopping.is_set():
             task = tasks.popleft()
             begun = time.perf_counter()
-            removed = self._remove_slice(task)
+            try:
+                removed = self._remove_slice(task)
+            except Unavailable:
+                raise
+            except Exception:
+                log.exception("removing %s of run %s has failed, which is tried again later", task.kind, task.run_id)
+                continue  # it costs this run alone
             if removed is None:
                 return
             if removed.rows:

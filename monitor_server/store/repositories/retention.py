@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from monitor_server.settings import Deadlines
-from monitor_server.store.repositories.records import Waiting
+from monitor_server.store.repositories.records import MAX_PARAMETERS, Waiting
 from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.repositories.series import Series
 from monitor_server.store.tables import alerts, metadata, records, responses, runs, steps
@@ -55,8 +55,10 @@ class Retention:
 
     def begin_deletion(self, run_ids: Collection[str], *, now: float) -> None:
         """Hide runs from everybody; `remove_rows` then removes what they hold."""
-        here = runs.c.id.in_(run_ids) & runs.c.deleted_at.is_(None)
-        self._connection.execute(update(runs).where(here), {"deleted_at": now})
+        ordered = list(run_ids)
+        for begin in range(0, len(ordered), MAX_PARAMETERS):
+            here = runs.c.id.in_(ordered[begin : begin + MAX_PARAMETERS]) & runs.c.deleted_at.is_(None)
+            self._connection.execute(update(runs).where(here), {"deleted_at": now})
 
     def deleted(self) -> list[str]:
         """Return the runs whose deletion has begun and is not finished."""

@@ -344,7 +344,10 @@ class Runs:
         if row is None:
             return None
         fields = _fields(row)
-        recent = msgspec.msgpack.decode(fields.pop("recent"), type=Recent)
+        try:
+            recent = msgspec.msgpack.decode(fields.pop("recent"), type=Recent)
+        except msgspec.MsgspecError:
+            recent = Recent()  # damaged: the pace of the run is learned anew, and nobody else's deadline waits for it
         return Run(**fields, recent=recent)
 
 

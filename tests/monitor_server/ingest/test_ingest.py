@@ -1,5 +1,6 @@
 """Ingest: what is stored, what is answered, and that nothing is stored twice."""
 
+import asyncio
 import gzip
 import json
 import math
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 import zstandard
 
+from monitor_server.errors import Unavailable
+from monitor_server.ingest.large_batches import LargeBatches
 from monitor_server.ingest.validation.decode import is_small
 from tests.live import eventually
 from trainer_hooks import wire
@@ -205,6 +208,32 @@ def test_small_bodies_of_many_records_wait_for_each_other_and_nobody_for_them(co
             eventually(lambda place=place: len(held) > place)
             held[place]()
         assert [wire.decode_receipt(answer.result().data).accepted for answer in answers] == [400] * 3
+
+
+def test_a_large_batch_that_waits_is_refused_at_a_stop():
+    """Those that are being stored are finished; who waits, and who comes, is answered and not cancelled."""
+
+    async def stop():
+        batches, may_go_on, ends = LargeBatches(1), asyncio.Event(), []
+
+        async def store():
+            try:
+                async with batches:
+                    await may_go_on.wait()
+                    ends.append("stored")
+            except Unavailable:
+                ends.append("refused")
+
+        first, *others = (asyncio.ensure_future(store()) for _ in range(4))
+        while batches.waiting < 3:  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(0)
+        batches.close()
+        await asyncio.gather(*others, store())
+        may_go_on.set()
+        await first
+        return ends
+
+    assert asyncio.run(stop()) == ["refused"] * 4 + ["stored"]
 
 
 @pytest.mark.parametrize("encoding", ["", "zstd", "gzip"])

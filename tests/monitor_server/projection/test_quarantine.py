@@ -93,3 +93,15 @@ def test_a_quarantined_run_is_tried_again(live, clock, database, sick, by):
     live.send(**SHARD, rank=1, records=[{"step": 1}])
     degraded = [a for a in live.get(f"/runs/{run_id}/alerts")["items"] if a["kind"] == "monitor_degraded"]
     assert [alert["state"] for alert in degraded] == ["resolved"]
+
+
+def test_a_damaged_pace_is_learned_anew(start_collector, scripted, clock, database):
+    """The run is projected as before, and no deadline of another run waits for it."""
+    live = start_collector(engine=scripted, clock=clock)
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 0)
+    damage = sqlalchemy.text("UPDATE runs SET recent = :recent WHERE id = :run")
+    database.execute(damage, {"recent": b"\xc1", "run": run_id})
+    live.send(run="r", records=[{"step": 1, "scalars": {"a": 1.0}}])
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
+    assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 0})

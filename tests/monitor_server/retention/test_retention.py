@@ -7,6 +7,7 @@ from monitor_server.retention.policy import ROWS_PER_SLICE, Policy
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from monitor_server.store.tables import records
+from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.retention.runs import count_rows, send_everything
 
@@ -157,3 +158,27 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
     ]  # fmt: skip
     assert _bodies(database_url, run_id) == {(599, 0)}
     other.close()
+
+
+@sqlite_only
+def test_a_run_that_cannot_be_thinned_costs_no_other_run(keeping, database_url, clock):
+    """SQLite takes a text for a number; the run behind the damaged one is thinned all the same."""
+    live = keeping(step_days=1.0, thinned_steps=4)
+    damaged, well = (live.run(run=name, records=[_step(step) for step in range(20)]) for name in ("a", "b"))
+    for run_id in (damaged, well):
+        eventually(lambda run_id=run_id: live.get(f"/runs/{run_id}")["last_step"] == 19)
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("UPDATE runs SET last_step = 'x' WHERE id = :run"), {"run": damaged})
+    engine.dispose()
+    clock.now += 2 * DAY
+    eventually(lambda: count_rows(database_url, well)["steps"] < 20)
+    assert count_rows(database_url, damaged)["steps"] == 20
+
+
+def test_more_runs_than_a_statement_has_parameters_are_deleted(keeping):
+    """PostgreSQL takes 65,535 of them, and SQLite some 250,000."""
+    live = keeping(role="web")
+    with live.app.state.collector.store.write() as repositories:
+        repositories.retention.begin_deletion([f"{number:x}" for number in range(300_000)], now=1.0)
+        assert repositories.retention.deleted() == []
