@@ -1,6 +1,7 @@
 """`rlvitals serve`: run the collector and its dashboard."""
 
 import logging
+import sys
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -17,6 +18,10 @@ from monitor_server.store.database import shown_url
 
 __all__ = ["run"]
 
+# The thread that answers requests waits this long, not 5 ms, for Python's lock while detection computes. In four pairs
+# of measurements on a busy machine with two cores, ingest beside detection became 1.1 to 1.8 times as fast.
+SWITCH_SECONDS = 0.0005
+
 
 def run(
     *,
@@ -32,6 +37,7 @@ def run(
     settings = _settings({name: value for name, value in given.items() if value is not None})
     logging.basicConfig(level=settings.log_level.upper(), handlers=[line_handler()])
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    sys.setswitchinterval(SWITCH_SECONDS)
     with bind(settings.host, settings.port) as listening:
         host, port = listening.getsockname()[:2]
         application = create_app(settings.model_copy(update={"port": port}))
