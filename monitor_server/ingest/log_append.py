@@ -290,7 +290,7 @@ class Log:
         return shapes
 
     def _reserve(self, repositories: Repositories, run: Run, record: ValidRecord, signals: set[str]) -> None:
-        """Give new signals a place, or refuse the record if the run would have too many."""
+        """Assign new signals a place, or refuse the record if the run would have too many."""
         new = [name for name in record.names if name not in signals]
         if run.world_size > 1 and SEEN_SHARE not in signals and SEEN_SHARE not in new:
             new.append(SEEN_SHARE)  # the projector adds it to steps that lack ranks

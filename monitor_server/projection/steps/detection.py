@@ -99,7 +99,7 @@ class Tracker:
         return self._observe(context, tracked, step)
 
     def acknowledge(self, context: RunContext, kind: str) -> tuple[int, int] | None:
-        """Give the detectors an acknowledgement of alerts of a kind.
+        """Pass to the detectors an acknowledgement of alerts of a kind.
 
         Returns:
             Attempt and step of the newest that they had seen, which is where a replay has to repeat it; None where
