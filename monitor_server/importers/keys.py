@@ -56,6 +56,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "kl/ref": (
         "kl", "actor_kl_loss", "actor_reward_kl_penalty", "kl_loss", "kl_div", "kl_divergence", "mean_kl", "kl_mean",
         "policy_policy_kl", "loss_avg_kl", "critic_kl", "objective_kl", "kl_term", "kl_ref", "ref_kl",
+        "rollout_kl",
     ),
     "mismatch/ratio": (
         "sampling_importance_sampling_ratio_mean", "rollout_corr_rollout_is_mean", "train_ois",
@@ -70,12 +71,14 @@ _KEYS: dict[str, tuple[str, ...]] = {
     ),
     "length/mean": (
         "completions_mean_length", "completion_length", "response_length_mean", "rollout_response_length_mean",
+        "rollout_response_lengths",
         "generate_avg_num_tokens", "rollout_response_len_mean", "num_output_tokens_mean", "mean_length", "length_mean",
         "response_length", "completion_len", "avg_length", "mean_completion_length", "mean_generation_length",
         "mean_gen_tokens_per_sample", "seq_length", "env_all_ac_tokens_per_turn",
     ),
     "length/truncated_frac": (
         "completions_clipped_ratio", "response_length_clip_ratio", "rollout_truncated_rate", "rollout_truncated_ratio",
+        "rollout_truncated",
         "is_truncated_mean", "truncation", "truncated", "truncated_frac", "truncation_rate", "length_cap_hit_rate",
     ),
     "tools/calls": (
