@@ -21,8 +21,10 @@ def test_no_page_violates_a_rule_of_accessibility(collector, visit, scheme):
     expect(visit.page.locator("pre:visible")).to_be_visible()
     assert violations(visit) == []
     visit.page.keyboard.press("?")
+    expect(visit.page.locator("#keys")).to_be_visible()
     assert violations(visit) == []
     visit.page.keyboard.press("Escape")
+    expect(visit.page.locator("#keys")).to_be_hidden()
     records = [
         {
             "step": step,

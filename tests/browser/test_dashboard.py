@@ -331,4 +331,4 @@ def test_the_dashboard_on_its_own_is_live_too(collector, visit, unused_port):
         visit.page.goto("about:blank")  # a stream cut short would be a complaint
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=60)
