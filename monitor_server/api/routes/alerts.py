@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
@@ -26,6 +26,8 @@ router = APIRouter()
 
 # PostgreSQL stores no NUL.
 STORABLE = r"^[^\x00]*$"
+
+_PAGE = {"description": "the report", "content": {"text/html": {"schema": {"type": "string"}}}}
 
 State = Annotated[AlertState | None, Query()]
 
@@ -56,7 +58,8 @@ def alert_attribution(alert_id: str, reading: Reading) -> Attribution:
     return attribution(reading, alert_of(_row(reading, alert_id)))
 
 
-@router.get("/alerts/{alert_id}/incident", response_class=HTMLResponse, responses=NOT_FOUND)
+# Not `HTMLResponse`: FastAPI would describe errors as HTML as well.
+@router.get("/alerts/{alert_id}/incident", response_class=Response, responses={200: _PAGE, **NOT_FOUND})
 def alert_incident(
     alert_id: str,
     collector: Serving,
