@@ -22,6 +22,7 @@ from dashboard.api_types import (
     RunItem,
     SeriesItem,
 )
+from dashboard.sign_in.credentials import current_credentials
 
 __all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats", "without_credentials"]
 
@@ -62,7 +63,11 @@ class ApiClient:
         self.shown_url = without_credentials(self.base_url)
         # verify=True loads every root certificate for each client; only https needs them.
         self._http = httpx2.AsyncClient(
-            base_url=self.base_url, timeout=timeout_seconds, verify=self.base_url.startswith("https"), trust_env=False
+            base_url=self.base_url,
+            timeout=timeout_seconds,
+            verify=self.base_url.startswith("https"),
+            trust_env=False,
+            headers=current_credentials(),
         )
 
     async def __aenter__(self) -> Self:
@@ -236,6 +241,8 @@ class ApiClient:
 def _refused(status: int, detail: str) -> "ApiError":
     if status == httpx2.codes.NOT_FOUND:
         return NotFoundError(detail)
+    if status == httpx2.codes.UNAUTHORIZED:
+        return ApiError("The collector needs a key: sign in at /sign-in")
     return ApiError(f"The collector answered {status}: {detail}")
 
 

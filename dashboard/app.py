@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from dash import ClientsideFunction, Dash, Input, Output, State
 from dash.development.base_component import Component
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
@@ -25,6 +25,8 @@ from dashboard.callback_requests import DashRequests, refuse_unknown_path
 from dashboard.components.page_frame import message, shell
 from dashboard.compression import CompressedScripts
 from dashboard.pages import alert, compare, fleet, responses, run, workspace
+from dashboard.sign_in.credentials import remember_credentials
+from dashboard.sign_in.page import ASSETS, forward_sessions, sign_in_route
 from dashboard.theme import style_sheet
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 
@@ -84,6 +86,7 @@ def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:
         api_url: Where the dashboard reaches the collector's HTTP API.
         connect_url: The address that trainers should use; empty if it is the one in the browser's address bar.
     """
+    app.router.routes.append(sign_in_route())
     app.router.routes.append(_DashboardMount("/", app=_dash_server(api_url, connect_url), name="dashboard"))
 
 
@@ -105,9 +108,12 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
         return {"status": "ok"}
 
     @app.get("/api/v1/stream")
-    async def stream(run_id: str | None = None) -> StreamingResponse:
+    async def stream(request: Request, run_id: str | None = None) -> StreamingResponse:
+        remember_credentials(request.scope["headers"])
+        client = ApiClient(api_url)  # here, where the credentials are those of this request
+
         async def events() -> AsyncIterator[bytes]:
-            async with ApiClient(api_url) as api:
+            async with client as api:
                 async for chunk in api.stream(run_id):
                     yield chunk
 
@@ -115,7 +121,8 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
         return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
 
     @app.get("/api/v1/alerts/{alert_id}/incident")
-    async def incident(alert_id: str) -> Response:
+    async def incident(request: Request, alert_id: str) -> Response:
+        remember_credentials(request.scope["headers"])
         try:
             async with ApiClient(api_url) as api:
                 report = await api.incident(alert_id)
@@ -124,6 +131,7 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
         headers = {"Content-Disposition": f'attachment; filename="incident-{alert_id}.html"'}
         return Response(report, media_type="text/html", headers=headers)
 
+    forward_sessions(app, api_url)
     attach(app, api_url=api_url, connect_url=connect_url or without_credentials(api_url))
     return app
 
@@ -135,7 +143,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
         "dashboard",
         server=server,
         assets_folder=str(Path(__file__).parent / "assets"),
-        assets_ignore=r"theme\.js",  # the page's head loads it, before anything is drawn
+        assets_ignore=ASSETS,
         title="rlvitals",
         update_title="",
         index_string=INDEX.replace("STYLE", style_sheet()),

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard import ids
+from dashboard.sign_in.credentials import remember_credentials
 
 __all__ = ["DashRequests", "refuse_unknown_path"]
 
@@ -74,6 +75,7 @@ class DashRequests:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of a page."""
+        remember_credentials(scope["headers"])
         path = scope["path"]
         if path.startswith(SCRIPTS) and not self._is_script(path.removeprefix(SCRIPTS)):
             await _refuse(404, "UnknownPath", f"no script is served at {path}")(scope, receive, send)

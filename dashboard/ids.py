@@ -39,6 +39,7 @@ __all__ = [
     "RUN_ALERTS",
     "RUN_HEADER",
     "RUN_REFRESH",
+    "SIGN_OUT",
     "THEME",
     "WORKSPACE",
     "WORKSPACE_AXIS",
@@ -56,6 +57,7 @@ __all__ = [
 
 ADDRESS: Final = "address"
 PAGE: Final = "page"
+SIGN_OUT: Final = "sign-out"
 THEME: Final = "theme"
 CONNECT_SAMPLE: Final = "connect-sample"
 CONNECT_SAMPLE_STATE: Final = "connect-sample-state"

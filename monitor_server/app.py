@@ -8,20 +8,38 @@ import functools
 import importlib
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import anyio.to_thread
-from fastapi import FastAPI, Request
-from starlette.routing import Match
+from fastapi import APIRouter, FastAPI, Request
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
+from monitor_server.access.enforcement import Enforcement
+from monitor_server.access.identification import Identification, TrustedProxies
+from monitor_server.access.keys.known_keys import KnownKeys
+from monitor_server.access.rate_limits import RateLimits
+from monitor_server.access.route_table import check_routes
+from monitor_server.access.sessions import Delegation
 from monitor_server.alerts.clock import SteadyClock
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
-from monitor_server.api.routes import alerts, deletion, export, health, ingest, runs, sample, stream
+from monitor_server.api.routes import (
+    alerts,
+    audit,
+    deletion,
+    export,
+    health,
+    ingest,
+    keys,
+    runs,
+    sample,
+    session,
+    stream,
+)
 from monitor_server.api.sample import SamplePlayer
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, UnknownPath
@@ -53,10 +71,10 @@ API = "/api/v1"
 REQUEST_THREADS = 4
 # Health and metrics are served in every role.
 ROUTES = {
-    "all": (ingest, runs, deletion, export, alerts, stream, sample),
+    "all": (ingest, runs, deletion, export, alerts, stream, keys, audit, session, sample),
     "ingest": (ingest,),
     "projector": (),
-    "web": (runs, deletion, export, alerts, stream),
+    "web": (runs, deletion, export, alerts, stream, keys, audit, session),
 }
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -80,6 +98,10 @@ def create_app(
         StartupError: If the database or the calibration cannot be used.
     """
     settings = settings or Settings()
+    for module in ROUTES[settings.role]:
+        check_routes(_methods_and_paths(API, module.router))
+    check_routes(_methods_and_paths("", health.router))
+    proxies = TrustedProxies.of(settings)
     engine = engine or detection.EngineFactory(load_calibration(settings.calibration))
     exposition = Exposition(registry or CollectorRegistry())
     collector = _build_collector(settings, exposition=exposition, clock=clock, engine=engine)
@@ -107,11 +129,13 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     bodies = HeldBodies(max(settings.max_held_bytes, settings.max_body_bytes))
-    app.secure = lambda inner: _secured(inner, settings, bodies)
+    enforce = _enforcement(collector, proxies)
+    app.secure = lambda inner: _secured(enforce(inner), settings, bodies)
     app.state.collector, app.state.bodies, app.state.sample = collector, bodies, player
     if ingest in ROUTES[settings.role]:
         app.direct = {("POST", f"{API}/ingest"): functools.partial(ingest.ingest, collector=collector)}
     install_error_handlers(app)
+    check_routes(_methods_and_paths("", app.router))
     for module in ROUTES[settings.role]:
         app.include_router(module.router, prefix=API, responses=REFUSALS)
     app.include_router(health.router, responses=GUARD_REFUSALS)
@@ -133,6 +157,24 @@ def create_server(app: FastAPI, *, log_level: str = "warning") -> Server:
         unread_bytes=settings.max_unread_bytes,
     )
     return Server(app, limits=limits, log_level=log_level, before_shutdown=collector.begin_stop)
+
+
+def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callable[[ASGIApp], Enforcement]:
+    settings = collector.settings
+    identification = Identification(
+        keys=collector.keys,
+        delegation=Delegation(collector.clock),
+        clock=collector.clock,
+        proxies=proxies,
+    )
+    limits = RateLimits(requests=settings.key_requests_per_second, bytes_=settings.key_bytes_per_second)
+    return lambda app: Enforcement(app, identification=identification, limits=limits, store=collector.store)
+
+
+def _methods_and_paths(prefix: str, router: APIRouter) -> Iterator[tuple[str, str]]:
+    for route in router.routes:
+        if isinstance(route, Route):
+            yield from ((method, prefix + route.path) for method in route.methods or ())
 
 
 def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMiddleware:
@@ -192,6 +234,8 @@ def _build_collector(
         interval_seconds=settings.retention_seconds,
         on_removed=lambda removed: exposition.removed(removed.table, removed.rows),
     )
+    keys = KnownKeys(store, clock=clock, on_ended=broadcast.end_keys)
+    keys.read()
     exposition.watch(store, settings=settings, clock=clock)
     exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
     exposition.watch_projector(queued_runs=lambda: projector.queued_runs, waiters=lambda: projector.waiters)
@@ -207,6 +251,7 @@ def _build_collector(
         broadcast=broadcast,
         relay=relay,
         exposition=exposition,
+        keys=keys,
     )
 
 

@@ -2,17 +2,21 @@
 
 CollectorError                      500
 ├── MalformedBody                   400  neither msgpack nor JSON, truncated, or not what its encoding says
+├── KeyRequired                     401  no key, or one that is not known, has expired or was revoked
 ├── ForeignOrigin                   403  caused by a page of another origin
+├── ScopeTooSmall                   403  the key may not do this
 ├── UnknownRun, UnknownAlert        404
-├── UnknownProject                  404
+├── UnknownProject, UnknownKey      404
 ├── UnknownPath                     404
 ├── MethodNotAllowed                405
 ├── RunActive                       409  its trainer sends
+├── KeyNameTaken                    409  a key of this name is in use
 ├── BodyTooLarge                    413  before or after decompression
 ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
 ├── UnknownHost                     421  addressed by a name that is not this server's
 ├── InvalidField (ValueError)       422  a well-formed body or query with a wrong field
 │   └── SchemaVersionMismatch       422
+├── TooManyRequests                 429  more requests or bytes than one key may send
 ├── MissingLibrary                  501  an optional library is not installed on the collector
 ├── Unavailable                     503  nothing was stored; send again later
 ├── DeletionUnderWay                503  nothing was stored; send again once the run's old data are removed
@@ -20,6 +24,8 @@ CollectorError                      500
 └── StartupError                         the command line prints its message as one line and exits with status 1
     ├── DatabaseNewer
     ├── DatabaseUnusable
+    ├── KeysMissing                      reachable from other machines, and nobody needs a key
+    ├── UndeclaredRoute                  a route of ours without a scope
     └── AddressUnusable
 RecordError (ValueError)                 refuses one record; becomes a ``Rejection``, never a response
 ├── InvalidRecord
@@ -41,6 +47,9 @@ __all__ = [
     "ForeignOrigin",
     "InvalidField",
     "InvalidRecord",
+    "KeyNameTaken",
+    "KeyRequired",
+    "KeysMissing",
     "MalformedBody",
     "MethodNotAllowed",
     "MissingLibrary",
@@ -48,12 +57,16 @@ __all__ = [
     "RecordError",
     "RunActive",
     "SchemaVersionMismatch",
+    "ScopeTooSmall",
     "StartupError",
     "SummaryConflict",
+    "TooManyRequests",
     "TooManySignals",
     "Unavailable",
+    "UndeclaredRoute",
     "UnknownAlert",
     "UnknownHost",
+    "UnknownKey",
     "UnknownPath",
     "UnknownProject",
     "UnknownRun",
@@ -78,6 +91,41 @@ class ForeignOrigin(CollectorError):
     """A page of another origin caused the request."""
 
     status = 403
+
+
+class KeyRequired(CollectorError):
+    """The request needs a key that is valid."""
+
+    status = 401
+    headers = MappingProxyType({"WWW-Authenticate": "Bearer"})
+
+
+class ScopeTooSmall(CollectorError):
+    """The caller is known, and may not do this."""
+
+    status = 403
+
+
+class UnknownKey(CollectorError):
+    """No key in use has this name or id."""
+
+    status = 404
+
+
+class KeyNameTaken(CollectorError):
+    """A key of this name is in use."""
+
+    status = 409
+
+
+class TooManyRequests(CollectorError):
+    """A key has sent more than it may in a time."""
+
+    status = 429
+
+    def __init__(self, message: str, *, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.headers = MappingProxyType({"Retry-After": str(retry_after)})
 
 
 class UnknownHost(CollectorError):
@@ -197,6 +245,14 @@ class DatabaseNewer(StartupError):
 
 class DatabaseUnusable(StartupError):
     """The database cannot be opened or written."""
+
+
+class KeysMissing(StartupError):
+    """Other machines can reach the server, and nobody needs a key."""
+
+
+class UndeclaredRoute(StartupError):
+    """A route has no scope in `access.route_table`."""
 
 
 class AddressUnusable(StartupError):

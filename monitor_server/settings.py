@@ -33,13 +33,34 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="RLVITALS_", extra="ignore", frozen=True)
 
-    host: str = Field(
-        default="127.0.0.1", description="Address to listen on; beyond loopback anyone who reaches it can write"
-    )
+    host: str = Field(default="127.0.0.1", description="Address to listen on; beyond loopback keys are needed")
     allowed_hosts: str = Field(
         default="",
         description="Names under which the server may be addressed beside IP addresses, localhost and its own name; "
         "separated by commas, .example.org for every name below it",
+    )
+    insecure: bool = Field(
+        default=False, description="Listen beyond loopback although no key exists, so that anyone can read and write"
+    )
+    key_files: str = Field(
+        default="",
+        description="Keys that are made at the start where a file is missing: scope:path, separated by commas",
+    )
+    session_seconds: float = Field(default=43_200.0, gt=0, description="How long a sign-in to the dashboard lasts")
+    trusted_header: str = Field(
+        default="", description="Header in which a proxy names the user that it has signed in; empty for none"
+    )
+    trusted_proxies: str = Field(
+        default="", description="Addresses or networks whose trusted header is believed, separated by commas"
+    )
+    trusted_scope: Literal["read", "operate", "admin"] = Field(
+        default="operate", description="What the users of trusted proxies may do"
+    )
+    key_requests_per_second: int = Field(
+        default=1_000, ge=0, description="Requests a second of one key, for ten seconds at once; 0 for any number"
+    )
+    key_bytes_per_second: int = Field(
+        default=256 * MEBIBYTE, ge=0, description="Bytes of bodies a second of one key, likewise"
     )
     port: int = Field(default=8600, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
     database_url: str = Field(

@@ -112,7 +112,10 @@
     source.onerror = () => {
       showState("waiting");
       wasLost = true;
-      if (source && source.readyState === EventSource.CLOSED) setTimeout(() => live && !document.hidden && open(), 3000);
+      if (source && source.readyState === EventSource.CLOSED) {
+        window.rlvitals.checkSession(); // the stream is refused when the session has ended
+        setTimeout(() => live && !document.hidden && open(), 3000);
+      }
     };
     source.addEventListener("step", (event) => onStep(JSON.parse(event.data)));
     source.addEventListener("alert", refresh);

@@ -45,6 +45,7 @@ def shell() -> Component:
                         title="System, light or dark",
                     ),
                     html.Button("?", id=ids.KEYS_OPEN, className="bar-button", title="Keyboard (?)"),
+                    html.Button(id=ids.SIGN_OUT, className="bar-button sign-out", hidden=True, title="Sign out"),
                     html.A("API", href="/docs", className="bar-link"),
                 ],
             ),

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from monitor_server.access.callers import Caller
+from monitor_server.access.keys.administration import record_change
+from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
 from monitor_server.api.live_events.broadcast import Broadcast
@@ -63,11 +66,13 @@ class Collector:
     broadcast: Broadcast
     relay: Relay
     exposition: Exposition
+    keys: KnownKeys
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
     def start(self) -> None:
         """Begin to write and to project."""
+        self.keys.start()
         self.writer.start()
         self.relay.start()
         if self.projector is not None:
@@ -88,6 +93,7 @@ class Collector:
         if self.projector is not None:
             self.projector.stop()
         self.relay.stop()
+        self.keys.stop()
         self.store.close()
 
     async def append(self, valid: ValidBatch) -> Appended:
@@ -139,20 +145,31 @@ class Collector:
             **(await self._verdict_fields(appended)),
         )
 
-    async def acknowledge(self, given: AlertAcknowledgement) -> None:
-        """Acknowledge an alert, and wait a little for what detection makes of it.
+    async def acknowledge(self, given: AlertAcknowledgement, *, author: Caller) -> None:
+        """Acknowledge an alert in the name of its author, and wait a little for what detection makes of it.
 
         Raises:
             UnknownAlert: If there is no such alert.
             Unavailable: If it could not be stored.
         """
         now = self.clock()
-        position = await asyncio.wrap_future(
-            self.writer.submit(given.run_id, lambda repositories: acknowledge(repositories, given, now=now))
-        )
+        signed = replace(given, by=author.signature(given.by))
+
+        def write(repositories: Repositories) -> int:
+            position = acknowledge(repositories, signed, now=now)
+            project = repositories.runs.project(given.run_id)
+            record_change(
+                repositories, author, "alert.acknowledge", given.alert_id,
+                now=now, project=project, by=given.by,
+            )  # fmt: skip
+            return position
+
+        position = await asyncio.wrap_future(self.writer.submit(given.run_id, write))
         await self._projected(given.run_id, position)
 
-    async def reset_run(self, run_id: str, *, attempt: int | None = None, world_size: int | None = None) -> None:
+    async def reset_run(
+        self, run_id: str, *, author: Caller, attempt: int | None = None, world_size: int | None = None
+    ) -> None:
         """Reset a run's newest attempt or the number of its ranks, and try it again if it is quarantined.
 
         Raises:
@@ -168,7 +185,11 @@ class Collector:
 
         def reset(repositories: Repositories) -> int:
             self.log.forget(run_id)
-            return reset_run(repositories, run_id, attempt=attempt, world_size=world_size, now=now)
+            position = reset_run(repositories, run_id, attempt=attempt, world_size=world_size, now=now)
+            project = repositories.runs.project(run_id)
+            detail = f"attempt {attempt}, world size {world_size}"
+            record_change(repositories, author, "run.reset", run_id, now=now, project=project, detail=detail)
+            return position
 
         await self._projected(run_id, await asyncio.wrap_future(self.writer.submit(run_id, reset)))
 

@@ -1,15 +1,17 @@
-"""What routes depend on: the collector behind the application and a read transaction."""
+"""What routes depend on: the collector behind the application, a read transaction, and who asks."""
 
 from collections.abc import Iterator
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from monitor_server.access.callers import Caller
+from monitor_server.access.enforcement import CALLER
 from monitor_server.api.collector import Collector
 from monitor_server.errors import UnknownRun
 from monitor_server.store.repositories import Repositories
 
-__all__ = ["Collector", "Reading", "Serving", "require_run"]
+__all__ = ["Asking", "Collector", "Reading", "Serving", "require_run"]
 
 
 async def _collector(request: Request) -> Collector:
@@ -19,6 +21,13 @@ async def _collector(request: Request) -> Collector:
 
 Serving = Annotated[Collector, Depends(_collector)]
 
+
+async def _caller(request: Request) -> Caller:
+    caller: Caller = request.scope[CALLER]  # `access.enforcement` has put it there
+    return caller
+
+
+Asking = Annotated[Caller, Depends(_caller)]
 
 READS = 4
 

@@ -44,8 +44,9 @@ def _declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorBody, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
-GUARD_REFUSALS = _declared(403, 421, 503)
-"""Errors that every route may return: a foreign origin, a foreign name, and a store that does not answer."""
+GUARD_REFUSALS = _declared(401, 403, 421, 429, 503)
+"""Errors that every route may return: no key or one that may not, a foreign origin or name, too
+many requests of a key, and a store that does not answer."""
 REFUSALS = GUARD_REFUSALS | _declared(422)
 """Errors that every route of the API may return beside these."""
 NOT_FOUND = _declared(404)

@@ -220,9 +220,12 @@ class Health(Schema):
 
 
 class Readiness(Health):
-    """The collector stores and processes batches; ``quarantined_runs`` cannot be processed, and are stored only."""
+    """The collector stores and processes batches; ``quarantined_runs`` cannot be processed, and are stored only.
 
-    quarantined_runs: int
+    It is null for who may not read every project.
+    """
+
+    quarantined_runs: int | None
 
 
 def run_item(row: Mapping[str, Any]) -> RunItem:

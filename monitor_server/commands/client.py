@@ -1,6 +1,7 @@
 """HTTP requests of the commands to a collector: an answer, or one line that says what to do."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def download(url: str, path: str, file: Path) -> int:
     partial = file.with_name(f"{file.name}.partial")
     try:
         with urllib3.PoolManager(retries=False, timeout=DOWNLOAD_SECONDS) as pool:
-            answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False)
+            answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False, headers=_authorization())
             if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
                 raise _refused(url, path, answer.status, answer.read(amt=200))
             with partial.open("wb") as written:
@@ -61,6 +62,7 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
         CommandError: If the address is not valid, no collector answers, or its answer is not a success.
     """
     _check(url)
+    options["headers"] = _authorization() | dict(options.get("headers") or {})
     try:
         answer = urllib3.request(method, f"{url}/api/v1{path}", **{"retries": False, "timeout": 10, **options})
     except (urllib3.exceptions.HTTPError, ValueError) as error:
@@ -75,5 +77,13 @@ def _check(url: str) -> None:
         raise CommandError(f"--url must look like {DEFAULT_URL}, got {url!r}")
 
 
+def _authorization() -> dict[str, str]:
+    """Return the header with the key of the environment, which trainers read as well."""
+    key = os.environ.get("RLVITALS_API_KEY", "").strip()
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
 def _refused(url: str, path: str, status: int, body: bytes) -> CommandError:
+    if status == 401:  # noqa: PLR2004 - HTTP's number for a missing key
+        return CommandError(f"the collector at {url} needs a valid key; set RLVITALS_API_KEY to one")
     return CommandError(f"{url}/api/v1{path} answered {status}: {body[:200].decode(errors='replace')}")

@@ -64,6 +64,7 @@ class Server(uvicorn.Server):
             log_config=None,  # its lines go to our handler, whose formatter escapes what clients send
             server_header=False,
             backlog=BACKLOG,
+            proxy_headers=False,  # else a client could claim the address of a proxy that is trusted
             timeout_keep_alive=int(limits.idle_seconds) + 1,  # the timer of BoundedConnection ends it first
             timeout_graceful_shutdown=grace_seconds,
         )

@@ -19,6 +19,7 @@ class StepCompleted:
     attempt: int
     phase: str
     step: Step
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class ActionReported:
     rank: int
     time: float
     report: ActionReport
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,11 @@ class RunChanged:
 
     run_id: str
     view: Mapping[str, Any]
+
+    @property
+    def project(self) -> str:
+        """The run's project."""
+        return str(self.view["project"])
 
 
 Event = StepCompleted | AlertChanged | ActionReported | RunChanged

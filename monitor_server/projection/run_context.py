@@ -75,7 +75,10 @@ class RunContext:
         """Add an event for a complete step."""
         if self.is_watched:
             ordinal = self._attempt(step.attempt)[0]
-            self.events.append(StepCompleted(run_id=self.run.id, attempt=ordinal, phase=self.run.phase, step=step))
+            run = self.run
+            self.events.append(
+                StepCompleted(run_id=run.id, attempt=ordinal, phase=run.phase, step=step, project=run.project)
+            )
 
     def add_alerts(self, changed: Sequence[Alert]) -> None:
         """Add an event for each alert that opened, became more severe, was acknowledged or resolved."""
@@ -94,7 +97,9 @@ class RunContext:
         self.defer(write)
         ordinal = self._attempt(attempt)[0]
         self.events += [
-            ActionReported(run_id=run_id, attempt=ordinal, step=step, rank=rank, time=time, report=report)
+            ActionReported(
+                run_id=run_id, attempt=ordinal, step=step, rank=rank, time=time, report=report, project=self.run.project
+            )
             for report in reports
         ]
 

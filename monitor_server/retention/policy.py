@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.administration import record_change
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 
@@ -12,6 +14,7 @@ __all__ = ["Policy", "Removed", "Task"]
 DAY_SECONDS = 86_400.0
 # A record is up to some 30 KB and a response up to 256 KB: a slice takes some ten milliseconds.
 ROWS_PER_SLICE = 250
+RETENTION = Caller(name="retention", scope=Scope.ADMIN)  # the author of what the settings remove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,8 @@ class Policy:
         if self._settings.run_days is not None:
             now = self._clock()
             old = repositories.retention.silent(since=now - self._settings.run_days * DAY_SECONDS)
+            for run_id in old:
+                self._record(repositories, "run.delete", run_id, f"no batch for {self._settings.run_days:g} days")
             repositories.retention.begin_deletion(old, now=now)
 
     def find_tasks(self, repositories: Repositories) -> list[Task]:
@@ -87,7 +92,13 @@ class Policy:
             rows, has_more = retention.remove_responses(task.run_id, limit=ROWS_PER_SLICE)
         else:
             rows, has_more = retention.thin_steps(task.run_id, most=self._settings.thinned_steps)
+        if rows and not has_more:
+            self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")
         return Removed(table=task.kind, rows=rows, has_more=has_more)
+
+    def _record(self, repositories: Repositories, action: str, run_id: str, detail: str) -> None:
+        project = repositories.runs.project(run_id)
+        record_change(repositories, RETENTION, action, run_id, now=self._clock(), project=project, detail=detail)
 
 
 def _removed(found: tuple[str, int]) -> Removed:

@@ -26,7 +26,9 @@ __all__ = [
     "acknowledgements",
     "actions",
     "alerts",
+    "api_keys",
     "attempts",
+    "audit_entries",
     "chunk_values",
     "chunks",
     "detector_states",
@@ -274,4 +276,34 @@ detector_states = Table(
     Column("attempt", BigInteger, nullable=False),
     Column("step", BigInteger, nullable=False),  # the last step the state has seen
     Column("state", LargeBinary, nullable=False),  # msgpack
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", String, nullable=False, unique=True),  # public: the beginning of the hash
+    Column("name", String, nullable=False),
+    Column("scope", String, nullable=False),
+    Column("project", String),  # NULL: every project
+    Column("hash", LargeBinary, nullable=False),  # SHA-256 of the key
+    Column("session_secret", LargeBinary, nullable=False),  # signs the dashboard's cookies of this key
+    Column("created_at", Float, nullable=False),
+    Column("created_by", String, nullable=False),
+    Column("last_used_at", Float),
+    Column("expires_at", Float),
+    Column("revoked_at", Float),
+)
+
+audit_entries = Table(  # who changed what; nothing removes a row
+    "audit_entries",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("by", String, nullable=False),
+    Column("key_id", String),
+    Column("project", String),
+    Column("action", String, nullable=False),
+    Column("target", String, nullable=False),
+    Column("detail", Text, nullable=False),
 )

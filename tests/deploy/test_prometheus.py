@@ -1,6 +1,7 @@
 import inspect
 import pkgutil
 import re
+import shutil
 import subprocess
 from importlib import import_module
 
@@ -24,9 +25,15 @@ def promtool(*arguments):
 
 
 @pytest.mark.prometheus
-def test_prometheus_accepts_its_configuration_and_the_rules_it_names(deploy):
-    """The configuration parses, and so do the rule files found from it."""
-    promtool("check", "config", deploy / "prometheus/prometheus.yml")
+def test_prometheus_accepts_its_configuration_and_the_rules_it_names(deploy, tmp_path):
+    """The configuration parses, and so do the rule files found from it; the key is where Compose puts it."""
+    folder = shutil.copytree(deploy / "prometheus", tmp_path / "prometheus")
+    configuration = folder / "prometheus.yml"
+    text = configuration.read_text()
+    assert "credentials_file: /metrics-keys/prometheus.key" in text
+    (tmp_path / "prometheus.key").write_text("rlv_key")
+    configuration.write_text(text.replace("/metrics-keys", str(tmp_path)))
+    promtool("check", "config", configuration)
 
 
 @pytest.mark.prometheus

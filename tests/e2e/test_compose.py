@@ -26,6 +26,7 @@ class Stack:
 
     def __init__(self):
         self.name = f"rlvitals-test-{os.getpid()}"
+        self._key = None
         self.environment = os.environ | {"RLVITALS_PORT": "0", "PROMETHEUS_PORT": "0", "ALERTMANAGER_PORT": "0"}
         if LAB.exists():  # its Python image holds torch, and the CPU index is out of reach
             self.environment.setdefault("TORCH_INDEX_URL", "")
@@ -51,7 +52,14 @@ class Stack:
         """Ask a service by its published port."""
         port = {"collector": 8600, "prometheus": 9090, "alertmanager": 9093}[service]
         address = self.compose("port", service, str(port)).strip()
-        return urllib3.request(method, f"http://{address}{path}", json=body, timeout=10, retries=False)
+        headers = {"Authorization": f"Bearer {self.key()}"} if service == "collector" else None
+        return urllib3.request(method, f"http://{address}{path}", json=body, headers=headers, timeout=10, retries=False)
+
+    def key(self):
+        """Return the key that the first start has made, as docker-compose.yml says."""
+        if self._key is None:
+            self._key = self.compose("exec", "-T", "collector", "cat", "/keys/admin.key").strip()
+        return self._key
 
     def get(self, service, path):
         """Return the JSON answer to a GET."""
@@ -110,6 +118,16 @@ def test_the_dashboard_is_at_the_collectors_address(stack):
     assert answer.status == 200
     assert "text/html" in answer.headers["content-type"]
     assert b"_dash-config" in answer.data
+
+
+def test_the_collector_needs_a_key(stack):
+    """Whoever reaches the port and has none reads nothing; the keys of the services may do what they need."""
+    address = stack.compose("port", "collector", "8600").strip()
+    assert urllib3.request("GET", f"http://{address}/api/v1/runs", timeout=10, retries=False).status == 401
+    listed = {key["name"]: key["scope"] for key in stack.get("collector", "/api/v1/keys")["items"]}
+    assert listed == {"admin": "admin", "prometheus": "read", "trainer": "ingest"}
+    modes = stack.compose("exec", "-T", "collector", "stat", "-c", "%a", "/keys/admin.key")
+    assert modes.strip() == "600"
 
 
 def test_the_containers_do_not_run_as_root(stack):

@@ -5,7 +5,7 @@ The queue of each subscriber is bounded, so a slow reader loses events and slows
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from monitor_server.api.live_events.events import RenderedEvent, render
@@ -18,8 +18,9 @@ __all__ = ["Broadcast", "Subscription"]
 class _QueuedEvent:
     """An event that is rendered when the first subscriber takes it, and once for all subscribers."""
 
-    def __init__(self, run_id: str, event: Event | RenderedEvent) -> None:
+    def __init__(self, run_id: str, project: str | None, event: Event | RenderedEvent) -> None:
         self.run_id = run_id
+        self.project = project
         self._event = event
 
     def render(self) -> RenderedEvent:
@@ -31,8 +32,10 @@ class _QueuedEvent:
 class Subscription:
     """The events of one subscriber, as an asynchronous iterator that ends when the broadcast is closed."""
 
-    def __init__(self, run_id: str | None, size: int) -> None:
+    def __init__(self, run_id: str | None, size: int, *, project: str | None = None, key_id: str | None = None) -> None:
         self._run_id = run_id
+        self._project = project
+        self.key_id = key_id
         self._events: deque[_QueuedEvent] = deque(maxlen=size)
         self._dropped = 0
         self._has_news = asyncio.Event()
@@ -40,7 +43,7 @@ class Subscription:
 
     def offer(self, event: _QueuedEvent) -> None:
         """Queue an event; the oldest is dropped if the queue is full."""
-        if self._run_id in (None, event.run_id):
+        if self._run_id in (None, event.run_id) and self._project in (None, event.project):
             self._dropped += len(self._events) == self._events.maxlen
             self._events.append(event)
             self._has_news.set()
@@ -89,12 +92,14 @@ class Broadcast:
     def publish(self, events: Iterable[Event]) -> None:
         """Queue events for all subscribers; may be called from any thread, and never waits."""
         if self._loop is not None and not self._closed and self._subscriptions:
-            self._loop.call_soon_threadsafe(self._deliver, [_QueuedEvent(event.run_id, event) for event in events])
+            self._loop.call_soon_threadsafe(
+                self._deliver, [_QueuedEvent(event.run_id, event.project, event) for event in events]
+            )
 
-    def publish_rendered(self, run_id: str, event: RenderedEvent) -> None:
+    def publish_rendered(self, run_id: str, event: RenderedEvent, *, project: str | None = None) -> None:
         """Queue an event that another collector has rendered; may be called from any thread, and never waits."""
         if self._loop is not None and not self._closed and self._subscriptions:
-            self._loop.call_soon_threadsafe(self._deliver, [_QueuedEvent(run_id, event)])
+            self._loop.call_soon_threadsafe(self._deliver, [_QueuedEvent(run_id, project, event)])
 
     def report_gap(self) -> None:
         """Report to all subscribers that they may have missed events; may be called from any thread."""
@@ -102,10 +107,17 @@ class Broadcast:
             self._loop.call_soon_threadsafe(self._deliver_gap)
 
     @contextmanager
-    def subscribe(self, run_id: str | None = None) -> Iterator[Subscription]:
+    def subscribe(
+        self, run_id: str | None = None, *, project: str | None = None, key_id: str | None = None
+    ) -> Iterator[Subscription]:
         """Subscribe to the events of one run, or of all runs, from now on.
 
         If the subscriber is too slow, an event ``dropped`` states how many events it has missed.
+
+        Args:
+            run_id: The only run whose events are wanted.
+            project: The only project whose events the subscriber may see; an event of none is not for them.
+            key_id: The key of the subscriber, with which the subscription ends.
 
         Raises:
             Unavailable: If there are too many subscriptions.
@@ -115,7 +127,7 @@ class Broadcast:
                 f"{self._max_subscriptions} streams are open, the most that RLVITALS_MAX_STREAMS and half of "
                 "RLVITALS_MAX_CONNECTIONS allow; try again later"
             )
-        subscription = Subscription(run_id, self._queue_size)
+        subscription = Subscription(run_id, self._queue_size, project=project, key_id=key_id)
         self._subscriptions.add(subscription)
         if self._closed:
             subscription.close()
@@ -125,11 +137,21 @@ class Broadcast:
         finally:
             self._subscriptions.discard(subscription)
 
+    def end_keys(self, key_ids: Collection[str]) -> None:
+        """End the subscriptions of keys; may be called from any thread, and never waits."""
+        if self._loop is not None and not self._closed:
+            self._loop.call_soon_threadsafe(self._end_keys, frozenset(key_ids))
+
     def close(self) -> None:
         """End every subscription; called on the event loop."""
         self._closed = True
         for subscription in self._subscriptions:
             subscription.close()
+
+    def _end_keys(self, key_ids: Collection[str]) -> None:
+        for subscription in self._subscriptions:
+            if subscription.key_id in key_ids:
+                subscription.close()
 
     def _deliver_gap(self) -> None:
         for subscription in self._subscriptions:

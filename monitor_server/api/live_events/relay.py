@@ -125,14 +125,14 @@ class Relay:
                 self._watched_until = time.monotonic() + WATCHED_SECONDS
                 return
             event = RenderedEvent(kind=str(fields["kind"]), data=str(fields["data"]))
-            run_id = str(fields["run_id"])
+            run_id, project = str(fields["run_id"]), fields.get("project")
         except (ValueError, KeyError, TypeError) as error:
             log.warning("a message of another collector is not understood, perhaps it is newer: %s", error)
             return
         self._on_relayed("received", 1)
-        self._broadcast.publish_rendered(run_id, event)
+        self._broadcast.publish_rendered(run_id, event, project=project)
 
 
 def _encode(event: Event) -> str:
     rendered = render(event)
-    return json.dumps({"run_id": event.run_id, "kind": rendered.kind, "data": rendered.data})
+    return json.dumps({"run_id": event.run_id, "project": event.project, "kind": rendered.kind, "data": rendered.data})

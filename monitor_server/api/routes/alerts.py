@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from monitor_server.access.callers import Caller
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
-from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
+from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.explanation import Attribution, attribution
 from monitor_server.api.incident.content import read_incident
@@ -36,14 +37,15 @@ State = Annotated[AlertState | None, Query()]
 def alerts(
     *,
     reading: Reading,
+    asking: Asking,
     cursor: Cursor,
     state: State = None,
     severity: Severity | None = None,
     run_id: str | None = None,
     limit: Limit = 100,
 ) -> ItemList[AlertItem]:
-    """List alerts of all runs, the newest first."""
-    return _alerts(reading, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
+    """List alerts of all runs that the key reaches, the newest first."""
+    return _alerts(reading, asking, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
 
 
 @router.get("/alerts/{alert_id}", responses=NOT_FOUND)
@@ -85,7 +87,9 @@ class AcknowledgeBody(BaseModel):
 
 
 @router.post("/alerts/{alert_id}/ack", responses=NOT_FOUND | BODY_REFUSALS)
-async def acknowledge(alert_id: str, collector: Serving, body: AcknowledgeBody | None = None) -> AlertItem:
+async def acknowledge(
+    alert_id: str, collector: Serving, asking: Asking, body: AcknowledgeBody | None = None
+) -> AlertItem:
     """Acknowledge an alert: a person knows of it.
 
     A death spiral whose conditions no longer hold resolves at the next step. A run whose trainer is lost is stopped
@@ -94,7 +98,7 @@ async def acknowledge(alert_id: str, collector: Serving, body: AcknowledgeBody |
     given = body or AcknowledgeBody()
     row = await asyncio.to_thread(_alert_row, collector, alert_id)
     await collector.acknowledge(
-        AlertAcknowledgement(run_id=row["run_id"], alert_id=alert_id, by=given.by, note=given.note)
+        AlertAcknowledgement(run_id=row["run_id"], alert_id=alert_id, by=given.by, note=given.note), author=asking
     )
     return alert_item(await asyncio.to_thread(_alert_row, collector, alert_id))
 
@@ -116,6 +120,7 @@ def run_alerts(
     run_id: str,
     *,
     reading: Reading,
+    asking: Asking,
     cursor: Cursor,
     state: State = None,
     severity: Severity | None = None,
@@ -123,7 +128,7 @@ def run_alerts(
 ) -> ItemList[AlertItem]:
     """List the alerts of one run, the newest first."""
     require_run(reading, run_id)
-    return _alerts(reading, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
+    return _alerts(reading, asking, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
 
 
 def _alert_row(collector: Collector, alert_id: str) -> dict[str, Any]:
@@ -140,6 +145,7 @@ def _row(reading: Reading, alert_id: str) -> dict[str, Any]:
 
 def _alerts(
     reading: Reading,
+    caller: Caller,
     cursor: int | None,
     *,
     limit: int,
@@ -148,7 +154,9 @@ def _alerts(
     run_id: str | None,
 ) -> ItemList[AlertItem]:
     return item_list(
-        lambda most: reading.alerts.page(limit=most, before=cursor, run_id=run_id, state=state, severity=severity),
+        lambda most: reading.alerts.page(
+            limit=most, before=cursor, run_id=run_id, state=state, severity=severity, project=caller.project
+        ),
         limit=limit,
         item=alert_item,
         cursor=lambda row: row["number"],

@@ -4,10 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from monitor_server.api.dependencies import Serving
+from monitor_server.access.keys.administration import record_change
+from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import CONFLICT, NOT_FOUND
 from monitor_server.api.schemas import Schema
 from monitor_server.retention.deletion import delete_project, delete_run
+from monitor_server.store.repositories import Repositories
 
 __all__ = ["DeletedRuns", "router"]
 
@@ -23,25 +25,31 @@ class DeletedRuns(Schema):
 
 
 @router.delete("/runs/{run_id}", responses=NOT_FOUND | CONFLICT)
-async def delete_one_run(run_id: str, collector: Serving, *, force: Force = False) -> DeletedRuns:
+async def delete_one_run(run_id: str, collector: Serving, asking: Asking, *, force: Force = False) -> DeletedRuns:
     """Delete a run with everything that is stored of it. It is hidden at once, and its rows are removed within seconds.
 
     A trainer that goes on sending is answered 503 until they are, and then begins the run anew.
     """
     now, deadlines = collector.clock(), collector.settings.deadlines
-    deleted = await collector.delete(
-        run_id,
-        lambda repositories: delete_run(repositories, run_id, is_forced=force, now=now, deadlines=deadlines),
-    )
-    return DeletedRuns(runs=deleted)
+
+    def begin(repositories: Repositories) -> list[str]:
+        project = repositories.runs.project(run_id)
+        deleted = delete_run(repositories, run_id, is_forced=force, now=now, deadlines=deadlines)
+        record_change(repositories, asking, "run.delete", run_id, now=now, project=project)
+        return deleted
+
+    return DeletedRuns(runs=await collector.delete(run_id, begin))
 
 
 @router.delete("/projects/{name:path}", responses=NOT_FOUND | CONFLICT)
-async def delete_one_project(name: str, collector: Serving, *, force: Force = False) -> DeletedRuns:
+async def delete_one_project(name: str, collector: Serving, asking: Asking, *, force: Force = False) -> DeletedRuns:
     """Delete all runs of a project, or none where the trainer of one still sends."""
     now, deadlines = collector.clock(), collector.settings.deadlines
-    deleted = await collector.delete(
-        name,
-        lambda repositories: delete_project(repositories, name, is_forced=force, now=now, deadlines=deadlines),
-    )
-    return DeletedRuns(runs=deleted)
+
+    def begin(repositories: Repositories) -> list[str]:
+        deleted = delete_project(repositories, name, is_forced=force, now=now, deadlines=deadlines)
+        detail = f"{len(deleted)} runs"
+        record_change(repositories, asking, "project.delete", name, now=now, project=name, detail=detail)
+        return deleted
+
+    return DeletedRuns(runs=await collector.delete(name, begin))

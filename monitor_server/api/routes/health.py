@@ -3,6 +3,8 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.enforcement import CALLER
 from monitor_server.api.dependencies import Serving
 from monitor_server.api.routes.api_reference import POLICY, draw_reference
 from monitor_server.api.schemas import Health, Readiness
@@ -21,12 +23,18 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz")
-def readyz(collector: Serving) -> Readiness:
-    """Report that batches can be stored and are processed, and how many runs cannot be."""
+def readyz(request: Request, collector: Serving) -> Readiness:
+    """Report that batches can be stored and are processed, and how many runs cannot be.
+
+    Where keys are in use, the number and the reason need a key that reads every project; ready or not needs none.
+    """
+    caller: Caller | None = request.scope[CALLER]
+    is_informed = caller is not None and caller.may(Scope.READ) and caller.project is None
     health = collector.health()
     if health.problem is not None:
-        raise Unavailable(health.problem)
-    return Readiness(quarantined_runs=health.quarantined)
+        hidden = "the collector is not ready; its log says why, and so does this route with a key that reads all"
+        raise Unavailable(health.problem if is_informed else hidden)
+    return Readiness(quarantined_runs=health.quarantined if is_informed else None)
 
 
 @router.get("/metrics", response_class=Response)

@@ -1,17 +1,18 @@
 """`POST /api/v1/ingest`: takes one batch and returns its receipt after the commit."""
 
 import asyncio
-import functools
 from time import perf_counter
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from monitor_server.access.callers import Caller
+from monitor_server.access.enforcement import CALLER
 from monitor_server.api.dependencies import Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS
-from monitor_server.errors import UnsupportedMediaType
+from monitor_server.errors import ScopeTooSmall, UnsupportedMediaType
 from monitor_server.ingest.validation.decode import is_small
-from monitor_server.ingest.validation.validate import read_batch
+from monitor_server.ingest.validation.validate import ValidBatch, read_batch
 from trainer_hooks import wire
 
 __all__ = ["router"]
@@ -51,14 +52,24 @@ _RECEIPT = {
 async def ingest(request: Request, collector: Serving) -> Response:
     """Store a batch of records and return a receipt that counts what was accepted, refused and seen before."""
     begin = perf_counter()
+    asking: Caller = request.scope[CALLER]
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in (wire.MSGPACK, wire.JSON):
         raise UnsupportedMediaType(f"Content-Type must be {wire.MSGPACK} or {wire.JSON}, got {media_type!r}")
     encoding = request.headers.get("content-encoding", "").strip().lower()
     body = await request.body()  # bounded by the guard
-    read = functools.partial(
-        read_batch, body, media_type=media_type, encoding=encoding, settings=collector.settings, now=collector.clock()
-    )
+
+    def read() -> ValidBatch:
+        valid = read_batch(
+            body, media_type=media_type, encoding=encoding, settings=collector.settings, now=collector.clock()
+        )
+        if not asking.reaches(valid.batch.project):
+            raise ScopeTooSmall(
+                f"this key is for the project {asking.project!r}, and the batch is of {valid.batch.project!r}; set the "
+                "project (RLVITALS_PROJECT) or ask for another key"
+            )
+        return valid
+
     with collector.activity:
         # A thread costs more than a small batch. Others are read and appended a few at a time, because many of them
         # together would hold the memory, the threads and the writer that small ones need.

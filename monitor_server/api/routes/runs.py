@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor_server.api.dependencies import Collector, Reading, Serving, require_run
+from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, StepNumber, item_list
 from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_part, render_part
@@ -41,19 +41,22 @@ def runs(
     *,
     collector: Serving,
     reading: Reading,
+    asking: Asking,
     cursor: Cursor,
     project: str | None = None,
     status: Status | None = None,
     limit: Limit = 100,
 ) -> ItemList[RunItem]:
-    """List runs, the newest first."""
+    """List the runs that the key reaches, the newest first."""
+    if project is not None and not asking.reaches(project):
+        return ItemList(items=[])
     return item_list(
         lambda most: reading.runs.page(
             now=collector.clock(),
             deadlines=collector.settings.deadlines,
             limit=most,
             before=cursor,
-            project=project,
+            project=asking.project or project,
             status=status,
         ),
         limit=limit,
@@ -80,13 +83,13 @@ class ResetBody(BaseModel):
 
 
 @router.post("/{run_id}/reset", responses=NOT_FOUND | BODY_REFUSALS)
-async def reset(run_id: str, collector: Serving, body: ResetBody | None = None) -> RunDetail:
+async def reset(run_id: str, collector: Serving, asking: Asking, body: ResetBody | None = None) -> RunDetail:
     """Undo what a stray message has done to a run: a later attempt, or a wrong number of ranks.
 
     `attempt` counts from 1, as everywhere in this API. A quarantined run is tried again.
     """
     given = body or ResetBody()
-    await collector.reset_run(run_id, attempt=given.attempt, world_size=given.world_size)
+    await collector.reset_run(run_id, author=asking, attempt=given.attempt, world_size=given.world_size)
     return await asyncio.to_thread(_read_detail, collector, run_id)
 
 

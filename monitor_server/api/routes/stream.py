@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from monitor_server.api.dependencies import Serving
+from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.live_events.broadcast import Subscription
 
 __all__ = ["router"]
@@ -14,9 +14,9 @@ __all__ = ["router"]
 router = APIRouter()
 
 
-async def _subscribe(collector: Serving, run_id: str | None = None) -> AsyncIterator[Subscription]:
+async def _subscribe(collector: Serving, asking: Asking, run_id: str | None = None) -> AsyncIterator[Subscription]:
     # A dependency, so that a subscription too many is answered with an error before the stream begins.
-    with collector.broadcast.subscribe(run_id) as subscription:
+    with collector.broadcast.subscribe(run_id, project=asking.project, key_id=asking.key_id) as subscription:
         yield subscription
 
 

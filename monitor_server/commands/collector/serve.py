@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from monitor_server.access.keys.start import prepare_keys
 from monitor_server.app import create_app, create_server
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import say
+from monitor_server.errors import StartupError
 from monitor_server.http_server.server import bind
 from monitor_server.log_lines import line_handler
 from monitor_server.settings import Settings
@@ -31,9 +33,13 @@ def run(
         str | None, typer.Option(help="all, ingest, projector or web: what this process does (RLVITALS_ROLE, all).")
     ] = None,
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond this machine without keys: anyone can read and write.")
+    ] = False,
 ) -> int:
     """Serve until Ctrl-C or SIGTERM."""
-    given = {"host": host, "port": port, "database_url": database, "role": role}
+    given: dict[str, object] = {"host": host, "port": port, "database_url": database, "role": role}
+    given |= {"insecure": True} if insecure else {}
     settings = _settings({name: value for name, value in given.items() if value is not None})
     logging.basicConfig(level=settings.log_level.upper(), handlers=[line_handler()])
     logging.getLogger("alembic").setLevel(logging.WARNING)
@@ -41,6 +47,13 @@ def run(
     with bind(settings.host, settings.port) as listening:
         host, port = listening.getsockname()[:2]
         application = create_app(settings.model_copy(update={"port": port}))
+        collector = application.state.collector
+        try:
+            prepare_keys(collector.store, settings, now=collector.clock())
+            collector.keys.read()
+        except StartupError:
+            collector.store.close()
+            raise
         address = f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
         say(f"rlvitals is listening on {address} and writes to {shown_url(settings.database_url)}; Ctrl-C ends it")
         create_server(application).run(sockets=[listening])

@@ -9,6 +9,8 @@ from sqlalchemy.exc import OperationalError
 from monitor_server.errors import Unavailable
 from monitor_server.store.repositories.actions import Actions
 from monitor_server.store.repositories.alerts import Alerts
+from monitor_server.store.repositories.api_keys import ApiKeys
+from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.detection import DetectorStates, Phases
 from monitor_server.store.repositories.records import Records, Waiting
 from monitor_server.store.repositories.responses import Responses
@@ -36,6 +38,8 @@ class Repositories:
         self.actions = Actions(connection)
         self.detector_states = DetectorStates(connection)
         self.retention = Retention(connection)
+        self.api_keys = ApiKeys(connection)
+        self.audit_log = AuditLog(connection)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

@@ -127,6 +127,11 @@ class Alerts:
         row = self._connection.execute(_VIEW.where(alerts.c.id == alert_id)).mappings().one_or_none()
         return None if row is None else {str(name): value for name, value in row.items()}
 
+    def project(self, alert_id: str) -> str | None:
+        """Return the project of an alert's run, or None where no alert has this id."""
+        row = self.view(alert_id)
+        return None if row is None else str(row["project"])
+
     def page(
         self,
         *,
@@ -135,12 +140,19 @@ class Alerts:
         run_id: str | None = None,
         state: str | None = None,
         severity: str | None = None,
+        project: str | None = None,
     ) -> list[dict[str, Any]]:
         """Return alerts with their run's name and project, the newest first, before the one numbered ``before``."""
         query = _VIEW.order_by(alerts.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(alerts.c.number < before)
-        for column, wanted in ((alerts.c.run_id, run_id), (alerts.c.state, state), (alerts.c.severity, severity)):
+        wanted_values = (
+            (alerts.c.run_id, run_id),
+            (alerts.c.state, state),
+            (alerts.c.severity, severity),
+            (runs.c.project, project),
+        )
+        for column, wanted in wanted_values:
             if wanted is not None:
                 query = query.where(column == wanted)
         rows = self._connection.execute(query).mappings()

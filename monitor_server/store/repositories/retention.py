@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 
 from monitor_server.settings import Deadlines
+from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.records import MAX_PARAMETERS, Waiting
 from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.repositories.series import Series
@@ -85,7 +86,13 @@ class Retention:
             removed = self._remove_some(table, run_id, limit)
             if removed:
                 return table.name, removed
+        project = self._connection.execute(select(runs.c.project).where(runs.c.id == run_id)).scalar()
         self._connection.execute(delete(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_not(None)))
+        if (
+            project is not None
+            and self._connection.execute(select(runs.c.id).where(runs.c.project == project)).first() is None
+        ):
+            AuditLog(self._connection).forget_project(project)
         return None
 
     def with_records(self, *, silent_since: float) -> list[str]:

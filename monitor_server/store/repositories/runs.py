@@ -286,6 +286,11 @@ class Runs:
         query = select(runs.c.id).where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
         return self._connection.execute(query).first() is not None
 
+    def project(self, run_id: str) -> str | None:
+        """Return the project of a run, or None where no run has this id."""
+        query = select(runs.c.project).where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
+        return self._connection.execute(query).scalar_one_or_none()
+
     def live(self, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
         """Return the runs that have not ended, the last heard first."""
         query = (

@@ -53,7 +53,7 @@ def count_rows(database_url, run_id):
     engine = sqlalchemy.create_engine(database_url)
     with engine.connect() as connection:
         found = {}
-        for table in metadata.sorted_tables:
+        for table in (each for each in metadata.sorted_tables if each.name == "runs" or each in OF_A_RUN):
             column = table.c.id if table.name == "runs" else table.c.run_id
             query = sqlalchemy.select(sqlalchemy.func.count()).select_from(table).where(column == run_id)
             found[table.name] = connection.execute(query).scalar()

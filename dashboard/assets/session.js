@@ -1,0 +1,46 @@
+/* Shows who is signed in, signs out, and opens the sign-in page when the session has ended. */
+(function () {
+  "use strict";
+
+  window.rlvitals = window.rlvitals || {};
+
+  function openSignIn() {
+    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+  }
+
+  async function check() {
+    let answer;
+    try {
+      answer = await fetch("/api/v1/session");
+    } catch {
+      return; // the page says that nobody answers
+    }
+    if (answer.status === 401) {
+      openSignIn();
+      return;
+    }
+    if (!answer.ok) return;
+    const session = await answer.json();
+    const button = document.getElementById("sign-out");
+    if (!button || !session.name) return;
+    button.textContent = session.by_key ? `Sign out ${session.name}` : session.name;
+    button.disabled = !session.by_key; // a proxy has signed the user in
+    button.hidden = false;
+  }
+
+  document.addEventListener("click", async (event) => {
+    if (!event.target.closest("#sign-out")) return;
+    await fetch("/api/v1/session", { method: "DELETE" });
+    location.assign("/sign-in");
+  });
+
+  window.rlvitals.checkSession = check;
+
+  /* Dash draws the bar when it has loaded. */
+  const watcher = new MutationObserver(() => {
+    if (!document.getElementById("sign-out")) return;
+    watcher.disconnect();
+    check();
+  });
+  watcher.observe(document.documentElement, { childList: true, subtree: true });
+})();

@@ -1,0 +1,24 @@
+"""What a browser has shown of itself: the dashboard sends it on with each request to the collector.
+
+The collector decides what a browser may see. The dashboard knows no keys and reads no cookie.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from typing import Final
+
+__all__ = ["current_credentials", "remember_credentials"]
+
+FORWARDED: Final = (b"authorization", b"cookie", b"x-forwarded-proto")
+
+_current: ContextVar[Mapping[str, str]] = ContextVar("rlvitals_credentials")
+
+
+def remember_credentials(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Keep the credentials among the headers of the request that is being answered, for this task alone."""
+    _current.set({name.decode(): value.decode("latin-1") for name, value in headers if name in FORWARDED})
+
+
+def current_credentials() -> Mapping[str, str]:
+    """Return the headers that the collector recognises the browser by."""
+    return _current.get({})

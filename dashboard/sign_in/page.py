@@ -1,0 +1,80 @@
+"""The page on which a browser shows its key, and the routes of a dashboard outside the collector's process.
+
+The page's script sends the key as JSON to the collector's `/api/v1/session`, which answers with a cookie that no script
+can read. A form of another site can send no JSON, so it cannot sign anybody in.
+"""
+
+from typing import Final
+
+import httpx2
+from fastapi import FastAPI, Request, Response
+from starlette.requests import Request as PlainRequest
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+
+from dashboard.sign_in.credentials import current_credentials, remember_credentials
+from dashboard.theme import style_sheet
+
+__all__ = ["ASSETS", "forward_sessions", "sign_in_route"]
+
+ASSETS: Final = r"(theme|sign_in)\.js"  # scripts that pages name themselves; Dash must not add them to its own
+SESSION: Final = "/api/v1/session"
+POLICY: Final = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+
+PAGE: Final = """<!DOCTYPE html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <title>Sign in · rlvitals</title>
+    <link rel="icon" href="/assets/favicon.svg" type="image/svg+xml">
+    <style>STYLE</style>
+    <link rel="stylesheet" href="/assets/style.css">
+    <script src="/assets/theme.js"></script>
+    <script src="/assets/sign_in.js" defer></script>
+  </head>
+  <body>
+    <main class="card message sign-in">
+      <h1>Sign in</h1>
+      <form id="sign-in">
+        <label for="key">Key</label>
+        <input id="key" name="key" type="password" autocomplete="current-password" required autofocus>
+        <button type="submit">Sign in</button>
+        <p id="refusal" role="alert"></p>
+      </form>
+      <p>A key begins with <code>rlv_</code>. Whoever runs this collector makes one with
+        <code>rlvitals keys create NAME --scope read</code>.</p>
+    </main>
+  </body>
+</html>"""
+
+
+def sign_in_route() -> Route:
+    """Return the route of the page."""
+    page = PAGE.replace("STYLE", style_sheet())
+
+    async def sign_in(_: PlainRequest) -> HTMLResponse:
+        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-store"})
+
+    return Route("/sign-in", sign_in, methods=["GET"], name="sign-in")
+
+
+def forward_sessions(app: FastAPI, api_url: str) -> None:
+    """Let a dashboard of its own process pass sign-in and sign-out on to the collector, and cookies back."""
+
+    async def forward(request: Request) -> Response:
+        remember_credentials(request.scope["headers"])
+        headers = {"Content-Type": "application/json", **current_credentials()}
+        try:
+            async with httpx2.AsyncClient(base_url=api_url, timeout=10.0, trust_env=False) as client:
+                answer = await client.request(request.method, SESSION, content=await request.body(), headers=headers)
+        except httpx2.HTTPError:
+            # The page itself says that the collector does not answer.
+            return Response('{"name": null, "by_key": false}', media_type="application/json")
+        cookies = {"set-cookie": answer.headers["set-cookie"]} if "set-cookie" in answer.headers else {}
+        return Response(answer.content, status_code=answer.status_code, headers=cookies, media_type="application/json")
+
+    app.add_api_route(SESSION, forward, methods=["GET", "POST", "DELETE"])

@@ -1,0 +1,163 @@
+"""Checks every request before its body is read: who sends it, whether they may, and how much they have sent.
+
+This is the only place that does so. A route says nothing about keys: `route_table` does, and what stands in none of its
+rows is closed. Routes that concern several projects read the caller, whom this module puts into the request's scope.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from monitor_server.access.callers import Caller
+from monitor_server.access.identification import Identification
+from monitor_server.access.rate_limits import RateLimits
+from monitor_server.access.route_table import Access, Reach, find_access
+from monitor_server.errors import (
+    CollectorError,
+    KeyRequired,
+    ScopeTooSmall,
+    UnknownAlert,
+    UnknownProject,
+    UnknownRun,
+)
+from monitor_server.printable import printable
+from monitor_server.store.database import Store
+
+__all__ = ["CALLER", "Enforcement"]
+
+CALLER: Final = "rlvitals.caller"
+SIGN_IN: Final = "/sign-in"
+# Where the dashboard answers, which asks the API on behalf of the browser.
+DASHBOARD_UPDATES: Final = "/_dash-"
+
+
+class Enforcement:
+    """Wraps the application, and lets only those requests through whose sender may send them.
+
+    Args:
+        app: The application.
+        identification: Recognises callers.
+        limits: How much each key may send.
+        store: Where the projects of runs and alerts are.
+    """
+
+    def __init__(self, app: ASGIApp, *, identification: Identification, limits: RateLimits, store: Store) -> None:
+        self._app = app
+        self._identification = identification
+        self._limits = limits
+        self._store = store
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        access, parameters = find_access(scope["method"], scope["path"])
+        try:
+            caller = self._identify(scope, access)
+            if caller is not None and access.scope is not None:
+                _check_scope(caller, access)
+                await self._check_project(caller, access, parameters, scope)
+            counted = None if caller is None or caller.name is None else caller.key_id or f"user {caller.name}"
+            if counted is not None:
+                self._limits.count_request(counted)
+        except KeyRequired as error:
+            await (_redirect(scope, send) if _opens_page(scope) else _refuse(error, send))
+            return
+        except CollectorError as error:
+            await _refuse(error, send)
+            return
+        scope[CALLER] = caller
+        if caller is not None and caller.name is not None and scope["path"].startswith(DASHBOARD_UPDATES):
+            scope = self._delegated(scope, caller)
+        await self._app(scope, receive if counted is None else self._counting(receive, counted), send)
+
+    def _identify(self, scope: Scope, access: Access) -> Caller | None:
+        address = (scope.get("client") or ("", 0))[0]
+        try:
+            caller = self._identification.identify(Headers(scope=scope), address)
+        except KeyRequired:
+            if access.scope is None:
+                return None
+            raise
+        if caller is None and access.scope is not None:
+            raise KeyRequired(
+                "this collector needs a key: send it as `Authorization: Bearer rlv_...` (RLVITALS_API_KEY), or sign in "
+                f"at {SIGN_IN}"
+            )
+        return caller
+
+    async def _check_project(self, caller: Caller, access: Access, parameters: Mapping[str, Any], scope: Scope) -> None:
+        """Keep a key of one project from all others; what it may not see is answered like what does not exist."""
+        if caller.project is None:
+            return
+        if access.reach is Reach.COLLECTOR:
+            raise ScopeTooSmall("this concerns every project, and the key is for one; ask for a key without a project")
+        if access.reach is Reach.PROJECT:
+            named = (
+                [parameters["name"]] if "name" in parameters else QueryParams(scope["query_string"]).getlist("project")
+            )
+            for name in named:
+                if name != caller.project:
+                    raise UnknownProject.by_name(name)
+        if access.reach in (Reach.RUN, Reach.ALERT):
+            is_run = access.reach is Reach.RUN
+            id_ = parameters["run_id" if is_run else "alert_id"]
+            if await asyncio.to_thread(self._project_of, id_, is_run=is_run) != caller.project:
+                raise UnknownRun.by_id(id_) if is_run else UnknownAlert.by_id(id_)
+
+    def _project_of(self, id_: str, *, is_run: bool) -> str | None:
+        with self._store.read() as reading:
+            return reading.runs.project(id_) if is_run else reading.alerts.project(id_)
+
+    def _delegated(self, scope: Scope, caller: Caller) -> Scope:
+        """Return a scope in which the browser's own credentials are replaced by what the API takes for them."""
+        scope = {
+            **scope,
+            "headers": [each for each in scope["headers"] if each[0] not in (b"cookie", b"authorization")],
+        }
+        MutableHeaders(scope=scope)["authorization"] = f"Bearer {self._identification.delegation.sign(caller)}"
+        return scope
+
+    def _counting(self, receive: Receive, counted: str) -> Receive:
+        async def counting() -> Message:
+            message = await receive()
+            self._limits.count_bytes(counted, len(message.get("body", b"")))
+            return message
+
+        return counting
+
+
+def _check_scope(caller: Caller, access: Access) -> None:
+    if access.scope is not None and not caller.may(access.scope):
+        raise ScopeTooSmall(f"this needs a key with the scope {access.scope}, and this one has {caller.scope}")
+
+
+def _opens_page(scope: Scope) -> bool:
+    """Whether a browser opens a page of the dashboard."""
+    is_page = scope["method"] == "GET" and not scope["path"].startswith(("/api/", "/_dash-"))
+    return is_page and "text/html" in Headers(scope=scope).get("accept", "")
+
+
+async def _redirect(scope: Scope, send: Send) -> None:
+    wanted = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
+    location = f"{SIGN_IN}?next={quote(wanted, safe='')}".encode()
+    await send({"type": "http.response.start", "status": 303, "headers": [(b"location", location)]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _refuse(error: CollectorError, send: Send) -> None:
+    body = json.dumps({"error": type(error).__name__, "detail": printable(error, longest=2000)}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # what is left of the body is not read
+        *((name.lower().encode(), value.encode()) for name, value in error.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,139 @@
+"""Recognises who sends a request: by a key, by the header of a trusted proxy, or by the cookie of a sign-in."""
+
+import ipaddress
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+
+from starlette.datastructures import Headers
+
+from monitor_server.access.callers import ANYBODY, Caller, Scope
+from monitor_server.access.keys.known_keys import KnownKeys
+from monitor_server.access.sessions import COOKIE, DELEGATED, Delegation, read_session
+from monitor_server.errors import KeyRequired, StartupError
+from monitor_server.settings import Settings
+from monitor_server.store.repositories.api_keys import StoredKey
+
+__all__ = ["Identification", "TrustedProxies", "caller_of"]
+
+LONGEST_NAME: Final = 200
+BEARER: Final = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedProxies:
+    """Proxies that sign users in and name them in a header.
+
+    Attributes:
+        header: The header's name.
+        networks: The addresses that are believed; the header of anybody else is not looked at.
+        scope: What the users may do.
+    """
+
+    header: str
+    networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]
+    scope: Scope
+
+    @classmethod
+    def of(cls, settings: Settings) -> "TrustedProxies | None":
+        """Return what the settings say, or None if no proxy is trusted.
+
+        Raises:
+            StartupError: If the settings lack one of the two, or an address is none.
+        """
+        names = [name.strip() for name in settings.trusted_proxies.split(",") if name.strip()]
+        if not settings.trusted_header and not names:
+            return None
+        if not settings.trusted_header or not names:
+            raise StartupError("RLVITALS_TRUSTED_HEADER and RLVITALS_TRUSTED_PROXIES must be set together")
+        try:
+            networks = [ipaddress.ip_network(name, strict=False) for name in names]
+        except ValueError as error:
+            raise StartupError(
+                f"RLVITALS_TRUSTED_PROXIES must be addresses such as 10.0.0.5 or 10.0.0.0/24: {error}"
+            ) from error
+        return cls(settings.trusted_header, networks, Scope(settings.trusted_scope))
+
+    def user(self, headers: Headers, address: str) -> str | None:
+        """Return the user whom a proxy names, or None."""
+        try:
+            peer = ipaddress.ip_address(address)
+        except ValueError:
+            return None
+        named = headers.getlist(self.header)
+        if len(named) != 1 or not any(peer in network for network in self.networks):
+            return None
+        name = named[0].strip()
+        return name if name and name.isprintable() and len(name) <= LONGEST_NAME else None
+
+
+@dataclass(slots=True)
+class Identification:
+    """Recognises callers.
+
+    Attributes:
+        keys: The keys that there are.
+        delegation: Reads what the dashboard sends for a browser.
+        proxies: The proxies that name users, or None.
+        clock: Returns seconds since the epoch.
+    """
+
+    keys: KnownKeys
+    delegation: Delegation
+    clock: Callable[[], float] = field(repr=False)
+    proxies: TrustedProxies | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anybody needs to be recognised: as soon as there was a key, or a proxy is trusted."""
+        return not self.keys.is_empty or self.proxies is not None
+
+    def identify(self, headers: Headers, address: str) -> Caller | None:
+        """Return who sends a request, or None if nothing in it says so.
+
+        Args:
+            headers: Of the request.
+            address: The client's, of the connection itself.
+
+        Raises:
+            KeyRequired: If there is a key that is not valid.
+        """
+        if not self.is_needed:
+            return ANYBODY
+        authorization = headers.get("authorization", "")
+        if authorization.lower().startswith(BEARER):
+            return self._bearer(authorization[len(BEARER) :].strip())
+        user = None if self.proxies is None else self.proxies.user(headers, address)
+        if user is not None and self.proxies is not None:
+            return Caller(name=user, scope=self.proxies.scope)
+        value = _cookie(headers)
+        key = None if value is None else read_session(value, find=self.keys.find, now=self.clock())
+        if key is None:
+            return None
+        self.keys.note_use(key)
+        return caller_of(key)
+
+    def _bearer(self, secret: str) -> Caller:
+        if secret.startswith(DELEGATED):
+            caller = self.delegation.read(secret)
+            if caller is not None and (caller.key_id is None or self.keys.find(caller.key_id) is not None):
+                return caller
+        else:
+            key = self.keys.recognise(secret)
+            if key is not None:
+                return caller_of(key)
+        raise KeyRequired("the key is not known, has expired or was revoked; an administrator can make another one")
+
+
+def caller_of(key: StoredKey) -> Caller:
+    """Return who sends a request with a key."""
+    return Caller(name=key.name, scope=Scope(key.scope), project=key.project, key_id=key.id)
+
+
+def _cookie(headers: Headers) -> str | None:
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if morsel is None else morsel.value

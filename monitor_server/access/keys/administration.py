@@ -1,0 +1,124 @@
+"""Makes and revokes keys, and records every change with its author."""
+
+import hashlib
+import secrets
+from typing import Final
+
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.errors import KeyNameTaken, UnknownKey
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.api_keys import StoredKey
+from monitor_server.store.repositories.audit_log import AuditEntry
+
+__all__ = ["PREFIX", "create_key", "hash_key", "record_change", "revoke_key"]
+
+PREFIX: Final = "rlv_"  # lets secret scanners recognise a key
+KEY_BYTES: Final = 32  # 256 random bits cannot be guessed, so that a fast hash protects them as well as a slow one
+ID_DIGITS: Final = 16
+
+
+def hash_key(secret: str) -> bytes:
+    """Return the SHA-256 of a key, which is all that is stored of it."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def key_id(hashed: bytes) -> str:
+    """Return the public name of a key."""
+    return hashed.hex()[:ID_DIGITS]
+
+
+def create_key(
+    repositories: Repositories,
+    *,
+    name: str,
+    scope: Scope,
+    project: str | None,
+    expires_at: float | None,
+    author: Caller,
+    now: float,
+) -> tuple[str, StoredKey]:
+    """Make a key, and return it with what is stored of it. The key itself cannot be read again.
+
+    Raises:
+        KeyNameTaken: If a key of this name is in use.
+    """
+    if any(key.name == name and key.revoked_at is None for key in repositories.api_keys.all()):
+        raise KeyNameTaken(f"a key named {name!r} is in use; revoke it first, or choose another name")
+    secret = PREFIX + secrets.token_urlsafe(KEY_BYTES)
+    hashed = hash_key(secret)
+    stored = StoredKey(
+        id=key_id(hashed),
+        name=name,
+        scope=str(scope),
+        project=project,
+        hash=hashed,
+        session_secret=secrets.token_bytes(KEY_BYTES),
+        created_at=now,
+        created_by=author.signature(),
+        expires_at=expires_at,
+    )
+    repositories.api_keys.add(stored)
+    reach = "every project" if project is None else f"the project {project!r}"
+    record_change(
+        repositories, author, "key.create", stored.id, now=now, project=project, detail=f"{name}: {scope}, {reach}"
+    )
+    return secret, stored
+
+
+def revoke_key(repositories: Repositories, named: str, *, author: Caller, now: float) -> StoredKey:
+    """End a key for ever, and return it as it was.
+
+    Args:
+        repositories: An open transaction.
+        named: The id of a key, or the name of one that is in use.
+        author: Who revokes it; keys of projects that the author does not reach are unknown.
+        now: Seconds since the epoch.
+
+    Raises:
+        UnknownKey: If there is no such key.
+    """
+    reached = [key for key in repositories.api_keys.all() if author.reaches(key.project)]
+    found = [key for key in reached if key.id == named or (key.name == named and key.revoked_at is None)]
+    if not found:
+        raise UnknownKey(f"no key in use has the name or the id {named!r}; `rlvitals keys list` lists them")
+    key = found[0]
+    if key.revoked_at is None:
+        repositories.api_keys.revoke(key.id, now=now)
+        record_change(repositories, author, "key.revoke", key.id, now=now, project=key.project, detail=key.name)
+    return key
+
+
+def record_change(
+    repositories: Repositories,
+    author: Caller,
+    action: str,
+    target: str,
+    *,
+    now: float,
+    project: str | None = None,
+    by: str = "",
+    detail: str = "",
+) -> None:
+    """Append a change to the audit log, in the transaction that makes the change.
+
+    Args:
+        repositories: An open transaction.
+        author: Who makes the change.
+        action: What is done, such as ``run.delete``.
+        target: The id or the name of what is changed.
+        now: Seconds since the epoch.
+        project: The project that is changed; None where it is more than one.
+        by: What the author calls themselves.
+        detail: What else there is to know.
+    """
+    repositories.audit_log.add(
+        AuditEntry(
+            at=now,
+            by=author.signature(by),
+            key_id=author.key_id,
+            project=project,
+            action=action,
+            target=target,
+            detail=detail,
+        )
+    )

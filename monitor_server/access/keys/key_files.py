@@ -1,0 +1,74 @@
+"""Keys that a first start writes to files, so that containers can be started without a person in between."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.administration import create_key, hash_key
+from monitor_server.errors import StartupError
+from monitor_server.store.database import Store
+
+__all__ = ["write_key_files"]
+
+
+def write_key_files(store: Store, setting: str, *, now: float) -> list[Path]:
+    """Make a key for each file that is missing or that holds a key unknown to the store; return what was written.
+
+    Args:
+        store: Where the keys are stored.
+        setting: ``scope:path`` for each file, separated by commas. The key is named after the file.
+        now: Seconds since the epoch.
+
+    Raises:
+        StartupError: If the setting cannot be read, or a file cannot be written.
+    """
+    written = []
+    author = Caller(name="first start", scope=Scope.ADMIN)
+    for scope, path in _parse(setting):
+        with store.write() as repositories:
+            known = repositories.api_keys.all()
+            if path.exists() and any(key.hash == hash_key(_read(path)) for key in known):
+                continue
+            names = {key.name for key in known if key.revoked_at is None}
+            name = next(each for each in _names(path.stem) if each not in names)
+            secret, _ = create_key(
+                repositories, name=name, scope=scope, project=None, expires_at=None, author=author, now=now
+            )
+            # Before the commit: a key that is stored and that nobody has would be of no use.
+            _write(path, secret, is_private=scope is Scope.ADMIN)
+        written.append(path)
+    return written
+
+
+def _parse(setting: str) -> Iterator[tuple[Scope, Path]]:
+    for part in filter(None, (part.strip() for part in setting.split(","))):
+        scope, _, path = part.partition(":")
+        if scope not in set(Scope) or not path:
+            raise StartupError(f"RLVITALS_KEY_FILES must be scope:path, separated by commas, got {part!r}")
+        yield Scope(scope), Path(path)
+
+
+def _names(stem: str) -> Iterator[str]:
+    yield stem
+    number = 2
+    while True:
+        yield f"{stem}-{number}"
+        number += 1
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise StartupError(f"RLVITALS_KEY_FILES: {path} cannot be read: {error.strerror}") from error
+
+
+def _write(path: Path, secret: str, *, is_private: bool) -> None:
+    try:
+        # An administrator's key is readable by its owner alone; others are shared with services of other users.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if is_private else 0o644)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{secret}\n")
+    except OSError as error:
+        raise StartupError(f"RLVITALS_KEY_FILES: {path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,125 @@
+"""The keys in memory, so that no request waits for the database to be recognised.
+
+A thread reads all keys every second: a key that another process has made or revoked is known that long after.
+"""
+
+import hmac
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from monitor_server.access.keys.administration import PREFIX, hash_key, key_id
+from monitor_server.errors import Unavailable
+from monitor_server.store.database import Store
+from monitor_server.store.repositories.api_keys import StoredKey
+
+__all__ = ["KnownKeys"]
+
+log = logging.getLogger(__name__)
+
+READ_SECONDS: Final = 1.0
+USE_SECONDS: Final = 60.0  # how exactly the last use of a key is stored
+
+
+class KnownKeys:
+    """All keys of the store.
+
+    Args:
+        store: Where the keys are.
+        clock: Returns seconds since the epoch.
+        on_ended: Called with the ids of keys that were revoked or have expired.
+    """
+
+    def __init__(
+        self, store: Store, *, clock: Callable[[], float], on_ended: Callable[[Collection[str]], None] = lambda _: None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._on_ended = on_ended
+        self._keys: Mapping[str, StoredKey] = {}
+        self._used: dict[str, float] = {}
+        self._valid: set[str] = set()
+        self._reading = threading.Lock()
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._read_forever, name="rlvitals-keys", daemon=True)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there never was a key. A key that was revoked counts: revoking the last one opens nothing."""
+        return not self._keys
+
+    def start(self) -> None:
+        """Begin to read the keys every second."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and write when each key was last used."""
+        self._is_stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def read(self) -> None:
+        """Read the keys at once.
+
+        Raises:
+            Unavailable: If the store does not answer.
+        """
+        with self._reading:
+            with self._store.read() as repositories:
+                self._keys = {key.id: key for key in repositories.api_keys.all()}
+            now = self._clock()
+            valid = {key.id for key in self._keys.values() if key.is_valid(now)}
+            ended, self._valid = self._valid - valid, valid
+        if ended:
+            self._on_ended(ended)
+
+    def find(self, id_: str) -> StoredKey | None:
+        """Return a key that is valid, by its id."""
+        key = self._keys.get(id_)
+        return key if key is not None and key.is_valid(self._clock()) else None
+
+    def recognise(self, secret: str) -> StoredKey | None:
+        """Return the valid key that a secret is, and note its use.
+
+        The id is found by a part of the hash, and the whole hash is compared in constant time.
+        """
+        if not secret.startswith(PREFIX):
+            return None
+        hashed = hash_key(secret)
+        key = self.find(key_id(hashed))
+        if key is None or not hmac.compare_digest(key.hash, hashed):
+            return None
+        self.note_use(key)
+        return key
+
+    def note_use(self, key: StoredKey) -> None:
+        """Note that a key is used now; it is written at most once a minute."""
+        self._used[key.id] = self._clock()
+
+    def save_uses(self) -> None:
+        """Write when keys were last used, where a minute has passed since the time that is stored.
+
+        Raises:
+            Unavailable: If the store does not answer.
+        """
+        due = {
+            id_: at
+            for id_, at in list(self._used.items())
+            if (key := self._keys.get(id_)) is not None
+            and (key.last_used_at is None or at - key.last_used_at >= USE_SECONDS)
+        }
+        if due:
+            with self._store.write() as repositories:
+                for id_, at in due.items():
+                    repositories.api_keys.save_use(id_, at)
+
+    def _read_forever(self) -> None:
+        while not self._is_stopping.wait(READ_SECONDS):
+            try:
+                self.read()
+                self.save_uses()
+            except Unavailable:
+                pass  # what was read last stays; the store's failure is reported by those who need it
+            except Exception:
+                log.exception("the keys could not be read, which is tried again in a second")

@@ -1,0 +1,43 @@
+"""What must hold before a collector listens."""
+
+import ipaddress
+import logging
+from typing import Final
+
+from monitor_server.access.keys.key_files import write_key_files
+from monitor_server.errors import KeysMissing
+from monitor_server.settings import Settings
+from monitor_server.store.database import Store
+
+__all__ = ["prepare_keys"]
+
+log = logging.getLogger(__name__)
+
+ADVICE: Final = (
+    "the server would listen on {host}, where other machines reach it, and no key exists; make one with `rlvitals keys "
+    "create admin --scope admin`, or let the start make one (RLVITALS_KEY_FILES=admin:/path/of/a/file), or listen on "
+    "--host 127.0.0.1, or let anyone who reaches it read and write with --insecure"
+)
+
+
+def prepare_keys(store: Store, settings: Settings, *, now: float) -> None:
+    """Write the key files of the settings, and check that a server which others reach has keys.
+
+    Raises:
+        KeysMissing: If other machines can reach it, nobody needs a key, and the settings do not say that this is meant.
+        StartupError: If a key file cannot be written.
+    """
+    for path in write_key_files(store, settings.key_files, now=now):
+        log.warning("a new key was written to %s", path)
+    if settings.insecure or settings.trusted_header or _is_loopback(settings.host):
+        return
+    with store.read() as repositories:
+        if not repositories.api_keys.all():
+            raise KeysMissing(ADVICE.format(host=settings.host))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

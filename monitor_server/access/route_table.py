@@ -1,0 +1,132 @@
+"""Which scope each route needs, and how a key of one project is kept from the others.
+
+A route that is not here is closed: `check_routes` ends the start of a collector that serves a route without
+an entry. docs/keys.md shows this table.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from starlette.routing import compile_path
+
+from monitor_server.access.callers import Scope
+from monitor_server.errors import UndeclaredRoute
+
+__all__ = ["ROUTES", "UNKNOWN", "Access", "Reach", "check_routes", "find_access"]
+
+
+class Reach(StrEnum):
+    """What a route concerns, by which a key of one project is confined to it."""
+
+    NOTHING = "nothing"
+    """The answer holds nothing of any project."""
+    RUN = "run"
+    """The run in the path: one of another project is answered like one that does not exist."""
+    ALERT = "alert"
+    """The alert in the path, likewise."""
+    PROJECT = "project"
+    """The project in the path or the query, likewise."""
+    FILTERED = "filtered"
+    """The route itself takes the caller's project into account."""
+    COLLECTOR = "collector"
+    """The collector as a whole: a key of one project is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a route needs.
+
+    Attributes:
+        scope: The scope that the caller needs; None if nobody needs a key.
+        reach: What the route concerns.
+    """
+
+    scope: Scope | None
+    reach: Reach
+
+
+_INGEST = Access(Scope.INGEST, Reach.FILTERED)
+_LIST = Access(Scope.READ, Reach.FILTERED)
+_RUN = Access(Scope.READ, Reach.RUN)
+_ALERT = Access(Scope.READ, Reach.ALERT)
+_PAGE = Access(Scope.READ, Reach.NOTHING)  # the frame of a page; what it shows comes from the API
+_PUBLIC = Access(None, Reach.NOTHING)
+_ADMIN = Access(Scope.ADMIN, Reach.FILTERED)
+
+ROUTES: Final[Mapping[tuple[str, str], Access]] = {
+    ("POST", "/api/v1/ingest"): _INGEST,
+    ("GET", "/api/v1/runs"): _LIST,
+    ("GET", "/api/v1/runs/{run_id}"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/attempts"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/series"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/steps"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/responses"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/phases"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/actions"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/alerts"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/acknowledgements"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/export"): _RUN,
+    ("POST", "/api/v1/runs/{run_id}/reset"): Access(Scope.OPERATE, Reach.RUN),
+    ("DELETE", "/api/v1/runs/{run_id}"): Access(Scope.ADMIN, Reach.RUN),
+    ("DELETE", "/api/v1/projects/{name:path}"): Access(Scope.ADMIN, Reach.PROJECT),
+    ("GET", "/api/v1/export"): Access(Scope.READ, Reach.PROJECT),
+    ("GET", "/api/v1/alerts"): _LIST,
+    ("GET", "/api/v1/alerts/{alert_id}"): _ALERT,
+    ("GET", "/api/v1/alerts/{alert_id}/attribution"): _ALERT,
+    ("GET", "/api/v1/alerts/{alert_id}/incident"): _ALERT,
+    ("POST", "/api/v1/alerts/{alert_id}/ack"): Access(Scope.OPERATE, Reach.ALERT),
+    ("GET", "/api/v1/stream"): _LIST,
+    ("POST", "/api/v1/sample"): Access(Scope.ADMIN, Reach.COLLECTOR),
+    ("GET", "/api/v1/keys"): _ADMIN,
+    ("POST", "/api/v1/keys"): _ADMIN,
+    ("DELETE", "/api/v1/keys/{key}"): _ADMIN,
+    ("GET", "/api/v1/audit"): _ADMIN,
+    ("POST", "/api/v1/session"): _PUBLIC,
+    ("GET", "/api/v1/session"): Access(Scope.READ, Reach.NOTHING),
+    ("DELETE", "/api/v1/session"): _PUBLIC,
+    ("GET", "/healthz"): _PUBLIC,
+    ("GET", "/readyz"): _PUBLIC,  # only who may read everything learns more than ready or not
+    ("GET", "/metrics"): Access(Scope.READ, Reach.COLLECTOR),
+    ("GET", "/docs"): _PAGE,
+    ("GET", "/openapi.json"): _PAGE,
+    ("HEAD", "/openapi.json"): _PAGE,
+    ("GET", "/sign-in"): _PUBLIC,
+    ("GET", "/"): _PAGE,
+    ("GET", "/compare"): _PAGE,
+    ("GET", "/runs/{run_id}"): _PAGE,
+    ("GET", "/runs/{run_id}/responses"): _PAGE,
+    ("GET", "/runs/{run_id}/alerts/{alert_id}"): _PAGE,
+    ("GET", "/_dash-layout"): _PAGE,
+    ("GET", "/_dash-dependencies"): _PAGE,
+    ("POST", "/_dash-update-component"): _PAGE,
+    ("GET", "/_dash-component-suites/{path:path}"): _PUBLIC,
+    ("GET", "/assets/{path:path}"): _PUBLIC,
+    ("GET", "/_favicon.ico"): _PUBLIC,
+}
+UNKNOWN: Final = _PAGE
+"""What is asked of a path that no route serves: without a key nobody learns which paths there are."""
+
+_COMPILED = [(method, *compile_path(path)[::2], access) for (method, path), access in ROUTES.items()]
+
+
+def find_access(method: str, path: str) -> tuple[Access, Mapping[str, Any]]:
+    """Return what a request needs, and the parameters in its path."""
+    for declared, pattern, parsers, access in _COMPILED:
+        if declared == method and (match := pattern.match(path)):
+            return access, {name: parsers[name].convert(text) for name, text in match.groupdict().items()}
+    return UNKNOWN, {}
+
+
+def check_routes(served: Iterable[tuple[str, str]]) -> None:
+    """Check that each route, a method with a path, has an entry.
+
+    Raises:
+        UndeclaredRoute: If one has none.
+    """
+    missing = sorted(f"{method} {path}" for method, path in served if (method, path) not in ROUTES)
+    if missing:
+        raise UndeclaredRoute(
+            f"each route needs a scope in monitor_server/access/route_table.py, these have none: {', '.join(missing)}"
+        )

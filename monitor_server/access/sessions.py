@@ -1,0 +1,70 @@
+"""Signed texts that stand for a caller: the cookie of a browser, and what the dashboard shows to the API for it."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Final
+
+from itsdangerous import BadData, Signer, URLSafeSerializer
+
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.store.repositories.api_keys import StoredKey
+
+__all__ = ["COOKIE", "DELEGATED", "Delegation", "read_session", "sign_session"]
+
+COOKIE: Final = "rlvitals_session"
+DELEGATED: Final = "dashboard."
+DELEGATION_SECONDS: Final = 60.0  # longer than the dashboard takes for one answer
+
+
+def sign_session(key: StoredKey, *, until: float) -> str:
+    """Return the value of a cookie. It names the key, by whose revocation it ends, and holds nothing secret."""
+    return _signer(key).sign(f"{key.id}~{int(until)}").decode()
+
+
+def read_session(value: str, *, find: Callable[[str], StoredKey | None], now: float) -> StoredKey | None:
+    """Return the key that a cookie names; None if the key has ended, the time is over, or the signature is wrong."""
+    key = find(value.partition("~")[0])
+    if key is None:
+        return None
+    text = value.rpartition(".")[0]
+    # Signed anew and compared whole: base64 can be written in several ways.
+    signed = _signer(key).sign(text.encode(errors="replace"))
+    if not hmac.compare_digest(signed, value.encode(errors="replace")):
+        return None
+    return key if now < float(text.partition("~")[2]) else None
+
+
+class Delegation:
+    """What the dashboard of this process sends to the API in place of the browser's own credentials.
+
+    A user whom a proxy has named is known by the proxy's address, which the dashboard's requests do not have. The
+    secret exists in this process only.
+
+    Args:
+        clock: Returns seconds since the epoch.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._serializer = URLSafeSerializer(
+            secrets.token_bytes(32), signer_kwargs={"digest_method": hashlib.sha256, "key_derivation": "hmac"}
+        )
+
+    def sign(self, caller: Caller) -> str:
+        """Return a text that stands for a caller for a minute."""
+        return DELEGATED + str(self._serializer.dumps([asdict(caller), self._clock() + DELEGATION_SECONDS]))
+
+    def read(self, text: str) -> Caller | None:
+        """Return the caller that a text stands for, or None."""
+        try:
+            fields, until = self._serializer.loads(text.removeprefix(DELEGATED))
+        except BadData:
+            return None
+        return Caller(**fields | {"scope": Scope(fields["scope"])}) if self._clock() < until else None
+
+
+def _signer(key: StoredKey) -> Signer:
+    return Signer(key.session_secret, salt="rlvitals.session", key_derivation="hmac", digest_method=hashlib.sha256)

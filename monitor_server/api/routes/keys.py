@@ -1,0 +1,113 @@
+"""API keys: list, make and revoke. A key of one project reaches the keys of that project only."""
+
+import asyncio
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from monitor_server.access.callers import ANYBODY, Scope
+from monitor_server.access.keys.administration import create_key, revoke_key
+from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
+from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
+from monitor_server.api.pagination import ItemList
+from monitor_server.api.schemas import Schema
+from monitor_server.errors import KeyRequired, ScopeTooSmall
+from monitor_server.store.repositories.api_keys import StoredKey
+
+__all__ = ["KeyItem", "router"]
+
+router = APIRouter(prefix="/keys")
+
+DAY_SECONDS = 86_400.0
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class KeyItem(Schema):
+    """A key, without the key itself; times are seconds since the epoch."""
+
+    id: str
+    name: str
+    scope: Scope
+    project: str | None
+    state: Literal["active", "expired", "revoked"]
+    created_at: float
+    created_by: str
+    last_used_at: float | None
+    expires_at: float | None
+    revoked_at: float | None
+
+
+class CreatedKey(KeyItem):
+    """A new key; ``key`` is shown in this answer and never again."""
+
+    key: str
+
+
+class KeyBody(BaseModel):
+    """What a new key may do."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Text
+    scope: Scope
+    project: Annotated[Text | None, Field(description="The only project that the key reaches; left out: all")] = None
+    days: Annotated[float | None, Field(gt=0, le=36_500, description="Until it expires; left out: never")] = None
+
+
+@router.get("")
+def keys(collector: Serving, reading: Reading, asking: Asking) -> ItemList[KeyItem]:
+    """List the keys that there are and were, the oldest first."""
+    now = collector.clock()
+    return ItemList(items=[_item(key, now) for key in reading.api_keys.all() if asking.reaches(key.project)])
+
+
+@router.post("", responses=BODY_REFUSALS | CONFLICT)
+async def create(body: KeyBody, collector: Serving, asking: Asking) -> CreatedKey:
+    """Make a key. The answer holds it, and only its hash is stored."""
+    if asking is ANYBODY:
+        raise KeyRequired("make the first key with `rlvitals keys create` where the database is; it needs no key")
+    project = body.project or asking.project
+    if not asking.reaches(project):
+        raise ScopeTooSmall(f"this key makes keys of the project {asking.project!r} only")
+    now = collector.clock()
+    expires_at = None if body.days is None else now + body.days * DAY_SECONDS
+    secret, stored = await asyncio.wrap_future(
+        collector.writer.submit(
+            "keys",
+            lambda repositories: create_key(
+                repositories,
+                name=body.name,
+                scope=body.scope,
+                project=project,
+                expires_at=expires_at,
+                author=asking,
+                now=now,
+            ),
+        )
+    )
+    await asyncio.to_thread(collector.keys.read)
+    return CreatedKey(**_item(stored, now).model_dump(), key=secret)
+
+
+@router.delete("/{key}", responses=NOT_FOUND)
+async def revoke(key: str, collector: Serving, asking: Asking) -> KeyItem:
+    """Revoke a key by its id or name: at once in this process, and within seconds in others on the same database."""
+    now = collector.clock()
+    revoked = await asyncio.wrap_future(
+        collector.writer.submit("keys", lambda repositories: revoke_key(repositories, key, author=asking, now=now))
+    )
+    await asyncio.to_thread(collector.keys.read)
+    return await asyncio.to_thread(_read, collector, revoked.id)
+
+
+def _read(collector: Collector, key_id: str) -> KeyItem:
+    with collector.store.read() as reading:
+        (found,) = [key for key in reading.api_keys.all() if key.id == key_id]
+    return _item(found, collector.clock())
+
+
+def _item(key: StoredKey, now: float) -> KeyItem:
+    state = "revoked" if key.revoked_at is not None else "active" if key.is_valid(now) else "expired"
+    fields = {name: getattr(key, name) for name in KeyItem.model_fields if name != "state"}
+    return KeyItem.model_validate(fields | {"state": state})

@@ -1,0 +1,26 @@
+"""`rlvitals audit`: list who changed what."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.terminal import table
+
+__all__ = ["run"]
+
+COLUMNS = ("at", "by", "action", "project", "target", "detail")
+
+
+def run(
+    *,
+    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
+) -> int:
+    """Print a line a change, the newest first."""
+    items = fetch_json("GET", url, "/audit", fields={"limit": str(limit)})["items"]
+    for item in items:
+        item["at"] = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(item["at"]))
+    table(COLUMNS, [[item[name] for name in COLUMNS] for item in items])
+    return 0

@@ -1,0 +1,144 @@
+"""`rlvitals keys create|list|revoke`: the keys of a collector, in its database or over HTTP."""
+
+import getpass
+import time
+from contextlib import closing
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import typer
+
+from monitor_server.commands.client import fetch_json
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.terminal import printable, say, table
+
+__all__ = ["run"]
+
+COLUMNS = ("name", "scope", "project", "state", "created", "last_used", "expires", "id")
+DAY_SECONDS = 86_400.0
+
+
+def run(
+    *,
+    action: Annotated[Literal["create", "list", "revoke"], typer.Argument(help="create, list or revoke")],
+    name: Annotated[str | None, typer.Argument(help="The key's name; `revoke` also takes an id.")] = None,
+    scope: Annotated[
+        Literal["ingest", "read", "operate", "admin"] | None,
+        typer.Option(help="ingest for trainers, read, operate (read, acknowledge, reset), or admin (everything)."),
+    ] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="The only project it reaches (all).")] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it expires (never).", min=0.0)] = None,
+    database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Ask this collector instead, with the admin key in RLVITALS_API_KEY.")
+    ] = None,
+) -> int:
+    """Make, list or revoke keys. A new key is printed once, and only its hash is stored."""
+    with closing(_OverHttp(url) if url is not None else _InDatabase(database)) as keys:
+        return _act(keys, action, name, scope=scope, project=project, days=days)
+
+
+def _act(
+    keys: "_OverHttp | _InDatabase",
+    action: str,
+    name: str | None,
+    *,
+    scope: str | None,
+    project: str | None,
+    days: float | None,
+) -> int:
+    if action == "list":
+        table(COLUMNS, [[_cell(key, column) for column in COLUMNS] for key in keys.all()])
+        return 0
+    if name is None:
+        raise CommandError(f"`rlvitals keys {action}` needs a name")
+    if action == "revoke":
+        say(f"{printable(keys.revoke(name))} is revoked; it is refused within seconds")
+        return 0
+    if scope is None:
+        raise CommandError("`rlvitals keys create` needs --scope ingest, read, operate or admin")
+    secret = keys.create(name=name, scope=scope, project=project, days=days)
+    say(secret)
+    typer.echo("It is not shown again. Trainers and commands read it from RLVITALS_API_KEY.", err=True)
+    return 0
+
+
+class _OverHttp:
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def all(self) -> list[dict[str, Any]]:
+        return list(fetch_json("GET", self._url, "/keys")["items"])
+
+    def create(self, *, name: str, scope: str, project: str | None, days: float | None) -> str:
+        fields = {"name": name, "scope": scope, "project": project, "days": days}
+        return str(fetch_json("POST", self._url, "/keys", json=fields)["key"])
+
+    def revoke(self, named: str) -> str:
+        return str(fetch_json("DELETE", self._url, f"/keys/{quote(named, safe='')}")["name"])
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _InDatabase:
+    def __init__(self, database: str | None) -> None:
+        from monitor_server.access.callers import Caller, Scope  # noqa: PLC0415 - SQLAlchemy takes its time
+        from monitor_server.settings import Settings  # noqa: PLC0415
+        from monitor_server.store.database import Store  # noqa: PLC0415
+
+        self._store = Store.open(database or Settings().database_url)
+        self._author = Caller(name=f"{getpass.getuser()} on the machine", scope=Scope.ADMIN)
+
+    def all(self) -> list[dict[str, Any]]:
+        now = time.time()
+        with self._store.read() as repositories:
+            stored = repositories.api_keys.all()
+        return [
+            {name: getattr(key, name) for name in key.__slots__}
+            | {"state": "revoked" if key.revoked_at is not None else "active" if key.is_valid(now) else "expired"}
+            for key in stored
+        ]
+
+    def create(self, *, name: str, scope: str, project: str | None, days: float | None) -> str:
+        from monitor_server.access.callers import Scope  # noqa: PLC0415
+        from monitor_server.access.keys.administration import create_key  # noqa: PLC0415
+        from monitor_server.errors import KeyNameTaken  # noqa: PLC0415
+
+        if not name.isprintable():
+            raise CommandError(f"the name of a key must be printable, got {printable(name)}")
+        now = time.time()
+        try:
+            with self._store.write() as repositories:
+                secret, _ = create_key(
+                    repositories,
+                    name=name,
+                    scope=Scope(scope),
+                    project=project,
+                    expires_at=None if days is None else now + days * DAY_SECONDS,
+                    author=self._author,
+                    now=now,
+                )
+        except KeyNameTaken as error:
+            raise CommandError(str(error)) from error
+        return secret
+
+    def revoke(self, named: str) -> str:
+        from monitor_server.access.keys.administration import revoke_key  # noqa: PLC0415
+        from monitor_server.errors import UnknownKey  # noqa: PLC0415
+
+        try:
+            with self._store.write() as repositories:
+                return revoke_key(repositories, named, author=self._author, now=time.time()).name
+        except UnknownKey as error:
+            raise CommandError(str(error)) from error
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def _cell(key: dict[str, Any], column: str) -> object:
+    if column in key:
+        return key[column]
+    at = key[f"{column}_at"]
+    return None if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

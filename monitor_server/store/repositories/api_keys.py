@@ -1,0 +1,68 @@
+"""API keys: the hash of each, never the key itself."""
+
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, insert, or_, select, update
+
+from monitor_server.store.tables import api_keys
+
+__all__ = ["ApiKeys", "StoredKey"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredKey:
+    """One key as it is stored; the times are seconds since the epoch.
+
+    Attributes:
+        id: Names the key in public: the first 16 hexadecimal digits of its hash.
+        name: Given by who made it. Of the keys that are not revoked, no two have the same name.
+        scope: What the key may do.
+        project: The only project that the key reaches; None for all.
+        hash: SHA-256 of the key.
+        session_secret: Signs the cookies of dashboards that were signed in to with the key.
+    """
+
+    id: str
+    name: str
+    scope: str
+    project: str | None
+    hash: bytes = field(repr=False)
+    session_secret: bytes = field(repr=False)
+    created_at: float
+    created_by: str
+    last_used_at: float | None = None
+    expires_at: float | None = None
+    revoked_at: float | None = None
+
+    def is_valid(self, now: float) -> bool:
+        """Whether the key is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+_COLUMNS = [api_keys.c[name] for name in StoredKey.__slots__]
+
+
+class ApiKeys:
+    """Reads and writes API keys."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def all(self) -> list[StoredKey]:
+        """Return every key there ever was, the oldest first."""
+        rows = self._connection.execute(select(*_COLUMNS).order_by(api_keys.c.number)).mappings()
+        return [StoredKey(**{name: row[name] for name in StoredKey.__slots__}) for row in rows]
+
+    def add(self, key: StoredKey) -> None:
+        """Write a new key."""
+        self._connection.execute(insert(api_keys), {name: getattr(key, name) for name in StoredKey.__slots__})
+
+    def revoke(self, key_id: str, *, now: float) -> None:
+        """End a key for ever; one that is revoked already keeps its time."""
+        here = (api_keys.c.id == key_id) & api_keys.c.revoked_at.is_(None)
+        self._connection.execute(update(api_keys).where(here), {"revoked_at": now})
+
+    def save_use(self, key_id: str, at: float) -> None:
+        """Write when a key was last used, unless a later time stands there."""
+        later = or_(api_keys.c.last_used_at.is_(None), api_keys.c.last_used_at < at)
+        self._connection.execute(update(api_keys).where(api_keys.c.id == key_id, later), {"last_used_at": at})

@@ -1,0 +1,60 @@
+"""The audit log: who changed what. Entries are appended; of a deleted project its name is removed."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from monitor_server.store.tables import audit_entries
+
+__all__ = ["AuditEntry", "AuditLog"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """One change.
+
+    Attributes:
+        at: Seconds since the epoch.
+        by: The name of the key or of the user; of somebody without either, what they call themselves.
+        key_id: The key, or None.
+        project: The project that was changed; None where it is more than one.
+        action: What was done, such as ``run.delete``.
+        target: To what: the id of a run, an alert or a key, or the name of a project.
+        detail: What else there is to know, in words.
+    """
+
+    at: float
+    by: str
+    key_id: str | None
+    project: str | None
+    action: str
+    target: str
+    detail: str = ""
+
+
+class AuditLog:
+    """Reads and appends audit entries."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, entry: AuditEntry) -> None:
+        """Append an entry."""
+        self._connection.execute(insert(audit_entries), asdict(entry))
+
+    def forget_project(self, project: str) -> None:
+        """Remove the name of a project whose last run is deleted; what was done, when and by whom stays."""
+        here = audit_entries.c.project == project
+        named = here & (audit_entries.c.target == project)
+        self._connection.execute(update(audit_entries).where(named), {"target": "a deleted project"})
+        self._connection.execute(update(audit_entries).where(here), {"project": None})
+
+    def page(self, *, limit: int, before: int | None = None, project: str | None = None) -> list[dict[str, Any]]:
+        """Return entries of one project or of all, the newest first, before the one numbered ``before``."""
+        query = select(audit_entries).order_by(audit_entries.c.number.desc()).limit(limit)
+        if before is not None:
+            query = query.where(audit_entries.c.number < before)
+        if project is not None:
+            query = query.where(audit_entries.c.project == project)
+        return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]

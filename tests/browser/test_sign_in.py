@@ -1,0 +1,83 @@
+"""A browser signs in with a key, works, and signs out; without a key it sees nothing but the form."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_accessibility import violations
+from tests.monitor_server.access.conftest import Guarded
+from tests.monitor_server.conftest import ScriptedEngine
+
+
+@pytest.fixture
+def guarded(start_collector):
+    """A collector with its dashboard, which needs keys."""
+    guarded = Guarded(start_collector(engine=ScriptedEngine, dashboard="dashboard.app:attach"))
+    guarded.key("admin", name="everything")
+    return guarded
+
+
+def sign_in(page, key):
+    """Fill in the form and send it."""
+    page.get_by_label("Key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_signs_in_and_out(guarded, visit, scheme):
+    """The page that was asked for opens after the form; the cookie is hidden from scripts; signing out closes all."""
+    visit.page.emulate_media(color_scheme=scheme)
+    run = guarded.send(guarded.secrets[0], run="ours", page=1.0)
+    reader = guarded.key("operate", name="anna")
+    visit.page.goto(f"{guarded.live.url}/runs/{run}")
+    expect(visit.page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert violations(visit) == []
+    sign_in(visit.page, reader)
+    visit.page.wait_for_url(f"**/runs/{run}")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    expect(visit.page.locator("#run-figure .js-plotly-plot")).to_be_visible()
+    expect(visit.page.get_by_role("button", name="Sign out anna")).to_be_visible()
+    assert violations(visit) == []
+    (cookie,) = visit.page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
+    assert reader not in cookie["value"]
+    assert visit.page.evaluate("document.cookie") == ""
+    (alert,) = guarded.ask("GET", "/api/v1/alerts", reader).json()["items"]
+    visit.page.goto(f"{guarded.live.url}/runs/{run}/alerts/{alert['id']}")
+    visit.page.get_by_role("button", name="Acknowledge").click()
+    expect(visit.page.get_by_text("the dashboard (anna)")).to_be_visible()
+    visit.page.get_by_role("button", name="Sign out anna").click()
+    visit.page.wait_for_url("**/sign-in")
+    assert visit.page.context.cookies() == []
+    visit.page.goto(guarded.live.url)
+    visit.page.wait_for_url("**/sign-in?next=%2F")
+
+
+def test_a_session_ends_with_its_key(guarded, visit):
+    """Who revokes a key signs out every browser that used it."""
+    reader = guarded.key("read", name="anna")
+    visit.page.goto(guarded.live.url)
+    sign_in(visit.page, reader)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    assert guarded.ask("DELETE", "/api/v1/keys/anna", guarded.secrets[0]).status == 200
+    visit.page.wait_for_url("**/sign-in?next=%2F")
+    visit.complaints.clear()  # the browser reports that the stream was refused
+
+
+def test_a_wrong_key_is_refused_in_words(guarded, visit):
+    """A key that is unknown, and one that may only send."""
+    visit.page.goto(f"{guarded.live.url}/sign-in?next=//elsewhere.example/")
+    sign_in(visit.page, "rlv_wrong")
+    expect(visit.page.get_by_role("alert")).to_contain_text("not known")
+    sign_in(visit.page, guarded.key("ingest"))
+    expect(visit.page.get_by_role("alert")).to_contain_text("scope read")
+    visit.complaints.clear()  # the browser reports each answer that is an error
+    sign_in(visit.page, guarded.key("read"))
+    visit.page.wait_for_url(f"{guarded.live.url}/")
+
+
+def test_without_keys_nobody_signs_in(start_collector, visit):
+    """On the loopback nothing has changed: the pages are open, and there is no button."""
+    live = start_collector(dashboard="dashboard.app:attach")
+    visit.page.goto(live.url)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    expect(visit.page.locator("#sign-out")).to_be_hidden()

@@ -1,0 +1,165 @@
+"""Keys are made, used, expire and are revoked; only their hash is stored."""
+
+import hashlib
+import re
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from monitor_server.access.keys.administration import hash_key
+from monitor_server.commands.main import main
+from tests.databases import sqlite_only
+from tests.live import eventually, listening
+from tests.monitor_server.access.conftest import Guarded
+
+
+def test_without_keys_everything_is_as_before(guarded):
+    """Whoever reaches a collector that never had a key may do everything; a key that is sent is not looked at."""
+    run = guarded.send(None)
+    assert guarded.ask("GET", f"/api/v1/runs/{run}", "anything").status == 200
+    assert guarded.ask("GET", "/readyz").json()["quarantined_runs"] == 0
+    assert guarded.ask("GET", "/api/v1/session").json()["name"] is None
+
+
+def test_the_first_key_is_made_on_the_machine(guarded):
+    """Over HTTP nobody can lock the others out."""
+    answer = guarded.ask("POST", "/api/v1/keys", body={"name": "mine", "scope": "admin"})
+    assert (answer.status, answer.json()["error"]) == (401, "KeyRequired")
+    assert "rlvitals keys create" in answer.json()["detail"]
+
+
+def test_a_key_is_shown_once_and_stored_as_a_hash(guarded, database_url):
+    """256 random bits behind a prefix; the database has their SHA-256, and no list shows them."""
+    admin = guarded.key("admin")
+    answer = guarded.ask("POST", "/api/v1/keys", admin, body={"name": "trainer", "scope": "ingest", "project": "ours"})
+    made = answer.json()
+    assert re.fullmatch(r"rlv_[\w-]{43}", made["key"])
+    engine = create_engine(database_url)
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT * FROM api_keys")).mappings().all()
+    engine.dispose()
+    assert [bytes(row["hash"]) for row in rows] == [hash_key(admin), hashlib.sha256(made["key"].encode()).digest()]
+    assert not [row for row in rows if made["key"].removeprefix("rlv_") in str(dict(row))]
+    listed = guarded.ask("GET", "/api/v1/keys", admin).json()["items"]
+    assert [item["name"] for item in listed] == ["admin-None-0", "trainer"]
+    assert "key" not in listed[1]
+    assert (made["created_by"], made["state"]) == ("admin-None-0", "active")
+
+
+def test_a_revoked_key_ends_at_once_and_for_ever(guarded):
+    """Also its stream ends, and revoking the last key does not open the collector."""
+    admin = guarded.key("admin")
+    read = guarded.key("read", name="reader")
+    guarded.live.pool.headers["Authorization"] = f"Bearer {read}"
+    with listening(guarded.live) as events:
+        assert guarded.ask("DELETE", "/api/v1/keys/reader", admin).json()["state"] == "revoked"
+        assert list(events) in ([], [(None, None)])
+    assert guarded.ask("GET", "/api/v1/runs", read).status == 401
+    assert guarded.ask("DELETE", "/api/v1/keys/reader", admin).status == 404
+    assert guarded.ask("DELETE", "/api/v1/keys/admin-None-0", admin).status == 200
+    assert guarded.ask("GET", "/api/v1/runs", admin).status == 401
+    guarded.live.pool.headers.clear()
+    assert guarded.ask("GET", "/api/v1/runs").status == 401
+
+
+def test_a_key_that_another_process_revokes_ends_within_seconds(guarded, capsys, database_url):
+    """The command writes to the database; the collector reads it every second."""
+    read = guarded.key("read", name="reader")
+    assert guarded.ask("GET", "/api/v1/runs", read).status == 200
+    assert main(["keys", "revoke", "reader", "--database", database_url]) == 0
+    eventually(lambda: guarded.ask("GET", "/api/v1/runs", read).status == 401)
+    assert main(["keys", "revoke", "reader", "--database", database_url]) == 1
+    assert "no key in use" in capsys.readouterr().err
+
+
+def test_a_key_expires(start_collector, scripted, clock):
+    """At its time, without anybody doing anything."""
+    guarded = Guarded(start_collector(engine=scripted, clock=clock))
+    admin = guarded.key("admin")
+    made = guarded.ask("POST", "/api/v1/keys", admin, body={"name": "brief", "scope": "read", "days": 1}).json()
+    clock.now += 86_399
+    assert guarded.ask("GET", "/api/v1/runs", made["key"]).status == 200
+    clock.now += 1
+    assert guarded.ask("GET", "/api/v1/runs", made["key"]).status == 401
+    assert guarded.ask("GET", "/api/v1/keys", admin).json()["items"][1]["state"] == "expired"
+
+
+def test_the_last_use_is_written_once_a_minute(start_collector, scripted, clock):
+    """The first use at once, and then no sooner than a minute later."""
+    guarded = Guarded(start_collector(engine=scripted, clock=clock))
+    admin, keys = guarded.key("admin"), guarded.live.app.state.collector.keys
+
+    def last_used():
+        keys.read()
+        keys.save_uses()
+        return guarded.ask("GET", "/api/v1/keys", admin).json()["items"][0]["last_used_at"]
+
+    begin = clock.now
+    guarded.ask("GET", "/api/v1/runs", admin)
+    assert last_used() == begin
+    clock.now += 59
+    assert last_used() == begin
+    assert last_used() == begin
+    clock.now += 1
+    guarded.ask("GET", "/api/v1/runs", admin)
+    assert last_used() == begin + 60
+
+
+def test_names_in_use_are_unique(guarded):
+    """What the audit log says must name one key; a revoked one frees its name."""
+    admin = guarded.key("admin")
+    body = {"name": "twice", "scope": "read"}
+    assert guarded.ask("POST", "/api/v1/keys", admin, body=body).status == 200
+    refused = guarded.ask("POST", "/api/v1/keys", admin, body=body)
+    assert (refused.status, refused.json()["error"]) == (409, "KeyNameTaken")
+    guarded.ask("DELETE", "/api/v1/keys/twice", admin)
+    assert guarded.ask("POST", "/api/v1/keys", admin, body=body).status == 200
+
+
+def test_an_administrator_of_a_project_reaches_its_keys_only(guarded):
+    """They neither see nor revoke the keys of others, and make none for others."""
+    guarded.key("admin", name="all")
+    ours = guarded.key("admin", project="ours", name="ours")
+    assert [item["name"] for item in guarded.ask("GET", "/api/v1/keys", ours).json()["items"]] == ["ours"]
+    made = guarded.ask("POST", "/api/v1/keys", ours, body={"name": "t", "scope": "ingest"}).json()
+    assert made["project"] == "ours"
+    body = {"name": "u", "scope": "ingest", "project": "theirs"}
+    assert guarded.ask("POST", "/api/v1/keys", ours, body=body).status == 403
+    foreign, absent = (guarded.ask("DELETE", f"/api/v1/keys/{name}", ours) for name in ("all", "xyz"))
+    assert foreign.status == absent.status == 404
+    assert foreign.data.replace(b"'all'", b"'xyz'") == absent.data
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_the_command_makes_lists_and_revokes(guarded, database_url, monkeypatch, capsys, over_http):
+    """In the database, or over HTTP with an administrator's key; the key alone goes to standard output."""
+    where = ["--database", database_url]
+    if over_http:
+        monkeypatch.setenv("RLVITALS_API_KEY", guarded.key("admin"))
+        where = ["--url", guarded.live.url]
+    assert main(["keys", "create", "trainers", "--scope", "ingest", "--project", "ours", "--days", "30", *where]) == 0
+    printed = capsys.readouterr()
+    secret = printed.out.strip()
+    assert "not shown again" in printed.err
+    eventually(lambda: guarded.ask("GET", "/api/v1/runs", secret).status == 403)
+    guarded.send(secret)
+    assert main(["keys", "list", *where]) == 0
+    listed = capsys.readouterr().out
+    assert re.search(r"trainers +ingest +ours +active", listed)
+    assert secret not in listed
+    assert main(["keys", "revoke", "trainers", *where]) == 0
+    eventually(lambda: guarded.ask("GET", "/api/v1/runs", secret).status == 401)
+    assert main(["keys", "create", *where]) == 1
+    assert main(["keys", "create", "x", *where]) == 1
+
+
+@sqlite_only
+def test_the_commands_send_the_key_of_the_environment(guarded, monkeypatch, capsys):
+    """`RLVITALS_API_KEY`, as trainers do; without it the line says what to set."""
+    monkeypatch.setenv("RLVITALS_API_KEY", guarded.key("admin"))
+    guarded.send(guarded.secrets[0], run="shown")
+    assert main(["runs", "--url", guarded.live.url]) == 0
+    assert "shown" in capsys.readouterr().out
+    monkeypatch.delenv("RLVITALS_API_KEY")
+    assert main(["runs", "--url", guarded.live.url]) == 1
+    assert "RLVITALS_API_KEY" in capsys.readouterr().err

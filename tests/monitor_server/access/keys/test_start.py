@@ -1,0 +1,59 @@
+"""A server that others can reach does not start without keys, unless it is told to; a start can write keys to files."""
+
+import stat
+
+import pytest
+
+from monitor_server.access.keys.administration import hash_key
+from monitor_server.access.keys.start import prepare_keys
+from monitor_server.errors import KeysMissing, StartupError
+from monitor_server.settings import Settings
+
+
+@pytest.mark.parametrize("host", ["192.168.0.1", "::", "10.0.0.1", "collector.example.org"])
+def test_a_server_beyond_loopback_needs_keys(store, host):
+    """The message names every way out; `--insecure` and a trusted proxy are two of them."""
+    with pytest.raises(KeysMissing) as refused:
+        prepare_keys(store, Settings(host=host), now=0.0)
+    for way in ("rlvitals keys create admin --scope admin", "RLVITALS_KEY_FILES", "--host 127.0.0.1", "--insecure"):
+        assert way in str(refused.value)
+    prepare_keys(store, Settings(host=host, insecure=True), now=0.0)
+    prepare_keys(store, Settings(host=host, trusted_header="X-User"), now=0.0)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
+def test_on_the_loopback_nothing_is_asked(store, host):
+    """As it always was."""
+    prepare_keys(store, Settings(host=host), now=0.0)
+
+
+def test_a_start_writes_keys_to_files_once(store, tmp_path):
+    """An administrator's is readable by its owner alone; the next start leaves both; a new database gets new ones."""
+    admin, metrics = tmp_path / "admin.key", tmp_path / "metrics.key"
+    settings = Settings(host="::", key_files=f"admin:{admin}, read:{metrics}")
+    prepare_keys(store, settings, now=0.0)
+    assert stat.S_IMODE(admin.stat().st_mode) == 0o600
+    assert stat.S_IMODE(metrics.stat().st_mode) == 0o644
+    secrets = [path.read_text() for path in (admin, metrics)]
+    with store.read() as reading:
+        keys = reading.api_keys.all()
+    assert [(key.name, key.scope, key.hash) for key in keys] == [
+        ("admin", "admin", hash_key(secrets[0].strip())),
+        ("metrics", "read", hash_key(secrets[1].strip())),
+    ]
+    prepare_keys(store, settings, now=1.0)
+    assert [path.read_text() for path in (admin, metrics)] == secrets
+    metrics.write_text("rlv_of_another_database\n")
+    prepare_keys(store, settings, now=2.0)
+    with store.read() as reading:
+        assert [key.name for key in reading.api_keys.all()] == ["admin", "metrics", "metrics-2"]
+    assert metrics.read_text() != secrets[1]
+
+
+@pytest.mark.parametrize("setting", ["admin", "owner:/x", "admin:", "admin:/no/such/folder/key"])
+def test_a_wrong_setting_ends_the_start(store, setting):
+    """And no key is made that nobody has."""
+    with pytest.raises(StartupError, match="RLVITALS_KEY_FILES"):
+        prepare_keys(store, Settings(key_files=setting), now=0.0)
+    with store.read() as reading:
+        assert reading.api_keys.all() == []

@@ -1,0 +1,155 @@
+"""Every route with no key, a foreign project's key, and a key of too small a scope; an unknown route fails the test."""
+
+import pytest
+
+from monitor_server.access import route_table
+from monitor_server.access.callers import Scope
+from monitor_server.access.route_table import ROUTES, Reach, check_routes, find_access
+from monitor_server.app import create_app
+from monitor_server.errors import UndeclaredRoute
+from monitor_server.settings import Settings
+from tests.databases import sqlite_only
+from tests.monitor_server.access.conftest import Guarded
+
+DASHBOARD = [
+    ("GET", "/"),
+    ("GET", "/compare"),
+    ("GET", "/runs/{run_id}"),
+    ("GET", "/runs/{run_id}/responses"),
+    ("GET", "/runs/{run_id}/alerts/{alert_id}"),
+    ("GET", "/_dash-layout"),
+    ("GET", "/_dash-dependencies"),
+    ("POST", "/_dash-update-component"),
+]
+BODIES = {
+    "/api/v1/ingest": {"schema_version": 1, "run": "r", "project": "theirs", "records": []},
+    "/api/v1/sample": {},
+    "/api/v1/keys": {"name": "n", "scope": "read"},
+    "/api/v1/session": {"key": "rlv_wrong"},
+}
+PUBLIC = {
+    ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session"), ("GET", "/healthz"), ("GET", "/readyz"),
+    ("GET", "/sign-in"), ("GET", "/_dash-component-suites/{path:path}"), ("GET", "/assets/{path:path}"),
+    ("GET", "/_favicon.ico"),
+}  # fmt: skip
+SMALLER = {
+    Scope.INGEST: [Scope.READ, Scope.OPERATE],
+    Scope.READ: [Scope.INGEST],
+    Scope.OPERATE: [Scope.INGEST, Scope.READ],
+    Scope.ADMIN: [Scope.INGEST, Scope.READ, Scope.OPERATE],
+}
+
+
+@pytest.fixture
+def guarded(start_collector, scripted):
+    """With the dashboard."""
+    return Guarded(start_collector(engine=scripted, dashboard="dashboard.app:attach"))
+
+
+def described(guarded):
+    """Return every route of the OpenAPI description, those that it leaves out, and the dashboard's."""
+    document = guarded.ask("GET", "/openapi.json", guarded.key("read")).json()
+    routes = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
+    return [*routes, ("GET", "/docs"), ("GET", "/openapi.json"), *DASHBOARD]
+
+
+def declared(method, path):
+    """Return what the table says of a route; a route that it does not know fails the test."""
+    path = path.replace("/projects/{name}", "/projects/{name:path}")
+    assert (method, path) in ROUTES, f"{method} {path} is in no row of the table, and not in this test"
+    return ROUTES[method, path]
+
+
+def filled(path, run, alert):
+    return path.replace("{run_id}", run).replace("{alert_id}", alert).replace("{name}", "ours").replace("{key}", "none")
+
+
+@pytest.fixture
+def seeded(guarded):
+    """A run of the project `ours` with an alert, and its ids."""
+    admin = guarded.key("admin")
+    run = guarded.send(admin, run="secret-run", project="ours", page=1.0)
+    (alert,) = guarded.ask("GET", "/api/v1/alerts", admin).json()["items"]
+    return run, alert["id"]
+
+
+def test_every_route_needs_a_key(guarded, seeded):
+    """Without a key, and with one that is wrong, every route but the public ones answers 401 and nothing else."""
+    for method, path in described(guarded):
+        access = declared(method, path)
+        for key in (None, "rlv_" + "x" * 43):
+            answer = guarded.ask(method, filled(path, *seeded), key, body=BODIES.get(path))
+            if (method, path) in PUBLIC:
+                assert access.scope is None
+                assert "secret-run" not in answer.data.decode()
+            else:
+                assert access.scope is not None
+                assert answer.status == 401, (method, path, answer.data)
+                assert answer.json()["error"] == "KeyRequired"
+                assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert {route for route, access in ROUTES.items() if access.scope is None} == PUBLIC
+
+
+def test_every_route_needs_its_scope(guarded, seeded):
+    """A key of each smaller scope is answered 403, whatever the path names."""
+    keys = {scope: guarded.key(scope) for scope in Scope}
+    for method, path in described(guarded):
+        access = declared(method, path)
+        for scope in SMALLER.get(access.scope, ()):
+            answer = guarded.ask(method, filled(path, *seeded), keys[scope], body=BODIES.get(path))
+            assert (answer.status, answer.json()["error"]) == (403, "ScopeTooSmall"), (method, path, scope)
+
+
+def test_no_route_tells_a_key_of_another_project_that_a_run_exists(guarded, seeded):
+    """Every route answers alike, byte for byte but the id, for a foreign run or alert and for one that is not there."""
+    theirs = {scope: guarded.key(scope, project="theirs") for scope in Scope}
+    for method, path in described(guarded):
+        access = declared(method, path)
+        if access.scope is None or path in ("/api/v1/stream", "/api/v1/ingest", "/api/v1/keys"):
+            continue  # these have tests of their own
+        key = theirs[access.scope]
+        query = "?project=ours" if path == "/api/v1/export" else ""
+        foreign = guarded.ask(method, filled(path, *seeded) + query, key, body=BODIES.get(path))
+        text = foreign.data.decode()
+        if access.reach in (Reach.RUN, Reach.ALERT, Reach.PROJECT):
+            absent = guarded.ask(
+                method, filled(path, "0" * 32, "f" * 32).replace("ours", "none") + query.replace("ours", "none"), key
+            )
+            assert foreign.status == absent.status == 404
+            for found, placeholder in zip((*seeded, "ours"), ("0" * 32, "f" * 32, "none"), strict=True):
+                text = text.replace(found, placeholder)
+            assert text == absent.data.decode()
+            assert sorted(foreign.headers) == sorted(absent.headers)
+        elif access.reach is Reach.COLLECTOR:
+            assert foreign.status == 403
+        else:
+            assert not [word for word in ("secret-run", *seeded) if word in text], (method, path)
+            if access.reach is Reach.FILTERED and method == "GET":
+                assert {item.get("project") for item in foreign.json()["items"]} <= {"theirs"}
+
+
+@sqlite_only
+def test_an_unknown_path_is_closed(guarded):
+    """Without a key nobody learns which paths there are."""
+    guarded.key("admin")
+    for path in ("/nothing", "/api/v1/nothing", "/api", "/_dash-nothing", "/api/v1/runs/"):
+        assert guarded.ask("GET", path).status == 401
+    assert guarded.ask("GET", "/api/v1/nothing", guarded.key("read")).status == 404
+    assert guarded.ask("PUT", "/api/v1/runs", guarded.key("read")).status == 405
+
+
+def test_a_route_without_a_scope_ends_the_start(monkeypatch, tmp_path):
+    """Who adds a route must say who may use it."""
+    with pytest.raises(UndeclaredRoute, match="GET /api/v1/new"):
+        check_routes([("GET", "/api/v1/new"), ("GET", "/healthz")])
+    missing = {route: access for route, access in ROUTES.items() if route != ("GET", "/api/v1/alerts")}
+    monkeypatch.setattr(route_table, "ROUTES", missing)
+    with pytest.raises(UndeclaredRoute, match="GET /api/v1/alerts"):
+        create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_no_route_serves_needs_a_key_that_reads():
+    """The default of the table is closed."""
+    access, parameters = find_access("TRACE", "/anything")
+    assert (access.scope, parameters) == (Scope.READ, {})

@@ -1,0 +1,84 @@
+"""A key of one project cannot see, count, stream, send to or change anything of another."""
+
+import json
+
+import pytest
+
+from tests.live import listening
+
+LISTS = ["/api/v1/runs", "/api/v1/alerts"]
+
+
+@pytest.fixture
+def two(guarded):
+    """Two projects with a run and an alert each, and a key for each."""
+    admin = guarded.key("admin")
+    guarded.ours, guarded.theirs = (guarded.key("admin", project=name) for name in ("ours", "theirs"))
+    guarded.run_ours = guarded.send(admin, run="a", project="ours", page=1.0)
+    guarded.run_theirs = guarded.send(admin, run="b", project="theirs", page=1.0)
+    return guarded
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_lists_hold_what_the_key_reaches(two, path):
+    """Also where the run or the project of the other is asked for by name."""
+    for query in ("", "?limit=1", "?project=theirs", f"?run_id={two.run_theirs}"):
+        if path == "/api/v1/alerts" and "project" in query:
+            continue
+        answer = two.ask("GET", path + query, two.ours).json()
+        assert {item["project"] for item in answer["items"]} <= {"ours"}
+        assert answer["next"] is None
+    assert two.ask("GET", path + "?limit=1", two.ours).json()["items"]
+
+
+def test_what_concerns_every_project_is_refused(two):
+    """Metrics count the records of all."""
+    assert two.ask("GET", "/metrics", two.ours).status == 403
+    assert two.ask("GET", "/metrics", two.key("read")).status == 200
+
+
+def test_readiness_counts_for_those_who_may_read_all(two):
+    """Anybody learns whether the collector is ready, and only who reads every project how many runs are quarantined."""
+    assert two.ask("GET", "/readyz").json() == {"status": "ok", "quarantined_runs": None}
+    assert two.ask("GET", "/readyz", two.ours).json()["quarantined_runs"] is None
+    assert two.ask("GET", "/readyz", two.key("read")).json()["quarantined_runs"] == 0
+
+
+def test_a_batch_of_another_project_is_refused(two):
+    """Nothing is stored, whether there is such a run or not."""
+    for run in ("b", "new"):
+        body = {"schema_version": 1, "run": run, "project": "theirs", "records": [{"step": 9, "scalars": {"a": 1.0}}]}
+        answer = two.ask("POST", "/api/v1/ingest", two.ours, body=body)
+        assert (answer.status, answer.json()["error"]) == (403, "ScopeTooSmall")
+        assert "RLVITALS_PROJECT" in answer.json()["detail"]
+    names = [run["name"] for run in two.ask("GET", "/api/v1/runs", two.theirs).json()["items"]]
+    assert names == ["b"]
+
+
+def test_the_stream_carries_one_project(two):
+    """Steps, alerts and runs of others do not come, and are not counted as dropped."""
+    two.live.pool.headers["Authorization"] = f"Bearer {two.ours}"
+    with listening(two.live) as events:
+        two.send(two.theirs, run="c", project="theirs", steps=20, page=1.0)
+        two.send(two.ours, run="d", project="ours", steps=2, page=1.0)
+        seen = []
+        while not (seen and seen[-1][0] == "step" and seen[-1][1]["step"] == 1):
+            seen.append(next(events))
+    two.live.pool.headers.clear()
+    assert {kind for kind, _ in seen} <= {"run", "step", "alert", None}
+    text = json.dumps(seen)
+    assert two.run_theirs not in text
+    assert "theirs" not in text
+    assert len({data["run_id"] for kind, data in seen if kind == "step"}) == 1
+
+
+def test_a_project_is_deleted_and_exported_by_its_own_key(two):
+    """Of another project the answer is that there is none; asking for both at once is refused as well."""
+    assert two.ask("DELETE", "/api/v1/projects/theirs?force=true", two.ours).status == 404
+    assert two.ask("GET", "/api/v1/export?project=theirs", two.ours).status == 404
+    assert two.ask("GET", "/api/v1/export?project=ours&project=theirs", two.ours).status == 404
+    exported = two.ask("GET", "/api/v1/export?project=ours", two.ours)
+    assert exported.status == 200
+    assert b"theirs" not in exported.data
+    assert two.ask("DELETE", "/api/v1/projects/ours?force=true", two.ours).json()["runs"] == [two.run_ours]
+    assert two.ask("GET", f"/api/v1/runs/{two.run_theirs}", two.theirs).status == 200

@@ -1,0 +1,58 @@
+"""Each key may send so many requests and bytes; more is refused before a body is read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor_server.access.rate_limits import BURST_SECONDS, RateLimits
+from monitor_server.errors import TooManyRequests
+from tests.databases import sqlite_only
+from tests.monitor_server.access.conftest import Guarded
+
+
+@given(pauses=st.lists(st.floats(0.0, 3.0), max_size=60), rate=st.integers(1, 5))
+def test_no_key_sends_more_than_its_rate(pauses, rate):
+    """In any time, at most ten seconds' worth at once and the rate after that; what is refused says when to come."""
+    now, passed = [0.0], 0
+    limits = RateLimits(requests=rate, bytes_=0, time=lambda: now[0])
+    for pause in pauses:
+        now[0] += pause
+        try:
+            limits.count_request("k")
+            passed += 1
+        except TooManyRequests as error:
+            now[0] += int(error.headers["Retry-After"])
+            limits.count_request("k")
+            passed += 1
+    assert passed <= rate * (BURST_SECONDS + now[0]) + 1e-6
+
+
+def test_bytes_are_counted_as_they_arrive():
+    """A body may exceed what is left; the next request waits until the debt is paid."""
+    now = [0.0]
+    limits = RateLimits(requests=0, bytes_=10, time=lambda: now[0])
+    limits.count_request("k")
+    limits.count_bytes("k", 150)
+    with pytest.raises(TooManyRequests) as refused:
+        limits.count_request("k")
+    assert refused.value.headers["Retry-After"] == "5"
+    limits.count_request("another")
+    now[0] += 5.0
+    limits.count_request("k")
+
+
+@sqlite_only
+def test_a_key_that_sends_too_much_keeps_nobody_else_out(start_collector):
+    """429 with Retry-After, which the SDK obeys; the body is not read, and other keys are served."""
+    guarded = Guarded(start_collector(key_bytes_per_second=1))
+    greedy, modest = guarded.key("ingest"), guarded.key("ingest")
+    guarded.send(greedy)
+    answer = guarded.live.pool.request(
+        "POST",
+        f"{guarded.live.url}/api/v1/ingest",
+        body=b"\0" * 1_000_000,
+        headers={"Authorization": f"Bearer {greedy}", "Content-Type": "application/json"},
+    )
+    assert (answer.status, answer.json()["error"]) == (429, "TooManyRequests")
+    assert int(answer.headers["Retry-After"]) > 0
+    guarded.send(modest)

@@ -1,0 +1,140 @@
+"""The cookie of a sign-in: signed, ended by time, by the key and by signing out; and users whom a proxy names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.sessions import Delegation, read_session, sign_session
+from monitor_server.errors import StartupError
+from monitor_server.store.repositories.api_keys import StoredKey
+from tests.databases import sqlite_only
+from tests.monitor_server.access.conftest import Guarded
+
+KEY = StoredKey(
+    id="0123456789abcdef", name="k", scope="read", project=None, hash=b"h", session_secret=b"s" * 32, created_at=0.0,
+    created_by="a test",
+)  # fmt: skip
+
+
+def signed_in(guarded, key):
+    """Sign in and return the cookie as a browser sends it."""
+    answer = guarded.ask("POST", "/api/v1/session", body={"key": key})
+    assert answer.status == 200
+    cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert "Secure" not in cookie
+    return {"Cookie": cookie.partition(";")[0]}
+
+
+def test_a_cookie_stands_for_its_key(guarded):
+    """What the key may do, the cookie may do, and no more; a foreign origin may do nothing with it."""
+    admin, key = guarded.key("admin"), guarded.key("operate", project="ours", name="anna")
+    run = guarded.send(admin, project="ours")
+    other = guarded.send(admin, run="other", project="theirs")
+    cookie = signed_in(guarded, key)
+    assert guarded.ask("GET", f"/api/v1/runs/{run}", headers=cookie).status == 200
+    assert guarded.ask("GET", f"/api/v1/runs/{other}", headers=cookie).status == 404
+    assert guarded.ask("DELETE", f"/api/v1/runs/{run}", headers=cookie).status == 403
+    who = {"name": "anna", "scope": "operate", "project": "ours", "by_key": True}
+    assert guarded.ask("GET", "/api/v1/session", headers=cookie).json() == who
+    foreign = cookie | {"Origin": "https://elsewhere.example"}
+    answer = guarded.ask("POST", f"/api/v1/runs/{run}/reset", headers=foreign, body={})
+    assert (answer.status, answer.json()["error"]) == (403, "ForeignOrigin")
+    out = guarded.ask("DELETE", "/api/v1/session", headers=cookie)
+    assert 'rlvitals_session=""' in out.headers["Set-Cookie"]
+    guarded.ask("DELETE", "/api/v1/keys/anna", admin)
+    assert guarded.ask("GET", f"/api/v1/runs/{run}", headers=cookie).status == 401
+
+
+@sqlite_only
+def test_a_cookie_ends_after_its_time(start_collector, clock):
+    """Whatever the browser keeps; where the browser speaks TLS, the cookie is for TLS alone."""
+    guarded = Guarded(start_collector(clock=clock, session_seconds=100.0))
+    key = guarded.key("read")
+    cookie = signed_in(guarded, key)
+    clock.now += 98
+    assert guarded.ask("GET", "/api/v1/runs", headers=cookie).status == 200
+    clock.now += 3
+    assert guarded.ask("GET", "/api/v1/runs", headers=cookie).status == 401
+    answer = guarded.ask("POST", "/api/v1/session", body={"key": key}, headers={"X-Forwarded-Proto": "https"})
+    assert "Secure" in answer.headers["Set-Cookie"]
+
+
+@given(value=st.text(), place=st.integers(0, 200), replacement=st.characters())
+def test_no_other_text_is_a_cookie(value, place, replacement):
+    """Neither any text nor a signed one with a character that is another."""
+    signed = sign_session(KEY, until=1000.0)
+
+    def read(text, now=0.0):
+        return read_session(text, find={KEY.id: KEY}.get, now=now)
+
+    assert read(signed) is KEY
+    assert read(signed, now=1000.0) is None
+    assert read(value) is None
+    assert read(f"{KEY.id}~{value}") is None
+    changed = signed[:place] + replacement + signed[place + 1 :]
+    assert changed == signed or read(changed) is None
+
+
+@given(text=st.text())
+def test_no_other_text_is_a_delegation(text):
+    """What stands for a caller holds for a minute in the process that has signed it."""
+    now = [0.0]
+    delegation = Delegation(lambda: now[0])
+    caller = Caller(name="anna", scope=Scope.OPERATE, project="ours", key_id="k")
+    signed = delegation.sign(caller)
+    assert delegation.read(signed) == caller
+    assert delegation.read(text) is None
+    assert Delegation(lambda: 0.0).read(signed) is None
+    now[0] = 60.0
+    assert delegation.read(signed) is None
+
+
+@sqlite_only
+def test_a_proxy_that_is_trusted_names_the_user(start_collector, scripted):
+    """Its header counts from its address alone; the user may do what the setting says, also on the dashboard."""
+    proxy = {"trusted_header": "X-User", "trusted_proxies": "127.0.0.1", "trusted_scope": "operate"}
+    guarded = Guarded(start_collector(engine=scripted, dashboard="dashboard.app:attach", **proxy))
+    user = {"X-User": "anna"}
+    assert guarded.ask("GET", "/api/v1/runs").status == 401
+    assert guarded.ask("GET", "/api/v1/runs", headers=user).status == 200
+    assert guarded.ask("GET", "/api/v1/keys", headers=user).status == 403
+    session = guarded.ask("GET", "/api/v1/session", headers=user).json()
+    assert (session["name"], session["by_key"]) == ("anna", False)
+    run = guarded.send(guarded.key("ingest"), page=1.0)
+    (alert,) = guarded.ask("GET", "/api/v1/alerts", headers=user).json()["items"]
+    acknowledged = guarded.ask("POST", f"/api/v1/alerts/{alert['id']}/ack", headers=user, body={}).json()
+    assert (acknowledged["run_id"], acknowledged["acknowledged_by"]) == (run, "anna")
+    update = {
+        "output": "page.children", "outputs": {"id": "page", "property": "children"},
+        "inputs": [{"id": "address", "property": "pathname", "value": f"/runs/{run}"}],
+        "state": [{"id": "address", "property": "href", "value": f"{guarded.live.url}/runs/{run}"}],
+        "changedPropIds": ["address.pathname"],
+    }  # fmt: skip
+    drawn = guarded.ask("POST", "/_dash-update-component", headers=user, body=update)
+    assert drawn.status == 200, drawn.data
+    assert "run-header" in drawn.data.decode()
+
+
+@sqlite_only
+def test_a_header_from_elsewhere_is_not_believed(start_collector):
+    """Neither from another address, nor from one that a header claims."""
+    proxy = {"trusted_header": "X-User", "trusted_proxies": "10.1.2.0/24"}
+    guarded = Guarded(start_collector(**proxy))
+    for forwarded in ({}, {"X-Forwarded-For": "10.1.2.3"}, {"Forwarded": "for=10.1.2.3"}):
+        assert guarded.ask("GET", "/api/v1/runs", headers={"X-User": "anna"} | forwarded).status == 401
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"trusted_header": "X-User"}, {"trusted_proxies": "10.0.0.1"}, {"trusted_header": "X", "trusted_proxies": "here"}],
+)
+def test_a_proxy_that_is_half_described_ends_the_start(tmp_path, settings):
+    """A header without addresses would be believed from anybody."""
+    from monitor_server.app import create_app  # noqa: PLC0415
+    from monitor_server.settings import Settings  # noqa: PLC0415
+
+    with pytest.raises(StartupError, match="RLVITALS_TRUSTED_PROXIES"):
+        create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db", **settings))
