@@ -263,6 +263,7 @@ def _become(request: dict[str, Any]) -> None:
 
 def main() -> None:
     """Import, then fork on request; in a forked process, run what was asked for and end as it ends."""
+    sys.path[0] = ROOT  # and not this folder, whose folders have the names of our packages
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         for name in IMPORTED:
             importlib.import_module(name)
