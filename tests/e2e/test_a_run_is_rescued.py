@@ -7,7 +7,7 @@ import pytest
 
 from tests import warm
 
-# A learning rate that climbs too high: on the machine this was written on it is paged at step 42.
+# The learning rate climbs so high that the run collapses.
 DYING = [
     "--preset=tiny", "--questions-per-step=8", "--group-size=8", "--minibatches=4", "--train-questions=64",
     "--held-out=16", "--lr=1.2e-3", "--lr-warmup=60", "--steps=70", "--device=cpu",
