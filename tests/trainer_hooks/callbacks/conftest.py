@@ -1,4 +1,4 @@
-"""Trainers of the frameworks, tiny and built here, and what they sent read back as steps."""
+"""Fixtures for the tests of adapters: the steps that have arrived, and modules that stand in for a trainer's."""
 
 import importlib
 import sys
@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # tests are no package, and torc
 
 @pytest.fixture
 def steps(collector):
-    """A function that gives the signals of each step that arrived, ranks merged."""
+    """Return a function that reads the signals of each step that has arrived, with the ranks merged."""
 
     def read():
         by_step = {}
@@ -29,7 +29,7 @@ def steps(collector):
 
 @pytest.fixture
 def imported(tmp_path, monkeypatch):
-    """A function that imports a trainer's module, given its source, under the eyes of an adapter."""
+    """Return a function that imports a trainer's module, given its source, while an adapter waits for that import."""
     monkeypatch.syspath_prepend(str(tmp_path))
     names = []
 

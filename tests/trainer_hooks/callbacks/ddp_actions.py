@@ -1,4 +1,4 @@
-"""One rank of trainings that act on alerts, plain loops and TRL. Arguments: a folder, stories."""
+"""Run one rank of trainings that act on alerts: plain loops and TRL. Arguments: a folder, and names of scenarios."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ STEPS = 12
 
 
 def loop(story):
-    """Train until a stop is due; return the step after which that was, and the weights."""
+    """Train until a stop is due; return the step after which it was due, and the weights."""
     policy = ActionPolicy({"critical": "stop"}, dry_run=False)
     monitor = trainer_hooks.connect(run=story, actions=policy)
     torch.manual_seed(0)
@@ -44,7 +44,7 @@ def loop(story):
 
 
 class Flush(TrainerCallback):
-    """Waits after each step for the answer, so that alerts come at known steps."""
+    """A callback that waits for the answer after each step, so that alerts arrive at known steps."""
 
     def __init__(self, monitor):
         self.monitor = monitor
@@ -55,7 +55,7 @@ class Flush(TrainerCallback):
 
 
 def grpo(story):
-    """Train TRL with a rule for every action there is; give where it ended, and what has become of it."""
+    """Train TRL with a rule for every action; return its last step, λ, the saved checkpoints and the weights."""
     rules = {
         "plateau": "checkpoint",
         "ratio_tail": "skip_update",
@@ -83,12 +83,12 @@ def grpo(story):
 
 
 def main(folder, stories):
-    """Train story by story."""
+    """Run the scenarios one after the other."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
     done = {}
     for story in stories:
-        # Who is deaf need not be waited for.
+        # A rank that receives no alert need not be waited for.
         agreement.PATIENCE_SECONDS = 0.0 if story.startswith("deaf") else 60.0
         done[story] = grpo(story) if story.endswith("TRL") else loop(story)
     (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(done))

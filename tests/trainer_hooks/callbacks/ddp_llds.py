@@ -1,4 +1,4 @@
-"""One rank of a tiny TRL run with LLDS. Argument: output folder."""
+"""Run one rank of a tiny TRL training with LLDS. Argument: output folder."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from trainer_hooks.reference.distributed import SINGLE_PROCESS
 
 
 def main(folder):
-    """Train two passes, and write the second's share of this rank, and what was logged of it."""
+    """Train two passes; write this rank's share of the second pass, and what TRL logged of it."""
     trainer, (_, (scalars, tokens)) = train(folder, per_device_train_batch_size=2)
     mine = {
         "lost": whole_penalty(tokens, normaliser=1).item(),

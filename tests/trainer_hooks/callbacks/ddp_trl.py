@@ -1,4 +1,4 @@
-"""One rank of a tiny TRL run. Arguments: output folder, collector address or nothing."""
+"""Run one rank of a tiny TRL training. Arguments: output folder, and the collector's address or nothing."""
 
 import hashlib
 import sys
@@ -11,7 +11,7 @@ from trainer_hooks.reference.distributed import SINGLE_PROCESS
 
 
 def main(folder, url=None):
-    """Train, and write what it ends with."""
+    """Train, and write a hash of the final weights and the rewards that TRL logged."""
     callbacks = [VitalsCallback(url=url, run="ddp")] if url else []
     trainer = tiny_trl.trainer(folder, callbacks, num_iterations=2, per_device_train_batch_size=2)
     trainer.train()

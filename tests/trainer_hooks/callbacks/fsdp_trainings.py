@@ -1,6 +1,6 @@
-"""One rank of trainings whose forward pass is collective, watched and not, with paired re-scoring.
+"""Run one rank of trainings whose forward pass is collective, with and without the watch and paired re-scoring.
 
-FSDP gathers weights in it, DistributedDataParallel sends buffers. Arguments: a folder.
+In a forward pass FSDP gathers weights, and DistributedDataParallel sends buffers. Argument: a folder.
 """
 
 import hashlib
@@ -26,17 +26,17 @@ STEPS = 4
 
 
 def shard_2(module):
-    """Shard by FSDP2, in place."""
+    """Shard the model by FSDP2, in place."""
     return fully_shard(module)
 
 
 def shard_1(module):
-    """Shard by FSDP1, around it."""
+    """Wrap the model in FSDP1."""
     return FullyShardedDataParallel(module, device_id=torch.device("cpu"), use_orig_params=True)
 
 
 def sharded(model, shard=shard_2):
-    """Shard each layer and the rest, of a model that draws random numbers."""
+    """Shard each layer and the rest of a model that draws random numbers."""
     layers = model.model.layers
     for index in range(len(layers)):
         layers[index].self_attn.attention_dropout = 0.1
@@ -58,7 +58,7 @@ def end_of(model):
 
 
 def loop(folder, monitor, shard):
-    """Train a plain loop; responses to re-score are as many on both ranks, correct and fresh ones on one alone."""
+    """Train a plain loop; both ranks score as many responses, but only one rank has correct and fresh ones."""
     torch.manual_seed(distributed.get_rank())
     model = sharded(tiny_trl.model(folder), shard).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -88,14 +88,14 @@ def loop(folder, monitor, shard):
 
 
 def said(prompts, trainer):
-    """Answer without the policy, which would need all ranks for each token of the longest answer."""
+    """Return responses that the policy did not generate: generation would need all ranks for each token."""
     responses = torch.randint(3, len(tiny_trl.WORDS), (len(prompts), 6)).tolist()
     ids = [trainer.processing_class(prompt)["input_ids"] for prompt in prompts]
     return {"prompt_ids": ids, "completion_ids": responses, "logprobs": [[-3.6] * 6 for _ in prompts]}
 
 
 def grpo(folder, callbacks):
-    """Train TRL on two passes over a rollout."""
+    """Train TRL with two passes over each rollout."""
     trainer = tiny_trl.trainer(
         folder,
         callbacks,
@@ -110,7 +110,7 @@ def grpo(folder, callbacks):
 
 
 def main(folder):
-    """Train each way alone and watched."""
+    """Train in each way, once alone and once watched."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
     # Accelerate shards on accelerators alone.
@@ -118,7 +118,7 @@ def main(folder):
     off, connect = trainer_hooks.NullMonitor, trainer_hooks.connect
 
     def half(run):
-        """Connect rank 0 alone, as where the other's node has no address."""
+        """Connect only rank 0, as if the other rank's node had no address."""
         return connect(run=run) if distributed.get_rank() == 0 else off()
 
     found = {

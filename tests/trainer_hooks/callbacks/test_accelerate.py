@@ -5,7 +5,7 @@ from trainer_hooks.callbacks.accelerate import VitalsTracker
 
 
 def test_what_accelerate_logs_arrives(collector):
-    """Known names become signals, canonical ones are kept, others keep their name under accelerate/."""
+    """Known names become signals, canonical names are kept, and other names are sent under accelerate/."""
     accelerator = Accelerator(cpu=True, log_with=VitalsTracker("mine", url=collector.url))
     accelerator.init_trackers("project", config={"lr": 0.1})
     accelerator.log({"loss": torch.tensor(2.0), "reward/mean": 0.5, "speed": 3, "note": "text"}, step=7)
@@ -20,7 +20,7 @@ def test_what_accelerate_logs_arrives(collector):
 
 
 def test_what_is_no_number_costs_only_itself(collector):
-    """A tensor of several elements is counted, and the step's numbers are there."""
+    """A tensor of several elements is counted as rejected, and the other numbers of the step are sent."""
     accelerator = Accelerator(cpu=True, log_with=VitalsTracker("mine", url=collector.url))
     accelerator.init_trackers("project")
     accelerator.log({"loss": torch.tensor(1.0), "per_layer": torch.zeros(3), "grad_norm": 2.0}, step=1)
@@ -31,7 +31,7 @@ def test_what_is_no_number_costs_only_itself(collector):
 
 
 def test_the_monitor_is_at_hand(collector):
-    """`get_tracker` gives the monitor itself, for token arrays."""
+    """`get_tracker` returns the monitor itself, which accepts token arrays."""
     accelerator = Accelerator(cpu=True, log_with=VitalsTracker("mine", url=collector.url))
     accelerator.init_trackers("project")
     monitor = accelerator.get_tracker("rlvitals", unwrap=True)

@@ -10,16 +10,16 @@ from trainer_hooks.wire import AlertNotice, Receipt, decode_record
 
 WORKER = Path(__file__).with_name("ddp_actions.py")
 
-# After which step each rank hears; None is never.
+# The step after which each rank receives its alert; None means never.
 STORIES = {"at once": (3, 3), "one later": (2, 6), "deaf follower": (3, None), "deaf leader": (None, 3)}
 TRL_STORIES = ("TRL", "deaf TRL")
-# In the order in which they fire: the run's health, and the step from which on they do.
+# Alerts by kind, in the order in which they fire, with the first step at which each fires.
 TRL_ALERTS = {"plateau": 1, "ratio_tail": 2, "likelihood_drift": 4, "run_collapsed": 6}
 
 
 @pytest.fixture
 def answers(collector):
-    """Let each rank of each story hear of its alerts."""
+    """Make the collector send each rank the alerts of its scenario."""
 
     def firing(run, rank, step):
         if run == "deaf TRL":
@@ -52,7 +52,7 @@ def answers(collector):
 
 @pytest.mark.slow
 def test_two_processes_act_after_the_same_step_or_not_at_all(answers, tmp_path):
-    """A real gloo group, a plain loop and TRL: no rank hangs, whichever hears first, and each outcome is reported."""
+    """In a real gloo group no rank hangs, whichever receives an alert first, and each outcome is reported."""
     for story in TRL_STORIES:
         tiny_trl.model(tmp_path / story / "model")  # before two ranks write it at once
     launch(WORKER, str(tmp_path), *STORIES, *TRL_STORIES, RLVITALS_URL=answers.url)

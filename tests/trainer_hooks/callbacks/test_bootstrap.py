@@ -14,7 +14,7 @@ LOSS = "class PolicyLoss:\n    def forward(self):\n        return 1\n"
 
 @pytest.fixture
 def start(tmp_path):
-    """A function that starts a Python which takes our line from a site directory, and gives what the code prints."""
+    """Return a function that runs code in a Python whose site directory has our line, and returns the output."""
     site = tmp_path / "site"
     package = site / "openrlhf" / "models"
     package.mkdir(parents=True)
@@ -39,7 +39,7 @@ def start(tmp_path):
 
 
 def test_the_line_loads_what_the_environment_names(start):
-    """The adapter is loaded before the program, which needs no change, and wraps a class when it is imported."""
+    """The adapter is loaded before the program, which is unchanged, and wraps a class when it is imported."""
     code = "from openrlhf.models.loss import PolicyLoss; print(hasattr(PolicyLoss.forward, '__wrapped__'))"
     address = {"RLVITALS_URL": "http://127.0.0.1:9"}
     assert start(code, RLVITALS_HOOKS="openrlhf", **address) == ("True", "")
@@ -47,12 +47,12 @@ def test_the_line_loads_what_the_environment_names(start):
 
 
 def test_without_the_variable_nothing_of_ours_is_loaded(start):
-    """Other programs of the environment pay for a look at the environment."""
+    """Other programs of the environment only pay for reading one environment variable."""
     assert start("print('trainer_hooks' in sys.modules)") == ("False", "")
 
 
 def test_without_torch_loaded_and_without_an_address_nothing_is_wrapped(start):
-    """The adapter imports no torch; it waits until the trainer has imported it."""
+    """The adapter does not import torch; it waits until the trainer has imported it."""
     look = "print(hasattr(PolicyLoss.forward, '__wrapped__'), 'torch' in sys.modules)"
     assert start(f"from openrlhf.models.loss import PolicyLoss; {look}", RLVITALS_HOOKS="openrlhf") == (
         "False False",
@@ -68,7 +68,7 @@ def test_a_name_that_is_no_adapter_is_said_and_the_program_starts(start):
 
 
 def test_the_line_can_be_taken_out_again(tmp_path, capsys):
-    """Removing it twice is no error, and an unknown subcommand is explained."""
+    """Removing the line twice is no error, and an unknown subcommand prints the usage."""
     bootstrap.main(["install"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["rlvitals.pth"]
     assert bootstrap.main(["remove"], tmp_path) == bootstrap.main(["remove"], tmp_path) == 0
@@ -78,6 +78,6 @@ def test_the_line_can_be_taken_out_again(tmp_path, capsys):
 
 
 def test_several_adapters_may_be_named():
-    """The names are separated by commas."""
+    """`RLVITALS_HOOKS` may name several adapters, separated by commas."""
     assert hooks_to_load({"RLVITALS_HOOKS": "openrlhf, verl,"}) == ["openrlhf", "verl"]
     assert hooks_to_load({}) == []

@@ -1,4 +1,4 @@
-"""Each adapter announces with its first record how much it sees; the others are tested beside their adapters."""
+"""Each adapter announces its level with its first record. Adapters that are missing here have tests of their own."""
 
 from types import SimpleNamespace
 
@@ -20,7 +20,7 @@ TOKENS = {"logprobs": [[-1.0, -2.0]], "mask": [[1, 1]], "rewards": [1.0]}
 
 
 class Silent(Tiny):
-    """The same without rollouts."""
+    """The same module, but its training step returns no rollouts."""
 
     def training_step(self, batch, index):
         """Return the loss alone."""
@@ -38,12 +38,12 @@ def train_with_trl(folder, monitor, **options):
 
 
 def train_with_rloo(folder, monitor):
-    """Train with TRL's other trainer."""
+    """Train with TRL's RLOOTrainer."""
     train_with_trl(folder, monitor, kind=RLOOTrainer)
 
 
 def train_with_trl_probed(folder, monitor):
-    """Train with TRL, and score again after the update."""
+    """Train with TRL, and score the responses again after the update."""
     callback = trl.VitalsCallback(monitor, probe_every=1)
     tiny_trl.trainer(folder, [callback], max_steps=1).train()
 
@@ -59,17 +59,17 @@ def train_with_a_fused_loss(folder, monitor):
 
 
 def train_with_lightning(_, monitor):
-    """Train a module that gives no rollouts."""
+    """Train a Lightning module that returns no rollouts."""
     fit([LightningCallback(monitor)], Silent)
 
 
 def train_with_lightning_and_rollouts(_, monitor):
-    """Train one that does."""
+    """Train a Lightning module that returns rollouts."""
     fit([LightningCallback(monitor)])
 
 
 def loop(_, monitor, rollouts=None):
-    """Take a step of a plain loop."""
+    """Take one step of a plain loop without rollouts."""
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight])
     with LoopWatch(optimizer, monitor) as watch:
@@ -79,17 +79,17 @@ def loop(_, monitor, rollouts=None):
 
 
 def loop_with_tokens_of_the_rollout(folder, monitor):
-    """Take a step with what was sampled."""
+    """Take one step of a plain loop with the sampled tokens."""
     loop(folder, monitor, TOKENS)
 
 
 def loop_with_tokens_of_the_loss(folder, monitor):
-    """Take a step with what the loss was made of."""
+    """Take one step of a plain loop with the tokens of the loss."""
     loop(folder, monitor, TOKENS | {"old_logprobs": [[-1.5, -2.0]]})
 
 
 def log_with_verl(_, monitor, **tokens):
-    """Log as verl's driver does."""
+    """Log metrics as verl's driver does."""
     logger = verl.VitalsLogger("project", "run", monitor=monitor)
     if tokens:
         logger.note_rollouts(tokens)
@@ -98,17 +98,17 @@ def log_with_verl(_, monitor, **tokens):
 
 
 def log_with_verl_and_tokens(folder, monitor):
-    """Log with what the driver has of the rollout."""
+    """Log with the tokens that verl's driver has of the rollout."""
     log_with_verl(folder, monitor, **TOKENS)
 
 
 def log_with_verl_and_entropies(folder, monitor):
-    """Log where verl scored the rollout itself."""
+    """Log with the entropies that verl has where it scored the rollout itself."""
     log_with_verl(folder, monitor, **TOKENS, entropies=[[0.5, 0.5]])
 
 
 def log_with_search_r1(_, monitor):
-    """Log as its driver does; a mask over the whole sequence separates search results."""
+    """Log as Search-R1's driver does; its mask covers the whole sequence and excludes search results."""
     logger = verl.VitalsLogger("project", "run", monitor=monitor)
     module = SimpleNamespace(compute_data_metrics=lambda *_, **__: {"critic/score/mean": 1.0})
     wrap_legacy_trainer(module)
@@ -145,7 +145,7 @@ LEVELS = [
 
 @pytest.mark.parametrize(("run", "level"), LEVELS, ids=[run.__name__ for run, _ in LEVELS])
 def test_the_first_record_announces_the_level(run, level, tmp_path, connect, collector):
-    """The batch that carries it says what was captured, so that the run page need not wait for more."""
+    """The batch of the first record has the capability level, so the run page can show it at once."""
     monitor = connect()
     run(tmp_path, monitor)
     assert monitor.flush()
@@ -162,7 +162,7 @@ def test_accelerate_announces_its_level(collector):
 
 
 def test_search_results_are_no_action(connect, collector):
-    """Search-R1's mask of information is over the prompt, too."""
+    """Search results are left out although Search-R1's `info_mask` covers the prompt too."""
     monitor = connect()
     log_with_search_r1(None, monitor)
     assert collector.records[0].summaries["likelihood/correct"].value() == -2

@@ -13,9 +13,9 @@ WORKER = Path(__file__).with_name("fsdp_trainings.py")
 
 @pytest.mark.slow
 def test_a_model_of_several_ranks_is_scored_again_by_all_or_by_none_and_ends_the_same(collector, tmp_path):
-    """FSDP1, FSDP2, DDP, TRL on a real gloo group: nobody hangs, weights and generators are the same to the last bit.
+    """With FSDP1, FSDP2, DDP and TRL in a real gloo group no rank hangs, and weights and generators do not change.
 
-    Of four steps every second is due, and the ranks know after two that all score, or that one of them does not.
+    Every second of four steps is due. After two steps the ranks know whether all of them score.
     """
     tiny_trl.model(tmp_path)
     launch(WORKER, str(tmp_path), RLVITALS_URL=collector.url)

@@ -8,7 +8,7 @@ from trainer_hooks.callbacks.lightning import VitalsCallback
 
 
 class Tiny(pl.LightningModule):
-    """One layer; its training step gives rollouts, too."""
+    """A module with one layer, whose training step also returns rollouts."""
 
     def __init__(self):
         super().__init__()
@@ -27,7 +27,7 @@ class Tiny(pl.LightningModule):
 
 
 class Counting(Tiny):
-    """Batch i has the loss i + 1 and one response of i + 1 tokens, whose reward is that, too."""
+    """A module whose batch i has the loss i + 1 and one response of i + 1 tokens with the reward i + 1."""
 
     def rollouts(self, index):
         """Return the response of a batch."""
@@ -41,7 +41,7 @@ class Counting(Tiny):
 
 
 def fit(callbacks=(), module=Tiny, batches=4, validation=None, **options):
-    """Train, with two batches to a step unless the options differ."""
+    """Train; a step has two batches unless the options say otherwise."""
     pl.seed_everything(1, verbose=False)
     model = module()
     defaults = {"max_epochs": 1, "accumulate_grad_batches": 2, "gradient_clip_val": 0.01}
@@ -60,7 +60,7 @@ def fit(callbacks=(), module=Tiny, batches=4, validation=None, **options):
 
 
 def test_each_optimiser_step_arrives_with_its_tokens(connect, collector):
-    """The norm is that before clipping; rollouts become signals, and win over a scalar of their name."""
+    """The gradient norm is that before clipping, and signals of rollouts replace scalars of the same name."""
     monitor = connect()
     fit([VitalsCallback(monitor)])
     assert monitor.flush()
@@ -73,12 +73,12 @@ def test_each_optimiser_step_arrives_with_its_tokens(connect, collector):
 
 
 def test_final_weights_are_the_same_to_the_last_bit(connect):
-    """Watching changes no weight."""
+    """Training with the callback must end in the weights of training without it."""
     assert torch.equal(fit([VitalsCallback(connect())]).layer.weight, fit().layer.weight)
 
 
 def test_a_training_that_dies_is_stopped_and_not_finished(collector):
-    """After an exception in the module the run is stopped."""
+    """An exception in the module must end the run as `stopped`."""
 
     class Dying(Tiny):
         def training_step(self, batch, index):
@@ -93,9 +93,9 @@ def test_a_training_that_dies_is_stopped_and_not_finished(collector):
 
 
 def test_the_batches_of_an_accumulated_step_are_one(connect, collector):
-    """The loss is their mean and their responses are joined, of different lengths too; what only some have is absent.
+    """The loss is the mean over the batches, and responses of different lengths are concatenated.
 
-    Five batches, two to a step: the last step has but one.
+    An optional array that only some batches have is left out.
     """
     monitor = connect()
     fit([VitalsCallback(monitor)], Counting, batches=5)
@@ -111,11 +111,11 @@ def test_the_batches_of_an_accumulated_step_are_one(connect, collector):
 
 
 def test_a_batch_whose_arrays_contradict_each_other_costs_only_itself(connect, collector):
-    """Padding hides no contradiction: the others are longer than this mask."""
+    """A mask that is longer than the other arrays is refused, although padding could hide the difference."""
 
     class Contradicting(Counting):
         def rollouts(self, index):
-            """Have a token too many in the mask of the second batch."""
+            """Return a mask with one token too many in the second batch."""
             mask = torch.ones(1, 2 if index == 0 else index + 1)
             return super().rollouts(index) | {"mask": mask}
 
@@ -130,11 +130,11 @@ def test_a_batch_whose_arrays_contradict_each_other_costs_only_itself(connect, c
 
 
 def test_batches_after_which_an_epoch_was_left_belong_to_no_step(connect, collector):
-    """Lightning drops their gradients when the next epoch begins."""
+    """Batches before an early end of an epoch are left out, because Lightning drops their gradients."""
 
     class Leaving(Counting):
         def on_train_batch_start(self, batch, index):  # noqa: ARG002 - Lightning's signature
-            """Leave the first epoch after one batch."""
+            """Stop the first epoch after one batch."""
             return -1 if index == 1 and self.current_epoch == 0 else None
 
     monitor = connect()
@@ -146,7 +146,7 @@ def test_batches_after_which_an_epoch_was_left_belong_to_no_step(connect, collec
 
 
 def test_what_is_logged_once_is_sent_once(connect, collector):
-    """Lightning keeps the last value of everything: of a validation after the second step, and of some batches."""
+    """A metric is sent only with the step after it was logged, although Lightning keeps its last value."""
 
     class Validated(Tiny):
         def training_step(self, batch, index):
@@ -156,7 +156,7 @@ def test_what_is_logged_once_is_sent_once(connect, collector):
             return super().training_step(batch, index)
 
         def validation_step(self, batch, index):  # noqa: ARG002 - Lightning's signature
-            """Log the same loss every time, and a number in Lightning's own table."""
+            """Log the same loss every time, and write a number into Lightning's table directly."""
             self.log("val_loss", 42.0)
             self.trainer.callback_metrics["number"] = float(self.global_step)
 
@@ -200,7 +200,7 @@ def test_without_an_address_nothing_is_read():
 
 
 def test_with_several_optimisers_a_batch_is_a_step_by_lightnings_number(connect, collector):
-    """Lightning counts each optimiser's updates, and so its checkpoints do."""
+    """The step is Lightning's `global_step`, which counts the updates of each optimiser."""
 
     class Manual(Tiny):
         def __init__(self):
@@ -208,7 +208,7 @@ def test_with_several_optimisers_a_batch_is_a_step_by_lightnings_number(connect,
             self.automatic_optimization = False
 
         def training_step(self, batch, index):
-            """Step both."""
+            """Step both optimisers."""
             self.manual_backward(super().training_step(batch, index)["loss"])
             for optimizer in self.optimizers():
                 optimizer.step()

@@ -22,7 +22,7 @@ CUTS = [
 
 
 class Recording(trainer_hooks.Monitor):
-    """A monitor that is never started and keeps what it is given."""
+    """A monitor that is never started and keeps every step it is given."""
 
     def __init__(self):
         self.steps = []
@@ -34,7 +34,7 @@ class Recording(trainer_hooks.Monitor):
 
 
 def train(tmp_path, **options):
-    """Train with LLDS, two passes; give the trainer and what was recorded."""
+    """Train two passes with LLDS; return the trainer and the recorded steps."""
     recording = Recording()
     options = {"kind": LLDSGRPOTrainer, "config_of": LLDSConfig, "num_iterations": 2, "max_steps": 2} | options
     trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(recording)], **options)
@@ -51,7 +51,7 @@ def whole_penalty(tokens, **options):
 @pytest.mark.parametrize("cut", CUTS, ids=["8x1", "4x2", "1x8"])
 @pytest.mark.parametrize("gate", ["response", "action", "none"])
 def test_the_penalty_is_the_one_of_our_losses_over_the_whole_update(gate, cut, tmp_path):
-    """What TRL logs at the second pass is `llds_loss` of the very tokens of that step, however they are cut."""
+    """The penalty that TRL logs at the second pass equals `llds_loss` of that step's tokens, however they are split."""
     trainer, ((first, _), (second, tokens)) = train(tmp_path, llds_gate=gate, **cut)
     assert {bool(advantage >= 0) for advantage in tokens["advantages"]} == {True, False}
     expected = whole_penalty(tokens, gate=gate)
@@ -63,7 +63,7 @@ def test_the_penalty_is_the_one_of_our_losses_over_the_whole_update(gate, cut, t
 
 
 def test_updates_of_one_rollout_share_its_normaliser(tmp_path):
-    """With two updates a rollout N is half of the rollout's: the penalties of both add up to twice that of all."""
+    """With two updates per rollout N is half of the rollout's, so both penalties add up to twice that of all tokens."""
     options = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 1, "steps_per_generation": 2}
     _, steps = train(tmp_path, max_steps=4, **options)
     second_pass = steps[2:]
@@ -75,7 +75,7 @@ def test_updates_of_one_rollout_share_its_normaliser(tmp_path):
 
 @pytest.fixture
 def full_precision(monkeypatch):
-    """Let a trainer choose its precision anew: Accelerate and transformers 4 remember the first one in a process."""
+    """Reset the precision, because Accelerate and transformers 4 keep the first one of a process."""
     monkeypatch.delenv("ACCELERATE_MIXED_PRECISION", raising=False)
     AcceleratorState._reset_state()
     yield
@@ -84,7 +84,7 @@ def full_precision(monkeypatch):
 
 @pytest.mark.usefixtures("full_precision")
 def test_the_weights_do_not_depend_on_how_an_update_is_cut(tmp_path):
-    """Two plain gradient steps with a large λ end in the same weights, up to rounding."""
+    """Two plain gradient steps with a large λ end in the same weights, up to rounding, however they are split."""
     options = {
         "llds_coef": 5.0,
         "loss_type": "dr_grpo",
@@ -102,7 +102,7 @@ def test_the_weights_do_not_depend_on_how_an_update_is_cut(tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_share_one_normaliser(tmp_path):
-    """What is logged is the sum over both ranks' tokens, divided by both ranks' N; one rank has less of them."""
+    """The logged penalty is the sum over both ranks' tokens divided by both ranks' N; one rank has fewer tokens."""
     tiny_trl.model(tmp_path / "model")  # before two ranks write it at once
     ranks.launch(Path(tiny_trl.__file__).with_name("ddp_llds.py"), str(tmp_path))
     shares = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
@@ -114,7 +114,7 @@ def test_two_processes_share_one_normaliser(tmp_path):
 
 @pytest.mark.parametrize("cut", CUTS, ids=["8x1", "4x2", "1x8"])
 def test_the_loss_is_the_one_of_trl_plus_lambda_times_the_penalty(cut, tmp_path):
-    """Up to the second step both trainers are the same, and there they differ by λ times the penalty."""
+    """The losses are equal up to the second step, and there they differ by λ times the penalty."""
     _, plain = train(tmp_path, llds_coef=0.0, **cut)
     _, cured = train(tmp_path, llds_coef=0.5, **cut)
     difference = cured[1][0]["loss/policy"] - plain[1][0]["loss/policy"]
@@ -122,7 +122,7 @@ def test_the_loss_is_the_one_of_trl_plus_lambda_times_the_penalty(cut, tmp_path)
 
 
 def test_with_lambda_0_it_is_trls_own_trainer(tmp_path):
-    """Final weights are the same to the last bit."""
+    """With λ = 0 the final weights equal those of TRL's trainer to the last bit."""
     ours, _ = train(tmp_path, llds_coef=0.0, max_steps=4)
     theirs = tiny_trl.trainer(tmp_path, num_iterations=2)
     theirs.train()
@@ -130,7 +130,7 @@ def test_with_lambda_0_it_is_trls_own_trainer(tmp_path):
 
 
 def test_it_changes_what_is_learnt(tmp_path):
-    """With λ > 0 the final weights differ."""
+    """With λ > 0 the final weights differ from those of TRL's trainer."""
     ours, _ = train(tmp_path, llds_coef=1.0, max_steps=4)
     theirs = tiny_trl.trainer(tmp_path, num_iterations=2)
     theirs.train()
@@ -138,7 +138,7 @@ def test_it_changes_what_is_learnt(tmp_path):
 
 
 def test_it_says_when_it_does_nothing(tmp_path):
-    """One update a rollout leaves the likelihoods where they were."""
+    """The trainer warns where one update per rollout leaves the likelihoods unchanged."""
     with pytest.warns(UserWarning, match="one update a rollout"):
         tiny_trl.trainer(tmp_path, kind=LLDSGRPOTrainer, config_of=LLDSConfig)
 
@@ -156,7 +156,7 @@ def test_it_says_when_it_does_nothing(tmp_path):
     ids=str,
 )
 def test_settings_that_cannot_work_are_refused(wrong, tmp_path):
-    """A negative weight, an unknown gate, an answer with one end."""
+    """A negative weight, an unknown gate and an answer with only one mark are each refused."""
     with pytest.raises(ValueError, match="llds"):
         LLDSConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, **wrong)
 
@@ -164,7 +164,7 @@ def test_settings_that_cannot_work_are_refused(wrong, tmp_path):
 @pytest.mark.parametrize("coef", [0.0, 0.1])
 @pytest.mark.parametrize("flag", ["use_liger_loss", "use_liger_kernel"])
 def test_ligers_loss_is_refused_where_trl_has_one(flag, coef, tmp_path, monkeypatch):
-    """Before training, and at λ = 0 too, which an action may raise; where TRL has none, the kernels are let be."""
+    """Liger is refused before training, also at λ = 0, and accepted where TRL has no fused loss of its own."""
     if not hasattr(LLDSConfig, flag):
         pytest.skip(f"this TRL has no {flag}")
     settings = {"output_dir": str(tmp_path), "use_cpu": True, "bf16": False, "llds_coef": coef, flag: True}
@@ -176,7 +176,7 @@ def test_ligers_loss_is_refused_where_trl_has_one(flag, coef, tmp_path, monkeypa
 
 
 def test_a_loss_that_hides_its_log_probabilities_is_left_alone(tmp_path, monkeypatch, caplog):
-    """Training goes on without the penalty, the log says so once, and the trainer says why."""
+    """Training continues without the penalty, the log reports it once, and `why_inert` gives the reason."""
 
     def fused(trainer, model, inputs):  # noqa: ARG001 - TRL's signature
         return model(input_ids=inputs["completion_ids"]).logits.mean()
@@ -190,7 +190,7 @@ def test_a_loss_that_hides_its_log_probabilities_is_left_alone(tmp_path, monkeyp
 
 
 def test_answer_tokens_are_left_free(tmp_path):
-    """With marks given, the penalty is `llds_loss` without the tokens from the last mark on."""
+    """With marks, the penalty is `llds_loss` without the tokens from the last opening mark on."""
     _, (_, (scalars, tokens)) = train(tmp_path, llds_answer_begin="d", llds_answer_end="never")
     begins = (tokens["token_ids"] == tiny_trl.WORDS.index("d")) & tokens["mask"].bool()
     answers = begins.flip(1).cumsum(dim=1).flip(1) == 0  # after the last one
@@ -202,7 +202,7 @@ def test_answer_tokens_are_left_free(tmp_path):
 
 
 def test_the_release_divides_by_all_tokens(tmp_path):
-    """With the release's preset what TRL logs is `llds_loss` by all action tokens, and λ is 0.2."""
+    """With the preset "release", TRL logs `llds_loss` divided by all action tokens, and λ is 0.2."""
     trainer, (_, (scalars, tokens)) = train(tmp_path, **preset_settings("release"))
     assert trainer.llds_coef == LLDS_PRESETS["release"].coef
     assert scalars["loss/llds"] == pytest.approx(whole_penalty(tokens, normaliser="all").item(), rel=1e-5)
@@ -211,7 +211,7 @@ def test_the_release_divides_by_all_tokens(tmp_path):
 
 @pytest.mark.parametrize("cut", [CUTS[0], CUTS[2]], ids=["8x1", "1x8"])
 def test_answer_tokens_can_weigh_less(cut, tmp_path):
-    """Half a weight is half way between the answer left out and the answer kept; no tool call makes it 0."""
+    """A weight of 0.5 gives the mean of the penalties for weights 0 and 1; without tool calls it becomes 0."""
     marks = {"llds_answer_begin": "d", "llds_answer_end": "never"}
     _, (_, (half, tokens)) = train(tmp_path / "half", llds_answer_weight=0.5, **marks, **cut)
     _, (_, (none, _)) = train(tmp_path / "none", **marks, **cut)

@@ -8,19 +8,19 @@ from trainer_hooks.signals import reduce, summarise
 
 
 def microbatch(tokens, **others):
-    """Return two responses with this number of tokens."""
+    """Return two responses of this many tokens."""
     logprobs = torch.full((2, tokens), -1.0 * tokens)
     return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": torch.tensor([0.0, tokens])} | others
 
 
 @pytest.fixture(params=["host", "device"])
 def place(request):
-    """Arguments that put arrays on the host or on what the code takes for a device."""
+    """Return arguments that put arrays on the host, or on what the code takes for a device."""
     return {} if request.param == "host" else {"library": DeviceArrays(torch.device("cpu"))}
 
 
 def test_joined_microbatches_say_what_they_say_together(place):
-    """Of different lengths, with one advantage a response and one a token elsewhere; texts and settings stay."""
+    """Joined microbatches of different lengths keep texts, settings, and advantages per response or per token."""
     whole = Microbatches()
     for tokens in (1, 3):
         advantages = torch.ones(2, tokens) if place else torch.ones(2)
@@ -34,14 +34,14 @@ def test_joined_microbatches_say_what_they_say_together(place):
 
 
 def test_a_step_of_one_microbatch_is_held_as_it_came():
-    """The arrays of a single microbatch are not copied again."""
+    """The arrays of a single microbatch are not copied."""
     given, whole = microbatch(1), Microbatches()
     whole.add(given, is_last=True)
     assert whole.concatenate() is given
 
 
 def test_microbatches_keep_no_graph_and_no_array_that_may_be_overwritten():
-    """What belongs to the loop is let go of before its next microbatch."""
+    """Tensors are detached and reusable arrays are copied, because the loop may overwrite them."""
     logprobs, whole = torch.full((2, 1), -1.0, requires_grad=True), Microbatches()
     rewards = torch.zeros(2)
     for is_last in (False, True):
@@ -52,7 +52,7 @@ def test_microbatches_keep_no_graph_and_no_array_that_may_be_overwritten():
 
 @pytest.mark.parametrize("place", ["device"], indirect=True)
 def test_what_a_device_refuses_of_any_microbatch_is_refused(place):
-    """The mask of the second microbatch has 2s and is refused."""
+    """A second microbatch whose mask contains 2s is refused."""
     whole = Microbatches()
     whole.add(microbatch(1, **place), is_last=False)
     whole.add(microbatch(1, mask=torch.full((2, 1), 2)), is_last=True)

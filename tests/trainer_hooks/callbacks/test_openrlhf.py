@@ -13,7 +13,7 @@ from trainer_hooks.signals.loss_sums import NAMES
 
 @pytest.fixture
 def args():
-    """The arguments that the logger looks at."""
+    """Return the arguments that the logger reads."""
     wandb = argparse.Namespace(key="a secret", project="search", run_name="qwen")
     return argparse.Namespace(
         logger=argparse.Namespace(wandb=wandb),
@@ -23,7 +23,7 @@ def args():
 
 
 class Inner:
-    """OpenRLHF's own logger; keeps what it is called with."""
+    """A stand-in for OpenRLHF's logger; keeps the arguments of its calls."""
 
     def __init__(self):
         self.calls = []
@@ -33,7 +33,7 @@ class Inner:
 
 
 def experience(index, scores, **fields):
-    """An experience as the driver has it: right-padded, prompts before actions in the sequences."""
+    """Return an experience as the driver has it: right-padded, with prompts before actions in the sequences."""
     mask = torch.ones(len(index), len(scores[0]), dtype=torch.bool)
     nothing = dict.fromkeys(("rollout_log_probs", "base_action_log_probs", "advantages", "truncated"))
     return SimpleNamespace(
@@ -51,7 +51,7 @@ def experience(index, scores, **fields):
 
 
 def test_experiences_of_different_lengths_become_one_step(args, connect, collector):
-    """Groups go by the place in the rollout, rewards are those before shaping, ids those of the actions."""
+    """Groups follow the order of the rollout, rewards are those before shaping, and ids are those of the actions."""
     logger = openrlhf.VitalsLogger(None, args, monitor=connect())
     experiences = [experience([0, 3], [[-1.0, -3.0], [-4.0, -6.0]]), experience([1, 2], [[-2.0], [-8.0]])]
     found = rollout_arguments(experiences, 2)
@@ -71,7 +71,7 @@ def test_experiences_of_different_lengths_become_one_step(args, connect, collect
 
 
 def test_sums_of_all_ranks_add_up_and_leave_the_status(args, connect, collector):
-    """Each rank has a name of its own in what the driver puts together; the shares are those of all tokens."""
+    """The driver receives each rank's sums under a name of their own, and the shares cover the tokens of all ranks."""
     logger = openrlhf.VitalsLogger(None, args, monitor=connect())
     first = dict.fromkeys(NAMES, 1.0) | {"tokens": 6.0, "kept_tokens": 4.0, "lost_tokens": 1.0, "ratio": 6.0}
     second = dict.fromkeys(NAMES, 1.0) | {"tokens": 2.0, "kept_tokens": 2.0, "lost_tokens": 2.0, "ratio": 2.0}
@@ -88,7 +88,7 @@ def test_sums_of_all_ranks_add_up_and_leave_the_status(args, connect, collector)
 
 
 def test_one_update_a_rollout_says_nothing_about_ratios(args, connect, collector):
-    """A training batch of all responses and one epoch: ratios are 1 by construction."""
+    """Ratios are left out where one training batch has all responses and there is one epoch."""
     args.train.batch_size = 8
     logger = openrlhf.VitalsLogger(None, args, monitor=connect())
     logger.log_step(1, {"ppo_kl": 0.0, "ppo_clip_ratio": 0.0, "kl": 0.1})
@@ -97,7 +97,7 @@ def test_one_update_a_rollout_says_nothing_about_ratios(args, connect, collector
 
 
 def test_what_openrlhf_logs_reaches_its_own_logger(args, connect, collector):
-    """Training, evaluation and the end are passed on; an evaluation is ours, too."""
+    """Logs of training, of evaluation and of the end are forwarded; an evaluation is also sent to the collector."""
     inner = Inner()
     logger = openrlhf.VitalsLogger(inner, args, monitor=connect())
     logger.log_train(3, {"policy_loss": 1.0})
@@ -113,7 +113,7 @@ def test_what_openrlhf_logs_reaches_its_own_logger(args, connect, collector):
 
 
 def test_no_key_to_another_service_is_sent(args, collector, monkeypatch):
-    """The arguments are the run's configuration, but for those of the loggers."""
+    """The configuration holds the arguments, except those of the loggers."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     openrlhf.VitalsLogger(None, args).close()
     assert {(batch.project, batch.run) for batch in collector.batches} == {("search", "qwen")}
@@ -126,7 +126,7 @@ def test_no_key_to_another_service_is_sent(args, collector, monkeypatch):
 
 @pytest.fixture
 def watched(collector, monkeypatch):
-    """Have somewhere to send, which is when OpenRLHF's classes are wrapped."""
+    """Set an address, because OpenRLHF's classes are wrapped only then."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
 
 
@@ -140,14 +140,14 @@ NEWER = [
 @pytest.mark.usefixtures("watched")
 @pytest.mark.parametrize(("watch", "source", "missing"), NEWER)
 def test_a_newer_openrlhf_without_a_name_is_imported_all_the_same(watch, source, missing, imported, caplog):
-    """One warning names what is missing."""
+    """OpenRLHF is imported, and one warning names what is missing."""
     imported(source, watch)
     (said,) = caplog.messages
     assert missing in said
 
 
 def test_an_address_that_cannot_work_is_said_when_openrlhf_is_imported(imported, monkeypatch, caplog):
-    """In Ray's processes nobody would catch an error, so it is logged."""
+    """The error is logged and not raised, because nobody catches it in Ray's processes."""
     monkeypatch.setenv("RLVITALS_URL", "nowhere")
     imported("class PolicyLoss:\n    def forward(self): ...", wrappers.wrap_loss)
     assert "http://host:8600" in caplog.text
@@ -168,7 +168,7 @@ class BasePPOTrainer:
 
 @pytest.mark.usefixtures("watched")
 def test_a_newer_openrlhf_trains_on_whatever_it_calls_with(imported, collector, caplog, swallowed):
-    """Without names for the run, with an argument more and a method less, metrics arrive all the same."""
+    """Metrics are sent without a run name, with an additional argument and with a method missing."""
     trainer = imported(DRIVER, wrappers.wrap_driver).BasePPOTrainer(argparse.Namespace(seed=1))
     assert caplog.messages == ["rlvitals: BasePPOTrainer has no ppo_train, and what is read there is not observed"]
     assert trainer._compute_rollout_stats(experiences=[], extra=1) == 1
@@ -181,7 +181,7 @@ def test_a_newer_openrlhf_trains_on_whatever_it_calls_with(imported, collector, 
 
 @pytest.mark.usefixtures("watched")
 def test_a_worker_that_keeps_its_loss_elsewhere_trains_on(imported, swallowed):
-    """The step has no sums, and a warning says so."""
+    """The step has no sums, a warning says so, and no error is raised."""
     source = "class ActorPPOTrainer:\n    def ppo_train(self, kl): return {'policy_loss': kl}"
     trainer = imported(source, wrappers.wrap_worker).ActorPPOTrainer()
     assert trainer.ppo_train(kl=0.5) == {"policy_loss": 0.5}
@@ -190,7 +190,7 @@ def test_a_worker_that_keeps_its_loss_elsewhere_trains_on(imported, swallowed):
 
 
 def test_a_setting_that_cannot_work_is_said_before_training(args, monkeypatch):
-    """As in every adapter: nothing has been trained yet, and nobody would look at the log."""
+    """The error is raised before the first step, because nobody may read the log."""
     monkeypatch.setenv("RLVITALS_URL", "ftp://nowhere")
 
     class Trainer:

@@ -10,7 +10,7 @@ from trainer_hooks.callbacks.shared.post_import import after_import, wrap
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """The name of a module that nobody has imported, which leaves no trace."""
+    """Return the name of a module that nobody has imported, and remove it afterwards."""
     (tmp_path / "late_module.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "late_module"
@@ -18,7 +18,7 @@ def module(tmp_path, monkeypatch):
 
 
 def test_it_waits_for_the_import_and_sees_the_finished_module(module):
-    """Nothing is imported early; once it is, the code runs once, after the module's own."""
+    """The hook does not import the module; it runs once, after the module's own code."""
     seen = []
     after_import(module, lambda loaded: seen.append(loaded.value))
     assert module not in sys.modules
@@ -30,7 +30,7 @@ def test_it_waits_for_the_import_and_sees_the_finished_module(module):
 
 
 def test_a_module_that_is_there_is_told_of_at_once(module):
-    """The module is already imported, so the hook runs at once."""
+    """The hook runs at once where the module is already imported."""
     importlib.import_module(module)
     seen = []
     after_import(module, lambda loaded: seen.append(loaded.__name__))
@@ -38,7 +38,7 @@ def test_a_module_that_is_there_is_told_of_at_once(module):
 
 
 def test_two_may_wait_for_the_same_module(module):
-    """Both callbacks are called."""
+    """Two hooks for one module are both called."""
     seen = []
     after_import(module, lambda _: seen.append("first"))
     after_import(module, lambda _: seen.append("second"))
@@ -47,7 +47,7 @@ def test_two_may_wait_for_the_same_module(module):
 
 
 def test_a_module_that_is_only_looked_for_is_still_waited_for(module):
-    """Trainers ask whether something is installed, and copy the answer."""
+    """A search for the module's spec, whose result a trainer may copy, does not use up the hook."""
     seen = []
     after_import(module, lambda loaded: seen.append(loaded.value))
     after_import(module, lambda loaded: seen.append(loaded.__name__))
@@ -58,7 +58,7 @@ def test_a_module_that_is_only_looked_for_is_still_waited_for(module):
 
 
 def test_an_import_that_fails_is_watched_when_it_is_tried_again(tmp_path, monkeypatch):
-    """The first import fails, the second succeeds, and the hook runs once."""
+    """The hook runs once, after the second import, where the first import failed."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "hasty_module.py").write_text("import sys\nvalue = sys.modules['what_comes_later']\n")
     seen = []
@@ -75,7 +75,7 @@ def test_an_import_that_fails_is_watched_when_it_is_tried_again(tmp_path, monkey
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_an_error_of_ours_reaches_no_import(is_there, module, caplog):
-    """A name that a newer version has no more is said, whether the module is there already or comes later."""
+    """A name that a newer version lacks is logged, whether the module is imported already or later."""
     if is_there:
         importlib.import_module(module)
     after_import(module, lambda loaded: loaded.gone)
@@ -86,7 +86,7 @@ def test_an_error_of_ours_reaches_no_import(is_there, module, caplog):
 
 
 def test_a_function_that_is_not_there_is_said_and_left_out(caplog):
-    """Nothing is put in its place; others are wrapped, and keep their names."""
+    """A missing function is logged and not created; other functions are wrapped and keep their names."""
 
     class Trainer:
         def train(self):

@@ -18,7 +18,7 @@ PROMPT = [7, 8]
 
 
 def sequence(actions, *, reward=None, scores=None, **fields):
-    """An exported sequence as prime-rl 0.8 writes it: a prompt of two tokens, then actions and one of feedback."""
+    """Return a sequence as prime-rl 0.8 exports it: a prompt of two tokens, then actions and one feedback token."""
     size = len(PROMPT) + len(actions) + 1
     scores = scores or [-1.0] * len(actions)
     given = {
@@ -38,7 +38,7 @@ def sequence(actions, *, reward=None, scores=None, **fields):
 
 
 def export(folder, step, *ranks, stable=True, arrived=None):
-    """Write a step's files, one a rank, and mark it, if asked as of so many ns since 1970."""
+    """Write a step's files, one per rank, and mark the step as stable if asked, optionally at a given time in ns."""
     target = folder / "token_exports" / f"step_{step}"
     target.mkdir(parents=True, exist_ok=True)
     for rank, sequences in enumerate(ranks):
@@ -53,7 +53,7 @@ def export(folder, step, *ranks, stable=True, arrived=None):
 
 
 def episode(task, *responses):
-    """An episode of the orchestrator's traces: nodes add tokens to their parents', rewards are named and weighted."""
+    """Return an episode of the orchestrator's traces: nodes add tokens to their parents', rewards have weights."""
     traces = []
     for actions, score in responses:
         nodes = [
@@ -67,7 +67,7 @@ def episode(task, *responses):
 
 @pytest.fixture
 def follow(tmp_path, connect):
-    """Catch up once with the run in a folder, as a follower that starts anew."""
+    """Catch up once with the run in a folder, as a follower does when it starts."""
 
     def follow():
         monitor = connect()
@@ -79,7 +79,7 @@ def follow(tmp_path, connect):
 
 
 def test_a_complete_step_arrives_with_the_rewards_it_holds(tmp_path, follow, collector):
-    """Sequences of all ranks, loss tokens only, level L3 from the first record on."""
+    """The step holds the sequences of all ranks, only tokens of the loss, and has level L3 from the first record on."""
     export(tmp_path, 3, [sequence([4, 5], reward=1.0, scores=[-1.0, -3.0])], [sequence([6], reward=0.0, scores=[-4.0])])
     assert follow() == 1
     (record,) = collector.records
@@ -95,7 +95,7 @@ def test_a_complete_step_arrives_with_the_rewards_it_holds(tmp_path, follow, col
 
 @pytest.mark.parametrize("place", ["rollouts/step_2/train/search", "traces/step_2/train"])
 def test_rewards_and_groups_are_found_in_the_traces(place, tmp_path, follow, collector):
-    """By the tokens, also where the rollout was made at an earlier step; what has no trace is left out."""
+    """Traces are matched by token ids, also those of earlier steps; a sequence without a trace is left out."""
     (tmp_path / place).mkdir(parents=True)
     traces = episode("a", ([4, 5], 1.0), ([6], 0.0)) + episode("b", ([4], 0.0), ([5], 0.0))
     (tmp_path / place / "traces.jsonl").write_text(traces + "{not yet wri")
@@ -109,7 +109,7 @@ def test_rewards_and_groups_are_found_in_the_traces(place, tmp_path, follow, col
 
 
 def test_only_traces_that_a_step_may_be_made_of_are_kept(tmp_path, connect, collector):
-    """Those of steps long before it are forgotten, and what is kept grows no more."""
+    """Traces of steps long before the current one are dropped, so memory use does not grow."""
     monitor = connect()
     follower = prime_rl.Follower(tmp_path, monitor)
     kept = []
@@ -127,7 +127,7 @@ def test_only_traces_that_a_step_may_be_made_of_are_kept(tmp_path, connect, coll
 
 
 def test_traces_that_a_run_writes_anew_are_read_anew(tmp_path, connect, collector):
-    """A run that goes back writes other responses to files of the same names and sizes."""
+    """Traces are read again where a run that went back has written files of the same names and sizes."""
     follower = prime_rl.Follower(tmp_path, connect())
     place = tmp_path / "rollouts/step_1/train"
     place.mkdir(parents=True)
@@ -141,7 +141,7 @@ def test_traces_that_a_run_writes_anew_are_read_anew(tmp_path, connect, collecto
 
 
 def test_without_rewards_metrics_of_the_tokens_arrive(tmp_path, follow, collector):
-    """Nothing is made up: level L1, and no reward, no likelihood of correct responses."""
+    """Without rewards the level is L1, and no reward or likelihood of correct responses is sent."""
     export(tmp_path, 1, [sequence([4, 5]), sequence([6])])
     follow()
     (record,) = collector.records
@@ -161,7 +161,7 @@ def test_a_step_that_is_not_marked_is_waited_for(tmp_path, follow, collector):
 
 
 def test_a_follower_is_behind_where_the_step_after_its_newest_is_complete(tmp_path, connect):
-    """It is also behind if it has read no step yet; older steps do not count."""
+    """A follower is behind before it has read a step, and when the step after its newest is marked as complete."""
     follower = prime_rl.Follower(tmp_path, connect())
     assert follower.is_behind()
     export(tmp_path, 5, [sequence([4], reward=1.0)])
@@ -174,7 +174,7 @@ def test_a_follower_is_behind_where_the_step_after_its_newest_is_complete(tmp_pa
 
 
 def test_a_run_with_steps_missing_is_followed_all_the_same(tmp_path, collector, monkeypatch):
-    """All steps are looked at now and then; a run that goes back is found by that, too."""
+    """All steps are scanned at intervals, which finds steps after a gap and a run that went back."""
     monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
     stop = threading.Event()
     command = [str(tmp_path), "--url", collector.url, "--run", "r"]
@@ -191,7 +191,7 @@ def test_a_run_with_steps_missing_is_followed_all_the_same(tmp_path, collector, 
 
 
 def test_a_follower_that_starts_again_goes_on_where_it_was(tmp_path, follow, collector):
-    """What was answered for is not read again; steps go by number, not by name."""
+    """A new follower does not read acknowledged steps again, and it orders steps by number and not by name."""
     for step in (2, 10, 9):
         export(tmp_path, step, [sequence([4], reward=1.0)], arrived=step)
     assert follow() == 3
@@ -212,7 +212,7 @@ def test_what_the_collector_has_not_answered_for_is_sent_again(tmp_path, connect
 
 
 def test_a_collector_that_does_not_answer_is_waited_for_once_a_look(tmp_path, connect, monkeypatch):
-    """What is complete meanwhile waits in its files, and a follower that is asked to end does so."""
+    """While the collector does not answer, one step is logged per poll and the others wait in their files."""
     for step in (1, 2, 3):
         export(tmp_path, step, [sequence([4], reward=1.0)])
     monitor = connect()
@@ -224,7 +224,7 @@ def test_a_collector_that_does_not_answer_is_waited_for_once_a_look(tmp_path, co
 
 
 def test_a_step_that_cannot_be_read_costs_itself_alone(tmp_path, follow, collector, swallowed):
-    """It is counted as an error of ours, and the steps after it arrive."""
+    """A step that cannot be read is counted as an internal error, and the steps after it are sent."""
     export(tmp_path, 1, [sequence([4], reward=1.0, entropy="none")])
     export(tmp_path, 2, [sequence([4], reward=1.0)])
     assert follow() == 2
@@ -236,7 +236,7 @@ def test_a_step_that_cannot_be_read_costs_itself_alone(tmp_path, follow, collect
 
 
 def test_a_run_that_goes_back_is_followed_back(tmp_path, follow, collector):
-    """prime-rl writes the steps after its checkpoint anew, and so they are newer than what was sent."""
+    """Steps that prime-rl writes again after a checkpoint are newer than the sent ones, and are sent again."""
     for step in (1, 2, 3):
         export(tmp_path, step, [sequence([4], reward=1.0)])
         os.utime(tmp_path / "token_exports" / f"step_{step}" / "STABLE", ns=(step, step))
@@ -247,7 +247,7 @@ def test_a_run_that_goes_back_is_followed_back(tmp_path, follow, collector):
 
 
 def test_numbers_that_were_not_finite_are_counted_and_broken_lines_left_out(tmp_path, follow, collector, caplog):
-    """prime-rl writes NaN as null; a line that is none of its records costs only itself."""
+    """A null, which prime-rl writes for NaN, is counted as a bad value, and a line that is no record is left out."""
     export(tmp_path, 1, [sequence([4, 5], reward=1.0, scores=[-1.0, -2.0])])
     file = tmp_path / "token_exports" / "step_1" / "rank_0.jsonl"
     broken = file.read_text().replace("-1.0, -2.0", "null, -2.0")
@@ -261,7 +261,7 @@ def test_numbers_that_were_not_finite_are_counted_and_broken_lines_left_out(tmp_
 
 
 def test_the_command_waits_for_its_folder_and_follows_until_it_is_stopped(tmp_path, collector):
-    """A real process: steps arrive while it runs, and those that are complete at SIGTERM before it ends."""
+    """A real process sends steps while it runs, and at SIGTERM the complete ones before it ends."""
     folder = tmp_path / "my-run"
     root = str(Path(trainer_hooks.__file__).parents[1])
     command = [sys.executable, "-m", "trainer_hooks.callbacks.prime_rl", str(folder), "--url", collector.url]
@@ -284,7 +284,7 @@ def test_the_command_waits_for_its_folder_and_follows_until_it_is_stopped(tmp_pa
 
 
 def test_the_command_sends_a_finished_run_once(tmp_path, collector, capsys):
-    """`--once`; without an address or a folder it says what is missing."""
+    """`--once` sends the run and ends; without an address or a folder the command names what is missing."""
     for step in (1, 2):
         export(tmp_path, step, [sequence([4], reward=1.0)])
     assert prime_rl.main([str(tmp_path), "--url", collector.url, "--run", "r", "--once"], stop=threading.Event()) == 0

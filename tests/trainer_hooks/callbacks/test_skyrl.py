@@ -8,13 +8,13 @@ from trainer_hooks.callbacks.skyrl import VitalsCallback
 
 
 class Batch(dict):
-    """SkyRL's batch: a mapping of tensors with metadata."""
+    """A batch of SkyRL's shape: a mapping of tensors with metadata."""
 
     metadata = None
 
 
 class Trainer:
-    """The part of SkyRL's trainer that callbacks receive."""
+    """The parts of SkyRL's trainer that the callback uses."""
 
     def __init__(self):
         self.global_step = 3
@@ -40,7 +40,7 @@ class Trainer:
 
 @pytest.fixture
 def batch():
-    """Two responses and a row that fills the batch up."""
+    """Return a batch of two responses and a third row that pads it."""
     found = Batch(
         rewards=torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 1.0]]),
         action_log_probs=torch.tensor([[-1.0, -3.0], [-4.0, -9.0], [-1.0, -3.0]]),
@@ -53,7 +53,7 @@ def batch():
 
 
 def train_a_step(callback, trainer, batch, logs):
-    """Call what SkyRL calls, in its order."""
+    """Call the trainer's methods and the callback's events in SkyRL's order."""
     callback.on_train_start(trainer)
     callback.on_epoch_start(trainer, None, None)
     trainer.compute_advantages_and_returns(batch)
@@ -63,7 +63,7 @@ def train_a_step(callback, trainer, batch, logs):
 
 
 def test_a_step_arrives_with_rewards_that_skyrl_has_popped(batch, connect, collector):
-    """They are caught where advantages are computed, tokens at the end of the step, metrics at the log."""
+    """Rewards are read where advantages are computed, tokens at the end of the step, and metrics at the log."""
     monitor, trainer = connect(), Trainer()
     train_a_step(VitalsCallback(monitor), trainer, batch, {"policy/policy_entropy": 0.5, "trainer/epoch": 1})
     assert monitor.flush()
@@ -79,7 +79,7 @@ def test_a_step_arrives_with_rewards_that_skyrl_has_popped(batch, connect, colle
 
 
 def test_steps_of_a_trajectory_have_the_reward_of_its_last(batch, connect, collector):
-    """In step-wise training a row is one step, and only the last holds the outcome."""
+    """In step-wise training each row is one step, and only the last row of a trajectory has the reward."""
     batch["loss_mask"][2] = torch.tensor([1, 1])
     batch.metadata = {"uids": ["a", "b", "b"], "is_last_step": [True, False, True]}
     monitor = connect()
@@ -98,7 +98,7 @@ def test_a_monitor_of_the_users_own_stays_open(batch, connect, collector):
 
 
 def test_a_newer_skyrl_trains_on_without_what_it_has_renamed(collector, monkeypatch, caplog):
-    """Without its configuration and the method that rewards are read at, metrics arrive; what is missing is said."""
+    """Metrics are sent where the configuration and the advantages' method are missing, and the log names both."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     callback, trainer = VitalsCallback(), SimpleNamespace(global_step=3)
     callback.on_train_start(trainer)
@@ -127,7 +127,7 @@ def test_a_setting_that_cannot_work_is_said_before_the_first_step(monkeypatch):
 
 
 def test_a_step_that_runs_out_of_memory_is_sent_before_it_is_lost(batch, collector, monkeypatch):
-    """Its rewards, tokens and metrics arrive, marked as a partial step, and the run is stopped; SkyRL's error stays."""
+    """The step's rewards, tokens and metrics are sent, the run is stopped, and SkyRL's error propagates."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     callback, trainer = VitalsCallback(), Trainer()
     trainer.all_metrics = {"reward/avg_pass_at_2": 0.5}
@@ -144,7 +144,7 @@ def test_a_step_that_runs_out_of_memory_is_sent_before_it_is_lost(batch, collect
 
 
 def test_a_step_that_fails_before_its_advantages_is_sent_with_its_metrics_alone(connect, collector):
-    """The rollouts' metrics are known by then; a monitor of the user's own stays open."""
+    """The metrics of the rollout are sent, and a monitor of the user's own stays open."""
     callback, trainer = VitalsCallback(connect()), Trainer()
     trainer.all_metrics = {"reward/avg_raw_reward": 0.25}
     callback.on_train_start(trainer)
@@ -171,7 +171,7 @@ def test_the_setting_that_the_gap_to_the_sampler_needs_is_named_once(batch, conn
 
 
 def test_a_loss_without_old_logprobs_has_the_samplers_and_says_that_there_is_no_mismatch(batch, connect, caplog):
-    """SkyRL skips the policy's forward pass for `rollout_is` and `dppo`; a mismatch of 0 would be no measurement."""
+    """The mismatch is absent, not 0, where SkyRL skips the policy's forward pass (`rollout_is` and `dppo`)."""
     callback, trainer = VitalsCallback(connect()), Trainer()
     batch["rollout_logprobs"], batch["action_log_probs"] = batch["action_log_probs"], None
     callback.on_train_start(trainer)

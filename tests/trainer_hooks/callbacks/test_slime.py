@@ -26,14 +26,14 @@ GRPO = {"advantage_estimator": "grpo", "rewards_normalization": True}
 
 @pytest.fixture(autouse=True)
 def first_rollout(monkeypatch):
-    """Before the first rollout nothing is connected and nothing is logged."""
+    """Reset the module to its state before the first rollout: not connected, and no warning logged."""
     monkeypatch.setattr(slime, "_monitors", [])
     slime._warn_once.cache_clear()
 
 
 @pytest.fixture
 def collected(collector, monkeypatch):
-    """A function that shows slime's hook a rollout on a rank and gives the records that have arrived since."""
+    """Return a function that passes a rank's rollout to the hook and returns the records that have arrived since."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     monkeypatch.setenv("RLVITALS_RUN", "r1")
     monkeypatch.setenv("RLVITALS_ATTEMPT", "7")
@@ -52,7 +52,7 @@ def collected(collector, monkeypatch):
 
 
 def megatron(*, tp=0, pp=(0, 1), cp=(0, 1), dp=(0, 1)):
-    """What Megatron's parallel_state says on a rank; pairs are the rank and the size."""
+    """Return a stand-in for Megatron's parallel_state on one rank; pairs are the rank and the size."""
     state = ModuleType("megatron.core.parallel_state")
     state.model_parallel_is_initialized = lambda: True
     state.get_tensor_model_parallel_rank = lambda: tp
@@ -64,13 +64,13 @@ def megatron(*, tp=0, pp=(0, 1), cp=(0, 1), dp=(0, 1)):
 
 
 def response_signals(record):
-    """Return the signals of a record without those of our own cost and of the losses."""
+    """Return the signals of a record, except those of our own cost and losses."""
     signals = record.scalars | record.summaries
     return {name: value for name, value in signals.items() if not name.startswith(("hooks/", "finite/"))}
 
 
 def test_a_share_of_a_rollout_becomes_a_step(collected):
-    """Lists of different lengths are laid out; masked tokens are feedback; rollouts count from 0 and steps from 1."""
+    """Lists of different lengths are padded, masked tokens are feedback, and rollout n is step n + 1."""
     (record,) = collected(SHARE)
     assert record.step == 7
     # (−1 − 3) / 2 and −4; each 0.5 away from the sampler.
@@ -81,7 +81,7 @@ def test_a_share_of_a_rollout_becomes_a_step(collected):
 
 
 def test_the_first_batch_says_how_much_is_seen_and_holds_no_secret(collected, collector):
-    """Tokens of the rollout, none of the loss; slime's arguments without other people's keys."""
+    """The level is L2, for tokens of the rollout only, and the configuration has no keys of other services."""
     collected(SHARE)
     first = next(batch for batch in collector.batches if batch.records)
     assert first.capability == "L2"
@@ -90,7 +90,7 @@ def test_the_first_batch_says_how_much_is_seen_and_holds_no_secret(collected, co
 
 
 def test_data_parallel_ranks_stream_their_shares(collected, collector, steps):
-    """Rank and number of ranks are those of data parallelism, so that a step is complete when all shares are there."""
+    """Rank and number of ranks are those of data parallelism, so a step is complete when all shares have arrived."""
     other = SHARE | {"rewards": [1.0, 1.0], "log_probs": [torch.full((3,), -6.0), torch.tensor([-6.0])]}
     collected(SHARE, dp=(0, 2), tp=0)
     collected(other, dp=(1, 2), tp=0)
@@ -108,14 +108,14 @@ def test_ranks_with_the_same_responses_are_silent(place, collected, collector):
 
 
 def test_the_last_stage_of_the_pipeline_speaks(collected, collector):
-    """It alone has the trainer's log-probabilities; it is the one rank there is."""
+    """Only the last stage has the trainer's log-probabilities, so it sends as the only rank."""
     (record,) = collected(SHARE, pp=(1, 2))
     assert record.summaries["likelihood/correct"].value() == -2
     assert {(batch.rank, batch.world_size) for batch in collector.batches} == {(0, 1)}
 
 
 def test_context_parallelism_is_refused_aloud_once(collected, caplog):
-    """A rank's log-probabilities are a part of each response's then; the mean reward is the rollout's."""
+    """Only the mean reward is sent, because a rank has only parts of the responses' log-probabilities."""
     sliced = SHARE | {"log_probs": [torch.tensor([-1.0]), torch.tensor([])]}
     for _ in range(2):
         (record,) = collected(sliced, cp=(0, 2))
@@ -124,7 +124,7 @@ def test_context_parallelism_is_refused_aloud_once(collected, caplog):
 
 
 def test_log_probabilities_of_a_part_of_a_response_are_no_zeros(collected, caplog):
-    """Missing values filled with 0 would mean a probability of 1."""
+    """Log-probabilities of a part of a response are not sent: values filled with 0 would mean a probability of 1."""
     short = SHARE | {"log_probs": [torch.tensor([-1.0]), torch.tensor([-4.0])], "rollout_log_probs": [[-1.0], [-4.0]]}
     (record,) = collected(short)
     assert "likelihood/correct" not in record.summaries
@@ -140,14 +140,14 @@ def test_log_probabilities_of_a_part_of_a_response_are_no_zeros(collected, caplo
     ],
 )
 def test_normalised_rewards_are_never_taken_for_rewards(options, reason, collected, caplog):
-    """Of the raw ones it is not known which are this rank's: their mean is all there is to say."""
+    """Only the mean of the raw rewards is sent, because it is not known which of them are this rank's."""
     (record,) = collected(SHARE | {"rewards": [0.7, -0.7]}, options)
     assert response_signals(record) == {"reward/mean": 0.5}, reason
     assert caplog.messages == [f"rlvitals: {slime.NO_RAW_REWARDS}"]
 
 
 def test_raw_rewards_are_taken_where_they_are_those_of_these_responses(collected):
-    """One rank has all responses, in the order of the rollout; packed in another, it is not known whose they are."""
+    """Raw rewards are used where one rank has all responses in the rollout's order, and not in another order."""
     whole = SHARE | {"rewards": [0.7, -0.7], "raw_reward": [1.0, 0.0], "sample_indices": [8, 9]}
     (record,) = collected(whole, GRPO)
     assert record.summaries["likelihood/correct"].value() == -2
@@ -156,7 +156,7 @@ def test_raw_rewards_are_taken_where_they_are_those_of_these_responses(collected
 
 
 def test_the_samplers_log_probabilities_stand_in_but_are_no_match_of_themselves(collected):
-    """Where slime takes the old ones from the training forward, there is nothing to compare the sampler's with."""
+    """The sampler's log-probabilities replace the policy's where these are absent, and no mismatch is sent."""
     (record,) = collected({name: values for name, values in SHARE.items() if name != "log_probs"})
     assert record.summaries["likelihood/correct"].value() == -2.5
     assert "mismatch/logprob_abs" not in record.summaries
@@ -170,7 +170,7 @@ def test_without_log_probabilities_the_step_still_counts(collected):
 
 @pytest.mark.parametrize("missing", ["RLVITALS_RUN", "RLVITALS_ATTEMPT"])
 def test_what_cannot_be_connected_is_said_and_slime_trains_on(missing, collected, collector, monkeypatch, caplog):
-    """Slime sets no LOCAL_WORLD_SIZE, and calls when the first rollout is done: too late to raise."""
+    """A connection that cannot work is logged and not raised, because slime calls the hook after the first rollout."""
     monkeypatch.delenv(missing)
     collected(SHARE, dp=(0, 2))
     slime.watch(SimpleNamespace(lr=1e-6, **PPO), 7, SHARE)
@@ -180,7 +180,7 @@ def test_what_cannot_be_connected_is_said_and_slime_trains_on(missing, collected
 
 
 def test_a_slime_that_shows_nothing_is_said(collector, monkeypatch, caplog):
-    """Versions of early 2026 call the hook with their arguments alone."""
+    """A warning is logged for versions of early 2026, which call the hook with their arguments alone."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     slime.watch(SimpleNamespace())
     slime._monitors[0].close()
@@ -188,14 +188,14 @@ def test_a_slime_that_shows_nothing_is_said(collector, monkeypatch, caplog):
 
 
 class Status(Enum):
-    """slime's states of a sample."""
+    """The states of a sample in slime."""
 
     COMPLETED = "completed"
     TRUNCATED = "truncated"
 
 
 def sample(tokens, scores, reward, **fields):
-    """A sample as slime's rollout manager has it when it logs."""
+    """A sample as slime's rollout manager passes it to its logging."""
     fields = {"loss_mask": None, "group_index": 5, "status": Status.COMPLETED} | fields
     score = lambda args: reward[args.reward_key] if args.reward_key else reward  # noqa: E731
     length = len(scores or fields["loss_mask"])
@@ -206,7 +206,7 @@ def sample(tokens, scores, reward, **fields):
 
 @pytest.fixture
 def logged(collector, monkeypatch):
-    """A function that has slime log samples and gives the record that arrived."""
+    """Return a function that passes samples to the hook and returns the record that arrived."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     # The process that makes rollouts may have any rank in its environment.
     monkeypatch.setenv("RANK", "3")
@@ -227,7 +227,7 @@ SAMPLES = [
 
 
 def test_samples_become_a_step_whatever_the_trainer_is_parallelised_by(logged, collector):
-    """All responses of the rollout, their own rewards and groups; slime goes on to log for itself."""
+    """All responses are sent with their own rewards and groups, and slime continues with its own logging."""
     record = logged(SAMPLES, **GRPO)
     assert record.step == 7
     assert record.summaries["likelihood/correct"].value() == -2
@@ -239,14 +239,14 @@ def test_samples_become_a_step_whatever_the_trainer_is_parallelised_by(logged, c
 
 
 def test_samples_without_log_probabilities_have_rewards(logged, caplog):
-    """Some samplers return no log-probabilities; the rewards still arrive."""
+    """The mean reward is sent where the sampler returned no log-probabilities."""
     record = logged([*SAMPLES, sample([9, 7], None, 1.0, loss_mask=[1])])
     assert record.scalars["reward/mean"] == pytest.approx(2 / 3)
     assert caplog.messages == [f"rlvitals: {slime.NO_LOGPROBS}"]
 
 
 def test_samples_of_a_shape_that_we_do_not_know_reach_nobody(collector, monkeypatch, swallowed):
-    """Nothing is sent, and slime continues."""
+    """Samples of an unknown shape are not sent, and slime continues."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     assert slime.watch_samples(0, SimpleNamespace(), [object()]) is False
     slime._monitors[0].close()
@@ -254,7 +254,7 @@ def test_samples_of_a_shape_that_we_do_not_know_reach_nobody(collector, monkeypa
 
 
 def test_nothing_is_read_where_nobody_listens(swallowed):
-    """Without an address a rollout costs a look at the environment."""
+    """Without an address the hook does not read the samples."""
     assert slime.watch_samples(0, SimpleNamespace(), [object()]) is False
     slime.watch(SimpleNamespace(), 0, {"loss_masks": object()})
     assert swallowed == []

@@ -11,20 +11,20 @@ from trainer_hooks.wire import AlertNotice, Receipt
 
 @pytest.fixture
 def optimizer():
-    """One weight of 3 and one of 4, whose gradients are themselves."""
+    """Return an optimiser of two weights, 3 and 4, with the learning rate 0.5."""
     weights = [torch.nn.Parameter(torch.tensor(3.0)), torch.nn.Parameter(torch.tensor(4.0))]
     return torch.optim.SGD(weights, lr=0.5)
 
 
 def step(optimizer, gradients=(3.0, 4.0)):
-    """Take a step with these gradients."""
+    """Take a step of the optimiser with these gradients."""
     for weight, gradient in zip(optimizer.param_groups[0]["params"], gradients, strict=True):
         weight.grad = torch.tensor(gradient)
     optimizer.step()
 
 
 def test_each_optimiser_step_is_a_step(optimizer, connect, collector):
-    """Gradient norm and learning rate are read off the optimiser, notes go with the step that follows them."""
+    """Gradient norm and learning rate are read from the optimiser, and notes belong to the step after them."""
     with LoopWatch(optimizer, connect(), first_step=11) as watch:
         watch.note({"loss/policy": torch.tensor(2.0, requires_grad=True)})
         step(optimizer)
@@ -39,7 +39,7 @@ def test_each_optimiser_step_is_a_step(optimizer, connect, collector):
 
 
 def test_what_is_noted_without_a_name_is_counted(optimizer, connect, collector):
-    """Whatever the loop gives, nothing raises into it."""
+    """A note that is not a mapping is counted, and no error is raised into the loop."""
     with LoopWatch(optimizer, connect()) as watch:
         watch.note(torch.zeros(3))
         step(optimizer)
@@ -49,7 +49,7 @@ def test_what_is_noted_without_a_name_is_counted(optimizer, connect, collector):
 
 
 def test_an_optimiser_that_accelerate_prepared_is_watched_where_it_steps(optimizer, connect, collector):
-    """With two microbatches to a step every second call is one."""
+    """With two microbatches per step every second call of Accelerate's optimiser is a step."""
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
     prepared = accelerator.prepare(optimizer)
     with LoopWatch(prepared, connect()):
@@ -61,7 +61,7 @@ def test_an_optimiser_that_accelerate_prepared_is_watched_where_it_steps(optimiz
 
 
 def test_an_optimiser_that_steps_another_one_twice_is_watched_at_its_own_steps(optimizer, connect, collector):
-    """As sharpness-aware minimisation does."""
+    """Each call of an optimiser that calls another one twice, as sharpness-aware minimisation does, is one step."""
 
     class Twice(torch.optim.Optimizer):
         def __init__(self, inner):
@@ -80,13 +80,13 @@ def test_an_optimiser_that_steps_another_one_twice_is_watched_at_its_own_steps(o
 
 
 def test_what_is_no_optimiser_is_refused_before_training(connect):
-    """As the wrapper that Accelerate puts around DeepSpeed's."""
+    """An object that is no torch optimiser, such as Accelerate's wrapper of DeepSpeed, is refused with an error."""
     with pytest.raises(ConfigurationError, match=r"must be a torch\.optim\.Optimizer.* got Linear"):
         LoopWatch(torch.nn.Linear(1, 1), connect())
 
 
 def test_an_action_is_told_as_handed_to_the_loop(optimizer, connect, collector):
-    """Only the loop knows whether it carries out a decision; a notification needs no carrying out."""
+    """An action is reported as handed to the loop; a notification has no such detail."""
     rules = {"likelihood_drift": "notify", "run_collapsed": "stop"}
     alerts = [AlertNotice(id=kind, kind=kind, severity="critical", opened_step=1, summary="s") for kind in rules]
     collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=alerts)
@@ -101,7 +101,7 @@ def test_an_action_is_told_as_handed_to_the_loop(optimizer, connect, collector):
 
 
 def test_a_noted_gradient_norm_wins(optimizer, connect, collector):
-    """The noted norm, which is that before clipping, takes precedence."""
+    """A noted gradient norm, which is that before clipping, replaces the norm that is read from the gradients."""
     with LoopWatch(optimizer, connect()) as watch:
         watch.note({"grad/norm": 100.0})
         step(optimizer)
@@ -109,7 +109,7 @@ def test_a_noted_gradient_norm_wins(optimizer, connect, collector):
 
 
 def test_rollouts_become_signals(optimizer, connect, collector):
-    """Token arrays noted before the step are reduced; contradicting ones cost only themselves."""
+    """Noted token arrays are reduced to signals, and arrays that contradict each other lose only themselves."""
     good = {"logprobs": torch.tensor([[-1.0, -3.0]]), "mask": torch.ones(1, 2), "rewards": torch.ones(1)}
     with LoopWatch(optimizer, connect()) as watch:
         watch.note(rollouts=good)
@@ -123,7 +123,7 @@ def test_rollouts_become_signals(optimizer, connect, collector):
 
 
 def test_the_weights_are_the_same_to_the_last_bit(connect):
-    """A loop that is watched ends where the same loop ends alone."""
+    """A watched loop ends in the same weights as the same loop without the watch."""
 
     def train(monitor):
         torch.manual_seed(0)
@@ -148,7 +148,7 @@ def test_without_a_collector_the_optimiser_is_left_alone(optimizer):
 
 
 def test_an_error_of_the_loop_ends_the_run_as_stopped(optimizer, connect, collector):
-    """A loop that dies is not reported as finished, and its optimiser is let go."""
+    """An exception ends the run as `stopped`, and the hooks are removed from the optimiser."""
     with pytest.raises(ZeroDivisionError), LoopWatch(optimizer, connect()):
         _ = 1 / 0
     assert collector.batches[-1].end == "stopped"
@@ -156,7 +156,7 @@ def test_an_error_of_the_loop_ends_the_run_as_stopped(optimizer, connect, collec
 
 
 def test_what_was_noted_of_a_step_that_an_exception_ends_is_sent(optimizer, connect, collector):
-    """Memory runs out in the backward pass: rewards and tokens of the rollout arrive, marked as a partial step."""
+    """If memory runs out in the backward pass, the noted rewards and tokens are sent and marked as a partial step."""
     tokens = {"logprobs": torch.tensor([[-1.0, -3.0]]), "mask": torch.ones(1, 2), "rewards": torch.ones(1)}
 
     def train():
@@ -175,7 +175,7 @@ def test_what_was_noted_of_a_step_that_an_exception_ends_is_sent(optimizer, conn
 
 
 def test_responses_are_scored_before_and_after_the_step(optimizer, connect, collector):
-    """At every second step what is held out is scored twice, and what the loss has scored once more."""
+    """At every second step held-out responses are scored twice, and those with given scores once more."""
     first, _ = optimizer.param_groups[0]["params"]
     given = {"mask": torch.ones(1, 1), "correct": torch.ones(1)}
     with LoopWatch(optimizer, connect(), probe_every=2) as watch:
@@ -194,7 +194,7 @@ def test_responses_are_scored_before_and_after_the_step(optimizer, connect, coll
 
 
 def test_contradicting_arrays_to_score_again_are_refused_and_counted(optimizer, connect, collector):
-    """A mask of 2s loses only the re-scored pair."""
+    """A mask that contains 2s loses only the re-scored pair, which is counted."""
     given = {"mask": torch.full((1, 1), 2), "correct": torch.ones(1)}
     with LoopWatch(optimizer, connect(), probe_every=1) as watch:
         watch.score_again(lambda: (torch.zeros(1, 1), None), **given)

@@ -15,7 +15,7 @@ from trainer_hooks.wire import AlertNotice, Receipt, decode_record
 
 
 class Flush(TrainerCallback):
-    """Waits after each step until the collector has answered, so that alerts come at known steps."""
+    """A callback that waits for the collector's answer after each step, so that alerts arrive at known steps."""
 
     def __init__(self, monitor):
         self.monitor = monitor
@@ -27,7 +27,7 @@ class Flush(TrainerCallback):
 
 @pytest.fixture
 def alarm(collector):
-    """Let the collector judge the run as sick from a step on, and send its alert then or later."""
+    """Make the collector judge the run as sick from a step on, and send its alert at that step or later."""
 
     def alarm(from_step, *, alert_step=None):
         alert_step = alert_step or from_step
@@ -73,7 +73,7 @@ def train(tmp_path, connect):
 
 
 def test_stop_ends_training_and_leaves_the_last_healthy_checkpoint(train, alarm, tmp_path, steps, reported):
-    """The alert of step 3 stops training after step 4; the file names the checkpoint from before the alert."""
+    """The alert of step 3 stops training after step 4, and the file names the checkpoint from before the alert."""
     alarm(3)
     trainer = train("stop", max_steps=20, save_strategy="steps", save_steps=1)
     assert trainer.state.global_step == 4
@@ -86,7 +86,7 @@ def test_stop_ends_training_and_leaves_the_last_healthy_checkpoint(train, alarm,
 
 
 class Outage(TrainerCallback):
-    """Takes the collector away after step 2, and has it back after step 6."""
+    """A callback that makes the collector unavailable after step 2, and available again after step 6."""
 
     def __init__(self, collector, monitor):
         self.collector, self.monitor = collector, monitor
@@ -102,7 +102,7 @@ class Outage(TrainerCallback):
 
 
 def test_what_was_saved_while_nobody_answered_is_not_healthy(connect, collector, alarm, tmp_path, monkeypatch):
-    """Saved at every step; the run is sick from step 3 on, which nobody hears before step 6, with the alert."""
+    """Checkpoints that are saved while the collector is away do not count: the run is sick from step 3 on."""
     monkeypatch.setattr("trainer_hooks.delivery.transport.FIRST_DELAY_SECONDS", 0.0)
     alarm(3, alert_step=6)
     monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
@@ -113,7 +113,7 @@ def test_what_was_saved_while_nobody_answered_is_not_healthy(connect, collector,
 
 
 def test_a_resumed_training_can_go_back_to_where_it_began(connect, alarm, tmp_path):
-    """Nothing it saves itself is healthy: the checkpoint that it was resumed from is."""
+    """The checkpoint that training resumed from is named, because none that it saves itself is healthy."""
     tiny_trl.trainer(tmp_path, max_steps=3, save_strategy="steps", save_steps=1).train()
     alarm(4)
     monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
@@ -125,7 +125,7 @@ def test_a_resumed_training_can_go_back_to_where_it_began(connect, alarm, tmp_pa
 
 
 def test_a_dry_run_changes_nothing(train, alarm, tmp_path, reported):
-    """Training goes on to its end, and the run's record says what would have been done."""
+    """A dry run trains to the end, and the run's record contains what it would have done."""
     alarm(1)
     assert train("stop", dry_run=True, max_steps=3).state.global_step == 3
     assert not (tmp_path / STOP_FILE).exists()
@@ -133,7 +133,7 @@ def test_a_dry_run_changes_nothing(train, alarm, tmp_path, reported):
 
 
 def test_a_stop_that_can_leave_no_word_stops_all_the_same(train, alarm, tmp_path, swallowed):
-    """Where the file cannot be written, the training ends; under several ranks the others end too."""
+    """Training ends although the stop file cannot be written, because other ranks end at the same step."""
     (tmp_path / STOP_FILE).mkdir()
     alarm(1)
     assert train("stop", max_steps=20).state.global_step == 2
@@ -142,7 +142,7 @@ def test_a_stop_that_can_leave_no_word_stops_all_the_same(train, alarm, tmp_path
 
 
 def test_what_cannot_be_done_is_recorded_as_refused(train, alarm, reported):
-    """A plain GRPOTrainer has no LLDS to turn on."""
+    """`enable_llds` is recorded as refused on a plain GRPOTrainer, which has no LLDS."""
     alarm(1)
     train("enable_llds")
     ((_, report),) = reported()
@@ -150,7 +150,7 @@ def test_what_cannot_be_done_is_recorded_as_refused(train, alarm, reported):
 
 
 def test_llds_is_not_turned_on_where_it_would_do_nothing(train, alarm, reported):
-    """With one update a rollout likelihoods have not moved: refused in the trainer's own words, and λ stays 0."""
+    """With one update per rollout `enable_llds` is refused with the trainer's own reason, and λ stays 0."""
     alarm(1)
     trainer = train("enable_llds", kind=LLDSGRPOTrainer, config_of=LLDSConfig, llds_coef=0.0)
     ((_, report),) = reported()
@@ -160,26 +160,26 @@ def test_llds_is_not_turned_on_where_it_would_do_nothing(train, alarm, reported)
 
 
 def test_a_rollback_is_refused_before_training():
-    """A Trainer cannot go back; the message says what to do."""
+    """A rule with `rollback` raises an error before training, which says what to do instead."""
     with pytest.raises(ConfigurationError, match="resume from there"):
         VitalsCallback(policy=ActionPolicy({"critical": "rollback"}))
 
 
 def test_a_policy_beside_a_monitor_is_refused_before_training(connect):
-    """The monitor takes the alerts, so a policy that it does not hold would never hear of one."""
+    """A policy beside a monitor is refused, because the monitor would not pass alerts to it."""
     with pytest.raises(ConfigurationError, match=r"connect\(actions=policy\)"):
         VitalsCallback(connect(), policy=ActionPolicy({"critical": "stop"}))
 
 
 def test_checkpoint_saves_one(train, alarm, tmp_path):
-    """One checkpoint is saved for an alert, and not one at every step."""
+    """An alert leads to one checkpoint, and not to one at every step."""
     alarm(1)
     train("checkpoint", max_steps=4)
     assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
 
 
 def test_skip_update_leaves_the_weights_as_they_are(train, alarm, tmp_path):
-    """The third of three updates is left out: the weights are those of two, with the learning rates of three."""
+    """The third of three updates is skipped: the weights are those of two updates, at the learning rates of three."""
     alarm(1)
     skipped = train("skip_update", max_steps=3, lr_scheduler_type="constant")
     two = tiny_trl.trainer(tmp_path, max_steps=2, lr_scheduler_type="constant")
@@ -188,7 +188,7 @@ def test_skip_update_leaves_the_weights_as_they_are(train, alarm, tmp_path):
 
 
 def test_enable_llds_turns_the_regulariser_on(train, alarm, steps):
-    """From 0 to its default, from the step after the alert was acted on."""
+    """λ changes from 0 to its default at the step after the alert was acted on."""
     alarm(1)
     options = {"kind": LLDSGRPOTrainer, "config_of": LLDSConfig, "num_iterations": 2, "llds_coef": 0.0}
     trainer = train("enable_llds", **options)
@@ -197,7 +197,7 @@ def test_enable_llds_turns_the_regulariser_on(train, alarm, steps):
 
 
 def test_a_loop_is_told(alarm, connect):
-    """After the step that follows the alert the decision stands on the watch."""
+    """The watch has the decision after the step that follows the alert."""
     alarm(1)
     policy = ActionPolicy({"critical": "stop"}, dry_run=False)
     monitor = connect(actions=policy)

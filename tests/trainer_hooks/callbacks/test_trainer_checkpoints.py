@@ -8,7 +8,7 @@ from trainer_hooks.callbacks.shared.hf_trainer.checkpoints import STOP_FILE, Tra
 
 @pytest.fixture
 def saved(tmp_path):
-    """A training from a step on, with checkpoints that are there: `saved(1, 2, resumed_step=0)`."""
+    """Return a training that has saved these checkpoints, such as `saved(1, 2, resumed_step=0)`."""
 
     def saved(*steps, resumed_step=0):
         checkpoints = TrainerCheckpoints(tmp_path, resumed_step=resumed_step)
@@ -22,7 +22,7 @@ def saved(tmp_path):
 
 
 def test_the_newest_that_was_judged_and_lies_before_the_alert_is_healthy(saved, tmp_path):
-    """Neither one of an outage nor one from the alert on, however late the alert arrived."""
+    """Checkpoints of an outage, and those saved after the alert opened, are not healthy, however late it arrived."""
     checkpoints = saved(2, 4, 6, 8)
     assert checkpoints.healthy(judged_step=5, before=9) == str(tmp_path / "checkpoint-4")
     assert checkpoints.healthy(judged_step=8, before=4) == str(tmp_path / "checkpoint-2")
@@ -30,7 +30,7 @@ def test_the_newest_that_was_judged_and_lies_before_the_alert_is_healthy(saved, 
 
 
 def test_one_that_is_gone_is_no_way_back(saved, tmp_path):
-    """`save_total_limit` removes the oldest; what is left may all be from after the alert."""
+    """A checkpoint that `save_total_limit` has removed is not named; all that are left may be from after the alert."""
     checkpoints = saved(2, 4, 6)
     shutil.rmtree(tmp_path / "checkpoint-4")
     assert checkpoints.healthy(judged_step=5, before=6) == str(tmp_path / "checkpoint-2")
@@ -46,7 +46,7 @@ def test_the_one_that_was_resumed_counts_as_healthy(saved, tmp_path):
 
 
 def test_a_second_stop_keeps_the_way_back_of_the_first(saved, tmp_path):
-    """While its checkpoint is there, and only in a training that goes on: else the stop file is another training's."""
+    """A later stop keeps the earlier file's checkpoint if it still exists and the training was resumed."""
     read_stop_file = lambda: json.loads((tmp_path / STOP_FILE).read_text())  # noqa: E731
     saved(2).write_stop_file(5, reason="one", healthy=str(tmp_path / "checkpoint-2"))
     saved(4, resumed_step=4).write_stop_file(6, reason="two", healthy=None)
@@ -59,16 +59,16 @@ def test_a_second_stop_keeps_the_way_back_of_the_first(saved, tmp_path):
     assert read_stop_file()["last_healthy_checkpoint"] is None
 
 
-@pytest.mark.parametrize("word", ["", "[]", "{}", '{"last_healthy_checkpoint": null}'])
-def test_a_word_that_cannot_be_read_is_overwritten(saved, tmp_path, word):
-    """The file is not ours, or was cut when the disk was full."""
-    (tmp_path / STOP_FILE).write_text(word)
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"last_healthy_checkpoint": null}'])
+def test_a_word_that_cannot_be_read_is_overwritten(saved, tmp_path, content):
+    """A file that is not ours, or that was cut off because the disk was full, is overwritten."""
+    (tmp_path / STOP_FILE).write_text(content)
     saved(4, resumed_step=4).write_stop_file(6, reason="two", healthy=None)
     assert json.loads((tmp_path / STOP_FILE).read_text())["step"] == 6
 
 
 def test_one_that_was_resumed_against_the_word_is_not_healthy(saved, tmp_path):
-    """The newest one was resumed, but the stop file names an earlier one, which holds until a verdict arrives."""
+    """The earlier checkpoint of the stop file holds until a verdict arrives, although a newer one was resumed."""
     saved(2, 6).write_stop_file(8, reason="one", healthy=str(tmp_path / "checkpoint-2"))
     checkpoints = saved(7, resumed_step=6)
     healthy = checkpoints.healthy(judged_step=None, before=8)

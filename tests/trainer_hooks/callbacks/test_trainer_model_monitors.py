@@ -15,14 +15,14 @@ PARTS = {f"grad/norm/model.layers.{layer}.{part}" for layer in (0, 1) for part i
 
 
 def hooks(model):
-    """Return our hooks on the model; transformers has hooks of its own."""
+    """Return the hooks of this package on the model; transformers has hooks of its own."""
     every = [found for module in model.modules() for found in (module._forward_hooks, module._forward_pre_hooks)]
     return [hook for found in every for hook in found.values() if hook.__module__.startswith("trainer_hooks")]
 
 
 @pytest.mark.parametrize("callback", [VitalsCallback, PlainCallback], ids=["trl", "transformers"])
 def test_a_grpo_run_of_a_mixture_of_experts_is_looked_into(callback, tmp_path, connect, steps):
-    """One argument: attention, routers and module norms at the first step and every second; then no hook is left."""
+    """Attention, routers and module norms are measured at the first and every second step, and no hook is left."""
     monitor = connect()
     watching = callback(monitor, model_monitors=ModelMonitors(every=2))
     trainer = tiny_trl.trainer(tmp_path, [watching], model_of=tiny_trl.mixture_of_experts, max_grad_norm=0.01)
@@ -49,7 +49,7 @@ def test_a_grpo_run_of_a_mixture_of_experts_is_looked_into(callback, tmp_path, c
 
 @pytest.mark.parametrize("clip", [0.0, 0.01])
 def test_looking_changes_no_weight_of_a_trainer(clip, tmp_path, connect):
-    """Final weights are the same to the last bit, whether gradients are clipped or not."""
+    """The model monitors do not change the final weights in any bit, whether gradients are clipped or not."""
     options = {"model_of": tiny_trl.mixture_of_experts, "num_iterations": 2, "max_grad_norm": clip}
     monitors = ModelMonitors(every=1, attention_update=True)
     watched = tiny_trl.trainer(tmp_path, [VitalsCallback(connect(), model_monitors=monitors)], **options)
@@ -62,7 +62,7 @@ def test_looking_changes_no_weight_of_a_trainer(clip, tmp_path, connect):
 
 
 def test_hooks_are_gone_when_training_raises(tmp_path, connect):
-    """A training that dies in a measured step leaves hooks on the model only until it trains again."""
+    """Hooks that an error in a measured step leaves on the model are removed when it trains again."""
 
     class Dying(GRPOTrainer):
         def _compute_loss(self, model, inputs):
@@ -81,7 +81,7 @@ def test_hooks_are_gone_when_training_raises(tmp_path, connect):
 
 
 def test_a_plain_loop_is_looked_into(tmp_path, connect, steps):
-    """`LoopWatch(..., model_monitors=ModelMonitors(model))`; the hooks go with the block."""
+    """`LoopWatch` with `model_monitors` measures the loop's model, and removes its hooks at the end."""
     model = tiny_trl.mixture_of_experts(tmp_path).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tokens = torch.arange(3, 21).view(2, 9)
@@ -97,7 +97,7 @@ def test_a_plain_loop_is_looked_into(tmp_path, connect, steps):
 
 
 def test_a_loops_monitors_need_its_model(connect):
-    """An error is raised before the first step."""
+    """Model monitors without a model raise an error before the first step."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
     with pytest.raises(trainer_hooks.ConfigurationError, match="need its model"):
         LoopWatch(optimizer, connect(), model_monitors=ModelMonitors())

@@ -9,7 +9,7 @@ from trainer_hooks.callbacks.transformers import VitalsCallback
 
 
 def tiny_trainer(folder, callbacks=(), **options):
-    """A plain Trainer that fits a tiny language model for four steps."""
+    """Return a plain Trainer that fits a tiny language model for four steps."""
     torch.set_num_threads(1)
     set_seed(5)
     rows = [{"input_ids": [3, 4, 5, index % 8 + 6], "labels": [3, 4, 5, index % 8 + 6]} for index in range(32)]
@@ -36,7 +36,7 @@ def tiny_trainer(folder, callbacks=(), **options):
 
 @pytest.fixture
 def watched(tmp_path, connect):
-    """A training watched into the live collector."""
+    """Return a training that the live collector has received."""
     monitor = connect()
     trainer = tiny_trainer(tmp_path, [VitalsCallback(monitor)])
     trainer.train()
@@ -45,7 +45,7 @@ def watched(tmp_path, connect):
 
 
 def test_every_step_arrives_whatever_the_logging_window(watched, steps):
-    """Loss, gradient norm before clipping and learning rate of each step are what the Trainer computed."""
+    """Loss, gradient norm before clipping and learning rate of each step equal what the Trainer computed."""
     signals = steps()
     assert list(signals) == [1, 2, 3, 4]
     logged = [entry for entry in watched.state.log_history if "loss" in entry]
@@ -58,14 +58,14 @@ def test_every_step_arrives_whatever_the_logging_window(watched, steps):
 
 
 def test_final_weights_are_the_same_to_the_last_bit(watched, tmp_path):
-    """Watching changes no weight."""
+    """Training with the callback must end in the weights of training without it."""
     alone = tiny_trainer(tmp_path)
     alone.train()
     assert tiny_trl.weights(alone) == tiny_trl.weights(watched)
 
 
 def test_report_to_names_it(tmp_path, collector, monkeypatch):
-    """`report_to="rlvitals"` is enough once the module is imported; the run has the name of the arguments."""
+    """`report_to="rlvitals"` works once the module is imported, and the run's name is that of the arguments."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     tiny_trainer(tmp_path, report_to="rlvitals", run_name="named").train()
     assert {batch.run for batch in collector.batches} == {"named"}
@@ -74,7 +74,7 @@ def test_report_to_names_it(tmp_path, collector, monkeypatch):
 
 
 def test_report_to_sees_the_tokens_of_trl(tmp_path, collector, monkeypatch):
-    """On a GRPOTrainer the same setting gives level L3."""
+    """On a GRPOTrainer `report_to="rlvitals"` gives level L3."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     tiny_trl.trainer(tmp_path, report_to="rlvitals", max_steps=1).train()
     assert collector.batches[-1].capability == "L3"
@@ -82,7 +82,7 @@ def test_report_to_sees_the_tokens_of_trl(tmp_path, collector, monkeypatch):
 
 @pytest.mark.parametrize("kind", [transformers.VitalsCallback, trl.VitalsCallback], ids=["transformers", "trl"])
 def test_asked_for_twice_it_streams_once(kind, tmp_path, collector, monkeypatch, caplog):
-    """The callback that was given by hand is the one, and what `report_to` would have done is said."""
+    """The callback that was given by hand is used alone, and the log says that `report_to` does nothing."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     tiny_trainer(tmp_path, [kind(run="by hand")], report_to="rlvitals", run_name="named").train()
     assert {batch.run for batch in collector.batches} == {"by hand"}
@@ -91,7 +91,7 @@ def test_asked_for_twice_it_streams_once(kind, tmp_path, collector, monkeypatch,
 
 
 def test_what_the_user_logs_is_kept(tmp_path, connect, steps):
-    """An evaluation and the user's own metrics arrive under the step at which they were logged."""
+    """An evaluation and the user's own metrics are sent at the step at which they were logged."""
     monitor = connect()
     trainer = tiny_trainer(tmp_path, [VitalsCallback(monitor)], eval_strategy="steps", eval_steps=2)
     trainer.train()

@@ -48,7 +48,7 @@ CONFIGURATIONS = {
 
 @pytest.fixture
 def run(tmp_path, connect):
-    """A finished training, watched into the live collector."""
+    """Return a function that trains with the callback into the live collector."""
 
     def train(**options):
         monitor = connect()
@@ -65,7 +65,7 @@ def run(tmp_path, connect):
 
 @pytest.fixture
 def rollouts(tmp_path):
-    """The token arrays of each step of a training, as they were handed over."""
+    """Return a function that trains and returns the token arrays of each step, as the callback passed them on."""
 
     def train(**options):
         recording = Recording()
@@ -76,7 +76,7 @@ def rollouts(tmp_path):
 
 
 class Recording(trainer_hooks.Monitor):
-    """A monitor that is never started and keeps the token arrays it is given."""
+    """A monitor that is never started and keeps the token arrays that it is given."""
 
     def __init__(self):
         self.rollouts, self.paired = [], []
@@ -101,7 +101,7 @@ def _array(value):
 
 @pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
 def test_final_weights_are_the_same_to_the_last_bit(options, run, tmp_path):
-    """Watching changes no weight and leaves every random generator where it was."""
+    """Training with the callback ends in the same weights and random generators as training without it."""
     watched = run(**options)
     generators = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002 - TRL's
     alone = tiny_trl.trainer(tmp_path, **options)
@@ -112,7 +112,7 @@ def test_final_weights_are_the_same_to_the_last_bit(options, run, tmp_path):
 
 
 def test_signals_are_what_trl_measured(run, steps):
-    """Entropy, clipped share, gradient norm, reward, length, loss and learning rate equal TRL's own log."""
+    """Entropy, clip share, gradient norm, reward, length, loss and learning rate equal the values in TRL's log."""
     # One microbatch a step: TRL averages over microbatches, we over tokens.
     trainer = run(num_iterations=2, per_device_train_batch_size=8, gradient_accumulation_steps=1)
     names = {
@@ -138,7 +138,7 @@ def test_signals_are_what_trl_measured(run, steps):
 
 
 def test_each_step_has_its_own_numbers_whatever_the_logging_window(run, steps):
-    """With logging every 3 steps the gradient norm and the reward of every single step arrive."""
+    """With logging every 3 steps, the gradient norm and the reward of every single step are sent."""
     run(logging_steps=3)
     fast = steps()
     assert list(fast) == [1, 2, 3, 4]
@@ -147,7 +147,7 @@ def test_each_step_has_its_own_numbers_whatever_the_logging_window(run, steps):
 
 
 def test_on_policy_ratios_are_not_reported(run, steps):
-    """With one update a rollout the ratio is 1 by construction: no ratio, no clipping, no displacement."""
+    """With one update per rollout the ratio is 1 by construction, so ratio, clipping and displacement are absent."""
     run()
     for signals in steps().values():
         assert not [name for name in signals if name.startswith(("ratio/", "displacement/", "lld/"))]
@@ -155,7 +155,7 @@ def test_on_policy_ratios_are_not_reported(run, steps):
 
 @needs_minibatches
 def test_a_second_pass_is_told_from_a_second_minibatch(run, steps):
-    """New minus old is `self` where a response was trained on before, `cross` where only others were."""
+    """The change of a response is `self` if it was trained on before, and `cross` if only others were."""
     run(**SEVERAL_PASSES, **SEVERAL_MINIBATCHES, max_steps=8)
     found = {
         step: {name for name in signals if name in ("displacement/self", "displacement/cross")}
@@ -173,7 +173,7 @@ def test_a_second_pass_is_told_from_a_second_minibatch(run, steps):
 
 @pytest.mark.parametrize("kind", [GRPOTrainer, pytest.param(RLOOTrainer, marks=needs_rloo)])
 def test_old_log_probabilities_are_those_of_the_first_pass(kind, rollouts):
-    """At the second pass the old log-probabilities are what the first pass computed, token by token."""
+    """At the second pass the old log-probabilities equal, token by token, those that the first pass computed."""
     steps = rollouts(kind=kind, num_iterations=2, beta=0.05)
     # At the second rollout the policy is no longer the reference model, which is scored beside it.
     for first, second in (steps[:2], steps[2:]):
@@ -200,7 +200,7 @@ def test_rewards_and_groups_stay_with_their_responses(options, rollouts):
     "rollout_func" not in inspect.signature(GRPOTrainer).parameters, reason="this TRL knows no rollout_func"
 )
 def test_tool_feedback_is_no_action(run, steps):
-    """Tokens that a rollout function marks as the environment's are in no likelihood, and split the actions."""
+    """Tokens that a rollout function marks as feedback are in no likelihood, and they split the actions."""
     tokens = [5, 6, 7, 8, 9, 10, 1]
 
     def rollout_func(prompts, trainer):  # noqa: ARG001 - TRL's signature
@@ -221,7 +221,7 @@ def test_tool_feedback_is_no_action(run, steps):
 
 
 def test_a_named_reward_function_says_what_is_correct(run, steps):
-    """A response that is rewarded for something else is not correct."""
+    """A response that is rewarded for something else is not correct, where a reward function is named."""
 
     def exact(completions, **_):
         return [float(index % 4 == 0) for index, _ in enumerate(completions)]
@@ -237,7 +237,7 @@ def test_a_named_reward_function_says_what_is_correct(run, steps):
 
 @pytest.mark.skipif(Version(trl.__version__) < Version("0.21"), reason="this TRL fails itself on such a response")
 def test_responses_without_a_reward_are_left_out(run, steps):
-    """What no reward function could score is neither a bad value nor an incorrect response."""
+    """A response that no reward function could score is neither a bad value nor an incorrect response."""
 
     def unsure(completions, **_):
         return [None if index % 2 else 1.0 for index, _ in enumerate(completions)]
@@ -251,7 +251,7 @@ def test_responses_without_a_reward_are_left_out(run, steps):
 
 @needs_entropies
 def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
-    """What the probe finds after step 1 is what the loss of the second pass computes before step 2."""
+    """The probe's scores after step 1 equal what the loss of the second pass computes before step 2."""
     recording = Recording()
     options = {"num_iterations": 2, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 2}
     tiny_trl.trainer(tmp_path, [VitalsCallback(recording, probe_every=1)], **options).train()
@@ -268,7 +268,7 @@ def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
 @needs_rloo
 @pytest.mark.parametrize("beta", [0.0, 0.05])
 def test_what_was_trained_is_never_fresh(beta, tmp_path):
-    """RLOO takes β·KL off the reward first, so that responses with equal rewards are trained all the same."""
+    """With RLOO and β > 0 no response is fresh: it subtracts β·KL from rewards, so equal rewards still train."""
 
     def equal_in_every_other_group(completions, **_):
         return [float(index % 2 or index // 4 % 2) for index, _ in enumerate(completions)]
@@ -289,7 +289,7 @@ def test_what_was_trained_is_never_fresh(beta, tmp_path):
 
 @needs_entropies
 def test_equal_rewards_are_fresh_where_their_mean_rounds(tmp_path):
-    """The mean of eight times 0.7 misses it by 6e-8, which GRPO divides by 1e-4."""
+    """Equal rewards are fresh although the mean of eight times 0.7 misses it by 6e-8, which GRPO divides by 1e-4."""
     recording = Recording()
     callback = VitalsCallback(recording, probe_every=1)
     options = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "num_generations": 8}
@@ -301,7 +301,7 @@ def test_equal_rewards_are_fresh_where_their_mean_rounds(tmp_path):
 
 @needs_entropies
 def test_the_probe_changes_no_weight(tmp_path, connect, collector):
-    """Final weights are the same to the last bit, and the run is known as level L4."""
+    """The probe changes no bit of the final weights, and the run has level L4."""
     monitor = connect()
     probed = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, probe_every=1)])
     probed.train()
@@ -320,7 +320,7 @@ def test_the_probe_changes_no_weight(tmp_path, connect, collector):
 
 @needs_entropies
 def test_a_training_that_raised_leaves_nothing_to_score_again(tmp_path):
-    """What the step that failed had noted is of an update that was never made, and no step's to report."""
+    """Responses noted in a step that raised an error are discarded, because their update was never made."""
 
     class Failing(TrainerCallback):
         """Fails once, in the second step, between its loss and its update."""
@@ -342,7 +342,7 @@ def test_a_training_that_raised_leaves_nothing_to_score_again(tmp_path):
 
 @needs_entropies
 def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_path, connect, collector):
-    """With the trainer's own scorer, before and after; weights stay the same to the last bit."""
+    """Held-out responses are scored by the trainer's own scorer before and after, and weights stay the same."""
     ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
 
     def reserved(trainer):
@@ -369,7 +369,7 @@ def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_pat
 
 
 def test_responses_that_trl_masks_have_no_length(run, steps):
-    """Truncated ones count in rewards and in the truncated share; lengths are of the others, or TRL's own."""
+    """Masked responses count in rewards and in the truncated share; lengths cover the others, or are TRL's own."""
     rewarded = []
 
     def reward(completions, **_):
@@ -386,7 +386,7 @@ def test_responses_that_trl_masks_have_no_length(run, steps):
 
 
 def test_texts_are_those_of_the_tokens_and_go_through_the_redaction(tmp_path, connect, collector, monkeypatch):
-    """They are decoded in the background, by a tokenizer of our own."""
+    """Texts are decoded in the background, by a tokenizer of our own, and pass through `redact`."""
     monkeypatch.setenv("RLVITALS_RESPONSE_SECONDS", "0")
     seen = []
 
@@ -411,7 +411,7 @@ def test_texts_are_those_of_the_tokens_and_go_through_the_redaction(tmp_path, co
 
 @pytest.mark.parametrize("redacts", [True, False])
 def test_without_texts_nothing_is_decoded(redacts, tmp_path, connect, collector):
-    """Token ids leave, but not past a redaction, to which there is no text to show."""
+    """Without texts token ids are sent, but not with `redact`, which has no text to check."""
     monitor = connect(redact=str.upper) if redacts else connect()
     tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)], max_steps=1).train()
     assert monitor.flush()
@@ -421,7 +421,7 @@ def test_without_texts_nothing_is_decoded(redacts, tmp_path, connect, collector)
 
 
 class Dying(GRPOTrainer):
-    """Loses its loss in the second step."""
+    """A trainer that raises an error in the loss of the second step."""
 
     def _compute_loss(self, model, inputs):
         loss = super()._compute_loss(model, inputs)
@@ -430,7 +430,7 @@ class Dying(GRPOTrainer):
 
 @pytest.mark.parametrize("failing_call", [3, 4], ids=["in the first microbatch", "in the second microbatch"])
 def test_a_step_that_runs_out_of_memory_is_sent_before_it_is_lost(failing_call, tmp_path, connect, steps):
-    """Rewards and lengths of the rollout arrive, and the tokens of the microbatches before; TRL's error stays."""
+    """Rewards and lengths of the rollout and tokens of earlier microbatches are sent, and TRL's error propagates."""
     monitor = connect()
     trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)])
     compute_loss, calls = trainer.compute_loss, itertools.count(1)
@@ -454,7 +454,7 @@ def test_a_step_that_runs_out_of_memory_is_sent_before_it_is_lost(failing_call, 
 
 
 def test_a_loss_of_nan_is_reported_as_nan(run, steps):
-    """Transformers logs it as 0; here it is what it is, and so is the gradient norm."""
+    """Loss and gradient norm are sent as NaN, although transformers logs such a loss as 0."""
     trainer = run(kind=Dying, max_steps=2)
     assert not math.isnan(trainer.state.log_history[1]["loss"])
     assert math.isnan(steps()[2]["loss/policy"])
@@ -463,7 +463,7 @@ def test_a_loss_of_nan_is_reported_as_nan(run, steps):
 
 
 def test_an_error_of_ours_is_counted_and_not_raised(run, steps, swallowed):
-    """A reward function that does not exist costs the token signals, not the training."""
+    """A reward function that does not exist costs only the token signals; training goes on."""
     run(correct="no such function")
     assert swallowed
     swallowed.clear()
@@ -488,13 +488,13 @@ def test_where_tokens_are_out_of_sight_the_metrics_go_on(run, steps, collector):
 
 
 def test_the_capability_level_is_that_of_what_was_caught(run, collector):
-    """Tokens of the loss with their entropies are level L3; on-policy and without them L2."""
+    """Tokens of the loss with their entropies give level L3; on-policy tokens without entropies give L2."""
     run()
     assert collector.batches[-1].capability == ("L3" if HAS_ENTROPIES else "L2")
 
 
 def test_evaluation_is_not_training(run, steps):
-    """Responses of an evaluation reach no signal, and its log is no step."""
+    """Responses of an evaluation reach no signal, and the evaluation's log makes no step."""
     in_training = []
 
     def reward(completions, **_):
@@ -515,7 +515,7 @@ def test_evaluation_is_not_training(run, steps):
 
 
 class Logging(TrainerCallback):
-    """The user's own: logs at the end of every step."""
+    """A user's callback that logs at the end of every step."""
 
     trainer = None
 
@@ -526,7 +526,7 @@ class Logging(TrainerCallback):
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_evaluations_and_what_the_user_logs_arrive(is_first, tmp_path, connect, steps):
-    """Beside TRL's own metrics of every step, which each log empties, whichever callback's turn comes first."""
+    """Evaluations and the user's numbers are sent beside TRL's metrics, whichever callback is called first."""
     monitor, mine = connect(), Logging()
     callbacks = [mine, VitalsCallback(monitor)] if is_first else [VitalsCallback(monitor), mine]
     options = {"eval_strategy": "steps", "eval_steps": 2, "per_device_eval_batch_size": 4, "logging_steps": 3}
@@ -542,7 +542,7 @@ def test_evaluations_and_what_the_user_logs_arrive(is_first, tmp_path, connect, 
 
 
 def test_an_evaluation_within_a_step_leaves_its_metrics_alone(tmp_path, connect, steps):
-    """The user's callback evaluates before ours has its turn: the step's lengths are its own, and counted once."""
+    """A step's lengths are its own and counted once, although the user's callback evaluates before ours is called."""
 
     class Evaluating(TrainerCallback):
         trainer = None
@@ -564,7 +564,7 @@ def test_an_evaluation_within_a_step_leaves_its_metrics_alone(tmp_path, connect,
 
 
 def test_a_metric_of_a_logging_window_is_no_metric_of_a_step(run, steps):
-    """What TRL logs is a mean over the window; each step has its own, under its own number alone."""
+    """TRL's mean over a logging window is not sent as the metric of a step; only the step's own metrics are."""
     trainer = run(logging_steps=4, num_iterations=2, per_device_train_batch_size=8, gradient_accumulation_steps=1)
     assert "reward" in trainer.state.log_history[0]
     own = [signals for signals in steps().values() if "trl/rewards/share_of_vowels/mean" in signals]
@@ -572,7 +572,7 @@ def test_a_metric_of_a_logging_window_is_no_metric_of_a_step(run, steps):
 
 
 def test_a_gradient_norm_that_only_the_trainer_knows_arrives_where_it_is_logged(run, steps):
-    """As under DeepSpeed, where clipping gives nothing, or FSDP2, where reading the norm would be a collective."""
+    """The norm is sent where TRL logs it, if clipping returns none (DeepSpeed) or a sharded one (FSDP2)."""
 
     class Knowing(GRPOTrainer):
         def _maybe_log_save_evaluate(self, tr_loss, grad_norm, *args, **kwargs):  # noqa: ARG002 - transformers' signature
@@ -587,7 +587,7 @@ def test_a_gradient_norm_that_only_the_trainer_knows_arrives_where_it_is_logged(
 
 
 def test_a_trainer_without_responses_gives_its_metrics(tmp_path, connect, steps):
-    """TRL's SFTTrainer has neither rollouts nor completions, and is watched without an error of ours."""
+    """TRL's SFTTrainer, which has no rollouts, sends its metrics without an internal error."""
     monitor = connect()
     settings = {"max_steps": 2, "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no"}
     SFTTrainer(
@@ -603,7 +603,7 @@ def test_a_trainer_without_responses_gives_its_metrics(tmp_path, connect, steps)
 
 
 def test_the_trainer_gets_its_methods_back(run):
-    """When training ends nothing of ours is left on the trainer or its accelerator."""
+    """When training ends, no wrapper of ours is left on the trainer or its accelerator."""
     trainer = run(max_steps=1)
     for owner in (trainer, trainer.accelerator):
         assert not [name for name, value in vars(owner).items() if "trainer_hooks" in repr(value)]
@@ -621,7 +621,7 @@ def test_training_twice_gives_each_step_once(tmp_path, connect, collector):
 
 
 def test_without_an_address_nothing_is_touched(tmp_path):
-    """No collector, no wrapping: the methods that run are TRL's own."""
+    """Without an address no method is wrapped."""
     callback = VitalsCallback()
     seen = []
     trainer = tiny_trl.trainer(tmp_path, [callback], max_steps=1)
@@ -633,7 +633,7 @@ def test_without_an_address_nothing_is_touched(tmp_path):
 
 
 def test_a_setting_that_cannot_work_is_said_before_the_first_step(tmp_path):
-    """A malformed address raises before anything is generated."""
+    """A malformed address raises an error before anything is generated."""
     trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(url="nonsense")])
     with pytest.raises(trainer_hooks.ConfigurationError, match="url"):
         trainer.train()
@@ -641,7 +641,7 @@ def test_a_setting_that_cannot_work_is_said_before_the_first_step(tmp_path):
 
 
 def test_the_run_is_introduced_with_its_name_and_arguments(tmp_path, collector):
-    """One line is enough: run name, source and training arguments come from the trainer."""
+    """The run's name, source and training arguments are taken from the trainer."""
     tiny_trl.trainer(tmp_path, [VitalsCallback(url=collector.url)], run_name="my-run", max_steps=1).train()
     assert {batch.run for batch in collector.batches} == {"my-run"}
     assert collector.batches[0].source.startswith("trl ")
@@ -651,7 +651,7 @@ def test_the_run_is_introduced_with_its_name_and_arguments(tmp_path, collector):
 
 @pytest.mark.slow
 def test_two_processes_stream_their_shards_and_end_with_the_same_weights(tmp_path, collector, steps):
-    """Under DDP each rank sends its own responses, they merge to TRL's global numbers, and no weight changes."""
+    """Under DDP the ranks' responses merge to TRL's global numbers, and no weight changes."""
 
     def launch(folder, *arguments):
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""TRL's own tool loop and environments, with the sampling scripted: what is called, answered and left out."""
+"""TRL's tool loop and environments with scripted sampling: the calls, the feedback, and what is left out."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def multiply(a: int, b: int) -> int:
 
 
 class Calculator:
-    """An environment whose one tool multiplies."""
+    """An environment with one tool, which multiplies."""
 
     def reset(self, **_):
         """Begin a new episode."""
@@ -64,7 +64,7 @@ class Calculator:
 
 
 class Scripted(GRPOTrainer):
-    """Samples the scripted texts; everything else is TRL's."""
+    """A trainer that returns scripted texts instead of sampling; everything else is TRL's."""
 
     def _generate_single_turn(self, prompt_ids, *_, **__):
         said = []
@@ -75,7 +75,7 @@ class Scripted(GRPOTrainer):
 
 
 def tokenizer():
-    """One token a byte, and those of Qwen's template, which TRL brings with it."""
+    """Return a tokenizer with one token per byte and the tokens of Qwen's template, which TRL contains."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     core = Tokenizer(models.BPE({letter: index for index, letter in enumerate(alphabet)}, []))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -93,7 +93,7 @@ def tokenizer():
 
 
 def train(folder, callback, **options):
-    """Train two responses' groups for a step."""
+    """Train one step on one group of four responses."""
     torch.set_num_threads(1)
     set_seed(3)
     words = tokenizer()
@@ -126,7 +126,7 @@ def train(folder, callback, **options):
 
 @pytest.fixture(params=[{"tools": [multiply]}, {"environment_factory": Calculator}], ids=["tools", "environments"])
 def watched(request, tmp_path, connect, steps):
-    """A step with tools of either kind: the trainer, and the signals that arrived."""
+    """Return the trainer and the signals of a step with tools of either kind."""
     monitor = connect()
     trainer = train(tmp_path, VitalsCallback(monitor), **request.param)
     assert monitor.flush()
@@ -134,7 +134,7 @@ def watched(request, tmp_path, connect, steps):
 
 
 def test_calls_are_counted_with_those_that_could_not_be_read(watched):
-    """One answered, one to a tool that there is not, one that is no JSON and that TRL does not count, and none."""
+    """An answered call, a call to an unknown tool and a call that is not JSON count; one response has no call."""
     trainer, signals = watched
     logged = trainer.state.log_history[0]
     assert (logged["tools/call_frequency"], logged["tools/failure_frequency"]) == (0.5, 0.5)
@@ -144,7 +144,7 @@ def test_calls_are_counted_with_those_that_could_not_be_read(watched):
 
 
 def test_what_a_tool_answers_is_no_action(watched):
-    """Lengths and actions are of the script alone: two responses have a second action, after the feedback."""
+    """Lengths and actions cover only the script: two responses have a second action, after the feedback."""
     _, signals = watched
     words = tokenizer()
     said = [len(words.encode(text + END)) for text in FIRST]
@@ -156,7 +156,7 @@ def test_what_a_tool_answers_is_no_action(watched):
 
 
 def test_a_tool_run_is_announced_at_level_l3(tmp_path, connect, collector):
-    """The first record already has level L3."""
+    """The first record of a run with tools has level L3."""
     monitor = connect()
     train(tmp_path, VitalsCallback(monitor), tools=[multiply])
     assert monitor.flush()
@@ -164,7 +164,7 @@ def test_a_tool_run_is_announced_at_level_l3(tmp_path, connect, collector):
 
 
 def test_an_engines_log_probabilities_give_the_mismatch_that_trl_corrects(tmp_path, connect, steps):
-    """TRL's vLLM path with a scripted engine: the gap is TRL's own, and the ratio is not taken for learning."""
+    """With TRL's vLLM path and a scripted engine, the mismatch equals TRL's own and does not enter the ratio."""
 
     class Engine:
         def sync_weights(self):

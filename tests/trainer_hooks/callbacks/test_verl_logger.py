@@ -26,7 +26,7 @@ METRICS = {
 
 @pytest.fixture
 def log(connect, collector):
-    """Log a step through verl's logger and give the record that arrived."""
+    """Log a step through verl's logger and return the record that arrived."""
 
     def log(data, config=None, **noted):
         monitor = connect()
@@ -48,7 +48,7 @@ def test_verl_finds_us_by_its_entry_point():
 
 
 def test_verls_names_become_signals(log):
-    """Known names are canonical, NaN included; others keep theirs under verl/; what is no number is left out."""
+    """Known names become canonical, NaN included; others are sent under verl/, and non-numbers are left out."""
     record = log(METRICS)
     assert record.step == 3
     assert math.isnan(record.scalars.pop("grad/norm"))
@@ -62,7 +62,7 @@ def test_verls_names_become_signals(log):
 
 
 def test_with_one_update_a_rollout_ratios_are_left_out(log):
-    """Then they are 1 by construction."""
+    """Ratios are left out because they are 1 by construction."""
     config = {"actor_rollout_ref": {"actor": {"ppo_epochs": 1, "ppo_mini_batch_size": 8}}, "data": {}}
     config["data"]["train_batch_size"] = 8
     assert not {"kl/old", "ratio/clip_frac"} & log(METRICS, config).scalars.keys()
@@ -71,13 +71,13 @@ def test_with_one_update_a_rollout_ratios_are_left_out(log):
 
 
 def test_tokens_noted_before_the_log_go_with_it(log):
-    """Arrays become signals of that step, at level L2."""
+    """Noted arrays become signals of the step that is logged next, at level L2."""
     record = log({}, logprobs=[[-1.0, -3.0]], mask=[[1, 1]], rewards=[1.0])
     assert record.summaries["likelihood/correct"].value() == -2
 
 
 def test_sums_over_the_tokens_of_the_loss_become_signals(log):
-    """Averages of sums and counts over two microbatches give the shares of both together."""
+    """Averages of sums and counts over two microbatches give the shares of both microbatches together."""
 
     def loss(old_log_prob, log_prob, advantages, response_mask, **_):  # noqa: ARG001 - verl's signature
         return torch.tensor(1.0), {"actor/pg_clipfrac": 0.5}
@@ -110,12 +110,12 @@ def test_sums_over_the_tokens_of_the_loss_become_signals(log):
 
 @pytest.mark.parametrize("outcome", [torch.tensor(2.0), (torch.tensor(2.0), 0.5, 0.25, 0.125), (1, None)])
 def test_a_loss_without_metrics_gives_what_it_gave(outcome):
-    """That of an older verl, or of a newer one."""
+    """A loss that returns another shape, as in an older or a newer verl, is returned unchanged."""
     assert with_sums(lambda **_: outcome, SUMS, guard)(log_prob=None) is outcome
 
 
 def test_an_error_in_the_sums_leaves_the_loss_alone(swallowed):
-    """Every key is still there, or verl could not aggregate over ranks."""
+    """All keys are in the metrics after an error, because verl's aggregation over ranks fails without them."""
     wrapped = with_sums(lambda *_, **__: (torch.tensor(2.0), {}), SUMS, guard)
     loss, metrics = wrapped(old_log_prob=None, log_prob=None, advantages=None, response_mask=None)
     assert loss == 2
@@ -136,7 +136,7 @@ NEWER = [
 
 @pytest.mark.parametrize(("watch", "source", "missing"), NEWER)
 def test_a_newer_verl_without_a_name_is_imported_all_the_same(watch, source, missing, imported, caplog):
-    """The plugin is loaded for everybody who has rlvitals installed; what is gone is said once."""
+    """The import of verl succeeds although a name is missing, and one message names it."""
     imported(source, watch)
     (said,) = caplog.messages
     assert missing in said
@@ -151,7 +151,7 @@ class Tracking:
 
 
 def test_a_newer_verl_may_give_its_loggers_more_to_know(imported, collector, monkeypatch):
-    """A keyword of its own reaches verl, whether we are asked for or not."""
+    """Additional keywords reach verl, whether our logger is configured or not."""
     monkeypatch.setattr(verl.VitalsLogger, "current", None)
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     tracking = imported(TRACKING, wrappers.wrap_tracking).Tracking
@@ -165,14 +165,14 @@ def test_a_newer_verl_may_give_its_loggers_more_to_know(imported, collector, mon
 
 
 def test_a_newer_verl_that_names_its_arguments_otherwise_trains_unwatched(imported, swallowed):
-    """Which loggers are asked for cannot be known then, and that is logged."""
+    """Training goes on without our logger, and the error names the missing argument."""
     tracking = imported(TRACKING.replace("default_backend", "backends"), wrappers.wrap_tracking).Tracking
     assert tracking("p", "e", backends="rlvitals").logger == {}
     assert "default_backend" in str(swallowed.pop())
 
 
 def test_verl_may_name_the_batch_in_its_calls(imported, monkeypatch, swallowed):
-    """By position or by name, its own method gets what was given; without a logger of ours nothing is read."""
+    """The method of verl receives its arguments by position or by name, and without our logger nothing is read."""
     source = "class PPOTrainer:\n    def _compute_metrics(self, batch, *, more): return batch, more"
     trainer = imported(source, wrappers.wrap_trainer).PPOTrainer()
     monkeypatch.setattr(verl.VitalsLogger, "current", None)

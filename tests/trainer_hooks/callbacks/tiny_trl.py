@@ -1,4 +1,4 @@
-"""A random tiny Qwen2, its tokenizer and a TRL run on them, built here: nothing is downloaded."""
+"""Build a random tiny Qwen2, its tokenizer and a TRL run on them; nothing is downloaded."""
 
 import string
 import time
@@ -24,7 +24,7 @@ PROMPTS = Dataset.from_list([{"prompt": " ".join(word)} for word in ("abc", "de"
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """One token a letter or digit."""
+    """Return a tokenizer with one token for each letter or digit."""
     core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token=WORDS[2]))
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     padding, end, unknown = WORDS[:3]
@@ -39,7 +39,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def model(folder: Path) -> Qwen2ForCausalLM:
-    """Two layers, 16 wide, random; loaded from a folder, where TRL looks for the reference model."""
+    """Return a random model of two layers, 16 wide, loaded from a folder, where TRL looks for the reference model."""
     torch.manual_seed(0)
     fresh = Qwen2ForCausalLM(
         Qwen2Config(
@@ -66,7 +66,7 @@ def model(folder: Path) -> Qwen2ForCausalLM:
 
 
 def mixture_of_experts(_: Path) -> MixtralForCausalLM:
-    """Mixtral of the same size, with four experts of which each token gets two."""
+    """Return a Mixtral of the same size, with four experts of which each token uses two."""
     torch.manual_seed(0)
     return MixtralForCausalLM(
         MixtralConfig(
@@ -87,7 +87,7 @@ def mixture_of_experts(_: Path) -> MixtralForCausalLM:
 
 
 def share_of_vowels(completions, **_):
-    """Reward: the share of vowels, less a half."""
+    """Return as reward the share of vowels minus 0.5."""
     return [sum(word in "aeiou" for word in text.split()) / 12 - 0.1 for text in completions]
 
 
@@ -102,7 +102,7 @@ def trainer(
     model_of=None,
     **options,
 ):
-    """A trainer of few small steps; options go to its config."""
+    """Return a trainer for a few small steps; options go to its configuration."""
     torch.set_num_threads(1)
     settings = {
         "output_dir": str(folder),
