@@ -229,7 +229,7 @@ class ProjectedElsewhere(Unavailable):
 
 
 class DeletionUnderWay(CollectorError):
-    """The run is being deleted; nothing was stored, and the run begins anew with the next batch after that."""
+    """The run or the attempt is being removed; nothing was stored, and it begins anew with the next batch then."""
 
     status = 503
     headers = MappingProxyType({"Retry-After": "1"})

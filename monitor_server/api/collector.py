@@ -191,7 +191,10 @@ class Collector:
             record_change(repositories, author, "run.reset", run_id, now=now, project=project, detail=detail)
             return position
 
-        await self._projected(run_id, await asyncio.wrap_future(self.writer.submit(run_id, reset)))
+        position = await asyncio.wrap_future(self.writer.submit(run_id, reset))
+        if self.retention is not None:
+            self.retention.notify()
+        await self._projected(run_id, position)
 
     async def delete(self, key: str, begin: Callable[[Repositories], list[str]]) -> list[str]:
         """Begin to delete runs, and return their ids.

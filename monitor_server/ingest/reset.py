@@ -8,6 +8,8 @@ from monitor_server.store.repositories import Repositories
 
 __all__ = ["reset_run"]
 
+ROWS_REMOVED_AT_ONCE = 250  # as many as a slice of retention
+
 
 def reset_run(
     repositories: Repositories, run_id: str, *, attempt: int | None = None, world_size: int | None = None, now: float
@@ -17,9 +19,9 @@ def reset_run(
     Args:
         repositories: An open transaction.
         run_id: The run.
-        attempt: The attempt, counted from 1, that becomes the newest: every later one is removed with its records and
-            steps. If detection has seen such a step, the detectors start anew, because what they learned from it
-            cannot be taken back.
+        attempt: The attempt, counted from 1, that becomes the newest. Every later one is hidden with its records and
+            steps; the first rows of them are removed here, and the worker of retention removes the others. If detection
+            has seen such a step, the detectors start anew, because what they learned from it cannot be taken back.
         world_size: How many ranks the newest attempt has from now on.
         now: Seconds since the epoch.
 
@@ -42,7 +44,9 @@ def reset_run(
         seen = repositories.detector_states.load(run_id)
         if seen is not None and seen.attempt > number:
             repositories.detector_states.remove(run_id)
-        repositories.runs.remove_attempts(run_id, above=number)
+        repositories.runs.mark_removed(run_id, above=number)
+        repositories.series.remove_all(run_id)
+        _remove_some_rows(repositories, run_id)
         run.attempt = run.projected_attempt = number
         run.world_size = attempts[number][1]
         run.ended, run.last_step_at = None, now
@@ -57,3 +61,13 @@ def reset_run(
     repositories.runs.save_ingest(run)
     repositories.runs.save_projection(run)
     return run.log_end
+
+
+def _remove_some_rows(repositories: Repositories, run_id: str) -> None:
+    """Remove the rows of removed attempts where they are few, so that the number of a stray attempt is free at once."""
+    left = ROWS_REMOVED_AT_ONCE
+    while left > 0:
+        removed = repositories.retention.remove_attempt_rows(run_id, limit=left)
+        if removed is None:
+            return
+        left -= max(1, removed[1])

@@ -22,12 +22,13 @@ class Task:
     """Something to remove from one run.
 
     Attributes:
-        kind: ``deleted_run`` removes all of a run whose deletion has begun; the others remove or thin one table of it.
+        kind: ``deleted_run`` removes all of a run whose deletion has begun, ``removed_attempts`` what a reset has
+            removed; the others remove or thin one table of it.
         run_id: The run.
         kept_steps: Of ``records``: the newest steps whose records are kept.
     """
 
-    kind: Literal["deleted_run", "records", "responses", "steps"]
+    kind: Literal["deleted_run", "removed_attempts", "records", "responses", "steps"]
     run_id: str
     kept_steps: int = 0
 
@@ -66,6 +67,7 @@ class Policy:
         """Return what there is to remove."""
         settings, retention, now = self._settings, repositories.retention, self._clock()
         tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted()]
+        tasks += [Task(kind="removed_attempts", run_id=run_id) for run_id in retention.with_removed_attempts()]
         if settings.record_steps is not None:
             kept = settings.record_steps
             tasks += [Task(kind="records", run_id=each, kept_steps=kept) for each in retention.with_more_steps(kept)]
@@ -86,6 +88,9 @@ class Policy:
         if task.kind == "deleted_run":
             found = retention.remove_rows(task.run_id, limit=ROWS_PER_SLICE)
             return Removed(table="runs", rows=1, has_more=False) if found is None else _removed(found)
+        if task.kind == "removed_attempts":
+            found = retention.remove_attempt_rows(task.run_id, limit=ROWS_PER_SLICE)
+            return Removed(table="attempts", rows=0, has_more=False) if found is None else _removed(found)
         if task.kind == "records":
             rows, has_more = retention.thin_records(task.run_id, kept_steps=task.kept_steps, limit=ROWS_PER_SLICE)
         elif task.kind == "responses":

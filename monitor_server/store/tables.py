@@ -108,7 +108,7 @@ attempts = Table(
     metadata,
     _run_key(),
     Column("attempt", BigInteger, primary_key=True, autoincrement=False),
-    Column("world_size", Integer, nullable=False),
+    Column("world_size", Integer, nullable=False),  # 0 of a removed attempt, whose rows are removed in slices
     Column("first_seen", Float, nullable=False),
     Column("position", BigInteger, nullable=False),  # in the run's log, at which it began
     Column("has_config", Boolean, nullable=False),  # whether the run's configuration was written in it

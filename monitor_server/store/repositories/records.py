@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_
 
+from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.statements import Insertion
 from monitor_server.store.tables import records, waiting
 
@@ -35,7 +36,11 @@ _OF_STEPS = (
 # Lengths are read without the bodies, which may be many megabytes.
 _AHEAD = (
     select(records.c.batch, func.length(records.c.body))
-    .where(records.c.run_id == bindparam("run"), records.c.position > bindparam("after"))
+    .where(
+        records.c.run_id == bindparam("run"),
+        records.c.position > bindparam("after"),
+        is_kept(records.c.attempt, bindparam("run")),
+    )
     .order_by(records.c.position)
     .limit(bindparam("limit"))
 )
@@ -45,6 +50,7 @@ _UP_TO = (
         records.c.run_id == bindparam("run"),
         records.c.position > bindparam("after"),
         records.c.position <= bindparam("up_to"),
+        is_kept(records.c.attempt, bindparam("run")),
     )
     .order_by(records.c.position)
 )
@@ -67,6 +73,7 @@ _FIRST = (
     .where(
         waiting.c.run_id == bindparam("run"),
         tuple_(waiting.c.attempt, waiting.c.step) > tuple_(bindparam("attempt"), bindparam("step")),
+        is_kept(waiting.c.attempt, bindparam("run")),
     )
     .order_by(waiting.c.attempt, waiting.c.step)
     .limit(bindparam("limit"))

@@ -7,6 +7,7 @@ import msgspec
 from sqlalchemy import Connection, delete, func, insert, select
 
 from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.tables import alerts, responses
 from trainer_hooks import wire
 
@@ -98,7 +99,7 @@ class Responses:
         newer = responses.alias()
         newest = (
             select(func.max(newer.c.attempt))
-            .where(newer.c.run_id == run_id, newer.c.step == responses.c.step)
+            .where(newer.c.run_id == run_id, newer.c.step == responses.c.step, is_kept(newer.c.attempt, run_id))
             .scalar_subquery()
         )
         query = (

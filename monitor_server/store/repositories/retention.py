@@ -27,9 +27,20 @@ from sqlalchemy import (
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.records import MAX_PARAMETERS, Waiting
+from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
 from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.repositories.series import Series
-from monitor_server.store.tables import alerts, metadata, records, responses, runs, steps
+from monitor_server.store.tables import (
+    alerts,
+    attempts,
+    chunk_values,
+    metadata,
+    records,
+    responses,
+    runs,
+    steps,
+    waiting,
+)
 
 __all__ = ["Retention"]
 
@@ -94,6 +105,32 @@ class Retention:
         ):
             AuditLog(self._connection).forget_project(project)
         return None
+
+    def with_removed_attempts(self) -> list[str]:
+        """Return the runs of which a reset has removed attempts whose rows are still stored."""
+        query = select(attempts.c.run_id).where(attempts.c.world_size == REMOVED).distinct()
+        return list(self._connection.execute(query).scalars())
+
+    def remove_attempt_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
+        """Remove rows of a run's removed attempts, and return their table and number; None once all are gone.
+
+        The compacted values, which may hold steps of these attempts, are removed first.
+        """
+        attempt = self._connection.execute(removed_attempts(run_id).order_by(attempts.c.attempt).limit(1)).scalar()
+        if attempt is None:
+            return None
+        removed = self._remove_some(chunk_values, run_id, limit)
+        if removed:
+            return chunk_values.name, removed
+        removed = self._remove_records(run_id, attempt, limit=limit)
+        if removed:
+            return records.name, removed
+        for table in (steps, responses, waiting):
+            removed = self._remove_some(table, run_id, limit, table.c.attempt == attempt)
+            if removed:
+                return table.name, removed
+        here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
+        return attempts.name, self._connection.execute(delete(attempts).where(here)).rowcount
 
     def with_records(self, *, silent_since: float) -> list[str]:
         """Return the silent runs that hold raw records which are projected."""
@@ -174,7 +211,7 @@ class Retention:
         """
         query = select(runs.c.steps_thinned_to, runs.c.last_step)
         row = self._lock_run(query, run_id)
-        if row is None or row.last_step is None:
+        if row is None or row.last_step is None or self._connection.execute(removed_attempts(run_id)).first():
             return 0, False
         last = self._connection.execute(select(func.max(steps.c.step)).where(steps.c.run_id == run_id)).scalar()
         last = max(row.last_step, last or 0)
@@ -238,9 +275,24 @@ class Retention:
         )
         return int(self._connection.execute(query).scalar() or 0)
 
-    def _remove_some(self, table: Table, run_id: str, limit: int) -> int:
+    def _remove_records(self, run_id: str, attempt: int, *, limit: int) -> int:
+        """Remove the first records of an attempt, with their steps: the key of a step begins with its number."""
+        of_attempt = (records.c.run_id == run_id) & (records.c.attempt == attempt)
+        some = select(records.c.position, records.c.step).where(of_attempt).order_by(records.c.step).limit(limit)
+        found = self._connection.execute(some).all()
+        if not found:
+            return 0
+        numbers = {row.step for row in found}
+        here = (steps.c.run_id == run_id) & steps.c.step.in_(numbers) & (steps.c.attempt == attempt)
+        self._connection.execute(delete(steps).where(here))
+        positions = [row.position for row in found]
+        return self._connection.execute(
+            delete(records).where(records.c.run_id == run_id, records.c.position.in_(positions))
+        ).rowcount
+
+    def _remove_some(self, table: Table, run_id: str, limit: int, *conditions: ColumnElement[bool]) -> int:
         key = tuple_(*table.primary_key)
-        some = select(*table.primary_key).where(table.c.run_id == run_id).limit(limit)
+        some = select(*table.primary_key).where(table.c.run_id == run_id, *conditions).limit(limit)
         here = (table.c.run_id == run_id) & key.in_(some)
         return self._connection.execute(delete(table).where(here)).rowcount
 

@@ -6,16 +6,17 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, bindparam, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from monitor_server.errors import DeletionUnderWay
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.records import StoredRecord
+from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.statements import Statement
-from monitor_server.store.tables import alerts, attempts, chunk_values, chunks, records, responses, runs, steps, waiting
+from monitor_server.store.tables import alerts, attempts, runs, waiting
 
 __all__ = ["SPARKLINE_SIGNAL", "Extension", "Recent", "Run", "Runs"]
 
@@ -37,14 +38,16 @@ _EXTEND_LOG = Statement(
 )
 _ATTEMPTS = (
     select(attempts.c.attempt, attempts.c.world_size)
-    .where(attempts.c.run_id == bindparam("run"))
+    .where(attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED)
     .order_by(attempts.c.attempt)
 )
 _ATTEMPT = select(attempts.c.world_size, attempts.c.has_config).where(
     attempts.c.run_id == bindparam("run"), attempts.c.attempt == bindparam("attempt")
 )
 _BEGUN = select(attempts.c.position, attempts.c.attempt).where(
-    attempts.c.run_id == bindparam("run"), attempts.c.position > bindparam("after")
+    attempts.c.run_id == bindparam("run"),
+    attempts.c.position > bindparam("after"),
+    attempts.c.world_size != REMOVED,
 )
 
 _INGEST_COLUMNS = (
@@ -214,7 +217,11 @@ class Runs:
             self._connection.execute(update(runs).where(runs.c.id == run_id), {"config": config})
 
     def enter_attempt(self, run_id: str, attempt: int, *, world_size: int, now: float, position: int) -> int | None:
-        """Keep an attempt, and return the largest world size that any of its ranks had sent; None if it is new."""
+        """Keep an attempt, and return the largest world size that any of its ranks had sent; None if it is new.
+
+        Raises:
+            DeletionUnderWay: If the attempt was removed and rows of it are still stored.
+        """
         row = self._connection.execute(_ATTEMPT, {"run": run_id, "attempt": attempt}).one_or_none()
         if row is None:
             values = {"run_id": run_id, "attempt": attempt, "world_size": world_size}
@@ -222,6 +229,8 @@ class Runs:
                 insert(attempts), values | {"first_seen": now, "position": position, "has_config": False}
             )
             return None
+        if row.world_size == REMOVED:
+            raise DeletionUnderWay(f"attempt {attempt} of run {run_id} is being removed by a reset; send again later")
         if row.world_size < world_size:
             self.set_world_size(run_id, attempt, world_size)
         return max(int(row.world_size), world_size)
@@ -236,13 +245,10 @@ class Runs:
         rows = self._connection.execute(_BEGUN, {"run": run_id, "after": after})
         return {position: attempt for position, attempt in rows}  # noqa: C416 - rows are not pairs to mypy
 
-    def remove_attempts(self, run_id: str, *, above: int) -> None:
-        """Remove every attempt above one, with its records, steps, responses and waiting steps."""
-        for table in (attempts, records, steps, responses, waiting):
-            self._connection.execute(delete(table).where(table.c.run_id == run_id, table.c.attempt > above))
-        for compacted in (chunk_values, chunks):
-            self._connection.execute(delete(compacted).where(compacted.c.run_id == run_id))
-        self._connection.execute(update(runs).where(runs.c.id == run_id), {"compacted_to": 0})
+    def mark_removed(self, run_id: str, *, above: int) -> None:
+        """Hide every attempt above one from readers; `Retention.remove_attempt_rows` then removes what they hold."""
+        here = (attempts.c.run_id == run_id) & (attempts.c.attempt > above)
+        self._connection.execute(update(attempts).where(here), {"world_size": REMOVED})
 
     def attempts(self, run_id: str) -> dict[int, tuple[int, int]]:
         """Return each attempt's ordinal, from 1, and world size."""
@@ -364,7 +370,7 @@ def _view(now: float, deadlines: Deadlines) -> Select[Any]:
     firing = select(func.count()).where(alerts.c.run_id == runs.c.id, alerts.c.state == "firing").scalar_subquery()
     ordinal = (
         select(func.count())
-        .where(attempts.c.run_id == runs.c.id, attempts.c.attempt <= runs.c.attempt)
+        .where(attempts.c.run_id == runs.c.id, attempts.c.attempt <= runs.c.attempt, attempts.c.world_size != REMOVED)
         .scalar_subquery()
     )
     status = status_column(now, deadlines).label("status")

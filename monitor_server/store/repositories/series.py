@@ -24,6 +24,7 @@ from monitor_server.store.encoding.chunks import (
     summarise,
 )
 from monitor_server.store.encoding.packing import columns
+from monitor_server.store.repositories.removed_attempts import is_kept, removed_attempts
 from monitor_server.store.tables import chunk_values, chunks, runs, signals, steps
 
 __all__ = ["CHUNK_STEPS", "Chunk", "Column", "Series"]
@@ -40,6 +41,7 @@ _ROWS = (
         steps.c.run_id == bindparam("run"),
         steps.c.step >= bindparam("first"),
         steps.c.step <= bindparam("last"),
+        is_kept(steps.c.attempt, bindparam("run")),
     )
     .order_by(steps.c.step, steps.c.attempt)
 )
@@ -153,7 +155,10 @@ class Series:
         """Encode the first steps that are not compacted, unless they are among the newest.
 
         A gap that a removed chunk has left is filled whatever its size; behind the last chunk a whole chunk is needed.
+        Nothing is compacted while rows of a removed attempt are stored.
         """
+        if self._connection.execute(removed_attempts(run_id).limit(1)).first() is not None:
+            return None
         ranges = self._connection.execute(
             select(chunks.c.first_step, chunks.c.end_step)
             .where(chunks.c.run_id == run_id)
@@ -209,6 +214,11 @@ class Series:
                 if observed.any()
             },
         )
+
+    def remove_all(self, run_id: str) -> None:
+        """Remove the chunks of a run; the rows of their values are removed later, and are not read meanwhile."""
+        self._connection.execute(delete(chunks).where(chunks.c.run_id == run_id))
+        self._connection.execute(update(runs).where(runs.c.id == run_id), {"compacted_to": 0})
 
     def _remove(self, run_id: str, first_step: int) -> None:
         for table in (chunk_values, chunks):

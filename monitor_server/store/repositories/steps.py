@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, insert, sele
 
 from monitor_server.store.encoding.packing import pack, unpack
 from monitor_server.store.repositories.records import MAX_PARAMETERS
+from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.repositories.series import Series
 from monitor_server.store.tables import signals, steps
 
@@ -140,7 +141,7 @@ def _newest(run_id: str) -> Select[tuple[int, int, float, int | None, str | None
     newer = steps.alias()
     attempt = (
         select(func.max(newer.c.attempt))
-        .where(newer.c.run_id == run_id, newer.c.step == steps.c.step)
+        .where(newer.c.run_id == run_id, newer.c.step == steps.c.step, is_kept(newer.c.attempt, run_id))
         .scalar_subquery()
     )
     return select(*_COLUMNS).where(steps.c.run_id == run_id, steps.c.attempt == attempt).order_by(steps.c.step)
