@@ -13,10 +13,10 @@ __all__ = ["VitalsTracker"]
 
 
 class VitalsTracker(GeneralTracker):
-    """Streams the values given to ``accelerator.log(values, step=...)``, from the main process.
+    """Sends the values given to ``accelerator.log(values, step=...)``, from the main process.
 
-    ``loss``, ``grad_norm`` and ``learning_rate`` become signals; a canonical name is kept as it is; anything else
-    arrives as ``accelerate/name``. A value that is no number is left out, and counted in ``hooks/rejected_scalars``.
+    ``loss``, ``grad_norm`` and ``learning_rate`` become signals. A canonical name is kept as it is, and any other name
+    is sent as ``accelerate/name``. A value that is not a number is left out and counted in ``hooks/rejected_scalars``.
 
     Args:
         run_name: Name of the run; else `RLVITALS_RUN`, else one is generated.
@@ -54,7 +54,7 @@ class VitalsTracker(GeneralTracker):
         return self._monitor
 
     def store_init_configuration(self, values: Mapping[str, Any]) -> None:
-        """Connect, with the configuration; Accelerate calls this from ``init_trackers``."""
+        """Connect and send the configuration; Accelerate calls this from ``init_trackers``."""
         self._connect(values)
 
     def log(self, values: Mapping[str, Any], step: int | None = None, **_: object) -> None:
@@ -75,7 +75,7 @@ class VitalsTracker(GeneralTracker):
     def _connect(self, config: Mapping[str, Any] | None) -> None:
         if not self._is_connected:
             self._is_connected = True
-            # The main process sends for all ranks: the others have no tracker.
+            # The main process sends for all ranks, because the other ranks have no tracker.
             self._monitor = trainer_hooks.connect(
                 run=self._run_name, config=config, rank=0, world_size=1, source="accelerate", **self._options
             )

@@ -1,8 +1,8 @@
 """Loads an adapter in every Python process of an environment, for trainers that have no setting to load one.
 
 ``python -m trainer_hooks.callbacks.bootstrap install`` writes a line into the environment's site-packages that does
-nothing unless `RLVITALS_HOOKS` names an adapter, such as ``openrlhf``; ``remove`` deletes it. Ray's processes run the
-line, too, when they start.
+nothing unless `RLVITALS_HOOKS` names an adapter, such as ``openrlhf``; ``remove`` deletes the line. Ray's processes
+also run the line when they start.
 """
 
 import logging
@@ -35,7 +35,7 @@ def load() -> None:
 
 
 def main(arguments: list[str], site_packages: Path | None = None) -> int:
-    """Install or remove the line, and print where."""
+    """Install or remove the line, and print the path of its file."""
     file = (site_packages or Path(sysconfig.get_path("purelib"))) / PTH
     match arguments:
         case ["install"]:

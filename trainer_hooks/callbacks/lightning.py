@@ -18,11 +18,11 @@ ROLLOUTS = "rollouts"
 
 
 class VitalsCallback(Callback):
-    """Streams each optimiser step: loss, gradient norm before clipping, learning rate and what the module logs.
+    """Sends each optimiser step: loss, gradient norm before clipping, learning rate and what the module logs.
 
-    Return ``{"loss": loss, "rollouts": {...}}`` from ``training_step``, with the arguments of
-    `trainer_hooks.Rollouts`, and the token signals arrive, too; each rank sends its own responses. Where Lightning
-    accumulates gradients, the loss is the mean over the step's batches, and their responses are concatenated.
+    To send the token signals too, return ``{"loss": loss, "rollouts": {...}}`` from ``training_step``, with the
+    arguments of `trainer_hooks.Rollouts`. Each rank sends its own responses. Where Lightning accumulates gradients, the
+    loss is the mean over the step's batches, and their responses are concatenated.
 
     Args:
         monitor: A monitor that you have connected and close yourself; the connection arguments below are then ignored.
@@ -32,8 +32,8 @@ class VitalsCallback(Callback):
         api_key: Key with the scope ingest.
         on_alert: Called with each alert that fires on the run, in a background thread.
 
-    Several processes need a name of the run. Processes that Lightning starts itself need `RLVITALS_ATTEMPT`, too;
-    without these a `ConfigurationError` is raised before the first step.
+    Several processes need a name of the run. Processes that Lightning starts itself also need `RLVITALS_ATTEMPT`.
+    Without these, a `ConfigurationError` is raised before the first step.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class VitalsCallback(Callback):
         self._grad_norm: torch.Tensor | None = None
         self._learning_rate: float | None = None
         self._last_step = 0
-        # Of the batches since the last step.
+        # These belong to the batches since the last step.
         self._losses: list[torch.Tensor] = []
         self._microbatches = Microbatches()
         self._logged: dict[str, torch.Tensor] = {}
@@ -83,7 +83,7 @@ class VitalsCallback(Callback):
             self._grad_norm = torch.nn.utils.get_total_norm(gradients) if gradients and not is_sharded else None
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Drop the batches of a step that the end of an epoch cut off: Lightning drops their gradients, too."""
+        """Drop the batches of a step that the end of an epoch cut off, because Lightning drops their gradients."""
         if pl_module.automatic_optimization:
             self._losses.clear()
             self._microbatches.clear()
@@ -127,7 +127,7 @@ class VitalsCallback(Callback):
         """Return the step's numbers by canonical name; some may be tensors that are still being computed."""
         numbers: dict[str, Any] = {**canonical(self._new_metrics(trainer), TRANSFORMERS, prefix="lightning")}
         if self._losses:
-            # Lightning has divided each by the number of batches to a step.
+            # Lightning has divided each loss by the number of batches in a step.
             numbers["loss/policy"] = torch.stack(self._losses).float().mean() * trainer.accumulate_grad_batches
         if self._learning_rate is not None:
             numbers["lr"] = self._learning_rate
@@ -136,7 +136,7 @@ class VitalsCallback(Callback):
         return numbers
 
     def _new_metrics(self, trainer: Trainer) -> dict[str, float]:
-        """Return the metrics logged since the last step: Lightning keeps older values among them."""
+        """Return the metrics logged since the last step, without the older values that Lightning keeps among them."""
         new = {
             name: value
             for name, value in trainer.callback_metrics.items()
@@ -152,7 +152,7 @@ class VitalsCallback(Callback):
 
 
 def _is_same(value: object, held: object) -> bool:
-    """Whether a metric is the kept one: a value that is logged again has other memory, as the old one is in use."""
+    """Whether a metric is the one kept before; a value that is logged again has other memory than the kept one."""
     if isinstance(value, torch.Tensor) and isinstance(held, torch.Tensor):
         return value.data_ptr() == held.data_ptr()
     return value is held

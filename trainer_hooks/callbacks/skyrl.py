@@ -19,7 +19,7 @@ __all__ = ["VitalsCallback"]
 
 logger = logging.getLogger("trainer_hooks")
 
-# The parts of SkyRL's step that run the models, in their order: memory runs out in one of them.
+# The parts of SkyRL's step that run the models, in their order. If memory runs out, it does so in one of them.
 STEP_METHODS = ("fwd_logprobs_values_reward", "compute_advantages_and_returns", "train_critic_and_policy")
 
 NO_REWARDS = "SkyRL has no compute_advantages_and_returns, and tokens are not observed"
@@ -38,12 +38,12 @@ class VitalsCallback:
     """A SkyRL TrainingCallback: logs the driver's tokens and metrics at the end of each step.
 
     It has the methods of `skyrl.train.utils.callbacks.TrainingCallback` that it needs, and ignores every other event,
-    so that it can be used without importing SkyRL. Where an exception ends a step, what is known of the step is sent
-    before it propagates, and a run of the callback's own monitor is ``stopped``.
+    so that it can be used without importing SkyRL. If an exception ends a step, the callback sends what is known of the
+    step before the exception propagates. If the callback has made the monitor itself, the run is then ``stopped``.
 
     Args:
-        monitor: A monitor of your own, which is yours to close; else one is connected from `RLVITALS_URL` and SkyRL's
-            configuration.
+        monitor: A monitor that you have connected and close yourself. Unless given, the callback connects one from
+            `RLVITALS_URL` and SkyRL's configuration.
     """
 
     def __init__(self, monitor: "trainer_hooks.Monitor | None" = None) -> None:
@@ -65,7 +65,7 @@ class VitalsCallback:
         """Connect, and wrap the methods that a step consists of.
 
         Raises:
-            ConfigurationError: If a setting cannot work; the first step is still to come.
+            ConfigurationError: If a setting cannot work. This happens before the first step.
         """
         settings = getattr(getattr(trainer, "cfg", None), "trainer", None)
         if self._monitor is None:
@@ -155,19 +155,19 @@ class VitalsCallback:
             self._warn_once(NO_SAMPLER)
         elif logprobs is None:
             self._warn_once(NO_TRAINER_SCORES)
-            # The sampler's in both places would show a mismatch of 0.
+            # With the sampler's log-probabilities in both places, the mismatch would be 0.
             logprobs, sampler = sampler, None
         if logprobs is None:
             return None
         rewards, uids = known
-        # The last rows repeat the first, to pad the batch.
+        # The last rows repeat the first rows, to pad the batch.
         real = len(rewards) - int((batch.metadata or {}).get("pad_size", 0))  # type: ignore[attr-defined]
         optional = {
             "sampler_logprobs": sampler,
             "ref_logprobs": batch.get("base_action_log_probs"),
             "advantages": batch.get("advantages"),
         }
-        # response_mask is True on the environment's tokens, too.
+        # response_mask is also True on the environment's tokens.
         mask = batch["loss_mask"][:real]
         return {name: found[:real] for name, found in optional.items() if found is not None} | {
             "logprobs": logprobs[:real],
@@ -198,7 +198,7 @@ def _has_one_update(settings: Any) -> bool:
 
 
 def _rewards(batch: Any) -> Any:
-    """Return one reward a row; where rows are steps of a trajectory, each has the reward of the trajectory's last."""
+    """Return one reward per row; a row that is a step of a trajectory has the reward of the trajectory's last step."""
     rewards = batch["rewards"].detach().float().cpu()
     sums = rewards.sum(dim=-1) if rewards.ndim > 1 else rewards
     is_last = batch.metadata.get("is_last_step")

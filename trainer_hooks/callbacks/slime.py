@@ -3,7 +3,7 @@
 ``--custom-rollout-log-function-path trainer_hooks.callbacks.slime.watch_samples`` reads the whole rollout in the
 process that makes it, however the trainer is parallelised, with the sampler's log-probabilities.
 ``--rollout-data-postprocess-path trainer_hooks.callbacks.slime.watch`` reads a data-parallel rank's share of it in the
-trainer, with the trainer's log-probabilities; raw rewards are not always available there. Use one of the two.
+trainer, with the trainer's log-probabilities; raw rewards are not always available there. Use only one of the two.
 """
 
 import functools
@@ -26,7 +26,7 @@ logger = logging.getLogger("trainer_hooks")
 
 # Other estimators' rewards are normalised by their group unless --disable-rewards-normalization says otherwise.
 NEVER_NORMALISED = ("ppo", "reinforce_plus_plus")
-# Arguments of slime that hold keys to other people's services.
+# Arguments of slime that hold keys to other services.
 SECRET_ENDINGS = ("_key", "_token", "_env_vars")
 
 NO_DATA = "this slime passes no data to --rollout-data-postprocess-path; use watch_samples (docs/trainers/slime.md)"
@@ -99,7 +99,7 @@ def watch_samples(rollout_id: int, args: Any, samples: Sequence[Any], *_: Any, *
 def _monitor(args: Any, rank: int | None, world_size: int | None) -> "trainer_hooks.Monitor | None":
     """Connect at the first rollout.
 
-    Training has begun by then, so that settings which cannot work are logged and not raised.
+    Training has begun by then, so a setting that cannot work is logged and not raised.
 
     Returns:
         The monitor, or None where there is no collector, so that nothing needs to be read.
@@ -117,7 +117,7 @@ def _monitor(args: Any, rank: int | None, world_size: int | None) -> "trainer_ho
 
 
 def _rank_role() -> RankRole:
-    """Ask Megatron, where it is the backend: as in slime's own logging, one rank sends for all that have equal data."""
+    """Read the rank from Megatron, if it is the backend; one of the ranks with equal data sends, as slime's logs do."""
     state: Any = sys.modules.get("megatron.core.parallel_state")
     if state is None or not state.model_parallel_is_initialized():
         return RankRole()
@@ -148,8 +148,8 @@ def _rollout_arguments(args: Any, data: Mapping[str, Any]) -> dict[str, Any] | N
             "advantages": "advantages",
         }.items()
     }
-    # log_probs is absent where slime takes them from the training forward pass. The sampler's then replace them, and
-    # are not sent as the sampler's as well: the mismatch would be 0.
+    # log_probs is absent where slime takes them from the training forward pass. The sampler's log-probabilities then
+    # replace them. They are not also sent as the sampler's, because the mismatch would be 0.
     if columns["logprobs"] is None:
         columns["logprobs"] = columns.pop("sampler_logprobs")
     if columns["logprobs"] is None:
@@ -163,9 +163,9 @@ def _rollout_arguments(args: Any, data: Mapping[str, Any]) -> dict[str, Any] | N
 
 
 def _rewards(args: Any, data: Mapping[str, Any], responses: int) -> Any:
-    """Return the rewards before normalisation, one a response, or None where they cannot be determined.
+    """Return the rewards before normalisation, one per response, or None where they cannot be determined.
 
-    ``rewards`` are this rank's own. ``raw_reward`` is that of the whole rollout, in the order of its samples; packing
+    ``rewards`` belongs to this rank. ``raw_reward`` belongs to the whole rollout, in the order of its samples. Packing
     into microbatches and splitting over ranks change the order of the responses.
     """
     is_raw = not getattr(args, "rewards_normalization", True) or (
@@ -198,7 +198,7 @@ def _sample_arguments(samples: Sequence[Any], rewards: Sequence[Any]) -> dict[st
 
 
 def _column(rows: Sequence[Any] | None, masks: Sequence[Any]) -> Any:
-    """Pad per-token numbers; None where a response lacks one for any of its tokens, because that must not become 0."""
+    """Pad per-token numbers; return None if any token lacks its number, because padding would make it 0."""
     if rows is None or len(rows) != len(masks) or any(row is None for row in rows):
         return None
     return padded(rows) if all(len(row) == len(mask) for row, mask in zip(rows, masks, strict=True)) else None

@@ -1,4 +1,4 @@
-"""Watches a plain PyTorch loop: each ``optimizer.step()`` is a step. Knows no framework but torch."""
+"""Watches a plain PyTorch loop: each ``optimizer.step()`` is a step. Needs no framework except torch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, SupportsFloat
@@ -20,7 +20,7 @@ from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
 
-# The detail of an action that the loop carries out: whether it did is not known here.
+# The detail of an action that the loop carries out; whether the loop has done so is not known here.
 DELEGATED = "handed to the loop, which carries it out itself"
 
 
@@ -33,9 +33,9 @@ class LoopWatch:
                 watch.note({"loss/policy": loss, "reward/mean": rewards.mean()}, rollouts={...})
                 optimizer.step()
 
-    The gradient norm is that of the gradients that the optimiser sees. If you clip them, note the norm that
-    ``clip_grad_norm_`` returns, as ``grad/norm``: after clipping the norm is a constant. Under FSDP note it, too: a
-    sharded norm cannot be read without a collective, and is left out.
+    The gradient norm is that of the gradients that the optimiser receives. If you clip them, note the norm that
+    ``clip_grad_norm_`` returns as ``grad/norm``, because the norm after clipping is a constant. Note it under FSDP too:
+    a sharded norm cannot be read without a collective, so it is left out.
 
     If an exception ends the block, what was noted since the last step is sent first, marked ``hooks/partial_step``.
 
@@ -44,7 +44,7 @@ class LoopWatch:
         monitor: From `trainer_hooks.connect`; closed when the block ends. If it has a policy, ``connect(actions=...)``,
             read ``decisions`` after each step and carry them out in your loop. Where `torch.distributed` has several
             processes, a decision appears after the same step on every rank, or on none.
-        first_step: Number of the first step; the checkpoint's plus 1 when training resumes.
+        first_step: Number of the first step. When training resumes, this is the checkpoint's step plus 1.
         model_monitors: Constructed with the loop's model; measures it at every n-th step, with the gradients that the
             optimiser sees. Off unless given.
         probe_every: Score the responses given to `score_again` at every n-th step (level L4); off unless given. Give
@@ -114,10 +114,10 @@ class LoopWatch:
         fresh: torch.Tensor | None = None,
         before: tuple[torch.Tensor, torch.Tensor | None] | None = None,
     ) -> None:
-        """Have responses scored before and after the next optimiser step, if it is one of every ``probe_every``.
+        """Score responses before and after the next optimiser step, if that step is a multiple of ``probe_every``.
 
-        For responses that have no influence on the step: held out from it by you, or of groups whose rewards are all
-        equal. With several processes, call it equally often on every rank.
+        Use responses that have no influence on the step: those that you hold out from it, or those of groups whose
+        rewards are all equal. With several processes, call this equally often on every rank.
 
         Args:
             score: Returns log-probabilities, and entropies or None, under the current weights, ``(B, T)``, nats.
@@ -209,7 +209,7 @@ class LoopWatch:
 
 
 def _unwrapped(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """Return the optimiser that steps: Accelerate's wrapper is an Optimizer too, but has no hooks."""
+    """Return the optimiser that steps. Accelerate's wrapper is an Optimizer too, but it has no hooks."""
     has_hooks = hasattr(optimizer, "_optimizer_step_pre_hooks")
     found = optimizer if has_hooks else getattr(optimizer, "optimizer", optimizer)
     if not isinstance(found, torch.optim.Optimizer):

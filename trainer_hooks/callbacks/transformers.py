@@ -19,11 +19,11 @@ logger = logging.getLogger("trainer_hooks")
 
 
 class VitalsCallback(StreamingCallback):
-    """Streams loss, gradient norm, learning rate and logged metrics of each optimiser step; tokens where there are any.
+    """Sends loss, gradient norm, learning rate and logged metrics of each optimiser step, and tokens if there are any.
 
     The trainer is found when training begins, and its methods are wrapped on that object alone until training ends.
-    Weights, gradients and random generators are the same with and without it. Nothing raises once training has
-    begun; a connection setting that cannot work raises before the first step.
+    Weights, gradients and random generators are the same with and without it. After training has begun, the callback
+    raises no error; a connection setting that cannot work raises an error before the first step.
 
     Args:
         monitor: A monitor that you have connected and close yourself; the connection arguments below are then ignored.
@@ -38,14 +38,14 @@ class VitalsCallback(StreamingCallback):
     """
 
     def create_capture(self, trainer: Any, *, texts: bool) -> StepCapture:
-        """Create what reads this trainer's steps: with tokens where the trainer makes rollouts, as TRL's do."""
+        """Create the object that reads this trainer's steps, with tokens if the trainer makes rollouts, as TRL's do."""
         if hasattr(trainer, "_generate_and_score_completions"):
             return RolloutCapture(trainer, self._guard, texts=texts)
         return StepCapture(trainer, self._guard)
 
 
 class ReportingCallback(VitalsCallback):
-    """The callback behind ``report_to="rlvitals"``: does nothing where the trainer was also given one by hand."""
+    """The callback behind ``report_to="rlvitals"``. It does nothing if the trainer was also given a VitalsCallback."""
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

@@ -74,7 +74,7 @@ class BatchEncoder(Protocol):
 
 
 class BatchProcessor(Generic[Item]):
-    """Turns the items of a record queue into encoded batches in a sending queue.
+    """Encodes the items of a record queue as batches and puts these into a sending queue.
 
     Args:
         queue: Holds what the training thread has measured.
@@ -151,7 +151,7 @@ class BatchProcessor(Generic[Item]):
         self._count_undelivered()
 
     def detach_after_fork(self) -> None:
-        """Let go of the spool in a forked child."""
+        """Release the spool in a forked child."""
         self._sending_queue.detach_after_fork()
 
     def _count_undelivered(self) -> None:
@@ -201,7 +201,8 @@ class BatchProcessor(Generic[Item]):
         size = 0
         began = self._clock()
         while len(self._queue):
-            # First: whoever counts undelivered records in another thread may count this one twice, but never miss it.
+            # Add before the pop: another thread that counts undelivered records may count this one twice, but never
+            # misses it.
             self._in_progress += 1
             item = self._queue.pop()
             count += 1

@@ -1,4 +1,4 @@
-"""Posts batches to `POST /api/v1/ingest` over one kept-alive connection, with bounded times and answers. No retries."""
+"""Posts batches to `POST /api/v1/ingest` over one kept-alive connection, with time and size limits and no retries."""
 
 from collections.abc import Mapping
 

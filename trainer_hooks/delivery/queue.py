@@ -8,7 +8,7 @@ from trainer_hooks.delivery.drop_counter import DropCounter
 __all__ = ["RecordQueue"]
 
 MAX_RECORDS = 4096
-# What may wait while the background thread encodes: 120 steps of 64 × 512 × 4 tokens.
+# This holds 120 steps of 64 × 512 × 4 tokens, which may wait while the background thread encodes.
 MAX_BYTES = 64 << 20
 
 Item = TypeVar("Item")

@@ -131,7 +131,7 @@ class SendingQueue:
             self._spool.close()
 
     def detach_after_fork(self) -> None:
-        """Let go of the spool in a forked child, which must not hold its parent's locks."""
+        """Release the spool in a forked child, which must not hold its parent's locks."""
         if self._spool:
             self._spool.detach_after_fork()
 

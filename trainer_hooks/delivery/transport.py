@@ -1,4 +1,4 @@
-"""The interface of what carries a batch to the collector, and exponential backoff around it. Knows nothing of HTTP."""
+"""The interface of a transport, which carries a batch to the collector, and exponential backoff around a transport."""
 
 import random
 import time
@@ -12,7 +12,7 @@ __all__ = ["BackoffTransport", "Transport"]
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
-# A collector that asks for more than this is mistaken: an alert would arrive too late to be of use.
+# A longer delay is not respected, because an alert would arrive too late to be of use.
 LONGEST_RETRY_AFTER_SECONDS = 300.0
 
 

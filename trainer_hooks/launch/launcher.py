@@ -1,4 +1,4 @@
-"""Finds the time at which the ranks of this node were launched, the same on each rank and without communication."""
+"""Finds the time at which the ranks of this node were launched; the same on each rank, without communication."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ __all__ = ["read_launch_time_ms"]
 
 
 def read_launch_time_ms() -> int:
-    """Read when the process started that has launched the ranks of this node, in ms since the epoch.
+    """Read the start time of the process that launched the ranks of this node, in ms since the epoch.
 
     Raises:
         ConfigurationError: If this is not Linux, or /proc is hidden.

@@ -1,8 +1,8 @@
 """Policy objectives and likelihood-displacement regularisers as pure torch functions.
 
-Each takes token log-probabilities, a mask that is True on action tokens, and advantages; none knows of a trainer, a
-model or a monitor. Equation numbers are those of arXiv 2512.04220, "On GRPO Collapse in Search-R1: The Lazy
-Likelihood-Displacement Death Spiral", where no other source is named.
+Each function takes token log-probabilities, a mask that is True on action tokens, and advantages. None depends on a
+trainer, a model or a monitor. Where no other source is named, equation numbers are those of arXiv 2512.04220, "On GRPO
+Collapse in Search-R1: The Lazy Likelihood-Displacement Death Spiral".
 """
 
 from trainer_hooks.losses.objectives.grpo import group_advantages, grpo_loss

@@ -35,7 +35,7 @@ def require_shapes(
 
 
 def upcast(tensor: Tensor) -> Tensor:
-    """Convert to float32 unless the tensor is float64: differences of nearby log-probabilities vanish in bfloat16."""
+    """Convert to float32 unless the tensor is float64, because bfloat16 loses differences of near log-probabilities."""
     return tensor if tensor.dtype == float64 else tensor.float()
 
 
@@ -46,7 +46,7 @@ def action_index(mask: Tensor) -> Tensor:
         mask: True on action tokens, shape ``(B, T)``.
 
     Returns:
-        Index of the action a token belongs to, shape ``(B, T)``, integer; −1 outside actions.
+        Index of the action that each token belongs to, shape ``(B, T)``, integer; −1 outside actions.
     """
     starts = mask.clone()
     starts[:, 1:] &= ~mask[:, :-1]

@@ -26,7 +26,7 @@ ONE_UPDATE = (
 )
 FUSED = "LLDS does nothing where the loss is fused and hides its token log-probabilities; turn the fused loss off"
 
-# Ride with the rollout batch, so that TRL's own shuffling and splitting hand each microbatch its part.
+# These are columns of the rollout batch, so TRL's own shuffling and splitting give each microbatch its part.
 COUNTED = "llds_counted_tokens"
 CALLS = "llds_tool_calls"
 ANSWER = "llds_answer_mask"
@@ -39,17 +39,17 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
     """TRL's GRPOConfig with the settings of LLDS.
 
     Args:
-        llds_coef: λ of eq. 7, ≥ 0; 0.1 in the paper, where 0.01 delayed the collapse and 0 did nothing against it.
+        llds_coef: λ of eq. 7, ≥ 0. The paper uses 0.1; with 0.01 the collapse came later, and with 0 it was unchanged.
         llds_gate: What has to lose likelihood for its tokens to be penalised: ``"response"``, ``"action"`` (v2 of the
-            paper, reported as the better one) or ``"none"``.
+            paper, which reports it as the better one) or ``"none"``.
         llds_normaliser: ``"preserved"`` divides the penalty by the action tokens of responses with A ≥ 0 (eq. 5 as
             printed), ``"all"`` by all action tokens (the authors' release).
-        llds_answer_begin: Text that opens the final answer, such as ``<answer>``. With it and the end given, the
-            answer's tokens are left free (LLDS-MA, eq. 6), to encourage more tool use.
+        llds_answer_begin: Text that opens the final answer, such as ``<answer>``. If this and the end are given, the
+            answer's tokens are not penalised (LLDS-MA, eq. 6), to encourage more tool use.
         llds_answer_end: Text that closes it, such as ``</answer>``.
         llds_answer_weight: Factor on the penalty of the answer's tokens, in [0, 1]; 0 is eq. 6.
-        llds_answer_adaptive: Multiply that factor by the tool calls a response beyond the first, up to 1, as the
-            authors' release does. Every tool feedback inside a completion counts as a call.
+        llds_answer_adaptive: Multiply that factor by the mean number of tool calls per response beyond the first, up
+            to 1, as the authors' release does. Every tool feedback inside a completion counts as a call.
     """
 
     llds_coef: float = field(default=0.1, metadata={"help": "Weight λ of the LLDS regulariser."})
@@ -64,8 +64,8 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
         """Check the settings.
 
         Raises:
-            ValueError: If λ is negative, the gate unknown, only one end of the answer given, or TRL's loss would be
-                Liger's, also where λ is 0: it may be turned on while training.
+            ValueError: If λ is negative, the gate is unknown, only one mark of the answer is given, or TRL's loss would
+                be Liger's. Liger is also refused where λ is 0, because λ may be raised while training.
         """
         super().__post_init__()
         if not self.llds_coef >= 0:
@@ -85,7 +85,7 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
             raise ValueError("llds_answer_begin and llds_answer_end must be given together, or neither")
         flags = ("use_liger_loss", "use_liger_kernel")
         asked = next((flag for flag in flags if getattr(self, flag, False)), None)
-        # Where TRL has no fused loss of its own, Liger's kernels leave the token log-probabilities to be seen.
+        # Where TRL has no fused loss of its own, the token log-probabilities can be read also with Liger's kernels.
         if asked and hasattr(GRPOTrainer, "compute_liger_loss"):
             raise ValueError(
                 f"LLDS needs the token log-probabilities of the loss, which Liger's fused loss hides in TRL {version}, "
@@ -96,14 +96,14 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
 class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """GRPOTrainer whose loss is L_GRPO + λ L_LLDS (eq. 7 of arXiv 2512.04220).
 
-    The penalty is that of `trainer_hooks.losses.llds_loss`, however an update's responses are cut into microbatches
-    and ranks: its N is counted over the whole rollout batch, and shared evenly by the batch's updates where there are
-    several (``steps_per_generation``). TRL logs it as ``llds_loss``. ``trainer.llds_coef`` may be changed while
-    training, on every rank at the same step: where it is not 0 ranks gather N.
+    The penalty is that of `trainer_hooks.losses.llds_loss`, however an update's responses are split into microbatches
+    and ranks. Its N is counted over the whole rollout batch. If the batch has several updates
+    (``steps_per_generation``), they share N evenly. TRL logs the penalty as ``llds_loss``. ``trainer.llds_coef`` may be
+    changed while training, on every rank at the same step, because the ranks gather N where it is not 0.
 
     Note:
-        It acts from the second update on a rollout. With one update a rollout it does nothing and warns: set
-        ``num_iterations=2``, or ``steps_per_generation`` above ``gradient_accumulation_steps``.
+        LLDS has an effect from the second update on a rollout. With one update per rollout it does nothing and warns:
+        set ``num_iterations=2``, or ``steps_per_generation`` above ``gradient_accumulation_steps``.
     """
 
     _tag_names = ("trl", "grpo", "llds")
@@ -124,7 +124,7 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @property
     def why_inert(self) -> str | None:
-        """Why LLDS would change nothing here, whatever λ is, and what to do about it; None where it acts."""
+        """Why LLDS would change nothing here, whatever λ is, and what to do about it; None where it has an effect."""
         if self.args.steps_per_generation * self.num_iterations <= self.args.gradient_accumulation_steps:
             return ONE_UPDATE
         return FUSED if self._is_fused else None
@@ -159,7 +159,7 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if not self.model.training or old is None or logprobs is None or not self.llds_coef:
             return loss
         penalty = self._penalty(logprobs, old, inputs)
-        # Where TRL leaves it to transformers (to 0.20) to divide by the accumulation steps, it does so after this.
+        # Up to TRL 0.20, transformers divides the loss by the accumulation steps after this method.
         scale = self.current_gradient_accumulation_steps if self._is_scaled() else 1
         total: Tensor = loss + self.llds_coef * penalty / scale
         return total
@@ -177,7 +177,7 @@ class LLDSGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return scores
 
     def _penalty(self, logprobs: Tensor, old: Tensor, inputs: dict[str, Any]) -> Tensor:
-        """Divide a microbatch's sum by the mean N of all microbatches of all ranks, so that their mean is eq. 5."""
+        """Divide a microbatch's sum by the mean N over all microbatches and ranks, so that the mean of all is eq. 5."""
         mask = _action_mask(inputs)
         arrays = logprobs, old, mask, _advantages(inputs, mask)
         answer = inputs.get(ANSWER)
@@ -228,6 +228,6 @@ def _action_mask(batch: Mapping[str, Any]) -> Tensor:
 
 
 def _advantages(batch: Mapping[str, Any], mask: Tensor) -> Tensor:
-    """Return one advantage a response, also where TRL has one a token."""
+    """Return one advantage per response, also where TRL has one per token."""
     advantages: Tensor = batch["advantages"]
     return advantages if advantages.ndim == 1 else (advantages * mask).sum(dim=1)

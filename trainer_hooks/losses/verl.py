@@ -27,14 +27,15 @@ def register_llds(
 ) -> None:
     """Register L_base + λ L_LLDS, with LLDS divided by all action tokens, as one of verl's policy losses (eq. 7).
 
-    Call it in a module that the workers import (``VERL_USE_EXTERNAL_MODULES``) for another λ, gate or base; the
-    plugin has registered ``llds`` with the defaults. It acts from the second update on a rollout.
+    The plugin registers ``llds`` with the defaults. For another λ, gate or base, call this function in a module that
+    the workers import (``VERL_USE_EXTERNAL_MODULES``). LLDS has an effect from the second update on a rollout.
 
     This is the form of the authors' release: the normaliser ``"all"`` of `trainer_hooks.losses.llds_loss`. Eq. 5 as
-    printed divides by the tokens of the preserving set, which verl does not pass to a policy loss: it passes the number
-    of all action tokens of the minibatch. With a share s of the tokens preserved, ``coef`` has the effect of ``coef`` ·
-    s by eq. 5. The release's script uses 0.2 with the gate by action (`trainer_hooks.losses.LLDS_PRESETS`). verl 0.6
-    does not pass the number of tokens either; there each microbatch is divided by its own.
+    printed divides by the tokens of the preserving set. verl does not pass their number to a policy loss; it passes the
+    number of all action tokens of the minibatch. If a share s of the tokens is preserved, ``coef`` has the effect that
+    λ = ``coef`` · s has in eq. 5. The release's script uses 0.2 with the action gate
+    (`trainer_hooks.losses.LLDS_PRESETS`). verl 0.6 does not pass the number of tokens either; there, each microbatch is
+    divided by its own number of tokens.
 
     verl passes no token ids to a policy loss, so LLDS-MA takes the last action of a response with a tool call as its
     answer.
@@ -45,8 +46,8 @@ def register_llds(
         gate: As in `trainer_hooks.losses.llds_loss`.
         base: The registered loss to add to.
         answer_weight: Factor on the penalty of the last action, in [0, 1]; 1 is LLDS, and 0 is LLDS-MA (eq. 6).
-        answer_adaptive: Multiply it by the mean number of tool calls a response beyond the first, up to 1, in each
-            microbatch, as the release does for a whole batch.
+        answer_adaptive: Multiply that factor by the mean number of tool calls per response beyond the first, up to 1,
+            in each microbatch; the release does this for a whole batch.
 
     Raises:
         ValueError: If the answer's weight is outside [0, 1].
@@ -105,10 +106,10 @@ def last_actions(mask: Tensor) -> Tensor:
 
 
 def with_sums(loss: PolicyLoss, prefix: str, guard: AbstractContextManager[object]) -> PolicyLoss:
-    """Wrap a policy loss so that its metrics also hold sums over its tokens; the loss itself is untouched.
+    """Wrap a policy loss so that its metrics also hold sums over its tokens; the loss itself does not change.
 
-    Sums and counts, not means: a microbatch without a kept response must still give every key, or verl's
-    aggregation over ranks fails.
+    The metrics are sums and counts, not means, because a microbatch without a preserved response must also have every
+    key; otherwise verl's aggregation over ranks fails.
     """
 
     @functools.wraps(loss)
@@ -123,7 +124,7 @@ def with_sums(loss: PolicyLoss, prefix: str, guard: AbstractContextManager[objec
         given = dict(zip(names, args, strict=False)) | kwargs
         sums = dict.fromkeys(NAMES, 0.0)
         with guard:
-            # One copy off the device for all of them.
+            # One copy from the device fetches all sums.
             found = token_sums(*(given[name].detach() for name in names)).tolist()
             sums |= dict(zip(NAMES, found, strict=True))
         return result, metrics | {f"{prefix}{name}": value for name, value in sums.items()}

@@ -36,7 +36,7 @@ def heads_of(model: nn.Module) -> Iterator[Heads]:
     """Find the attention modules of a Hugging Face model: those with ``q_proj``, ``k_proj`` and ``head_dim``.
 
     Fused projections, projections that also hold a gate (Qwen3-Next, Qwen3.5), adapters (LoRA), quantised weights and
-    sharded weights are skipped: the stored matrix would not be the one that the head multiplies with.
+    sharded weights are skipped, because the stored matrix is not the one that the head multiplies with.
     """
     for module in model.modules():
         size, count = getattr(module, "head_dim", None), _head_count(module)
@@ -48,12 +48,13 @@ def heads_of(model: nn.Module) -> Iterator[Heads]:
 def spectral_entropies(query: Tensor, key: Tensor) -> Tensor:
     """Compute the spectral entropy of each head's bilinear form B = W_qᵀ W_k, nats.
 
-    H = −Σ p_i ln p_i with p_i = σ_i² / Σ σ_j², σ the singular values of B: ln d where all d directions count equally, 0
-    where a single direction has all the weight. The score of a query and a key at the same position is x_qᵀ B x_k.
+    H = −Σ p_i ln p_i with p_i = σ_i² / Σ σ_j², where σ are the singular values of B. H is ln d where all d directions
+    have equal weight, and 0 where a single direction has all the weight. The score of a query and a key at the same
+    position is x_qᵀ B x_k.
     Rotary embeddings, which rotate B with the distance, and biases and norms of queries and keys are not included.
 
-    The singular values of B are those of S Wk with S the square root of W_q W_qᵀ, so that no matrix of shape
-    ``(hidden, hidden)`` is ever computed.
+    The singular values of B equal those of S W_k, where S is the square root of W_q W_qᵀ. Therefore no matrix of shape
+    ``(hidden, hidden)`` is computed.
 
     Args:
         query: W_q of each head, shape ``(heads, r, hidden)``.

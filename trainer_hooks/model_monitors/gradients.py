@@ -12,7 +12,8 @@ def module_norms(model: nn.Module) -> dict[str, Tensor]:
     """Compute the norm of the gradients of each module that holds a matrix.
 
     A module is a child of a block (``model.layers.3.self_attn``), or outside of blocks the owner of the weight
-    (``lm_head``). ‖g‖ = √Σ g² over all its weights. Sharded gradients are left out: their norm needs a collective.
+    (``lm_head``). ‖g‖ = √Σ g² over all its weights. Sharded gradients are left out, because their norm needs a
+    collective.
 
     Returns:
         0-d tensors by module; modules without gradients are left out.

@@ -47,7 +47,7 @@ class RouterMonitor:
             self._handles.append(model.register_forward_pre_hook(self._note_mask, with_kwargs=True))
 
     def remove(self) -> None:
-        """Take the hooks off."""
+        """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -55,10 +55,10 @@ class RouterMonitor:
     def signals(self) -> dict[str, Tensor]:
         """Compute the signals of the step; empty where no router ran.
 
-        With f_e the share of assignments that expert e got: ``moe/load_entropy`` = −Σ f_e ln f_e, nats;
-        ``moe/router_entropy`` = mean over tokens of the entropy of the router's softmax; ``moe/top1_share`` = share
-        of tokens whose first choice is the expert that most tokens choose first. Means over
-        layers; ``_min`` and ``_max`` are the worst layer's.
+        ``moe/load_entropy`` is −Σ f_e ln f_e, nats, where f_e is the share of assignments that expert e received.
+        ``moe/router_entropy`` is the mean over tokens of the entropy of the router's softmax. ``moe/top1_share`` is the
+        share of tokens whose first choice is the expert that most tokens choose first. Each is a mean over layers;
+        ``_min`` and ``_max`` are the values of the worst layer.
 
         Raises:
             Exception: The error of a hook, if there was one; raised here, it does not end a forward pass.

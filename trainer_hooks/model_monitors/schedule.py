@@ -26,13 +26,13 @@ class ModelMonitors:
 
     Args:
         model: The model; a trainer's callback uses the trainer's.
-        every: Measure at each step whose number is a multiple of this, and at the first.
-        attention: Spectral entropy of query-key products (arXiv 2606.28116).
-        attention_update: That of the first-order term of their change since the first step, ΔW_qᵀ W_k + W_qᵀ ΔW_k,
-            which changes first according to the paper. Keeps a copy of the projections: about 1 GB for 7 billion
-            weights.
-        routers: Load and entropy of mixture-of-experts routers.
-        gradients: Gradient norm of each module.
+        every: Measure at each step whose number is a multiple of this, and at the first step.
+        attention: Measure the spectral entropy of query-key products (arXiv 2606.28116).
+        attention_update: Measure the spectral entropy of the first-order term of their change since the first step,
+            ΔW_qᵀ W_k + W_qᵀ ΔW_k, which changes first according to the paper. This keeps a copy of the projections:
+            about 1 GB for 7 billion weights.
+        routers: Measure load and entropy of mixture-of-experts routers.
+        gradients: Measure the gradient norm of each module.
 
     Raises:
         ConfigurationError: If ``every`` is below 1.
@@ -63,7 +63,7 @@ class ModelMonitors:
         self._norms: dict[str, Tensor] = {}
 
     def attach(self, model: nn.Module | None = None) -> None:
-        """Set the model, unless one was given before; its weights now are those that updates are measured from.
+        """Set the model, unless one was given before. Updates are measured from the weights that it has now.
 
         Raises:
             ConfigurationError: If there is no model.
@@ -79,7 +79,7 @@ class ModelMonitors:
             ]
 
     def begin_step(self, step: int) -> None:
-        """Attach the hooks, where this step is to be measured."""
+        """Attach the hooks if this step is to be measured."""
         self.remove()
         if self.model is None:
             return
@@ -94,7 +94,7 @@ class ModelMonitors:
             self._norms = module_norms(self.model)
 
     def end_step(self) -> dict[str, float]:
-        """Remove the hooks, and return the signals of the step and of its weights; one copy from the device."""
+        """Remove the hooks, and return the signals of the step and of its weights, with one copy from the device."""
         if not self._is_due or self.model is None:
             return {}
         try:
@@ -113,7 +113,7 @@ class ModelMonitors:
         numbers = torch.stack([value.detach().float().to(device) for value in found.values()]).tolist()
         signals = dict(zip(found, numbers, strict=True))
         if math.isnan(signals.get(UPDATE, 0.0)):
-            # No head has changed, so there is no update. Weights that are NaN show in the product itself.
+            # No head has changed, so there is no update. Weights that are NaN make the product's own entropy NaN.
             del signals[UPDATE]
         return signals
 
@@ -143,7 +143,7 @@ def _update_entropies(begun: Heads, now: Heads) -> Tensor:
     """Compute the spectral entropies of ΔW_qᵀ W_k + W_qᵀ ΔW_k, as the single product [ΔW_q; W_q]ᵀ [W_k; ΔW_k]."""
     (query, key), (moved_query, moved_key) = begun.split(), now.split()
     change_query, change_key = moved_query - query, moved_key - key
-    # The entropy does not depend on scale; beside large weights, small changes would be lost in rounding.
+    # The entropy does not depend on scale. Without scaling, small changes beside large weights are lost in rounding.
     size = torch.maximum(_norms(change_query) / _norms(query), _norms(change_key) / _norms(key))
     left = torch.cat([change_query / size, query], dim=1)
     right = torch.cat([key, change_key / size], dim=1)

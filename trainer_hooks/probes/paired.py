@@ -17,7 +17,7 @@ class Paired:
 
     Args:
         before: Log-probabilities and entropies before the update, each ``(B, T)``, nats; entropies may be None.
-        after: The same after it.
+        after: Log-probabilities and entropies after the update, in the same form.
         mask: True on action tokens, shape ``(B, T)``.
         correct: Whether each response is correct, shape ``(B,)``.
         fresh: True on responses that the update did not train on, shape ``(B,)``: held out from it, or of a group whose

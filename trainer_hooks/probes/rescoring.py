@@ -33,13 +33,13 @@ class PendingScores(NamedTuple):
 class PairedProbe:
     """Stores responses of a step, and scores them again after the update.
 
-    Give it responses that the update does not train on: of groups whose rewards are all equal, or held out by you.
-    Responses that the update trains on may be among them; ``fresh`` distinguishes the two.
+    Use responses that the update does not train on: those of groups whose rewards are all equal, or those that you hold
+    out. Responses that the update trains on may be among them; ``fresh`` distinguishes the two.
 
     With several processes a forward pass may be collective: sharded weights are gathered, and DistributedDataParallel
-    sends buffers. So every rank has to call `note` equally often at the same steps, whatever its responses are, and no
-    step is due before all ranks are known to have a probe: from the third step on, or never. Make a probe on every
-    rank. The states of random generators are not changed.
+    sends buffers. Therefore construct a probe on every rank, and call `note` equally often at the same steps on every
+    rank, whatever its responses are. No step is due before all ranks are known to have a probe, which is from the third
+    step on, or never. The states of random generators are not changed.
 
     Args:
         every: Score at each step whose number is a multiple of this, ≥ 1.

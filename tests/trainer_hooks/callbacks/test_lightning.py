@@ -95,7 +95,8 @@ def test_a_training_that_dies_is_stopped_and_not_finished(collector):
 def test_the_batches_of_an_accumulated_step_are_one(connect, collector):
     """The loss is the mean over the batches, and responses of different lengths are concatenated.
 
-    An optional array that only some batches have is left out.
+    There are five batches and two batches per step, so the last step has only one. An optional array that only some
+    batches have is left out.
     """
     monitor = connect()
     fit([VitalsCallback(monitor)], Counting, batches=5)

@@ -11,7 +11,7 @@ __all__ = ["rollout_arguments"]
 
 
 def rollout_arguments(experiences: Sequence[Any], samples_per_prompt: int) -> dict[str, Any]:
-    """Lay out a step's responses, scored by the policy before the step's updates.
+    """Build the arguments for a step's responses, with log-probabilities of the policy before the step's updates.
 
     Args:
         experiences: OpenRLHF's experiences, each a few responses.

@@ -1,7 +1,7 @@
 """Wraps OpenRLHF's methods: of the trainer's base class (driver), of the actor's trainer and policy loss (workers).
 
-Ray pickles decorated classes by value, so that only methods of plain classes are wrapped. The workers' sums travel with
-the values that a worker returns anyway, because OpenRLHF needs a collective for every number that it averages itself.
+Ray pickles decorated classes by value, so only methods of plain classes are wrapped. The workers' sums travel with the
+values that a worker returns anyway, because OpenRLHF needs a collective for every number that it averages itself.
 """
 
 from collections.abc import Callable

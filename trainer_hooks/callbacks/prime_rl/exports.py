@@ -31,7 +31,7 @@ def read_sequences(folder: Path) -> Iterator[dict[str, Any]]:
 def rollout_arguments(
     sequences: Sequence[Mapping[str, Any]], rewards: Sequence[RewardAndTask]
 ) -> dict[str, Any] | None:
-    """Lay sequences out with their rewards; None where there are none."""
+    """Build the arguments for sequences and their rewards; return None where there are none."""
     if not sequences:
         return None
     groups = [group for _, group in rewards]

@@ -53,7 +53,7 @@ class Follower:
         self._has_warned = False
 
     def is_behind(self) -> bool:
-        """Whether the next step is complete: one request to the file system, where `catch_up` makes one a step."""
+        """Whether the next step is complete. This reads one file's status, whereas `catch_up` reads one per step."""
         newest = self._last.step
         return newest < 0 or (self._folder / EXPORTS / f"step_{newest + 1}" / STABLE).exists()
 

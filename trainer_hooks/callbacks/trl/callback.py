@@ -15,15 +15,15 @@ __all__ = ["VitalsCallback"]
 
 
 class VitalsCallback(StreamingCallback):
-    """Streams the vital signs of a TRL run at each optimiser step; each rank sends its own responses.
+    """Sends the signals of a TRL run at each optimiser step; each rank sends its own responses.
 
     The trainer is found when training begins, and its methods are wrapped on that object alone until training ends.
     The capability level depends on which of these methods are called: L3 where the loss computes token
-    log-probabilities by them, L1 with TRL's own metrics alone (where a fused loss, such as Liger's or Unsloth's,
+    log-probabilities with them, L1 with TRL's own metrics alone (where a fused loss, such as Liger's or Unsloth's,
     computes no token log-probabilities that can be read).
 
-    Weights, gradients and random generators are the same with and without it. Nothing raises once training has
-    begun; a connection setting that cannot work raises before the first step.
+    Weights, gradients and random generators are the same with and without it. After training has begun, the callback
+    raises no error; a connection setting that cannot work raises an error before the first step.
 
     Args:
         monitor: A monitor that you have connected and close yourself; the connection arguments are then ignored.
@@ -35,17 +35,17 @@ class VitalsCallback(StreamingCallback):
         on_alert: Called with each alert that fires on the run, in a background thread.
         policy: What to do about alerts. A monitor of your own has it from ``connect(actions=...)``.
         correct: Name of the reward function whose positive value means that a response is correct. Without it a
-            response is correct where its weighted reward is positive: name it if you also reward format or length.
+            response is correct if its weighted reward is positive. Name one if you also reward format or length.
         control_ids: Token ids of your protocol, such as the opening of a tool call.
-        probe_every: Score one microbatch again after the update at every n-th step (level L4): yields entropy change
-            and displacement also where there is one update a rollout. Costs a forward pass of a microbatch, about
-            0.27 / (n · gradient accumulation steps) of the training part of a step. Under FSDP, ZeRO-3 and DDP
+        probe_every: Score one microbatch again after the update at every n-th step (level L4). This measures entropy
+            change and displacement also where there is one update per rollout. It costs a forward pass of a microbatch,
+            about 0.27 / (n · gradient accumulation steps) of the training part of a step. Under FSDP, ZeRO-3 and DDP
             that pass is collective; all ranks make it at the same steps, from the third on, or none does. Off unless
             given.
-        reserved: At those steps, also score responses that you hold out from the update: a function that takes the
-            trainer, on every rank, and returns the arguments of
-            `trainer_hooks.probes.rescoring.PairedProbe.note`. Costs two forward passes of them, one where it returns
-            ``before``.
+        reserved: At those steps, also score responses that you hold out from the update. This is a function that takes
+            the trainer, on every rank, and returns the arguments of
+            `trainer_hooks.probes.rescoring.PairedProbe.note`. It costs two forward passes of these responses, or one
+            where it returns ``before``.
         model_monitors: Measures the model at every n-th step, on rank 0; off unless given.
 
     Raises:
@@ -86,7 +86,7 @@ class VitalsCallback(StreamingCallback):
         self._reserved = reserved
 
     def create_capture(self, trainer: Any, *, texts: bool) -> StepCapture:
-        """Create what reads this trainer's steps; TRL's trainers without rollouts yield their metrics alone."""
+        """Create the object that reads this trainer's steps; a trainer without rollouts has only metrics."""
         return RolloutCapture(
             trainer,
             self._guard,

@@ -26,7 +26,7 @@ __all__ = ["RolloutCapture"]
 
 # A column of the rollout batch, so that TRL's own shuffling and splitting keep it aligned with the responses.
 OLD = "rlvitals_old_logprobs"
-# Losses that clip the ratio as PPO does; others use ε for something else.
+# These losses clip the ratio as PPO does; other losses use ε for something else.
 CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
 
 
@@ -101,11 +101,11 @@ class RolloutCapture(StepCapture):
         self._metrics.begin_step()
 
     def scalars(self) -> dict[str, Any]:
-        """Return the step's numbers; TRL's are of all ranks and of this very step, not of its logging window."""
+        """Return the step's numbers; TRL's cover all ranks and only this step, not its logging window."""
         return super().scalars() | self._metrics.means(has_ratios=self._is_off_policy) | self._labels.scalars
 
     def before_update(self) -> None:
-        """Score the held-out responses, if this step is due: the same on every rank."""
+        """Score the held-out responses if this step is due, which is the same on every rank."""
         if self._probe is not None and self._reserved is not None and self._probe.is_due(self._step):
             self._probe.note(**self._reserved(self._trainer))
 
@@ -114,7 +114,7 @@ class RolloutCapture(StepCapture):
         return self._probe.after_update() if self._probe is not None else []
 
     def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
-        """Return the rest of what is logged: TRL's own metrics are read at each step, before it averages them."""
+        """Return what is logged except TRL's own metrics, which are read at each step, before TRL averages them."""
         own = self._metrics.names
         rest = super().logged({name: value for name, value in logs.items() if name not in own})
         # After the log of an evaluation TRL empties other lists.
@@ -208,9 +208,9 @@ class RolloutCapture(StepCapture):
         self._generated_at = self._trainer.state.global_step
         self._labels.attach(batch)
         if logprobs and "old_logps" in batch and "old_per_token_logps" not in batch:
-            # RLOO keeps the sums of responses only. The log-probabilities that they are sums of were computed during
-            # the rollout, as the reference model's were. The ones whose sums match are chosen on the device, so that
-            # nothing waits for it.
+            # RLOO keeps only the sum of each response. The token log-probabilities were computed during the rollout,
+            # and so were those of the reference model. The ones whose sums match are chosen on the device, so that
+            # nothing waits for the device.
             table = torch.stack(logprobs)
             gaps = ((table * batch["completion_mask"]).sum(dim=2) - batch["old_logps"]).abs().amax(dim=1)
             batch[OLD] = table.index_select(0, gaps.argmin(dim=0, keepdim=True))[0]
@@ -225,7 +225,7 @@ class RolloutCapture(StepCapture):
         logprobs = old if self._logprobs is None else self._logprobs
         sampler = inputs.get("sampling_per_token_logps")
         if sampler is not None and logprobs is not None:
-            # vLLM could not score these tokens; TRL, too, takes them as equal to the trainer's own.
+            # vLLM could not score these tokens. Like TRL, take them as equal to the trainer's own.
             sampler = torch.where(sampler.isnan(), logprobs if old is None else old, sampler)
         is_stale = old is not None and self._trainer.state.global_step > self._generated_at
         self._is_off_policy = self._is_off_policy or is_stale
@@ -248,13 +248,13 @@ class RolloutCapture(StepCapture):
     def _note_for_probe(
         self, probe: PairedProbe, score: Scorer, before: tuple[Tensor, Tensor | None], inputs: Mapping[str, Any]
     ) -> None:
-        """Have the microbatch scored again, whatever is in it: under sharding the other ranks wait for this one."""
+        """Let the probe score the microbatch again, whatever it contains, because other ranks may wait for this one."""
         mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
         fresh, correct = self._labels.fresh_and_correct(inputs)
         probe.note(score, before=before, mask=mask, fresh=fresh, correct=correct)
 
     def _create_decoder(self) -> Callable[[list[int]], str]:
-        """Copy the tokenizer's decoder: a background thread uses it while training uses its own."""
+        """Copy the tokenizer's decoder, because a background thread uses it while training uses the original."""
         processing = self._trainer.processing_class
         decode: Callable[[list[int]], str] = copy.deepcopy(getattr(processing, "tokenizer", processing)).decode
         return decode

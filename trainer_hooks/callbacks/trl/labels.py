@@ -16,7 +16,7 @@ __all__ = ["LABELS", "ResponseLabels"]
 LABELS = IDS, REWARDS = "rlvitals_ids", "rlvitals_rewards"
 UID, GROUP, ZERO_STD, CALLS, VALID = range(5)
 REWARD, CORRECT = range(2)
-# The mean of equal rewards may differ from them by rounding, a relative 1e-7; GRPO divides that by 1e-4.
+# The mean of equal rewards may differ from them by rounding, a relative 1e-7. GRPO divides this difference by 1e-4.
 ROUNDING = 1e-3
 # In the chat templates of Qwen, GLM and others, of Mistral, and of Llama.
 CALL_OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
@@ -102,8 +102,8 @@ class ResponseLabels:
     def fresh_and_correct(inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
         """Find the responses of a microbatch that have no influence on the update, and those that are correct.
 
-        Equal rewards in a group are not enough, the advantages must be 0 up to rounding: RLOO subtracts β·KL from the
-        rewards before it compares them, and other estimators standardise over the batch.
+        Equal rewards in a group are not enough: the advantages must also be 0 up to rounding, because RLOO subtracts
+        β·KL from the rewards before it compares them, and other estimators standardise over the batch.
 
         Returns:
             Two boolean tensors of shape ``(B,)``; False where the labels are missing.
@@ -132,7 +132,7 @@ class ResponseLabels:
         arrays = {name: array for name, array in arrays.items() if name not in LABELS}
         scored = [row for row, (reward, _) in enumerate(scores) if reward == reward]  # noqa: PLR0124 - NaN is not
         if len(scored) < len(scores):
-            # No reward function scored the others: TRL leaves them out of its statistics, too.
+            # No reward function scored the other responses. TRL also leaves them out of its statistics.
             rows = torch.tensor(scored, dtype=torch.int64)
             arrays = {name: array[rows.to(array.device, non_blocking=True)] for name, array in arrays.items()}
             ids, scores = [ids[row] for row in scored], [scores[row] for row in scored]
@@ -179,6 +179,6 @@ def _tool_calls(completion: Any) -> tuple[int, int]:
 
 
 def _is_malformed_call(message: Mapping[str, Any]) -> bool:
-    """Whether a message begins a call that TRL could not parse: TRL keeps it as text, outside its statistics."""
+    """Whether a message begins a call that TRL could not parse; TRL keeps it as text, outside its statistics."""
     said = str(message.get("content"))
     return message.get("role") == "assistant" and any(opening in said for opening in CALL_OPENINGS)

@@ -14,7 +14,7 @@ class StepMetrics:
     """The metrics that TRL has appended since the step began.
 
     TRL appends each value to a list by name, ``trainer._metrics["train"]``, and empties the lists after every log. A
-    log may happen in the middle of a step, so that the values from before it are kept here.
+    log may happen in the middle of a step, so this class keeps the values from before it.
 
     Args:
         trainer: One of TRL's trainers.
@@ -36,15 +36,15 @@ class StepMetrics:
         self._begin = {name: len(values) for name, values in self._lists().items()}
 
     def after_log(self) -> None:
-        """Keep the step's values; call it when TRL logs, after which it empties its lists."""
+        """Keep the step's values. Call this when TRL logs, because TRL empties its lists after that."""
         self._before_log, self._begin = self._values(), {}
 
     def means(self, *, has_ratios: bool) -> dict[str, float]:
         """Average each metric over the step, and return it under its canonical name or as ``trl/<name>``.
 
         Args:
-            has_ratios: Whether probability ratios are measured. With one update a rollout they are 1 by construction,
-                and the clipped shares, which are 0, are left out.
+            has_ratios: Whether probability ratios are measured. With one update per rollout they are 1 by construction,
+                and the clipped shares, which are then 0, are left out.
         """
         means = {name: sum(values) / len(values) for name, values in self._values().items() if values}
         numbers = canonical(means, TRL, prefix="trl")

@@ -46,7 +46,7 @@ def _response_mask(tensors: Mapping[str, Any]) -> Any:
 
 
 def _rollout_arguments(tensors: Mapping[str, Any], mask: Any, uids: list[Any] | None) -> dict[str, Any]:
-    """Lay out a step's responses, scored by the policy before the step's updates, which is the one that sampled."""
+    """Build the arguments of `Rollouts`; the log-probabilities are those of the policy before the step's updates."""
     scores = next(tensors[name] for name in ("token_level_scores", "rm_scores") if name in tensors)
     groups = None if uids is None else np.unique(np.array(uids, dtype=str), return_inverse=True)[1]
     return {

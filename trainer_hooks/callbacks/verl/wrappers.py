@@ -1,7 +1,7 @@
 """Wraps verl's functions: its logger, metrics and rejection sampling (driver), and its policy losses (workers).
 
-Ray pickles decorated classes by value, so that only plain functions and classes are wrapped. Policy losses are wrapped
-only where `RLVITALS_URL` is set.
+Ray pickles decorated classes by value, so only plain functions and classes are wrapped. Policy losses are wrapped only
+where `RLVITALS_URL` is set.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """The GRPO objective over responses with tool feedback (eq. 1).
 
-Feedback tokens stay in the context that produced the log-probabilities and out of everything here: the mask removes
-them from the ratio, the loss and the normaliser.
+Feedback tokens are part of the context that produced the log-probabilities. The mask removes them from the ratio, the
+loss and the normaliser.
 """
 
 import torch

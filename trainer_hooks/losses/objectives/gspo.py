@@ -1,4 +1,4 @@
-"""GSPO: the clipped objective with one likelihood ratio a response (arXiv 2507.18071)."""
+"""GSPO: the clipped objective with one likelihood ratio per response (arXiv 2507.18071)."""
 
 import torch
 from torch import Tensor

@@ -1,8 +1,8 @@
-"""The parts of PPO beside the clipped objective: advantages from a learned value, and its loss.
+"""The parts of PPO beside the clipped objective: advantages from a learned value, and the loss of that value.
 
-The policy term is `grpo_loss` with the advantages of `generalised_advantages`, one a token. States are the contexts in
-which the model acts: tool feedback is skipped, so the state after an action's last token is the one before the next
-action's first.
+The policy term is `grpo_loss` with the advantages of `generalised_advantages`, one per token. States are the contexts
+in which the model acts. Tool feedback is skipped, so the state after an action's last token is the state before the
+first token of the next action.
 """
 
 import torch

@@ -1,8 +1,9 @@
 """Likelihood-preserving regularisers against lazy likelihood displacement (eq. 4 to 6).
 
 All penalise d_k = ln π_old(y_k) − ln π_θ(y_k) where it is positive, on the responses that the update should not make
-less likely: the preserving set, advantage ≥ 0. Responses of advantage 0 belong to it on purpose: they are not
-trained, and must not sink. Add to the policy loss with a weight: L = L_GRPO + λ L (eq. 7), λ = 0.1 in the paper.
+less likely: the preserving set, advantage ≥ 0. Responses of advantage 0 belong to this set on purpose: the policy loss
+does not train them, and they must not become less likely. The penalty is added to the policy loss with a weight:
+L = L_GRPO + λ L (eq. 7), λ = 0.1 in the paper.
 
 The paper and the code that its authors released differ in the normaliser N. Eq. 4 to 6 as printed divide by the action
 tokens of the preserving set (``"preserved"``); the release divides by all action tokens (``"all"``), uses the gate by
@@ -121,8 +122,8 @@ def llds_loss(
 def adaptive_answer_weight(weight: float, valid_searches: float) -> float:
     """Compute the answer's weight from the number of searches, as the authors' release does.
 
-    w = min(1, weight · max(n̄ − 1, 0)): while the policy searches once a response or less, the answer is not held, so
-    that it may learn to search more; with more searches the answer is held more.
+    w = min(1, weight · max(n̄ − 1, 0)). While the policy searches at most once per response, the answer is not
+    penalised, so that the policy may learn to search more. With more searches the answer's weight grows.
 
     Args:
         weight: The weight at two searches a response, ≥ 0.

@@ -2,9 +2,9 @@
 
 Both compare the gradients that tokens send into the output layer. A token y after a prefix with last hidden state h
 sends r hᵀ, with the prediction error r = e_y − π(·|prefix); two tokens act on each other by
-⟨r, r'⟩ ⟨h, h'⟩ = α ⟨h, h'⟩. Summed over a set of tokens this is one matrix M = Σ r hᵀ, so everything here costs memory
-of the vocabulary times the width, never of token pairs; errors are made for a chunk of tokens at a time, so that
-logits in half precision are never copied whole. All functions take the responses of one group.
+⟨r, r'⟩ ⟨h, h'⟩ = α ⟨h, h'⟩. Summed over a set of tokens this is one matrix M = Σ r hᵀ, so the functions here need
+memory for the vocabulary times the width, and not for all pairs of tokens. Errors are computed for a chunk of tokens at
+a time, so logits in half precision are never copied whole. All functions take the responses of one group.
 """
 
 from collections.abc import Iterator, Sequence

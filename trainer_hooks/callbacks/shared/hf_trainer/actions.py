@@ -33,7 +33,7 @@ def require_possible(policy: ActionPolicy | None) -> None:
 
 
 class TrainerActions:
-    """Does what a policy decides, after the same step on every rank or on none (`trainer_hooks.ranks.agreement`).
+    """Carries out a policy's decisions, after the same step on every rank or on none (`trainer_hooks.ranks.agreement`).
 
     Args:
         policy: What to do about which alert.
@@ -59,16 +59,16 @@ class TrainerActions:
             self._checkpoints.note(state.global_step)
 
     def before_update(self, model: Any) -> None:
-        """Skip this update, where one is to be skipped: an optimiser passes over weights that have no gradient."""
+        """Skip this update if that was decided: an optimiser does not change weights that have no gradient."""
         if self._skips:
             self._skips -= 1
             model.zero_grad(set_to_none=True)
 
     def after_step(self, state: TrainerState, control: TrainerControl) -> list[ActionReport]:
-        """Do what is due.
+        """Carry out the decisions that are due.
 
         Returns:
-            What this rank has to report of it.
+            The reports that this rank sends.
         """
         reports = []
         for verdict in self._coordinator.due(self._policy.due(), state.global_step):

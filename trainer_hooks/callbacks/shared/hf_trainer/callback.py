@@ -26,11 +26,11 @@ __all__ = ["StreamingCallback", "calling_trainer"]
 
 
 class StreamingCallback(TrainerCallback):
-    """Streams the steps of a Hugging Face Trainer; the callbacks of transformers and of TRL derive from it.
+    """Sends the steps of a Hugging Face Trainer; the callbacks of transformers and of TRL derive from it.
 
     The trainer is found when training begins, and its methods are wrapped on that object alone until training ends.
-    Weights, gradients and random generators are the same with and without it. Nothing raises once training has
-    begun; a connection setting that cannot work raises before the first step.
+    Weights, gradients and random generators are the same with and without it. After training has begun, the callback
+    raises no error; a connection setting that cannot work raises an error before the first step.
 
     Args:
         monitor: A monitor that you have connected and close yourself; the connection arguments below are then ignored.
@@ -78,7 +78,7 @@ class StreamingCallback(TrainerCallback):
         self._wrappers = MethodWrappers()
 
     def create_capture(self, trainer: Any, *, texts: bool) -> StepCapture:
-        """Create what reads this trainer's steps.
+        """Create the object that reads this trainer's steps.
 
         Args:
             trainer: The trainer whose training begins.
@@ -100,7 +100,7 @@ class StreamingCallback(TrainerCallback):
         with self._guard:
             self._capture = self.create_capture(trainer, texts=self._monitor.texts)
             self._capture.install()
-            # A trainer that looks for a batch size begins anew after running out of memory: nothing is lost then.
+            # A trainer that searches for a batch size starts again after running out of memory, so nothing is lost.
             if not args.auto_find_batch_size:
                 self._wrappers.wrap(
                     trainer, "training_step", functools.partial(self._sending_partial_step, state=state)
@@ -169,7 +169,7 @@ class StreamingCallback(TrainerCallback):
         )
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Log what the trainer reports beyond its steps; where the trainer was not found, that is all there is."""
+        """Log what the trainer reports beyond its steps; if the trainer was not found, only this is logged."""
         with self._guard:
             logs = kwargs.get("logs") or {}
             if self._monitor is None or not state.is_world_process_zero or "train_runtime" in logs:
@@ -180,7 +180,7 @@ class StreamingCallback(TrainerCallback):
                 self._monitor.log_step(state.global_step, found)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Record a checkpoint that one may go back to."""
+        """Record a checkpoint that training may be resumed from."""
         with self._guard:
             if self._actions is not None:
                 self._actions.note_checkpoint(state)
@@ -230,7 +230,7 @@ class StreamingCallback(TrainerCallback):
         return scalars, rollouts
 
     def _connect(self, args: TrainingArguments, trainer: Any) -> "trainer_hooks.Monitor":
-        # Ranks have to agree on a name without communicating.
+        # The ranks must have the same name without communicating.
         shared = Path(str(args.output_dir)).name if args.world_size > 1 else None
         model = getattr(getattr(getattr(trainer, "model", None), "config", None), "_name_or_path", "")
         return self._connect_to(
