@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 MAX_CACHED_STEPS = 4_096
 # Runs to which another collector appends as well: what continues them is written at once, and read anew where it fails.
 MAX_SHARED_RUNS = 4_096
+# A batch removes this many old responses and twice as many as it brings, so that they become fewer.
+THINNED_AT_ONCE = 250
 THINNING_INTERVAL_STEPS = 32  # thinning after every step would cost more than the few responses that wait
 
 
@@ -322,19 +324,25 @@ class Log:
                 max_per_step=self._settings.max_responses,
             )
         if with_responses:
-            self._thin(repositories, run_id)
+            added = sum(len(record.responses) for record in with_responses)
+            self._thin(repositories, run_id, limit=THINNED_AT_ONCE + 2 * added)
         return refused
 
-    def _thin(self, repositories: Repositories, run_id: str) -> None:
-        """Thin old responses now and then, by the step that detection has reached: any number may have been sent."""
+    def _thin(self, repositories: Repositories, run_id: str, *, limit: int) -> None:
+        """Thin old responses now and then, by the step that detection has reached: any number may have been sent.
+
+        Where more than ``limit`` are to be removed, the next batches remove the others.
+        """
         newest = repositories.runs.last_step(run_id)
         block = -1 if newest is None else newest // THINNING_INTERVAL_STEPS
         if newest is None or block == self._thinned.get(run_id, -1):
             return
         if len(self._thinned) >= MAX_CACHED_STEPS:
             self._thinned.clear()
-        self._thinned[run_id] = block
-        repositories.responses.thin(run_id, newest_step=newest, whole_steps=self._settings.response_steps)
+        whole_steps = self._settings.response_steps
+        has_more = repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole_steps, limit=limit)
+        if not has_more:
+            self._thinned[run_id] = block
 
 
 def _stored_records(valid: ValidBatch, new: Sequence[ValidRecord], *, begin: int) -> list[StoredRecord]:

@@ -58,8 +58,10 @@ class Responses:
             self._connection.execute(insert(responses), numbered(self._connection, responses, rows, run_id=run_id))
         return len(new) - len(kept)
 
-    def thin(self, run_id: str, *, newest_step: int, whole_steps: int) -> None:
-        """Keep all of the newest ``whole_steps``; before them one step in 2ᵏ, at most as many; and around alerts all.
+    def thin(self, run_id: str, *, newest_step: int, whole_steps: int, limit: int) -> bool:
+        """Remove at most ``limit`` old responses, and return whether there are more to remove.
+
+        Keep all of the newest ``whole_steps``; before them one step in 2ᵏ, at most as many; and around alerts all.
 
         The steps kept of a longer run are among those kept of a shorter one, so thinning can be done at any time.
         """
@@ -76,13 +78,18 @@ class Responses:
             responses.c.step.between(step - KEPT_BEFORE, step + KEPT_AFTER)
             for step in set(self._connection.execute(opened).scalars())
         ]
-        query = delete(responses).where(
-            responses.c.run_id == run_id,
-            responses.c.step <= newest_step - whole_steps,
-            responses.c.step % stride != 0,
-            *(~near for near in around),
+        old = (
+            select(responses.c.number)
+            .where(
+                responses.c.run_id == run_id,
+                responses.c.step <= newest_step - whole_steps,
+                responses.c.step % stride != 0,
+                *(~near for near in around),
+            )
+            .limit(limit)
         )
-        self._connection.execute(query)
+        here = (responses.c.run_id == run_id) & responses.c.number.in_(old)
+        return self._connection.execute(delete(responses).where(here)).rowcount == limit
 
     def page(
         self,

@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor_server.store.repositories.runs import Run
+from tests.live import eventually
+from tests.monitor_server.retention.runs import count_rows
 from trainer_hooks import wire
 
 
@@ -172,6 +174,35 @@ def test_thinning_is_bounded_and_does_not_depend_on_when_it_is_done(store, lengt
         assert len(once) <= 2 * whole + 1
 
 
+def test_many_old_responses_are_thinned_a_few_at_a_time(start_collector, scripted, database_url):
+    """1,600 responses that are old at once: each batch removes few more than it brings, until all is thinned."""
+    live = start_collector(engine=scripted, response_steps=16)
+    for begin in range(0, 1_600, 200):  # later steps follow only at the end: nothing is thinned before
+        records = [
+            {"step": step, "scalars": {"a": 1.0}, "responses": [response()]} for step in range(begin, begin + 200)
+        ]
+        run_id = live.run(run="r", world_size=2, records=records)
+    assert _count(database_url, run_id) == 1_600
+    ends = [{"step": step, "scalars": {"a": 1.0}} for step in range(1_600)]
+    for begin in range(0, 1_600, 400):
+        live.send(run="r", world_size=2, rank=1, records=ends[begin : begin + 400])
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1_599)
+    left, removed = 1_600, []
+    for step in range(1_600, 1_620):
+        for rank in range(2):
+            record = {"step": step, "scalars": {"a": 1.0}, "responses": [response()]}
+            live.send(run="r", world_size=2, rank=rank, records=[record])
+        count = _count(database_url, run_id)
+        removed.append(left + 2 - count)
+        left = count
+    assert max(removed) <= 2 * 260
+    assert left <= 3 * 17 + 2 * 20
+
+
+def _count(database_url, run_id):
+    return count_rows(database_url, run_id)["responses"]
+
+
 def _left(repositories, run_id, lengths, whole):
     repositories.runs.add(
         Run(
@@ -194,7 +225,8 @@ def _left(repositories, run_id, lengths, whole):
         for step in range(begun, newest + 1):
             repositories.responses.add(run_id, attempt=1, step=step, rank=0, new=[held], max_per_step=1)
         begun = newest + 1
-        repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole)
+        while repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole, limit=50):
+            pass
     return [stored.step for stored in repositories.responses.page(run_id, limit=10_000)]
 
 
