@@ -87,7 +87,7 @@ def test_a_batch_without_a_receipt_is_sent_again(collector, connect, answer):
     ids=["malformed", "a proxy's limit", "invalid"],
 )
 def test_a_refused_batch_is_dropped_and_counted(collector, connect, caplog, status, body):
-    """Sending it again would be useless; the loss is in the log and in the next record."""
+    """A refused batch is not sent again, and the loss is in the log and in the next record."""
     monitor = connect()
     collector.wait_for(lambda seen: bool(seen.batches))
     collector.answers = [(status, body, {})]
@@ -132,7 +132,7 @@ def test_a_step_that_cannot_be_encoded_is_counted_as_dropped(collector, connect,
 
 
 def test_a_logging_filter_that_raises_reaches_neither_training_nor_delivery(collector, connect):
-    """The user's filter needs a field that our log records do not have; steps return, and everything arrives."""
+    """Steps return and all records arrive although the user's log filter raises an error."""
 
     class Picky(logging.Filter):
         def filter(self, record):
@@ -184,7 +184,7 @@ def test_a_rejected_record_is_counted(collector, connect):
 
 @pytest.mark.usefixtures("no_spool")
 def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
-    """Nothing listens: every step returns, close returns, and the loss is counted."""
+    """Without a collector every step returns, close returns, and the loss is counted."""
     with nobody_listens() as url:
         monitor = trainer_hooks.connect(url, run="r")
         for step in range(100):
@@ -230,7 +230,7 @@ def test_a_connection_cut_in_the_middle_is_tried_again(collector, connect, monke
 
 
 def test_a_full_record_queue_drops_the_newest_step_and_counts_it(collector, connect, monkeypatch):
-    """More steps are logged between two rounds of the thread than the queue holds."""
+    """Where more steps are logged between two rounds than the queue holds, the rest is dropped and counted."""
     monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_records", 10)
     monitor = connect()
     collector.wait_for(lambda seen: bool(seen.batches))
@@ -291,7 +291,7 @@ def test_threads_and_signal_handlers_may_log_at_once(collector, connect):
 
 
 def test_an_error_in_on_alert_ends_nothing(collector, connect):
-    """The user's callback raises, and the next steps arrive."""
+    """An error in the user's callback is counted, and the next steps are sent."""
 
     def explode(alert):
         raise RuntimeError(alert.id)

@@ -1,4 +1,4 @@
-"""Counters by reason, and a log that is not flooded."""
+"""The counters by reason, and the limit on log lines."""
 
 import logging
 
@@ -19,7 +19,7 @@ class StepClock:
 
 
 def test_only_records_that_are_lost_for_good_count_as_dropped():
-    """A record in memory may still arrive, and a refused scalar costs no record."""
+    """Only lost records count: a record in memory may still arrive, and a refused scalar costs no record."""
     drops = DropCounter()
     for reason in (*DROPPED_RECORD_REASONS, "unspooled", "scalars", "rollouts", "responses", "internal_errors"):
         drops.count(reason, "why", by=2)
@@ -29,7 +29,7 @@ def test_only_records_that_are_lost_for_good_count_as_dropped():
 
 @pytest.mark.usefixtures("swallowed")
 def test_an_error_is_counted_with_the_records_that_it_cost(swallowed):
-    """One internal error, and as many records of the reason."""
+    """An error counts as one internal error, and as many lost records of the given reason."""
     drops = DropCounter()
     drops.count_error(ValueError("bad"), lost="unpacked", by=3)
     assert (drops["internal_errors"], drops["unpacked"], drops.dropped_records) == (1, 3, 3)
@@ -37,7 +37,7 @@ def test_an_error_is_counted_with_the_records_that_it_cost(swallowed):
 
 
 def test_a_reason_is_logged_at_most_once_a_minute(caplog):
-    """Every loss counts, and the line that is logged has the total."""
+    """Every loss is counted, and the line that is logged has the total."""
     clock = StepClock()
     drops = DropCounter(clock)
     with caplog.at_level(logging.WARNING, "trainer_hooks"):

@@ -20,7 +20,7 @@ def items(queue):
 
 
 def test_items_leave_in_the_order_in_which_they_came():
-    """The oldest first; an empty queue has nothing to give."""
+    """Items leave in the order in which they came, and an empty queue raises an IndexError."""
     queue, drops = filled(1, 1, 1)
     assert items(queue) == [0, 1, 2]
     assert (queue.nbytes, drops.dropped_records) == (0, 0)
@@ -29,7 +29,7 @@ def test_items_leave_in_the_order_in_which_they_came():
 
 
 def test_a_queue_that_is_full_drops_the_newest_item_and_counts_it():
-    """Two of four fit; after one has left there is room for one more."""
+    """Two of four items fit, and after one has left, one more fits."""
     queue, drops = filled(1, 1, 1, 1, max_records=2)
     assert drops["buffer_full"] == 2
     assert queue.pop() == 0
@@ -38,7 +38,7 @@ def test_a_queue_that_is_full_drops_the_newest_item_and_counts_it():
 
 
 def test_items_count_by_their_size():
-    """Three of 40 bytes do not fit into 100; a single item of any size does."""
+    """Three items of 40 bytes do not fit into 100 bytes, but a single item of any size does."""
     queue, drops = filled(40, 40, 40, max_bytes=100)
     assert (queue.nbytes, drops["buffer_full"]) == (80, 1)
     assert items(queue) == [0, 1]
@@ -48,7 +48,7 @@ def test_items_count_by_their_size():
 
 
 def test_the_size_is_counted_anew_once_the_queue_is_empty():
-    """An addition that two threads have lost does not stay."""
+    """A size that two threads have counted wrongly is corrected when the queue is empty."""
     queue, _ = filled(10, 20)
     items(queue)
     queue._bytes_in += 7
@@ -57,7 +57,7 @@ def test_the_size_is_counted_anew_once_the_queue_is_empty():
 
 
 def test_a_closed_queue_drops_everything():
-    """What waits there can still be removed."""
+    """After close new items are counted as dropped, and waiting items can still be removed."""
     queue, drops = filled(1)
     queue.close()
     queue.put("late", 1)

@@ -23,14 +23,14 @@ class StepClock:
 
 
 class ScriptedTransport:
-    """Raises the given errors, then delivers; counts the attempts."""
+    """A transport that raises the given errors, then delivers, and counts the attempts."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
         self.tries = 0
 
     def send(self, _body):
-        """Raise the next error, else deliver."""
+        """Raise the next error, or deliver if none is left."""
         self.tries += 1
         if self.errors:
             raise self.errors.pop(0)
@@ -38,7 +38,7 @@ class ScriptedTransport:
 
 
 def tried(transport, clock, seconds):
-    """Move the clock and say whether sending reached the transport."""
+    """Move the clock and return whether sending reached the transport."""
     clock.now += seconds
     before = transport.inner.tries
     with contextlib.suppress(UnavailableError):
@@ -56,7 +56,7 @@ def backing_off(*errors):
 
 
 def test_delays_double_after_each_failure():
-    """0.5 s, then 1 s, then 2 s; the transport is not used before."""
+    """The delays are 0.5 s, 1 s and 2 s, and the transport is not used before they end."""
     transport, clock = backing_off(*[UnavailableError("down")] * 3)
     assert tried(transport, clock, 0)
     for delay in (0.5, 1.0, 2.0):
@@ -66,7 +66,7 @@ def test_delays_double_after_each_failure():
 
 
 def test_the_longest_delay_is_a_minute():
-    """However long the outage, there is an attempt every minute."""
+    """The delay does not grow beyond a minute, however long the outage is."""
     transport, clock = backing_off(*[UnavailableError("down")] * 30)
     for _ in range(20):
         tried(transport, clock, 60)
@@ -111,7 +111,7 @@ def test_the_delay_can_be_ended():
 
 
 def test_a_refusal_causes_no_delay():
-    """The next batch may be accepted."""
+    """A refusal starts no delay, because the next batch may be accepted."""
     transport, clock = backing_off(RefusedError("no"))
     with pytest.raises(RefusedError):
         transport.send(b"")
@@ -119,7 +119,7 @@ def test_a_refusal_causes_no_delay():
 
 
 def chosen_delays(failures, *, retry_after_seconds=0.0):
-    """Fail again and again, each time as soon as may be; give the times that the transport stayed away, in seconds."""
+    """Fail repeatedly, each time as soon as the delay allows; return the delays in seconds."""
     clock = StepClock()
     error = UnavailableError("down", retry_after_seconds=retry_after_seconds)
     inner = ScriptedTransport(*[error] * failures)
@@ -137,7 +137,7 @@ def chosen_delays(failures, *, retry_after_seconds=0.0):
 @settings(max_examples=40, deadline=None)
 @given(failures=st.integers(1, 40), asked=st.floats(0, 1e9, allow_subnormal=False))
 def test_every_delay_is_bounded_below_and_above(failures, asked):
-    """Between 0.5 and 1.5 of the doubled delay; never less than requested, up to five minutes and a quarter."""
+    """A delay is 0.5 to 1.5 times the doubled one and at least the requested one, which counts up to five minutes."""
     for index, delay in enumerate(chosen_delays(failures, retry_after_seconds=asked)):
         own, theirs = min(60, 0.5 * 2**index), min(asked, 300)
         slack = 1e-6 * (1 + theirs)  # the clock has gone on, and its numbers are coarser
@@ -146,7 +146,7 @@ def test_every_delay_is_bounded_below_and_above(failures, asked):
 
 @pytest.mark.parametrize(("failures", "low", "high"), [(1, 0.25, 0.75), (4, 2, 6), (12, 30, 90)])
 def test_the_delays_of_trainers_with_the_same_seed_are_spread_evenly(failures, low, high):
-    """Three hundred trainers lose their collector at once; each draws from a private generator."""
+    """Three hundred trainers that lose their collector at once do not return at once, because each draws privately."""
     last = []
     for _ in range(300):
         random.seed(0)
@@ -158,6 +158,6 @@ def test_the_delays_of_trainers_with_the_same_seed_are_spread_evenly(failures, l
 
 
 def test_the_delays_of_trainers_with_the_same_retry_after_are_spread():
-    """An overloaded collector asks all of them for the same delay."""
+    """Trainers that are all asked for the same delay do not return at the same moment."""
     last = [chosen_delays(1, retry_after_seconds=100)[0] for _ in range(300)]
     assert stats.kstest(last, stats.uniform(100, 25).cdf).pvalue > 1e-6

@@ -49,7 +49,7 @@ def dense(name):
 
 
 def train_a_step(model, monitors=None, *, step=1, lr=0.1):
-    """Make one update on random tokens, the last three of the first row padding; give what was measured."""
+    """Make one update on random tokens, where the last three of the first row are padding; return the signals."""
     torch.manual_seed(step)
     tokens = torch.randint(3, 40, (2, 9))
     mask = torch.ones_like(tokens)
@@ -74,7 +74,7 @@ def watched(model, **options):
 
 
 def spectrum_entropy(matrix):
-    """Work the definition out from the whole matrix."""
+    """Compute the spectral entropy by its definition, from the whole matrix."""
     energies = np.linalg.svd(matrix, compute_uv=False) ** 2
     shares = energies / energies.sum()
     return -sum(share * math.log(share) for share in shares if share > 1e-14)
@@ -94,7 +94,7 @@ def bilinear_forms(model):
 
 @pytest.mark.parametrize("name", DENSE)
 def test_spectral_entropy_is_that_of_the_whole_query_key_matrix(name):
-    """The mean and the lowest over heads equal a singular value decomposition of each hidden × hidden product."""
+    """Mean and minimum over heads equal those of a singular value decomposition of each hidden × hidden product."""
     model = dense(name)
     signals = train_a_step(model, watched(model))
     expected = [spectrum_entropy(query.T @ key) for query, key in bilinear_forms(model)]
@@ -105,7 +105,7 @@ def test_spectral_entropy_is_that_of_the_whole_query_key_matrix(name):
 
 @pytest.mark.parametrize("lr", [0.1, 1e-5])
 def test_the_updates_first_order_term_is_the_one_written_out(lr):
-    """ΔW_qᵀ W_k + W_qᵀ ΔW_k since the first step, also where the change is a millionth of the weights."""
+    """The entropy equals that of ΔW_qᵀ W_k + W_qᵀ ΔW_k, also where the change is a millionth of the weights."""
     model = dense("qwen2").double()
     begun = list(bilinear_forms(model))
     signals = train_a_step(model, watched(model, attention_update=True), lr=lr)
@@ -117,7 +117,7 @@ def test_the_updates_first_order_term_is_the_one_written_out(lr):
 
 
 def test_without_an_update_there_is_no_entropy_of_it():
-    """The signal is absent, and not NaN."""
+    """The signal of the update is absent, and not NaN, where no weight has changed."""
     model = dense("llama")
     signals = train_a_step(model, watched(model, attention_update=True), lr=0.0)
     assert "qk/update_spectral_entropy" not in signals
@@ -125,7 +125,7 @@ def test_without_an_update_there_is_no_entropy_of_it():
 
 
 def test_a_head_that_keeps_one_direction_has_no_spectral_entropy():
-    """It is ln d where all d directions count alike, 0 for rank one."""
+    """The entropy is ln d where all d directions have equal weight, and 0 where the rank is one."""
     model = dense("llama")
     with torch.no_grad():
         for layer in model.model.layers:
@@ -154,7 +154,7 @@ def test_weights_of_nan_are_said_and_raise_nothing():
 
 @pytest.mark.parametrize("name", EXPERTS)
 def test_router_signals_are_those_of_the_routers_own_logits(name):
-    """Load, first choices and entropy equal a count over the router logits that the model returns, without padding."""
+    """Load, first choices and entropy equal counts over the model's router logits, without padding."""
     torch.manual_seed(0)
     model = EXPERTS[name]().train()
     torch.manual_seed(1)
@@ -183,7 +183,7 @@ def test_router_signals_are_those_of_the_routers_own_logits(name):
 
 
 def test_microbatches_of_a_step_are_counted_together_and_scoring_without_gradients_is_not():
-    """Two equal passes give the numbers of one; a pass without gradients changes nothing."""
+    """Two equal passes give the same signals as one, and a pass without gradients changes nothing."""
     torch.manual_seed(0)
     model = EXPERTS["mixtral"]().train()
     monitors = watched(model, gradients=False, attention=False)
@@ -200,7 +200,7 @@ def test_microbatches_of_a_step_are_counted_together_and_scoring_without_gradien
 
 
 def routed(gate):
-    """Set a gate's preference for three experts at four tokens; return what was measured of its block."""
+    """Set a gate's preference for three experts at four tokens; return the signals of its block."""
     block = torch.nn.Module()
     block.gate, block.experts, block.top_k = gate, torch.nn.ModuleList(), 1
     monitors = watched(block.train(), gradients=False)
@@ -210,7 +210,7 @@ def routed(gate):
 
 
 class Linear(torch.nn.Linear):
-    """The gate of transformers 4: logits alone."""
+    """A gate that returns only logits, as in transformers 4."""
 
     def __init__(self):
         super().__init__(4, 3, bias=False)
@@ -218,14 +218,14 @@ class Linear(torch.nn.Linear):
 
 
 def test_a_router_that_gives_logits_alone_is_read_too():
-    """As in transformers 4, where the gate is a linear layer: the block's top k is taken."""
+    """The block's top k is used where the gate is a linear layer, as in transformers 4."""
     signals = routed(Linear())
     assert signals["moe/top1_share"] == 0.75
     assert signals["moe/load_entropy"] == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
 
 
 def test_a_router_that_gives_probabilities_has_their_entropy():
-    """As in transformers 5.0, which puts them where later ones have the logits."""
+    """Probabilities in the place of the logits, as in transformers 5.0, give the same signals."""
 
     class Softmaxed(Linear):
         def forward(self, hidden):
@@ -236,7 +236,7 @@ def test_a_router_that_gives_probabilities_has_their_entropy():
 
 
 def test_an_error_in_a_hook_ends_no_forward_pass():
-    """A router that changes its number of experts between two passes: who asks for the signals hears of it."""
+    """An error in a hook does not reach the forward pass; it is raised when the signals are requested."""
 
     class Changing(Linear):
         experts = 4
@@ -258,7 +258,7 @@ def test_an_error_in_a_hook_ends_no_forward_pass():
 
 @pytest.mark.parametrize("dropped", ["choices first", "scores first", "choices second", "two experts of one"])
 def test_of_a_router_in_an_unknown_order_nothing_is_said(dropped):
-    """As of DeepSeek and gpt-oss in transformers 4, and Llama 4; nor of what cannot be, and nothing raises."""
+    """Outputs in another order, as of DeepSeek and gpt-oss in transformers 4 and of Llama 4, are not observed."""
 
     class Strange(Linear):
         def forward(self, hidden):
@@ -275,7 +275,7 @@ def test_of_a_router_in_an_unknown_order_nothing_is_said(dropped):
 
 
 def test_router_entropy_of_deepseek_is_that_of_its_logits():
-    """Groups and sigmoid scores decide who is chosen; the logits come first all the same."""
+    """The entropy is that of the logits' softmax, although groups and sigmoid scores choose the experts."""
     torch.manual_seed(0)
     sizes = SIZES | {"num_key_value_heads": 4, "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4}
     sizes |= {"qk_nope_head_dim": 4, "v_head_dim": 8, "moe_intermediate_size": 16, "n_routed_experts": 8}
@@ -296,7 +296,7 @@ def test_router_entropy_of_deepseek_is_that_of_its_logits():
 
 
 def test_of_llama_4_no_router_entropy_is_said():
-    """Its routers give scores, of which all but the chosen are 0; attention is measured."""
+    """Llama 4's routers are not observed, because they return scores; its attention is measured."""
     torch.manual_seed(0)
     config = Llama4TextConfig(**SIZES, intermediate_size_mlp=48, head_dim=8, num_local_experts=4, num_experts_per_tok=1)
     model = Llama4ForCausalLM(config).train()
@@ -305,7 +305,7 @@ def test_of_llama_4_no_router_entropy_is_said():
 
 
 def test_a_query_projection_that_holds_a_gate_too_is_not_looked_at():
-    """Every second head of Qwen3-Next's projection is the output's gate; its routers are measured."""
+    """Qwen3-Next's attention is not observed, because its projection also holds a gate; its routers are measured."""
     torch.manual_seed(0)
     linear = {f"linear_{part}": 8 for part in ("key_head_dim", "value_head_dim")}
     linear |= {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "layer_types": ["full_attention"] * 2}
@@ -319,7 +319,7 @@ def test_a_query_projection_that_holds_a_gate_too_is_not_looked_at():
 
 @pytest.mark.parametrize("name", [*DENSE, *EXPERTS])
 def test_module_norms_are_those_of_their_gradients(name):
-    """Each block's attention and feed-forward part, the embedding and the head; all weights of each together."""
+    """The norms cover each block's attention and feed-forward part, the embedding and the head."""
     model = dense(name) if name in DENSE else EXPERTS[name]().train()
     signals = train_a_step(model, watched(model, attention=False, routers=False))
     parts = [f"model.layers.{layer}.{child}" for layer in (0, 1) for child in ("self_attn", "mlp")]
@@ -330,7 +330,7 @@ def test_module_norms_are_those_of_their_gradients(name):
 
 
 def test_only_every_nth_step_is_measured_and_hooks_are_there_only_then():
-    """The first step and the multiples; afterwards no hook is left on any module."""
+    """The first step and the multiples of `every` are measured, and no hook is left on any module."""
     torch.manual_seed(0)
     model = EXPERTS["mixtral"]().train()
     monitors = watched(model, every=3)
@@ -349,7 +349,7 @@ def hooks(model):
 
 @pytest.mark.parametrize("name", [*DENSE, *EXPERTS])
 def test_weights_are_the_same_to_the_last_bit_with_and_without(name):
-    """Five steps, measured each, against five alone; random generators stand where they stood."""
+    """Five measured steps end in the weights and random generators of five steps without measurements."""
 
     def trained(**options):
         torch.manual_seed(0)

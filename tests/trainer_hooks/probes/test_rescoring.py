@@ -20,7 +20,7 @@ def signals(scores):
 
 @pytest.mark.parametrize("library", [None, DeviceArrays(torch.device("cpu"))], ids=["host", "device"])
 def test_fresh_and_trained_responses_have_different_signals(library):
-    """Each response is one or the other; feedback does not count; means are over tokens of correct responses."""
+    """A response is fresh or trained, feedback is left out, and means are over tokens of correct responses."""
     before = torch.tensor([[-1.0, -1.0], [-2.0, -2.0], [-3.0, -3.0]]), torch.tensor([[1.0, 1.0]] * 3)
     after = torch.tensor([[-1.5, -9.0], [-1.0, -2.0], [-3.0, -4.0]]), torch.tensor([[0.5, 9.0], [1.5, 1.5], [2.0, 2.0]])
     found = signals(
@@ -38,7 +38,7 @@ def test_fresh_and_trained_responses_have_different_signals(library):
 
 
 def test_a_signal_without_observations_is_absent():
-    """Without fresh responses, entropies or finite values there is no such signal."""
+    """A signal is absent where there are no fresh responses, no entropies or no finite values."""
     scores = torch.zeros(1, 2), None
     assert signals(Paired(scores, scores, fresh=torch.zeros(1), **EVERYTHING)) == {"displacement/self": 0.0}
     broken = torch.full((1, 2), -torch.inf), None
@@ -46,7 +46,7 @@ def test_a_signal_without_observations_is_absent():
 
 
 def test_shapes_that_contradict_each_other_are_refused():
-    """The message names the array and both shapes."""
+    """The error's message names the array and both shapes."""
     with pytest.raises(
         RolloutsError, match=r"logprobs after must have the shape of those before \(1, 2\), got \(1, 3\)"
     ):
@@ -54,7 +54,7 @@ def test_shapes_that_contradict_each_other_are_refused():
 
 
 def test_a_device_refuses_the_same_arrays_as_the_host_when_they_are_logged(collector, connect):
-    """A mask of 2s is refused with the same message; the step's numbers arrive, and its level is not L4."""
+    """A mask that contains 2s is refused with the same message; the scalars are sent, and the level is not L4."""
     scores, given = (torch.zeros(1, 2), None), EVERYTHING | {"mask": torch.full((1, 2), 2)}
     with pytest.raises(RolloutsError, match=r"mask must hold only 0 and 1, got 2 at \[0, 0\]"):
         Paired(scores, scores, **given)
@@ -89,7 +89,7 @@ def test_ranks_merge_by_their_tokens(collector, connect, monkeypatch):
 
 
 def test_several_pairs_of_a_step_are_one_mean(collector, connect):
-    """A microbatch and held-out responses are summed; signals of the rollouts take precedence."""
+    """The scores of a microbatch and of held-out responses are summed, and signals of the rollouts take precedence."""
     monitor = connect()
     pairs = [
         Paired((torch.zeros(1, n), None), (torch.full((1, n), d), None), mask=torch.ones(1, n), correct=torch.ones(1))
@@ -106,7 +106,7 @@ def test_several_pairs_of_a_step_are_one_mean(collector, connect):
 
 
 def test_it_scores_before_and_after_and_draws_no_random_number():
-    """Held-out responses are scored twice, responses that the loss has scored once; then all are discarded."""
+    """Held-out responses are scored twice, those that the loss has scored once more, and then all are discarded."""
     weight, calls = torch.tensor(-1.0), []
 
     def score():
@@ -128,6 +128,6 @@ def test_it_scores_before_and_after_and_draws_no_random_number():
 
 
 def test_an_interval_below_one_is_refused():
-    """The message has both shapes."""
+    """The error's message has both shapes."""
     with pytest.raises(ValueError, match="at least 1, got -1"):
         PairedProbe(-1)
