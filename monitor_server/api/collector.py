@@ -12,6 +12,7 @@ from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowle
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
+from monitor_server.api.reads import WaitingReads
 from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
@@ -68,6 +69,7 @@ class Collector:
     exposition: Exposition
     keys: KnownKeys
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
+    waiting_reads: WaitingReads = field(default_factory=WaitingReads)
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
     def start(self) -> None:

@@ -1,6 +1,6 @@
 """What routes depend on: the collector behind the application, a read transaction, and who asks."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -32,7 +32,16 @@ Asking = Annotated[Caller, Depends(_caller)]
 READS = 4
 
 
-def _reading(collector: Serving) -> Iterator[Repositories]:
+async def _admitted(collector: Serving) -> AsyncIterator[None]:
+    with collector.waiting_reads.admit():
+        yield
+
+
+# The request is admitted before it waits for its turn, because `_reading` depends on it.
+Admitted = Annotated[None, Depends(_admitted, scope="function")]
+
+
+def _reading(collector: Serving, _admitted: Admitted) -> Iterator[Repositories]:
     with collector.store.read() as repositories:
         yield repositories
 
