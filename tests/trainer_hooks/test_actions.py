@@ -6,12 +6,12 @@ from trainer_hooks.wire import AlertNotice
 
 
 def alert(name="a", *, kind="likelihood_drift", severity="critical"):
-    """An alert that fires."""
+    """Return an alert that fires."""
     return AlertNotice(id=name, kind=kind, severity=severity, opened_step=3, summary="it falls")
 
 
 def test_a_dry_run_only_logs_what_it_would_do(caplog):
-    """The default logs and decides nothing."""
+    """By default a policy only logs, and decides nothing."""
     policy = ActionPolicy({"critical": "stop"})
     policy.consider(alert())
     assert policy.due() == []
@@ -49,7 +49,7 @@ def test_an_unknown_action_is_refused():
     [("criticals", "critical"), ("likelihood-drift", "likelihood_drift"), ("stagnation", "likelihood_stagnation")],
 )
 def test_a_rule_that_no_alert_can_meet_is_refused(name, meant):
-    """A typing mistake would leave the run without protection; the message suggests the nearest names."""
+    """A name that no alert can have is refused, because the run would be unprotected; the message suggests names."""
     with pytest.raises(ConfigurationError, match=f"got {name!r}; the nearest are .*{meant!r}"):
         ActionPolicy({name: "stop"})
 

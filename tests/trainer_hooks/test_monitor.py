@@ -220,7 +220,7 @@ def test_without_an_address_nothing_happens():
 
 
 def test_a_scalar_that_is_not_a_number_costs_only_itself(collector, connect):
-    """It is counted, and the other scalars arrive."""
+    """A scalar that is not a number is counted, and the other scalars are sent."""
     monitor = connect()
     monitor.log_step(1, {"good": 1.0, "bad": object()})
     assert monitor.flush()

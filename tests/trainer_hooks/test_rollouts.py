@@ -11,7 +11,7 @@ REWARDS = np.array([1.0, 0.0])
 
 
 def rollouts(**changes):
-    """Build two responses with the given arguments changed."""
+    """Return two responses with the given arguments changed."""
     return Rollouts(**({"logprobs": LOGPROBS, "mask": MASK, "rewards": REWARDS} | changes))
 
 
@@ -85,7 +85,7 @@ def test_torch_tensors_are_accepted(dtype):
 
 
 def test_correct_is_a_positive_reward_unless_given():
-    """The default rule, and the trainer's own."""
+    """A response is correct if its reward is positive, or by the trainer's own `correct`."""
     assert rollouts().correct.tolist() == [True, False]
     assert rollouts(correct=[0, 1]).correct.tolist() == [False, True]
 

@@ -16,7 +16,7 @@ def resolve(environ=None, **arguments):
 
 
 def test_a_key_may_end_in_a_line_end_and_must_fit_a_header():
-    """A line end, as of a secret file, is removed; a typographic dash is named, and the key is not printed."""
+    """A line end, as of a secret file, is removed from a key; an error names a bad character and not the key."""
     assert resolve({"RLVITALS_URL": "http://a", "RLVITALS_API_KEY": " secret\n"}).api_key == "secret"
     with pytest.raises(ConfigurationError, match=r"visible ASCII characters, got '–' as character 4") as caught:
         resolve({"RLVITALS_URL": "http://a", "RLVITALS_API_KEY": "abc–d"})
@@ -38,7 +38,7 @@ def test_arguments_take_precedence_over_the_environment():
 
 
 def test_without_an_address_there_are_no_settings():
-    """No other setting is read, so no other setting can be wrong."""
+    """Without an address no other setting is read, so none can be wrong."""
     assert resolve({"RANK": "x"}, url=None) is None
 
 
@@ -48,7 +48,7 @@ def test_a_single_process_counts_attempts_by_its_start():
 
 
 def test_a_single_process_gets_a_readable_name():
-    """Two words and the time."""
+    """The name of a run consists of two words and the time."""
     assert len(resolve().run.split("-")) == 4
 
 
@@ -65,7 +65,7 @@ def test_ranks_of_one_node_share_the_launchers_start():
 
 
 def test_nodes_under_slurm_share_the_jobs_start():
-    """It is in ms as for a single process; a requeue or another job starts later. Restarts of one node are ignored."""
+    """The attempt is the job's start in ms; a requeue or another job is later, and a node's restarts are ignored."""
     slurm = TORCHRUN | {"WORLD_SIZE": "8", "SLURM_JOB_ID": "71", "SLURM_JOB_START_TIME": "1700000000"}
     assert resolve(slurm).attempt == 1_700_000_000_000 < resolve().attempt
     assert resolve(slurm | {"TORCHELASTIC_RESTART_COUNT": "1"}).attempt == 1_700_000_000_000
@@ -101,7 +101,7 @@ def test_an_invalid_setting_is_refused_before_training(environ, arguments, messa
 
 
 def test_a_spool_that_cannot_be_made_is_refused_if_it_is_the_only_place_for_records(tmp_path, monkeypatch):
-    """A file is in its place: offline that would cost the whole run; with an address, only the protection."""
+    """A file in the place of the spool is an error offline, where the spool is the only place for records."""
     (tmp_path / "spool").write_text("in the way")
     monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path / "spool"))
     with pytest.raises(ConfigurationError, match=r"RLVITALS_SPOOL_DIR must be a writable folder .*spool'"):
@@ -111,6 +111,6 @@ def test_a_spool_that_cannot_be_made_is_refused_if_it_is_the_only_place_for_reco
 
 
 def test_actions_must_be_a_policy():
-    """A mapping of rules does not say whether they are a dry run."""
+    """A mapping of rules is refused as `actions`, because it does not say whether the rules are a dry run."""
     with pytest.raises(ConfigurationError, match="actions must be an ActionPolicy"):
         trainer_hooks.connect("http://127.0.0.1:1", actions={"critical": "stop"})

@@ -10,7 +10,7 @@ from trainer_hooks.wire import Receipt, Rejection
 
 @pytest.fixture
 def left(tmp_path):
-    """A dead process's folder with two batches of two records."""
+    """Make a dead process's folder with two batches of two records."""
     spool = Spool(tmp_path / "run", name="1", capacity_bytes=1 << 20)
     for body in (b"first", b"second"):
         spool.write(body, 2)
@@ -19,7 +19,7 @@ def left(tmp_path):
 
 
 class Answers:
-    """A transport that gives these answers in turn, and keeps what it was sent."""
+    """A transport that returns or raises these answers in turn, and keeps what it was sent."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -35,12 +35,12 @@ class Answers:
 
 
 def on_disk(folder):
-    """Count the batches."""
+    """Count the batches on disk."""
     return len(list(folder.rglob("*.msgpack")))
 
 
 def test_a_refused_batch_stays_on_disk_and_does_not_block_the_next(left):
-    """A newer collector may accept it; the next batch is sent meanwhile."""
+    """A refused batch stays on disk, because a newer collector may accept it, and the next batch is sent."""
     transport = Answers(RefusedError("too new"), Receipt(run_id="r", accepted=2))
     synced = sync(left, transport)
     assert (synced.sent, synced.refused, synced.in_use) == (2, 2, 0)
@@ -51,7 +51,7 @@ def test_a_refused_batch_stays_on_disk_and_does_not_block_the_next(left):
 
 
 def test_a_refused_record_is_printed_and_removed_with_its_batch(left, capsys):
-    """The other records of the batch are stored."""
+    """A refused record is printed, and its batch is removed, because the other records are stored."""
     rejected = Receipt(run_id="r", accepted=1, rejected=[Rejection(index=0, error="E", detail="step must be ≥ 0")])
     synced = sync(left, Answers(rejected, Receipt(run_id="r", accepted=2)))
     assert (synced.sent, synced.refused) == (3, 1)
@@ -60,7 +60,7 @@ def test_a_refused_record_is_printed_and_removed_with_its_batch(left, capsys):
 
 
 def test_foreign_files_are_neither_sent_nor_removed_nor_locked(left):
-    """A folder too high up is harmless: only folders and files with the spool's names are touched."""
+    """Only folders and files with the spool's names are touched, also where a folder too high up is given."""
     (ours,) = (left / "run").glob("*/")
     foreign = [left / "dataset" / name for name in ("2024-01.msgpack", "0000000000-1.msgpack", "checkpoint.tmp")]
     foreign += [ours / "2024-01.msgpack", ours / "precious.tmp"]
@@ -73,13 +73,13 @@ def test_foreign_files_are_neither_sent_nor_removed_nor_locked(left):
 
 
 def test_a_folder_of_a_process_can_be_sent_from_within(left, monkeypatch):
-    """The folder may be given by a relative path."""
+    """The folder of one process may be given by a relative path."""
     monkeypatch.chdir(next((left / "run").glob("*/")))
     assert sync(Path(), Answers(*[Receipt(run_id="r", accepted=2)] * 2)).sent == 4
 
 
 def test_a_wrong_key_deletes_nothing(left, collector, capsys):
-    """After 401 the batches are still there for another attempt."""
+    """After an answer of 401 the batches are still on disk for another attempt."""
     collector.answers = [(401, b'{"error": "NotAllowed"}', {})]
     assert main([str(left), "--url", collector.url]) == 1
     assert "answered 401" in capsys.readouterr().err
@@ -95,7 +95,7 @@ def test_a_wrong_key_deletes_nothing(left, collector, capsys):
     ],
 )
 def test_a_missing_folder_or_address_is_reported(arguments, message, capsys):
-    """The message is one line."""
+    """The error's message is one line."""
     with pytest.raises(SystemExit):
         main(arguments)
     assert message in capsys.readouterr().err

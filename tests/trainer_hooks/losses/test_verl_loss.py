@@ -1,4 +1,4 @@
-"""The policy loss for verl's registry, in a registry of verl's form; tests/trainers holds it against verl itself."""
+"""The policy loss for verl, in a registry of verl's form; tests/trainers compares it with verl itself."""
 
 import sys
 from types import ModuleType
@@ -12,7 +12,7 @@ from trainer_hooks.losses.verl import last_actions, register_llds
 
 @pytest.fixture
 def registry(monkeypatch):
-    """The functions that verl's registry has, with a base loss of 0."""
+    """Replace verl's module by one with the functions of its registry and a base loss of 0."""
     losses = {"vanilla": lambda **_: (torch.zeros(()), {})}
     core = ModuleType("verl.trainer.ppo.core_algos")
     core.get_policy_loss_fn = losses.__getitem__
@@ -28,7 +28,7 @@ def registry(monkeypatch):
 
 @pytest.fixture
 def tokens():
-    """Three responses of up to eight tokens: three actions, two and one; the last response has A < 0."""
+    """Return three responses of up to eight tokens, with three, two and one actions; the last response has A < 0."""
     draw = torch.Generator().manual_seed(3)
     mask = torch.tensor([[1, 1, 0, 1, 1, 0, 1, 1], [1, 1, 1, 0, 1, 1, 1, 0], [1, 1, 1, 1, 0, 0, 0, 0]])
     old = -torch.rand(3, 8, generator=draw)
@@ -38,26 +38,26 @@ def tokens():
 
 
 def expected(tokens, **options):
-    """λ = 0.1 times the penalty by all tokens."""
+    """Compute λ = 0.1 times the penalty divided by all tokens."""
     arrays = tokens["log_prob"], tokens["old_log_prob"], tokens["response_mask"].bool(), tokens["advantages"][:, 0]
     return 0.1 * llds_loss(*arrays, gate="action", normaliser="all", **options).item()
 
 
 def test_the_hook_is_the_form_of_the_release(registry, tokens):
-    """The penalty is divided by all action tokens, and nothing is left out of it by default."""
+    """By default the penalty is divided by all action tokens, and no token is left out of it."""
     register_llds()
     assert registry["llds"](**tokens)[0].item() == pytest.approx(expected(tokens))
 
 
 def test_the_last_action_stands_for_the_answer():
-    """It is marked where there is more than one action, and nowhere else."""
+    """The last action is marked where a response has more than one action, and nowhere else."""
     mask = torch.tensor([[True, False, True, True], [True, True, False, False], [False, False, False, False]])
     assert last_actions(mask).tolist() == [[False, False, True, True], [False] * 4, [False] * 4]
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5])
 def test_the_answer_may_weigh_less(weight, registry, tokens):
-    """0 is LLDS-MA with the last action for the answer."""
+    """A weight of 0 gives LLDS-MA with the last action as the answer; a weight of 0.5 reduces the answer's penalty."""
     register_llds("masked", answer_weight=weight)
     answer = last_actions(tokens["response_mask"].bool())
     wanted = expected(tokens, answer_mask=answer, answer_weight=weight)
@@ -66,7 +66,7 @@ def test_the_answer_may_weigh_less(weight, registry, tokens):
 
 
 def test_the_weight_of_the_answer_adapts_to_the_tool_calls(registry, tokens):
-    """Two, one and no calls are one a response, at which the answer is left out."""
+    """Two, one and no calls have a mean of one per response, at which the answer is left out."""
     register_llds("adaptive", answer_weight=0.5, answer_adaptive=True)
     answer = last_actions(tokens["response_mask"].bool())
     wanted = expected(tokens, answer_mask=answer, answer_weight=0.0)

@@ -10,12 +10,12 @@ STEPS = 12
 
 
 def decision(name="a", action="stop"):
-    """A decision about an alert."""
+    """Return a decision about an alert."""
     return Decision(action, AlertNotice(id=name, kind="k", severity="critical", opened_step=1, summary="s"))
 
 
 class Rank:
-    """A rank that goes through its steps as the test lets it, and hears of alerts after some of them."""
+    """A rank that makes its steps when the test lets it, and receives alerts after some of them."""
 
     def __init__(self, rank, world_size, store, heard_after, clock):
         self.agreement = StoreCoordinator(store, rank=rank, world_size=world_size, clock=lambda: clock[0])
@@ -24,7 +24,7 @@ class Rank:
         self.taken, self.refused = {}, set()
 
     def end_step(self):
-        """End a step: hear, ask, act."""
+        """End a step: receive alerts, ask for an agreement, and record the outcome."""
         self.step += 1
         new = [decision(name) for name, step in self.heard_after.items() if step == self.step]
         for settled in self.agreement.due(new, self.step):
@@ -36,7 +36,7 @@ class Rank:
 
 @given(data=st.data(), world_size=st.integers(2, 4))
 def test_all_ranks_act_after_the_same_step_whichever_alerts_they_receive(data, world_size):
-    """A rank ends a step only after all have entered it, as with a collective; delays are random."""
+    """All ranks act after the same step, where a rank ends a step only after all have entered it."""
     store, clock = HashStore(), [0.0]
     hearing = st.dictionaries(st.sampled_from("ab"), st.integers(1, STEPS))
     ranks = [Rank(rank, world_size, store, data.draw(hearing), clock) for rank in range(world_size)]
@@ -52,13 +52,13 @@ def test_all_ranks_act_after_the_same_step_whichever_alerts_they_receive(data, w
 
 
 def test_a_rank_without_a_decision_does_not_read_the_store():
-    """There is no store here, and no error."""
+    """A rank without a decision does not use its store, which is missing here."""
     agreement = StoreCoordinator(None, rank=1, world_size=2)
     assert agreement.due([], 1) == []
 
 
 def test_ranks_that_receive_an_alert_at_the_same_time_act_two_steps_later():
-    """Received after step 1, proposed and armed by step 2, fixed for step 3 at the latest."""
+    """All ranks act after step 3 on an alert that they receive after step 1: step 2 is for the agreement."""
     store, clock = HashStore(), [0.0]
     ranks = [Rank(rank, 2, store, {"a": 1}, clock) for rank in range(2)]
     for _ in range(STEPS):
@@ -68,7 +68,7 @@ def test_ranks_that_receive_an_alert_at_the_same_time_act_two_steps_later():
 
 
 def test_a_refusal_has_the_number_of_ranks_that_received_the_alert():
-    """Rank 0 refuses after a minute."""
+    """After a minute rank 0 refuses, and the reason has the number of ranks that received the alert."""
     store, clock = HashStore(), [0.0]
     leader, deaf = (Rank(rank, 2, store, {"a": 1} if rank == 0 else {}, clock) for rank in range(2))
     leader.end_step()
@@ -80,14 +80,14 @@ def test_a_refusal_has_the_number_of_ranks_that_received_the_alert():
 
 
 def test_a_notification_needs_no_agreement():
-    """Each rank has logged it; rank 0 reports it."""
+    """A notification is not agreed on: each rank logs it, and rank 0 reports it."""
     for rank in range(2):
         (settled,) = StoreCoordinator(None, rank=rank, world_size=2).due([decision(action="notify")], 1)
         assert (settled.refusal, settled.is_reported_here) == (None, rank == 0)
 
 
 def test_processes_without_a_process_group_refuse():
-    """They cannot agree, so none of them may act."""
+    """Several processes without a process group cannot agree, so each action is refused."""
     agreement = make_coordinator(2)
     assert isinstance(agreement, RefusingCoordinator)
     (settled,) = agreement.due([decision()], 1)

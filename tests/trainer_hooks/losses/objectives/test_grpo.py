@@ -11,7 +11,7 @@ from trainer_hooks.losses import group_advantages, grpo_loss
 
 
 def test_hand_worked_loss():
-    """Two responses of opposite advantage, one ratio clipped in each direction that clipping touches."""
+    """The loss of two responses of opposite advantage, with one ratio clipped in each direction, is as by hand."""
     # Ratios: response 0 (A = 1): 1.5 -> clipped 1.2, 0.5 -> 0.5; response 1 (A = −1): 1.5 -> −1.5 (not clipped,
     # the minimum is the worse one), 0.5 -> −0.8 (clipped). J = (1.2 + 0.5 − 1.5 − 0.8) / 4 = −0.15.
     new = torch.tensor([[1.5, 0.5], [1.5, 0.5]]).log()
@@ -21,7 +21,7 @@ def test_hand_worked_loss():
 
 
 def test_feedback_is_in_no_count():
-    """A masked token changes neither the sum nor the normaliser, whatever stands there."""
+    """A masked token changes neither the sum nor the normaliser, whatever its value."""
     new = torch.tensor([[1.1, 7.0, math.nan]]).log()
     mask = torch.tensor([[True, False, False]])
     assert grpo_loss(new, torch.zeros(1, 3), mask, torch.ones(1)).item() == pytest.approx(-1.1)
@@ -105,7 +105,7 @@ def test_token_scales_soften_the_advantage_where_they_stand():
 
 
 def test_no_action_token_gives_zero():
-    """An empty batch of actions is a loss of 0, not 0/0."""
+    """A batch without action tokens has a loss of 0, not 0/0."""
     nothing = torch.zeros(2, 3, dtype=torch.bool)
     assert grpo_loss(torch.zeros(2, 3), torch.zeros(2, 3), nothing, torch.ones(2)).item() == 0
 
@@ -128,14 +128,14 @@ def test_equal_rewards_and_groups_of_one_have_advantage_zero_exactly(reward, siz
 
 
 def test_rewards_may_be_whole_numbers_or_half_precision():
-    """0 and 1 as integers or in bfloat16 give the float32 advantages ∓1."""
+    """Rewards of 0 and 1, as integers or in bfloat16, give the float32 advantages ∓1."""
     groups = torch.zeros(2, dtype=torch.long)
     for dtype in (torch.int64, torch.bfloat16):
         assert torch.equal(group_advantages(torch.tensor([0, 1], dtype=dtype), groups), torch.tensor([-1.0, 1.0]))
 
 
 def test_a_reward_that_is_not_finite_is_seen_in_its_group_and_nowhere_else():
-    """NaN is no equal reward: the group's advantages are NaN and not a silent zero."""
+    """A reward of NaN makes the advantages of its group NaN, not 0, and changes no other group."""
     advantages = group_advantages(torch.tensor([0.0, math.nan, 0.0, 1.0]), torch.tensor([0, 0, 1, 1]))
     assert advantages[:2].isnan().all()
     assert torch.equal(advantages[2:], torch.tensor([-1.0, 1.0]))

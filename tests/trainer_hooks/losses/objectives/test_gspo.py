@@ -11,7 +11,7 @@ from trainer_hooks.losses import gspo_loss, sequence_log_ratio
 
 
 def test_the_ratio_is_the_geometric_mean_over_action_tokens():
-    """The masked token does not count, an empty response gives 0."""
+    """The masked token does not count, and a response without action tokens has the ratio ln s = 0."""
     # ln s = (0.2 − 0.1) / 2 = 0.05
     new = torch.tensor([[0.2, math.nan, -0.1], [math.inf, 0.0, 0.0]])
     mask = torch.tensor([[True, False, True], [False, False, False]])
@@ -19,7 +19,7 @@ def test_the_ratio_is_the_geometric_mean_over_action_tokens():
 
 
 def test_hand_worked_loss():
-    """Clipped where it is right, kept where it is wrong, and an empty response is left out."""
+    """The ratio is clipped at A > 0 and kept at A < 0, and a response without action tokens is left out."""
     # s = e^0.05 for both: at A = 1 clipped to 1.01, at A = −1 kept: J = (1.01 − e^0.05) / 2
     new = torch.tensor([[0.2, -0.1], [0.05, 0.05], [9.0, 9.0]])
     mask = torch.tensor([[True, True], [True, True], [False, False]])

@@ -11,7 +11,7 @@ from trainer_hooks.losses import generalised_advantages, grpo_loss, value_loss
 
 
 def test_hand_worked_advantages():
-    """Three action tokens with feedback in between, reward 1, γ = 0.9, λ = 0.5."""
+    """The advantages of three action tokens around feedback, at reward 1, γ = 0.9 and λ = 0.5, are as by hand."""
     values = torch.tensor([[0.2, 7.0, 0.4, 0.5]])
     mask = torch.tensor([[True, False, True, True]])
     # δ_3 = 1 − 0.5 = 0.5; δ_2 = 0.9·0.5 − 0.4 = 0.05; δ_1 = 0.9·0.4 − 0.2 = 0.16.
@@ -51,7 +51,7 @@ def test_a_response_without_action_tokens_has_no_advantage():
 
 
 def test_hand_worked_value_loss():
-    """The worse of the clipped and the free error counts, at action tokens only."""
+    """The larger of the clipped and the unclipped error counts, and only at action tokens."""
     # Token 0: V = 1, V_old = 0, R̂ = 1, ε = 0.2: free (0)², clipped (0.2 − 1)² = 0.64. Token 1: V = V_old = 0.5,
     # R̂ = 0: 0.25. L = (0.64 + 0.25) / (2·2).
     values, old = torch.tensor([[1.0, 0.5, 9.0]]), torch.tensor([[0.0, 0.5, 0.0]])
@@ -85,7 +85,7 @@ def test_gradients_match_finite_differences():
 
 
 def test_with_values_of_zero_every_token_has_the_reward_as_advantage():
-    """PPO with a critic that knows nothing is the policy gradient of the reward: grpo_loss takes it as it is."""
+    """With values of 0, γ = 1 and λ = 1 each token's advantage is the reward, and `grpo_loss` accepts it."""
     mask = torch.tensor([[True, False, True]])
     advantages, _ = generalised_advantages(torch.tensor([2.0]), torch.zeros(1, 3), mask)
     assert torch.equal(advantages, torch.tensor([[2.0, 0.0, 2.0]]))

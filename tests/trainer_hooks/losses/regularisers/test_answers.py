@@ -7,7 +7,7 @@ from trainer_hooks.losses.regularisers.answers import ENOUGH_RESPONSES, AnswerMa
 
 
 def found(pieces, begin, end, actions=None):
-    """Look for answers in rows of texts, each one token."""
+    """Find the answers in rows of texts, each text one token."""
     vocabulary = sorted({piece for row in pieces for piece in row})
     tokens = torch.tensor([[vocabulary.index(piece) for piece in row] for row in pieces])
     marks = AnswerMarks(lambda ids: "".join(vocabulary[token] for token in ids), begin, end)
@@ -16,7 +16,7 @@ def found(pieces, begin, end, actions=None):
 
 
 def test_the_answer_is_found_however_it_is_cut():
-    """The last answer with its marks, also where a token holds a mark's end and text; open ones reach the end."""
+    """The last answer is found with its marks, however they are split; an open answer reaches the end."""
     rows = [
         ["so ", "<answ", "er>4", "2</", "answer> ", "ok"],
         ["<answ", "er>4", "so ", "<answ", "er>4", "ok"],
@@ -38,14 +38,14 @@ def test_marks_in_feedback_and_padding_are_not_looked_at():
 
 
 def sentence_pieces():
-    """A space is part of the token after it, and lost where that token is decoded alone."""
+    """Return a tokenizer where a space is part of the token after it, and lost where that token is decoded alone."""
     core = Tokenizer(models.Unigram([(piece, -1.0) for piece in PIECES], unk_id=0, byte_fallback=False))
     core.pre_tokenizer, core.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
     return core
 
 
 def byte_level():
-    """As of GPT-2: a space is a letter of its own."""
+    """Return a tokenizer as that of GPT-2, where a space is a character of the token."""
     vocabulary = {piece.replace("▁", "Ġ"): index for index, piece in enumerate(PIECES)}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token=PIECES[0]))
     core.decoder = decoders.ByteLevel()
@@ -53,7 +53,7 @@ def byte_level():
 
 
 def words():
-    """Words stand alone, and spaces are put between them."""
+    """Return a tokenizer of whole words, which puts spaces between them."""
     return Tokenizer(models.WordLevel({piece: index for index, piece in enumerate(WORDS)}, unk_token=WORDS[0]))
 
 
@@ -63,7 +63,7 @@ WORDS = ["<unk>", "so", "Final", "answer:", ":", "42", "."]
 
 @pytest.mark.parametrize("kind", [sentence_pieces, byte_level, words])
 def test_a_mark_of_several_words_is_found_with_every_kind_of_tokenizer(kind):
-    """`Final answer:` to the full stop, as the tokenizer's own text has it."""
+    """The answer from `Final answer:` to the full stop is found, as the tokenizer's own text has it."""
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=kind(), unk_token=PIECES[0])
     tokens = [1, 2, 3, 5, 6, 1] if kind is words else [1, 2, 3, 4, 5, 6, 1]
     assert "Final answer: 42 ." in tokenizer.decode(tokens, clean_up_tokenization_spaces=False)
@@ -74,7 +74,7 @@ def test_a_mark_of_several_words_is_found_with_every_kind_of_tokenizer(kind):
 
 @pytest.mark.parametrize("written", ["", "<answer>", "</answer>", "<answer></answer>"])
 def test_a_mark_that_is_never_seen_is_told_of_once(written, caplog):
-    """After a hundred responses, by name; nothing is said before, nor of a mark that was seen."""
+    """After a hundred responses one warning names the missing mark; before that, and for marks seen, there is none."""
     marks = AnswerMarks(lambda ids: written * len(ids), "<answer>", "</answer>")
     half = torch.zeros(ENOUGH_RESPONSES // 2, 1, dtype=torch.long)
     marks.mask(half, half == 0)

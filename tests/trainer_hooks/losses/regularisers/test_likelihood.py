@@ -1,4 +1,4 @@
-"""The placebo: plain likelihood of the preserving set."""
+"""The control for LLDS: plain likelihood of the preserving set."""
 
 import math
 
@@ -9,7 +9,7 @@ from trainer_hooks.losses import likelihood_loss
 
 
 def test_hand_worked_loss():
-    """Tokens of A ≥ 0 count, feedback and wrong responses do not: (1 + 2 + 3) / 3."""
+    """Tokens of responses with A ≥ 0 count, feedback and wrong responses do not: (1 + 2 + 3) / 3."""
     logprobs = torch.tensor([[-1.0, math.nan, -2.0], [-3.0, 0.0, 0.0], [-9.0, -9.0, -9.0]], requires_grad=True)
     mask = torch.tensor([[True, False, True], [True, False, False], [True, True, True]])
     loss = likelihood_loss(logprobs, mask, torch.tensor([1.0, 0.0, -1.0]))
@@ -19,7 +19,7 @@ def test_hand_worked_loss():
 
 
 def test_it_pulls_at_the_old_policy_too():
-    """Unlike LLDS it has a gradient where no likelihood has fallen, which makes it a placebo."""
+    """The term has a gradient where no likelihood has fallen, unlike LLDS, so it can serve as a control."""
     logprobs = torch.full((1, 2), -1.0, dtype=torch.float64, requires_grad=True)
     every = torch.ones(1, 2, dtype=torch.bool)
     assert torch.autograd.gradcheck(lambda x: likelihood_loss(x, every, torch.zeros(1)), (logprobs,))

@@ -12,7 +12,7 @@ from trainer_hooks.losses.token_arrays import action_index
 
 
 def arrays(seed, *, responses=5, tokens=13, scale=0.5):
-    """Log-probabilities, old ones, a mask with gaps, and advantages of all signs."""
+    """Return log-probabilities, old log-probabilities, a mask with gaps, and advantages of all signs."""
     draw = torch.Generator().manual_seed(seed)
     old = -torch.rand(responses, tokens, generator=draw, dtype=torch.float64)
     new = old + scale * torch.randn(responses, tokens, generator=draw, dtype=torch.float64)
@@ -23,7 +23,7 @@ def arrays(seed, *, responses=5, tokens=13, scale=0.5):
 
 
 def by_loops(new, old, mask, advantages, *, gate, answer=None):
-    """Eq. 4 to 6 with nothing but Python numbers."""
+    """Compute eq. 4 to 6 with Python numbers alone."""
     total, count = 0.0, 0
     for row in range(len(new)):
         if advantages[row] < 0:
@@ -102,7 +102,7 @@ def test_minibatches_of_a_shared_normaliser_add_up():
 
 @pytest.mark.parametrize("gate", ["response", "action", "none"])
 def test_the_penalty_is_inert_at_the_old_policy(gate):
-    """At θ = θ_old the loss and its gradient are zero exactly: one update a rollout batch never feels LLDS."""
+    """At θ = θ_old the loss and its gradient are exactly 0, so LLDS does nothing with one update per rollout batch."""
     _, old, mask, advantages, _ = arrays(4)
     new = old.clone().requires_grad_()
     loss = llds_loss(new, old, mask, advantages, gate=gate)
@@ -112,7 +112,7 @@ def test_the_penalty_is_inert_at_the_old_policy(gate):
 
 
 def test_wrong_responses_are_left_alone_and_zero_advantage_is_kept():
-    """The preserving set is A ≥ 0: rows of negative advantage feel nothing, rows of zero advantage do."""
+    """The preserving set is A ≥ 0: rows of zero advantage have a gradient, and rows of negative advantage have none."""
     old = torch.full((2, 3), -1.0)
     new = torch.full((2, 3), -2.0, requires_grad=True)
     every = torch.ones(2, 3, dtype=torch.bool)
@@ -192,7 +192,7 @@ def test_the_two_normalisers_differ_by_the_share_of_preserved_tokens():
 
 
 def test_the_presets_are_those_of_the_paper_and_of_the_release():
-    """Eq. 5 with λ = 0.1; the authors' script: the gate by action, all tokens, λ = 0.2."""
+    """The preset "paper" is eq. 5 with λ = 0.1; "release" has the action gate, all tokens and λ = 0.2."""
     paper, release = LLDS_PRESETS["paper"], LLDS_PRESETS["release"]
     assert (paper.coef, paper.gate, paper.normaliser) == (0.1, "response", "preserved")
     assert (release.coef, release.gate, release.normaliser) == (0.2, "action", "all")
@@ -209,14 +209,14 @@ def test_the_weight_of_the_answer_lies_between_llds_ma_and_llds(seed, weight):
 
 
 def test_the_adaptive_weight_follows_the_searches_and_ends_at_one():
-    """Up to one search a response the answer is left out; at two it has its weight; it never exceeds 1."""
+    """Up to one search per response the answer is left out, at two it has its weight, and 1 is the maximum."""
     found = [adaptive_answer_weight(0.5, searches) for searches in (0.0, 1.0, 1.5, 2.0, 9.0)]
     assert found == [0.0, 0.0, 0.25, 0.5, 1.0]
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.5, math.nan])
 def test_a_weight_of_the_answer_outside_its_range_is_refused(weight):
-    """The message states the range."""
+    """The error's message states the range."""
     new, old, mask, advantages, answer = arrays(1)
     with pytest.raises(ValueError, match=r"answer_weight must be in \[0, 1\]"):
         llds_loss(new, old, mask, advantages, answer_mask=answer, answer_weight=weight)

@@ -13,7 +13,7 @@ from trainer_hooks.losses.token_arrays import action_index
 
 
 def group(seed, *, responses=5, length=7, width=4, vocabulary=6):
-    """Hidden states, an output layer, tokens, a mask with gaps and a mixed group."""
+    """Return hidden states, an output layer, tokens, a mask with gaps and a mixed group."""
     draw = torch.Generator().manual_seed(seed)
     hidden = torch.randn(responses, length, width, generator=draw, dtype=torch.float64)
     layer = torch.randn(vocabulary, width, generator=draw, dtype=torch.float64)
@@ -26,7 +26,7 @@ def group(seed, *, responses=5, length=7, width=4, vocabulary=6):
 
 
 def pairs(hidden, layer, tokens, mask):
-    """α ⟨h, h'⟩ of every two action tokens, by dictionaries and loops."""
+    """Compute α ⟨h, h'⟩ of every two action tokens, with dictionaries and loops."""
     places = [(i, k) for i in range(len(mask)) for k in range(mask.shape[1]) if mask[i, k]]
 
     def error(place):
@@ -56,7 +56,7 @@ def test_nthr_equals_the_definition_over_token_pairs(seed):
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_gwhes_equals_the_definition_over_token_pairs(seed):
-    """Eq. 9 summed pair by pair; NaN where there is no correct action."""
+    """GWHES equals eq. 9 summed pair by pair, and is NaN where there is no correct action."""
     hidden, layer, tokens, mask, correct = group(seed)
     act, places = pairs(hidden, layer, tokens, mask)
     p = float(correct.double().mean())
@@ -95,7 +95,7 @@ def test_gwhes_is_the_change_of_likelihood_of_a_model_that_trains_its_output_lay
 
 @pytest.mark.parametrize("correct", [[True] * 5, [False] * 5])
 def test_groups_of_one_kind_are_left_alone(correct):
-    """Without both kinds of response there is nothing to weigh: scales 1, GWHES not observed."""
+    """Where all responses are correct, or all incorrect, the scales are 1 and GWHES is NaN."""
     hidden, layer, tokens, mask, _ = group(1)
     logits = hidden @ layer.T
     assert (nthr_scales(hidden, logits, tokens, mask, torch.tensor(correct)) == 1).all()
@@ -103,14 +103,14 @@ def test_groups_of_one_kind_are_left_alone(correct):
 
 
 def test_half_correct_groups_silence_the_tokens_that_hurt():
-    """At p = 1/2, η = 0: the marked tokens get no negative gradient at all."""
+    """At p = 1/2, η is 0, so the marked tokens get no negative gradient at all."""
     hidden, layer, tokens, mask, _ = group(3, responses=4)
     scales = nthr_scales(hidden, hidden @ layer.T, tokens, mask, torch.tensor([True, True, False, False]))
     assert set(scales.unique().tolist()) == {0.0, 1.0}
 
 
 def test_chunks_of_one_token_give_what_one_chunk_gives(monkeypatch):
-    """How much is held at a time decides memory and nothing else."""
+    """The size of a chunk changes the memory that is used, and not the result."""
     hidden, layer, tokens, mask, correct = group(5)
     arguments = (hidden, hidden @ layer.T, tokens, mask, correct)
     scales, weight = nthr_scales(*arguments), gwhes(*arguments)
@@ -131,7 +131,7 @@ def test_bfloat16_is_lifted_token_by_token():
 
 
 def test_padding_ids_and_numbers_outside_the_mask_never_matter():
-    """Ids of −100 and NaN under the mask's False are not looked at."""
+    """Ids of −100 and NaN where the mask is False change nothing."""
     hidden, layer, tokens, mask, correct = group(7)
     expected = gwhes(hidden, hidden @ layer.T, tokens, mask, correct)
     logits = torch.where(mask[..., None], hidden @ layer.T, math.nan)
