@@ -16,7 +16,7 @@ def record(step=1, **fields):
 
 
 def test_a_batch_names_the_run_and_holds_the_records():
-    """Everything of the settings that the collector needs is in each batch."""
+    """Each batch has all settings that the collector needs."""
     body = BatchBuilder(SETTINGS, source="trl 1.16.0").encode([record(1), record(2)])
     batch = decode_batch(body)
     assert (batch.project, batch.run, batch.attempt, batch.rank, batch.world_size) == ("p", "r", 7, 0, 2)
@@ -25,20 +25,20 @@ def test_a_batch_names_the_run_and_holds_the_records():
 
 
 def test_only_the_first_batch_on_disk_has_the_configuration():
-    """Another process may send that batch, and the collector has to learn of the run from it."""
+    """The first batch has the configuration, because another process may send it and so introduce the run."""
     batches = BatchBuilder(SETTINGS, config={"seed": 3})
     assert [decode_batch(batches.encode([record()])).config for _ in range(2)] == [{"seed": 3}, None]
 
 
 @pytest.mark.parametrize(("rank", "config"), [(0, {}), (1, None)])
 def test_rank_0_always_has_a_configuration_to_send(rank, config):
-    """An empty one announces to the collector that the process has started."""
+    """An empty configuration is sent too: it announces to the collector that the process has started."""
     settings = ConnectionSettings(url="", project="p", run="r", attempt=7, rank=rank, world_size=2)
     assert decode_batch(BatchBuilder(settings).encode_heartbeat(is_first=True)).config == config
 
 
 def test_the_first_heartbeat_introduces_the_run():
-    """It has the configuration and no records; a batch on disk has the configuration as well."""
+    """The first heartbeat has the configuration and no records; the first batch on disk has the configuration too."""
     batches = BatchBuilder(SETTINGS, config={"seed": 3})
     first, second = (decode_batch(batches.encode_heartbeat(is_first=is_first)) for is_first in (True, False))
     assert (first.config, first.records, first.end) == ({"seed": 3}, [], None)
@@ -47,7 +47,7 @@ def test_the_first_heartbeat_introduces_the_run():
 
 
 def test_the_last_batch_tells_how_the_run_ended():
-    """A heartbeat and a batch before the last do not."""
+    """The last batch says how the run ended; heartbeats and earlier batches do not."""
     batches = BatchBuilder(SETTINGS)
     batches.end = "stopped"
     bodies = [batches.encode([record()]), batches.encode_heartbeat(is_first=False), batches.encode([], is_last=True)]
@@ -55,7 +55,7 @@ def test_the_last_batch_tells_how_the_run_ended():
 
 
 def test_a_batch_has_the_lowest_version_that_reads_all_its_records():
-    """Version 1 where no record has actions or responses."""
+    """A batch has version 1 if no record in it has actions or responses."""
     batches = BatchBuilder(SETTINGS)
     versions = [
         decode_batch(batches.encode(records)).schema_version
@@ -65,7 +65,7 @@ def test_a_batch_has_the_lowest_version_that_reads_all_its_records():
 
 
 def test_the_capability_level_only_rises():
-    """A probe runs at every n-th step, and the level must not change between."""
+    """The level does not fall between the steps of a probe, which runs at every n-th step."""
     batches = BatchBuilder(SETTINGS)
     levels = [decode_batch(batches.encode([record(capability=level)])).capability for level in ("L1", "L3", "L4", "L2")]
     assert levels == ["L1", "L3", "L4", "L4"]
@@ -73,7 +73,7 @@ def test_the_capability_level_only_rises():
 
 
 def test_a_heartbeat_has_the_attempt_of_the_newest_records():
-    """After a rewind the process reports for its new attempt."""
+    """After a rewind a heartbeat has the new attempt of the process."""
     batches = BatchBuilder(SETTINGS)
     batches.encode([EncodedRecord(8, encode(Record(step=1)))])
     assert decode_batch(batches.encode_heartbeat(is_first=False)).attempt == 8

@@ -10,24 +10,24 @@ ATTEMPT = 7
 
 
 def alert(name="a", severity="warning"):
-    """Make an alert."""
+    """Return an alert."""
     return AlertNotice(id=name, kind="likelihood_drift", severity=severity, opened_step=3, summary="falling")
 
 
 def receipt(**fields):
-    """Make a receipt for one record."""
+    """Return a receipt for one record."""
     return Receipt(run_id="r", accepted=1, **fields)
 
 
 def health(*listeners):
-    """Make the health of a process that has reached step 5."""
+    """Return the health of a process that has reached step 5."""
     made = RunHealth(ATTEMPT, DropCounter(), listeners)
     made.advance(ATTEMPT, 5)
     return made
 
 
 def test_nothing_is_known_before_the_first_receipt():
-    """The phase is unknown, which is not healthy."""
+    """Before the first receipt the phase is unknown, which is not healthy."""
     made = health()
     assert (made.phase, made.healthy_step) == ("unknown", None)
 
@@ -52,14 +52,14 @@ def test_the_healthy_step_follows_healthy_phases_only(phase, healthy_step):
 
 
 def test_a_receipt_without_a_step_sets_the_phase_only():
-    """An older collector does not name the step of its phase."""
+    """A receipt of an older collector, which does not name the step of its phase, sets only the phase."""
     made = health()
     made.update(receipt(phase="healthy"), ATTEMPT)
     assert (made.phase, made.healthy_step) == ("healthy", None)
 
 
 def test_a_receipt_for_another_attempt_is_ignored():
-    """It answers a batch that a dead process has left in the spool."""
+    """A receipt for another attempt is ignored: it answers a batch that a dead process has left in the spool."""
     notified = []
     made = health(notified.append)
     made.update(receipt(phase="collapsed", judged_step=5, alerts=[alert()]), ATTEMPT - 1)
@@ -67,7 +67,7 @@ def test_a_receipt_for_another_attempt_is_ignored():
 
 
 def test_a_step_that_this_process_has_not_reached_is_another_processs():
-    """Detection had processed step 9 of an earlier process: the receipts count from step 10 on."""
+    """Receipts count from step 10 on where detection had processed step 9 of an earlier process."""
     notified = []
     made = health(notified.append)
     made.update(receipt(phase="collapsed", judged_step=9, alerts=[alert()]), ATTEMPT)
@@ -80,14 +80,14 @@ def test_a_step_that_this_process_has_not_reached_is_another_processs():
 
 
 def test_a_receipt_before_the_first_step_is_another_processs():
-    """A process that has logged nothing can have been judged nowhere."""
+    """A receipt says nothing about the health of a process that has logged no step."""
     made = RunHealth(ATTEMPT, DropCounter())
     made.update(receipt(phase="collapsed", judged_step=0), ATTEMPT)
     assert made.phase == "unknown"
 
 
 def test_a_new_attempt_resets_the_phase_and_the_healthy_step():
-    """After a rewind the old findings concern abandoned weights; the new attempt is judged from its first step."""
+    """After a rewind the old findings are dropped, and the new attempt is judged from its first step."""
     made = health()
     made.update(receipt(phase="healthy", judged_step=5), ATTEMPT)
     made.advance(ATTEMPT + 1, 2)
@@ -99,7 +99,7 @@ def test_a_new_attempt_resets_the_phase_and_the_healthy_step():
 
 
 def test_an_alert_is_notified_once_for_each_severity():
-    """The collector repeats a firing alert with every receipt."""
+    """An alert is notified once for each severity, although the collector repeats it with every receipt."""
     notified = []
     made = health(notified.append)
     alerts = [alert(), alert(), alert(severity="critical"), alert("b")]
@@ -109,7 +109,7 @@ def test_an_alert_is_notified_once_for_each_severity():
 
 
 def test_a_listener_that_raises_does_not_keep_the_others_from_the_alert():
-    """The error is counted as an internal error."""
+    """An error of one listener is counted as an internal error, and the other listeners receive the alert."""
 
     def fail(_notice):
         raise RuntimeError("the user's mistake")

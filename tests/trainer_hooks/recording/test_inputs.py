@@ -60,7 +60,7 @@ def test_responses_are_sampled_after_the_interval_only(collector, connect, monke
     ],
 )
 def test_an_error_in_the_arrays_is_located_and_counted_in_the_background(collector, connect, caplog, changes, message):
-    """Training continues; the log names the array, the rule and the place, and the step's scalars arrive."""
+    """Training continues, the log names the array, the rule and the place, and the step's scalars are sent."""
     monitor = connect()
     monitor.log_step(1, {"x": 1.0}, rollouts=arguments(**changes))
     assert monitor.flush()
@@ -73,7 +73,7 @@ def test_an_error_in_the_arrays_is_located_and_counted_in_the_background(collect
 
 
 def test_an_error_on_a_device_costs_only_the_rollouts(swallowed):
-    """Where the reduction fails on a device, as when it is out of memory, the numbers are still read."""
+    """Scalars are still read where the reduction fails on a device, as when its memory runs out."""
     tensors = {name: torch.as_tensor(value).to("meta") for name, value in arguments(2, 3).items()}
     numbers, tokens, _ = InputReader(DropCounter()).read(
         {"x": 1.0}, tensors, (), 0.0

@@ -23,7 +23,7 @@ SETTINGS = ConnectionSettings(url="", project="golden", run="plain", attempt=1_7
 
 
 def step_arrays():
-    """Four responses of six tokens in two groups; the third token of the first is tool feedback."""
+    """Return four responses of six tokens in two groups; the third token of the first is tool feedback."""
     logprobs = -np.arange(1, 25).reshape(4, 6) / 64
     mask = np.ones((4, 6), bool)
     mask[0, 2] = mask[1, 4:] = mask[2, 5] = False
@@ -43,7 +43,7 @@ def step_arrays():
 
 
 def paired_scores():
-    """Two responses of two tokens that an update has made likelier by 1/64 nat a token."""
+    """Return two responses of two tokens that an update has made more likely by 1/64 nat per token."""
     before = np.array([[-0.5, -0.25], [-1.0, -0.75]])
     return Paired((before, -before), (before + 1 / 64, -before / 2), mask=np.ones((2, 2)), correct=np.array([1, 0]))
 
@@ -73,7 +73,7 @@ def log_full_step(monitor):
     ids=["plain", "full"],
 )
 def test_a_step_is_written_to_the_recorded_bytes(settings, log, tmp_path):
-    """One batch with the step's record, and one without records that says how the run ended."""
+    """The spool has one batch with the step's record, and one without records that says how the run ended."""
     monitor = Monitor(
         replace(settings, spool_dir=tmp_path), None, config={"seed": 3}, source="golden 1.0", clock=lambda: 1.5e9
     )
@@ -85,7 +85,7 @@ def test_a_step_is_written_to_the_recorded_bytes(settings, log, tmp_path):
 
 
 def test_a_spool_of_the_release_before_is_sent_as_it_is(tmp_path):
-    """Its folder and file names are still recognised, and its bodies go out unchanged."""
+    """The folder and file names of the release before are recognised, and its bodies are sent unchanged."""
     spool = shutil.copytree(GOLDEN, tmp_path / "spool")
     transport = MemoryTransport()
     assert sync(spool, transport) == SyncResult(sent=2)

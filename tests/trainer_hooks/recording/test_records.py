@@ -21,13 +21,13 @@ ARRAYS = {"logprobs": [[-1.0, -2.0], [-3.0, -1.0]], "mask": [[1, 1], [1, 0]], "r
 
 
 def builder(drops=None, settings=SETTINGS, **options):
-    """Make a builder, and the counter of what it leaves out."""
+    """Return a record builder, and the counter of what it leaves out."""
     drops = drops or DropCounter()
     return RecordBuilder(settings, drops, RunHealth(settings.attempt, drops), **options), drops
 
 
 def measurement(step=1, tokens=None, numbers=None, **fields):
-    """Make what one `log_step` at 1000 s has measured."""
+    """Return what one `log_step` at 1000 s has measured."""
     return Measurement(step, 1000.0, {"lr": 0.5} if numbers is None else numbers, tokens, **fields)
 
 
@@ -43,7 +43,7 @@ def test_a_record_has_the_numbers_and_names_of_its_step():
 
 
 def test_a_lower_step_starts_a_new_attempt_and_resets_the_health():
-    """The same step again does not; the sequence numbers go on."""
+    """The same step again starts no new attempt, and the sequence numbers continue."""
     drops = DropCounter()
     health = RunHealth(7, drops)
     health.phase = "decay"
@@ -58,7 +58,7 @@ def test_a_lower_step_starts_a_new_attempt_and_resets_the_health():
 
 @pytest.mark.parametrize(("rollouts", "expected"), [(None, 2.0), (ARRAYS | {"rewards": [math.nan, 0.0]}, 3.0)])
 def test_non_finite_numbers_are_counted_over_scalars_and_arrays(rollouts, expected):
-    """Two scalars are not finite, and in one case a reward too."""
+    """Values that are not finite are counted: two scalars, and in one case a reward too."""
     records, _ = builder()
     numbers = {"a": math.nan, "b": -math.inf, "c": 1.0}
     item = measurement(numbers=numbers, tokens=Rollouts(**rollouts) if rollouts else None)
@@ -74,7 +74,7 @@ def test_non_finite_numbers_are_counted_over_scalars_and_arrays(rollouts, expect
     ],
 )
 def test_rollouts_give_signals_and_the_level_of_their_arrays(more, level):
-    """The responses that are sampled with them need the second version of the schema."""
+    """Rollouts have the level of their arrays, and their sampled responses need the second version of the schema."""
     records, _ = builder()
     encoded = records.encode(measurement(tokens=Rollouts(**ARRAYS | more)))
     record = decode_record(encoded.body)
@@ -84,7 +84,7 @@ def test_rollouts_give_signals_and_the_level_of_their_arrays(more, level):
 
 
 def test_paired_scores_are_of_the_highest_level():
-    """The changes over the update are summaries of the record."""
+    """The changes over the update are summaries of the record, and the level is L4."""
     before = np.array([[-1.0, -2.0]])
     scores = Paired((before, -before), (before - 0.5, -before), mask=[[1, 1]], correct=[1])
     _, _, changes = InputReader(DropCounter()).read({}, None, [scores], 0.0)
@@ -94,7 +94,7 @@ def test_paired_scores_are_of_the_highest_level():
 
 
 def test_a_scalar_of_the_name_of_a_signal_is_left_out():
-    """The summary merges over ranks, and a collector refuses a record that has both."""
+    """The scalar is left out, because the summary merges over ranks and a collector refuses a record that has both."""
     records, _ = builder()
     item = measurement(numbers={"reward/mean": 9.0, "lr": 0.5}, tokens=Rollouts(**ARRAYS))
     record = decode_record(records.encode(item).body)
@@ -112,7 +112,7 @@ def test_a_scalar_of_the_name_of_a_signal_is_left_out():
     ids=["value", "shape", "name"],
 )
 def test_arrays_that_contradict_each_other_cost_only_themselves(arrays):
-    """The scalars are encoded, and the record counts what was left out."""
+    """The scalars are encoded, and the record counts the arrays that were left out."""
     records, drops = builder()
     encoded = records.encode(measurement(tokens=CopyPool().copy(arrays)))
     record = decode_record(encoded.body)
@@ -123,7 +123,7 @@ def test_arrays_that_contradict_each_other_cost_only_themselves(arrays):
 
 
 def test_copied_arrays_give_their_memory_back():
-    """Also where the record cannot be encoded."""
+    """The memory of copied arrays is released, also where the record cannot be encoded."""
     released = []
     records, _ = builder()
     for step, error in ((1, None), (2**70, OverflowError)):
@@ -138,12 +138,12 @@ def test_copied_arrays_give_their_memory_back():
 
 
 def replace_release(copies, released):
-    """Make copies that note when their memory is given back."""
+    """Return copies that note when their memory is released."""
     return type(copies)(copies.others, copies.copied, copies.nbytes, lambda: released.append(True))
 
 
 def test_our_own_cost_and_losses_are_totals_in_every_record():
-    """What was never lost has no signal, except the number of dropped records."""
+    """A kind of loss that never occurred has no signal, except the number of dropped records."""
     drops = DropCounter()
     records, _ = builder(drops, spool_bytes=lambda: 4096)
     first = decode_record(records.encode(measurement(1)).body).summaries
@@ -162,7 +162,7 @@ def test_our_own_cost_and_losses_are_totals_in_every_record():
 
 
 def test_reports_of_actions_are_in_the_record():
-    """They need the second version of the schema."""
+    """Reports of actions are in the record, and need the second version of the schema."""
     report = ActionReport(action="stop", alert_id="a", outcome="dry_run", reason="it falls")
     encoded = builder()[0].encode(measurement(actions=[report]))
     assert encoded.schema_version == 2
@@ -170,7 +170,7 @@ def test_reports_of_actions_are_in_the_record():
 
 
 def test_responses_are_sampled_after_the_interval_only():
-    """Both steps are of the same time: the first is sampled, and the signals of both are there."""
+    """Of two steps at the same time only the first is sampled, and both have signals."""
     records, _ = builder(settings=replace(SETTINGS, response_seconds=1.0))
     found = [decode_record(records.encode(measurement(step, tokens=Rollouts(**ARRAYS))).body) for step in (1, 2)]
     assert [bool(record.responses) for record in found] == [True, False]
@@ -178,7 +178,7 @@ def test_responses_are_sampled_after_the_interval_only():
 
 
 def test_a_redaction_that_raises_is_counted_and_the_record_is_sent():
-    """The response is there without its text."""
+    """The record has the response without its text."""
 
     def fail(_text):
         raise RuntimeError("no")

@@ -41,7 +41,7 @@ def test_a_response_arrives_with_its_actions_and_numbers():
 
 @given(st.lists(st.floats(-65504, 0), min_size=1, max_size=40))
 def test_the_error_of_float16_is_bounded(values):
-    """It is at most max(2⁻¹¹ |x|, 2⁻²⁵), as in the docstring of the wire."""
+    """The error of float16 is at most max(2⁻¹¹ |x|, 2⁻²⁵), as the docstring of the wire says."""
     logprobs = np.array([[*values, -1.0]])  # certainty everywhere would be refused
     (response,) = sampled(Rollouts(logprobs, np.ones_like(logprobs, dtype=bool), [1.0]))
     error = np.abs(response.logprobs.to_numpy().astype(np.float64) - logprobs[0])
@@ -99,7 +99,7 @@ def test_token_ids_without_a_text_to_redact_are_not_sent(texts):
 
 
 def test_a_redaction_is_called_also_where_texts_are_not_sent():
-    """It decides about the token ids in both cases."""
+    """A redaction is called in both cases, because it decides about the token ids."""
     given_texts = {"texts": ["secret", *(["open"] * 5)], "vocabulary": list("abcdefghij")}
     hidden, *others = sampled(rollouts(**given_texts), redact=lambda text: text.replace("secret", "…"))
     assert hidden.token_ids is None
@@ -158,7 +158,7 @@ def test_the_trainings_generators_are_left_alone():
 
 
 def test_a_step_arrives_with_its_responses(collector, connect):
-    """They are in the step's record, which then has schema version 2."""
+    """The responses are in the step's record, which then has schema version 2."""
     monitor = connect(responses=1)
     monitor.log_step(1, {"x": 1.0})
     assert monitor.flush()
@@ -172,7 +172,7 @@ def test_a_step_arrives_with_its_responses(collector, connect):
 
 
 def test_responses_can_be_turned_off(collector, connect):
-    """With 0 only signals are sent."""
+    """With 0 responses only signals are sent."""
     monitor = connect(responses=0)
     monitor.log_step(1, rollouts=rollouts())
     assert monitor.flush()
@@ -180,7 +180,7 @@ def test_responses_can_be_turned_off(collector, connect):
 
 
 def test_a_sampler_that_fails_costs_only_the_responses(collector, connect, swallowed, monkeypatch):
-    """The signals of the step arrive all the same."""
+    """The signals of the step are sent although the sampler fails."""
 
     def fail(*_, **__):
         raise ArithmeticError("made to fail")

@@ -1,4 +1,4 @@
-"""Which responses of a step are selected."""
+"""The selection of a step's responses."""
 
 import gc
 import random
@@ -29,14 +29,14 @@ def test_each_kind_selects_by_its_criterion():
 
 
 def test_on_policy_no_response_is_displaced():
-    """Where old log-probabilities are missing or equal, the displacement is not known."""
+    """No response is displaced where old log-probabilities are missing or equal the new ones."""
     for old in (None, rollouts().logprobs):
         kinds = {kind for kinds in chosen(rollouts(old_logprobs=old)).values() for kind in kinds}
         assert kinds == {"unlikely", "longest", "random"}
 
 
 def test_a_response_with_nan_is_the_least_likely():
-    """A person will want to see it."""
+    """A response with NaN is selected as unlikely, so that a person sees it."""
     logprobs = np.array(rollouts().logprobs)
     logprobs[4, 1] = np.nan
     broken = Rollouts(logprobs, rollouts().mask, rollouts().rewards)
@@ -44,7 +44,7 @@ def test_a_response_with_nan_is_the_least_likely():
 
 
 def test_the_arrays_of_a_step_are_freed_without_the_garbage_collector():
-    """Nothing that is cached beside them refers back to them."""
+    """The arrays are freed with the step, because nothing that is cached refers back to them."""
     tokens = ActionTokens.of(rollouts())
     select_rows(tokens, 4, random.Random(SEED))  # noqa: S311 - no secret
     gone = weakref.ref(tokens)

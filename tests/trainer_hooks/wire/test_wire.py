@@ -94,7 +94,7 @@ def test_merging_does_not_depend_on_the_order(first, second):
 
 
 def test_moments_by_hand():
-    """Of 1 and 2 on one rank and 6 on another: n 3, Σ 9, Σ² 41, mean 3, variance 41/3 − 9, ess 81/(3·41)."""
+    """Values 1 and 2 on one rank and 6 on another: n 3, Σ 9, Σ² 41, mean 3, variance 41/3 − 9, ess 81/(3·41)."""
     held = {
         name: Moments(count=2, sum=3, sum_squares=5, statistic=name).merge(
             Moments(count=1, sum=6, sum_squares=36, statistic=name)
@@ -110,7 +110,7 @@ def test_moments_by_hand():
 
 
 def test_scalars_of_rank_0_count_and_summaries_take_precedence():
-    """Of a scalar the last record's value counts; a summary of the same name replaces it."""
+    """The last record's value of a scalar counts, and a summary of the same name replaces it."""
     records_of_ranks = [
         Record(step=1, scalars={"lr": 2.0, "x": 0.0}, summaries={"x": Moments(count=1, sum=1.0)}),
         Record(step=1, scalars={"lr": 1.0}, summaries={"x": Moments(count=1, sum=3.0)}),
@@ -125,12 +125,12 @@ def test_nothing_observed_is_absent():
 
 
 def test_an_extreme_with_nan_is_nan():
-    """A non-finite value is not lost in a maximum."""
+    """The maximum of values with NaN is NaN."""
     assert math.isnan(Extreme(extreme=math.nan).merge(Extreme(extreme=1.0)).value())
 
 
 def test_json_by_hand():
-    """A person may write this with curl: it has non-finite numbers and base64 bytes."""
+    """JSON that a person may send with curl is read, with non-finite numbers and base64 bytes."""
     counts = base64.b64encode(np.array([1, 3], dtype="<i4").tobytes()).decode()
     body = {
         "schema_version": 1,
@@ -182,7 +182,7 @@ def test_a_bad_record_costs_only_itself(record, message):
 
 @pytest.mark.parametrize("size", [0, 7, 9])
 def test_arrays_whose_bytes_do_not_fill_their_shape_are_refused(size):
-    """Two float32 need eight bytes."""
+    """An array of two float32 whose bytes are not eight is refused."""
     with pytest.raises(ValueError, match=f"data must hold 8 bytes .*, got {size} bytes"):
         Array(dtype="float32", shape=(2,), data=bytes(size)).to_numpy()
 
