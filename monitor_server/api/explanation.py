@@ -45,7 +45,7 @@ class Attribution(Schema):
 
 def attribution(reading: Repositories, alert: Alert) -> Attribution:
     """Explain an alert from what the store holds of the steps before it."""
-    stored = reading.responses.page(alert.run_id, limit=MAX_RESPONSES, to_step=alert.opened_step)
+    stored = list(reading.responses.page(alert.run_id, limit=MAX_RESPONSES, to_step=alert.opened_step))
     found = explain(
         kind=alert.kind,
         opened_step=alert.opened_step,

@@ -1,6 +1,6 @@
 """Lists of the API: ``{"items": [...], "next": cursor or null}``, one bounded part in each answer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Annotated, Generic, TypeVar
 
 from fastapi import Depends, Query
@@ -24,7 +24,7 @@ class ItemList(Schema, Generic[Item]):
 
 
 def item_list(
-    read: Callable[[int], Sequence[Row]],
+    read: Callable[[int], Iterable[Row]],
     *,
     limit: int,
     item: Callable[[Row], Item],
@@ -34,21 +34,21 @@ def item_list(
     """Read one part of a list, and find out whether another part follows.
 
     Args:
-        read: Reads at most as many rows as its argument says.
+        read: Reads at most as many rows as its argument says. A generator is read as far as the answer has room.
         limit: The most items in the answer. One row more is read, to see whether the list goes on.
         item: Makes the item of a row.
         cursor: Returns the cursor that continues the list after a row.
         weight: How many numbers a row's item holds. An answer has at most `MAX_NUMBERS` of them, or a single item.
     """
-    rows = read(limit + 1)
-    total, fitting = 0, 0
-    for row in rows[:limit]:
+    fitting: list[Row] = []
+    total, following = 0, None
+    for row in read(limit + 1):
         total += weight(row)
-        if fitting and total > MAX_NUMBERS:
+        if fitting and (len(fitting) >= limit or total > MAX_NUMBERS):
+            following = str(cursor(fitting[-1]))
             break
-        fitting += 1
-    following = str(cursor(rows[fitting - 1])) if len(rows) > fitting else None
-    return ItemList(items=[item(row) for row in rows[:fitting]], next=following)
+        fitting.append(row)
+    return ItemList(items=[item(row) for row in fitting], next=following)
 
 
 def _cursor(

@@ -1,6 +1,6 @@
 """Sampled responses: kept whole for the newest steps, thinned before, so that a run's share stays bounded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,6 +16,7 @@ __all__ = ["Responses", "StoredResponse"]
 # Around the newest alerts nothing is thinned: that is what people come back to look at.
 KEPT_ALERTS = 16
 KEPT_BEFORE, KEPT_AFTER = 16, 4
+READ_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +102,11 @@ class Responses:
         to_step: int | None = None,
         kind: str | None = None,
         correct: bool | None = None,
-    ) -> list[StoredResponse]:
-        """Return responses, the last stored first, before the one numbered ``before``."""
+    ) -> Iterator[StoredResponse]:
+        """Yield responses, the last stored first, before the one numbered ``before``.
+
+        A response may be many kilobytes long: each few are read when they are asked for.
+        """
         newer = responses.alias()
         newest = (
             select(func.max(newer.c.attempt))
@@ -125,13 +129,12 @@ class Responses:
             query = query.where(responses.c.kinds.contains(kind, autoescape=True))
         if correct is not None:
             query = query.where(responses.c.correct == correct)
-        return [
-            StoredResponse(
-                number=row.number,
-                attempt=row.attempt,
-                step=row.step,
-                rank=row.rank,
-                response=msgspec.msgpack.decode(row.body, type=wire.Response),
-            )
-            for row in self._connection.execute(query)
-        ]
+        with self._connection.execute(query.execution_options(yield_per=READ_AT_ONCE)) as found:
+            for row in found:
+                yield StoredResponse(
+                    number=row.number,
+                    attempt=row.attempt,
+                    step=row.step,
+                    rank=row.rank,
+                    response=msgspec.msgpack.decode(row.body, type=wire.Response),
+                )
