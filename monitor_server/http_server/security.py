@@ -17,7 +17,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,6 +39,7 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MEDIA_TYPES: Final = ("application/json", "application/msgpack")
 MOST_HELD_BYTES: Final = 256 * 1024 * 1024
 WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+WITHOUT_NUL: Final = r"^[^\x00]*$"
 AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
 
 # Of an API answer a browser needs nothing but the bytes. A page sends a policy of its own.
@@ -146,11 +147,28 @@ class SecuredApp(FastAPI):
     secure: Callable[[ASGIApp], SecurityMiddleware]
     direct: Mapping[tuple[str, str], Endpoint] = MappingProxyType({})
 
+    def openapi(self) -> dict[str, Any]:
+        """Describe the routes; the middleware's rule for texts in a path or a query stands at each of them."""
+        described = super().openapi()
+        for operations in described["paths"].values():
+            for operation in operations.values():
+                for parameter in operation.get("parameters", ()):
+                    _forbid_nul(parameter["schema"])
+        return described
+
     def build_middleware_stack(self) -> ASGIApp:
         """Build FastAPI's stack, and put the direct routes and then the middleware around it."""
         return self.secure(
             DirectRoutes(super().build_middleware_stack(), self.direct, handlers=self.exception_handlers)
         )
+
+
+def _forbid_nul(schema: dict[str, Any]) -> None:
+    """Add the pattern of texts without NUL to the schema of a parameter, where it has no pattern of its own."""
+    if schema.get("type") == "string" and not schema.keys() & {"pattern", "enum", "const"}:
+        schema["pattern"] = WITHOUT_NUL
+    for part in (*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])):
+        _forbid_nul(part)
 
 
 class _Headers:
