@@ -12,9 +12,9 @@ from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowle
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
-from monitor_server.api.reads import WaitingReads
 from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
+from monitor_server.http_server.waiting_reads import WaitingReads
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.large_batches import LargeBatches
 from monitor_server.ingest.log_append import Appended, Log

@@ -6,14 +6,13 @@ A number that is not finite is written as "NaN", "Infinity" or "-Infinity".
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object, showable
 from monitor_server.store.repositories.responses import StoredResponse
-from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, Recent
+from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, read_recent
 from trainer_hooks.wire import Action, ActionOutcome, Array, Capability, ResponseKind, spell_non_finite
 
 __all__ = [
@@ -264,14 +263,10 @@ def alert_item(row: Mapping[str, Any]) -> AlertItem:
 
 
 def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        recent = msgspec.msgpack.decode(row["recent"], type=Recent)
-    except msgspec.MsgspecError:
-        recent = Recent()
     return {
         **row,
         "phase": shown_phase(row["status"], row["phase"]),
         "attempt": row["ordinal"],
         "alerts": row["firing"],
-        "sparkline": {"signal": SPARKLINE_SIGNAL, "values": recent.rewards},
+        "sparkline": {"signal": SPARKLINE_SIGNAL, "values": read_recent(row["recent"]).rewards},
     }

@@ -103,3 +103,19 @@ def test_durations_are_added_up_file_by_file():
     """Setup and call of one file are one sum; other lines are none."""
     lines = ["1.50s call     tests/a.py::test_one[x]\n", "0.25s setup    tests/a.py::test_two\n", "2 passed in 3s\n"]
     assert seconds_by_file(lines) == {"tests/a.py": 1.75}
+
+
+def test_no_struct_is_described_to_msgspec_while_threads_run():
+    """Its decoder is made where its module is imported: of two first decodings at once, one may crash the process."""
+    late = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+        and (isinstance(call.func, ast.Attribute) and call.func.attr in {"decode", "Decoder"})
+        and any(isinstance(word.value, ast.Name | ast.Attribute) for word in call.keywords if word.arg == "type")
+    ]
+    assert late == []

@@ -9,6 +9,11 @@ KILLS = 20
 STEPS_PER_LIFE = 50
 
 
+def _runs(url):
+    """Return the runs that the collector shows, which is some way behind the records that it has stored."""
+    return urllib3.request("GET", f"{url}/api/v1/runs").json()["items"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_collector_killed_twenty_times_in_a_thousand_steps_has_every_record_once(
@@ -26,10 +31,9 @@ def test_a_collector_killed_twenty_times_in_a_thousand_steps_has_every_record_on
             collector.kill()
     with start(tmp_path / "rlvitals.db", unused_port) as collector:
         lost = [rank.end() for rank in ranks]
-        ask = urllib3.request("GET", f"{url}/api/v1/runs")
+        (run,) = eventually(lambda: [run for run in _runs(url) if run["last_step"] == KILLS * STEPS_PER_LIFE - 1])
         collector.kill()
     assert lost == [0] * RANKS
     expected = [(1, rank, step) for rank in range(RANKS) for step in range(KILLS * STEPS_PER_LIFE)]
     assert stored() == expected
-    (run,) = ask.json()["items"]
-    assert (run["last_step"], run["status"]) == (KILLS * STEPS_PER_LIFE - 1, "finished")
+    assert run["status"] == "finished"

@@ -37,6 +37,9 @@ class _ErrorAnswer(msgspec.Struct):
     detail: str
 
 
+_ERROR_ANSWERS = msgspec.json.Decoder(_ErrorAnswer)
+
+
 class HttpTransport:
     """Posts batches to a collector.
 
@@ -109,7 +112,7 @@ def _is_refusal(status: int, answer: bytes) -> bool:
     if status not in REFUSALS:
         return status == TOO_LARGE
     try:
-        refusal = msgspec.json.decode(answer, type=_ErrorAnswer)
+        refusal = _ERROR_ANSWERS.decode(answer)
     except DECODING_ERRORS:
         return False
     return refusal.error != ANOTHER_SCHEMA

@@ -34,6 +34,13 @@ READABLE_VERSIONS = (1, 2)
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 
+# Made once, on import: msgspec describes a struct to itself when it is first decoded, and a second thread that decodes
+# it meanwhile reads half of the description and crashes the process (msgspec 0.21).
+_BATCHES = msgspec.msgpack.Decoder(Batch)
+_RECEIPTS = msgspec.msgpack.Decoder(Receipt)
+_RECORDS, _JSON_RECORDS = msgspec.msgpack.Decoder(Record), msgspec.json.Decoder(Record, strict=False)
+_RESPONSES, _JSON_RESPONSES = msgspec.msgpack.Decoder(Response), msgspec.json.Decoder(Response, strict=False)
+
 
 def run_id(project: str, run: str) -> str:
     """Compute the id of a run: the same for every rank, restart and collector."""
@@ -58,7 +65,7 @@ def decode_batch(body: bytes, media_type: str = MSGPACK) -> Batch:
         msgspec.ValidationError: If a field is unknown, missing or of the wrong type; the message locates it.
     """
     if media_type != JSON:
-        return msgspec.msgpack.decode(body, type=Batch)
+        return _BATCHES.decode(body)
     try:
         loaded = json.loads(body)
     except ValueError as error:
@@ -75,8 +82,8 @@ def decode_record(raw: msgspec.Raw | bytes, media_type: str = MSGPACK) -> Record
         msgspec.ValidationError: If a field is unknown, missing or of the wrong type; the message locates it.
     """
     if media_type == JSON:
-        return msgspec.json.decode(raw, type=Record, strict=False)
-    return msgspec.msgpack.decode(raw, type=Record)
+        return _JSON_RECORDS.decode(raw)
+    return _RECORDS.decode(raw)
 
 
 def decode_response(raw: msgspec.Raw | bytes, media_type: str = MSGPACK) -> Response:
@@ -86,17 +93,14 @@ def decode_response(raw: msgspec.Raw | bytes, media_type: str = MSGPACK) -> Resp
         msgspec.ValidationError: If a field is unknown, missing or of the wrong type; the message locates it.
         ValueError: If its arrays contradict each other.
     """
-    if media_type == JSON:
-        response = msgspec.json.decode(raw, type=Response, strict=False)
-    else:
-        response = msgspec.msgpack.decode(raw, type=Response)
+    response = _JSON_RESPONSES.decode(raw) if media_type == JSON else _RESPONSES.decode(raw)
     response.check()
     return response
 
 
 def decode_receipt(body: bytes) -> Receipt:
     """Decode the collector's msgpack answer."""
-    return msgspec.msgpack.decode(body, type=Receipt)
+    return _RECEIPTS.decode(body)
 
 
 def merge(records: Iterable[Record]) -> dict[str, float]:

@@ -36,6 +36,8 @@ class _Version(msgspec.Struct):
     schema_version: int
 
 
+_VERSIONS, _JSON_VERSIONS = msgspec.msgpack.Decoder(_Version), msgspec.json.Decoder(_Version)
+
 _ABSENT = msgspec.Raw()
 _LARGE_FIELDS = {"records", "config"}
 SMALL_REST_BYTES = 64 * 1024
@@ -78,6 +80,9 @@ class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     config: msgspec.Raw = msgspec.Raw(b"\xc0")
     end: wire.RunEnd | None = None
     records: msgspec.Raw = msgspec.Raw(b"\x90")
+
+
+_ENVELOPES = msgspec.msgpack.Decoder(_Envelope)
 
 
 def decode_batch(body: bytes, *, media_type: str, encoding: str, settings: Settings) -> wire.Batch:
@@ -148,9 +153,9 @@ def check_version(body: bytes, media_type: str) -> None:
     Raises:
         SchemaVersionMismatch: If the body has another version.
     """
-    decode = msgspec.json.decode if media_type == wire.JSON else msgspec.msgpack.decode
+    versions = _JSON_VERSIONS if media_type == wire.JSON else _VERSIONS
     try:
-        version = decode(body, type=_Version).schema_version
+        version = versions.decode(body).schema_version
     except (msgspec.MsgspecError, RecursionError):
         return
     if version not in wire.READABLE_VERSIONS:
@@ -163,7 +168,7 @@ def check_version(body: bytes, media_type: str) -> None:
 
 def _decode_msgpack(body: bytes, settings: Settings) -> wire.Batch:
     _measure(body, settings)
-    envelope = msgspec.msgpack.decode(body, type=_Envelope)
+    envelope = _ENVELOPES.decode(body)
     raw_records, raw_config = memoryview(envelope.records), memoryview(envelope.config)
     if envelope.schema_version in wire.READABLE_VERSIONS:
         check_count(header_count(raw_records), settings)
@@ -196,7 +201,7 @@ def _measure(body: bytes, settings: Settings) -> None:
     if fields != header_count(body):
         # What is left are the names of the fields, and unknown ones with their values: few enough to name one.
         if len(body) - size <= SMALL_REST_BYTES:
-            msgspec.msgpack.decode(body, type=_Envelope)
+            _ENVELOPES.decode(body)
         raise InvalidField("a batch must have each of its fields once, and no other field")
 
 

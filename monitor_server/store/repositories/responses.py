@@ -18,6 +18,8 @@ KEPT_ALERTS = 16
 KEPT_BEFORE, KEPT_AFTER = 16, 4
 READ_AT_ONCE = 4
 
+_RESPONSES = msgspec.msgpack.Decoder(wire.Response)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResponse:
@@ -136,5 +138,5 @@ class Responses:
                     attempt=row.attempt,
                     step=row.step,
                     rank=row.rank,
-                    response=msgspec.msgpack.decode(row.body, type=wire.Response),
+                    response=_RESPONSES.decode(row.body),
                 )

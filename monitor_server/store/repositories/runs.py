@@ -18,7 +18,7 @@ from monitor_server.store.repositories.run_status import is_live_column, status_
 from monitor_server.store.statements import Statement
 from monitor_server.store.tables import alerts, attempts, runs, waiting
 
-__all__ = ["SPARKLINE_SIGNAL", "Extension", "Recent", "Run", "Runs"]
+__all__ = ["SPARKLINE_SIGNAL", "Extension", "Recent", "Run", "Runs", "read_recent"]
 
 RECENT_STEPS = 64
 SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
@@ -103,6 +103,17 @@ class Recent(msgspec.Struct):
             if after > before and later > sooner
         )
         return seconds[len(seconds) // 2] if seconds else None
+
+
+_RECENT = msgspec.msgpack.Decoder(Recent)
+
+
+def read_recent(stored: bytes) -> Recent:
+    """Read the newest steps of a run; none where they are damaged, so that its pace is learned anew."""
+    try:
+        return _RECENT.decode(stored)
+    except msgspec.MsgspecError:
+        return Recent()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -355,11 +366,7 @@ class Runs:
         if row is None:
             return None
         fields = _fields(row)
-        try:
-            recent = msgspec.msgpack.decode(fields.pop("recent"), type=Recent)
-        except msgspec.MsgspecError:
-            recent = Recent()  # damaged: the pace of the run is learned anew, and nobody else's deadline waits for it
-        return Run(**fields, recent=recent)
+        return Run(**fields | {"recent": read_recent(fields["recent"])})
 
 
 def _fields(row: RowMapping) -> dict[str, Any]:

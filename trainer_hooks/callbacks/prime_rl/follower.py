@@ -34,6 +34,9 @@ class StableMarker:
     step: int = -1
 
 
+_MARKERS = msgspec.json.Decoder(StableMarker)
+
+
 class Follower:
     """Logs the complete steps of a run, oldest first, each once.
 
@@ -108,7 +111,7 @@ class Follower:
 
 def _read_progress(state: Path) -> StableMarker:
     try:
-        return msgspec.json.decode(state.read_bytes(), type=StableMarker)
+        return _MARKERS.decode(state.read_bytes())
     except FileNotFoundError:
         return StableMarker()
     except (OSError, msgspec.MsgspecError) as error:

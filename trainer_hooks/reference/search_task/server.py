@@ -24,6 +24,9 @@ class _Answer(msgspec.Struct):
     result: list[list[_Found]]
 
 
+_ANSWERS = msgspec.json.Decoder(_Answer)
+
+
 class RetrievalServer:
     """A client of ``POST /retrieve`` with ``{"queries", "topk", "return_scores"}``.
 
@@ -66,7 +69,7 @@ class RetrievalServer:
             body_text = answer.data[:200].decode(errors="replace")
             raise ToolError(f"{self._url} must answer 200, got {answer.status}: {body_text}")
         try:
-            found = msgspec.json.decode(answer.data, type=_Answer).result
+            found = _ANSWERS.decode(answer.data).result
         except msgspec.DecodeError as error:
             raise ToolError(
                 f'{self._url} must answer {{"result": [[{{"document": {{"contents": ...}}, "score": ...}}]]}}: {error}'
