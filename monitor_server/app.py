@@ -208,6 +208,7 @@ def _build_collector(
         clock=clock,
         is_watched=lambda: relay.is_watched,
         give_way=IngestPriority(activity.wait_until_idle).give_way,
+        on_left_out=exposition.left_out,
         owner=uuid.uuid4().hex if store.is_shared else None,
     )
     projector = Projector(

@@ -85,6 +85,12 @@ class Settings(BaseSettings):
     max_records: int = Field(default=10_000, ge=1, le=30_000, description="Most records in one batch")
     max_config_bytes: int = Field(default=128 * 1024, ge=1, description="Largest configuration of a run, as JSON")
     max_world_size: int = Field(default=65_536, ge=1, description="Most ranks one attempt of a run may have")
+    max_step_records: int = Field(
+        default=131_072, ge=1, description="Most records of one step that are merged, of all ranks together"
+    )
+    max_step_bytes: int = Field(
+        default=32 * MEBIBYTE, ge=1, description="Most bytes of records of one step that are merged"
+    )
     max_signals: int = Field(default=500, ge=1, description="Most different signals one run may have")
     max_name_chars: int = Field(default=200, ge=1, description="Longest name of a signal, run or project")
     max_responses: int = Field(default=64, ge=0, description="Most sampled responses of one record, and of one step")

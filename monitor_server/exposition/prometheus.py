@@ -37,6 +37,11 @@ class Exposition:
         self._detection = Histogram(
             "rlvitals_detection_seconds", "All detectors on one step", buckets=SECONDS, registry=registry
         )
+        self._left_out = Counter(
+            "rlvitals_projector_left_out_records",
+            "Records that are stored and not merged, because their step has too many",
+            registry=registry,
+        )
         self._queued_runs = Gauge(
             "rlvitals_projector_queued_runs", "Runs that wait for their turn to be projected", registry=registry
         )
@@ -84,6 +89,10 @@ class Exposition:
     def detected(self, seconds: float) -> None:
         """Count one step that went through all detectors."""
         self._detection.observe(seconds)
+
+    def left_out(self, records: int) -> None:
+        """Count records that their step has beyond what is merged."""
+        self._left_out.inc(records)
 
     def relayed(self, direction: str, events: int) -> None:
         """Count live events that were ``sent`` to other collectors or ``received`` from them."""

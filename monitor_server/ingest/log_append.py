@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 MAX_CACHED_STEPS = 4_096
 # Runs to which another collector appends as well: what continues them is written at once, and read anew where it fails.
 MAX_SHARED_RUNS = 4_096
+# Ranks send summaries of one shape. A step may have any number of records, and what differs from those that are not
+# read here is left out when the step is merged.
+RECORDS_COMPARED = 8
 # A batch removes this many old responses and twice as many as it brings, so that they become fewer.
 THINNED_AT_ONCE = 250
 THINNING_INTERVAL_STEPS = 32  # thinning after every step would cost more than the few responses that wait
@@ -283,9 +286,9 @@ class Log:
         shapes = self._shapes.get(key)
         if shapes is None:
             shapes = {}
-            for stored in repositories.records.of_steps(run.id, attempt, [record.step]).get(record.step, ()):
-                if stored.body:  # retention has removed the others
-                    shapes |= summary_shapes(wire.decode_record(stored.body))
+            for body in repositories.records.some_bodies(run.id, attempt, record.step, limit=RECORDS_COMPARED):
+                if body:  # retention has removed the others
+                    shapes |= summary_shapes(wire.decode_record(body))
             self._shapes[key] = shapes
             if len(self._shapes) > MAX_CACHED_STEPS:
                 self._shapes.popitem(last=False)

@@ -20,7 +20,7 @@ from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.errors import ProjectedElsewhere
 from monitor_server.projection.events import Event
 from monitor_server.projection.run_context import RunContext
-from monitor_server.projection.steps.completion import Budget, Completion
+from monitor_server.projection.steps.completion import Budget, Completion, step_bounds
 from monitor_server.projection.steps.detection import Tracker
 from monitor_server.projection.steps.waiting import WaitingCache, WaitingSteps
 from monitor_server.settings import Settings
@@ -70,6 +70,7 @@ class Projection:
         clock: Callable[[], float],
         is_watched: Callable[[], bool] = lambda: True,
         give_way: Callable[[], None] = lambda: None,
+        on_left_out: Callable[[int], None] = lambda _: None,
         owner: str | None = None,
     ) -> None:
         """Build a projection.
@@ -80,22 +81,24 @@ class Projection:
             clock: Returns seconds since the epoch.
             is_watched: Whether anybody wants an event for each step.
             give_way: Called after each step, to let ingest go first.
+            on_left_out: Called with the number of records that a step has beyond what is merged.
             owner: The name of this projector where several share the database; None where it is alone.
         """
         self._tracker = tracker
-        self._completion = Completion(tracker, settings=settings)
+        self._completion = Completion(tracker, settings=settings, on_left_out=on_left_out)
         self._settings = settings
         self._clock = clock
         self._is_watched = is_watched
         self._give_way = give_way
         self._owner = owner
         self._positions: dict[str, tuple[float, dict[str, int]]] = {}
-        self._waiting = WaitingCache()
+        self._waiting = WaitingCache(step_bounds(settings))
         self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._tracker.forget(run_id)
+        self._completion.forget(run_id)
         self._waiting.forget(run_id)
         if run_id is None:
             self._positions.clear()
@@ -203,16 +206,20 @@ class Projection:
         is_done = self._completion.complete(context, waiting, budget)
         entries = _read_log(context, waiting) if is_done else iter(())
         for position, entry in entries:
-            self._apply(context, waiting, position, entry, budget)
+            before = context.run.position
+            is_applied = self._apply(context, waiting, position, entry, budget)
             is_done = self._completion.complete(context, waiting, budget)
+            if not is_applied:  # the next slice begins with this entry again, and goes on where this one has ended
+                context.run.position = before
+                return False
             if not is_done or budget.is_spent:
                 break
         return is_done
 
     def _apply(
         self, context: RunContext, waiting: WaitingSteps, position: int, entry: LogEntry, budget: Budget
-    ) -> None:
-        """Take in one entry of the log, which ends at a position."""
+    ) -> bool:
+        """Take in one entry of the log, which ends at a position; return False where the budget was spent first."""
         run = context.run
         run.position = position
         if isinstance(entry, int):
@@ -220,9 +227,12 @@ class Projection:
         elif isinstance(entry, StoredAcknowledgement):
             self._acknowledge(context, position, entry)
         else:
-            self._completion.mend(context, waiting.add(entry, now=context.now), budget)
+            late = waiting.add(entry, now=context.now)
+            if not self._completion.mend(context, late, budget):
+                return False
             for stored in entry:
                 _add_actions(context, stored)
+        return True
 
     def _acknowledge(self, context: RunContext, position: int, given: StoredAcknowledgement) -> None:
         alert = context.repositories.alerts.find(given.alert_id)

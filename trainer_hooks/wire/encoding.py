@@ -3,14 +3,14 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from trainer_hooks.wire.messages import Batch, Receipt, Record
 from trainer_hooks.wire.responses import Response
-from trainer_hooks.wire.summaries import merge_summaries
+from trainer_hooks.wire.summaries import Summary, merge_summaries
 
 __all__ = [
     "JSON",
@@ -104,17 +104,20 @@ def decode_receipt(body: bytes) -> Receipt:
 
 
 def merge(records: Iterable[Record]) -> dict[str, float]:
-    """Merge the records of a step's ranks into its signals.
+    """Merge the records of a step's ranks into its signals; each record is needed once, in its turn.
 
     Summaries merge exactly. Of a scalar that was sent more than once, the value of the last record counts. So the
     records must be in descending order of rank, then ascending order of sequence number, for rank 0 to be the last. A
     signal that no rank observed is absent.
     """
     scalars: dict[str, float] = {}
-    ordered = list(records)
-    for record in ordered:
-        scalars.update(record.scalars)
-    summaries = merge_summaries(item for record in ordered for item in record.summaries.items())
+
+    def read_summaries() -> Iterator[tuple[str, Summary]]:
+        for record in records:
+            scalars.update(record.scalars)
+            yield from record.summaries.items()
+
+    summaries = merge_summaries(read_summaries())
     values = {name: summary.value() for name, summary in summaries.items()}
     return scalars | {name: value for name, value in values.items() if value is not None}
 

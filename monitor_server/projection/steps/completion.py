@@ -6,20 +6,23 @@ is complete already mends the stored step; detection does not see it again.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from time import thread_time
 
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.projection.run_context import Key, RunContext
 from monitor_server.projection.steps.detection import Tracker
-from monitor_server.projection.steps.rank_merging import StepRecords
+from monitor_server.projection.steps.rank_merging import merge_records
 from monitor_server.projection.steps.waiting import WaitingSteps
 from monitor_server.settings import Settings
+from monitor_server.store.repositories.records import StepBounds, StoredStep
 from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, Recent
 from monitor_server.store.repositories.steps import Step
+from trainer_hooks import wire
 
-__all__ = ["Budget", "Completion"]
+__all__ = ["Budget", "Completion", "step_bounds"]
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,14 @@ CLOCKS_DIFFER_SECONDS = 86_400.0
 LARGEST_JUMP = 1_000_000
 # So many steps beyond a jump, in ascending order, show that the trainer's counter has really moved.
 STEPS_BEYOND_JUMP = 3
+
+
+MAX_FULL_STEPS = 4_096  # whose end is remembered, so that late records of them are not looked up
+
+
+def step_bounds(settings: Settings) -> StepBounds:
+    """Return how much of one step the settings allow to be merged."""
+    return StepBounds(records=settings.max_step_records, body_bytes=settings.max_step_bytes)
 
 
 class Budget:
@@ -72,9 +83,30 @@ class Budget:
 class Completion:
     """Completes steps."""
 
-    def __init__(self, tracker: Tracker, *, settings: Settings) -> None:
+    def __init__(
+        self, tracker: Tracker, *, settings: Settings, on_left_out: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Build it.
+
+        Args:
+            tracker: Detection.
+            settings: Deadlines and limits.
+            on_left_out: Called with the number of records that a step has beyond what is merged.
+        """
         self._tracker = tracker
         self._settings = settings
+        self._bounds = step_bounds(settings)
+        self._on_left_out = on_left_out
+        self._ends: OrderedDict[tuple[str, Key], int] = OrderedDict()  # of steps beyond the bounds: what is merged
+        self._mended: OrderedDict[str, tuple[int, set[Key]]] = OrderedDict()
+
+    def forget(self, run_id: str | None = None) -> None:
+        """Drop a run, or all runs, from memory, because the store did not accept the change."""
+        self._ends.clear()
+        if run_id is None:
+            self._mended.clear()
+        else:
+            self._mended.pop(run_id, None)
 
     def complete(self, context: RunContext, waiting: WaitingSteps, budget: Budget) -> bool:
         """Complete what is complete by now; return False where the budget was spent before that."""
@@ -90,7 +122,9 @@ class Completion:
             records = waiting.records(key)
             ranks = _known_world_size(context, key[0])
             step = records.merge(step=key[1], attempt=key[0], now=context.now, world_size=ranks)
-            budget.spend(records=len(records.records))
+            budget.spend(records=len(records))
+            self._report_left_out(context, key, records.left_out)
+            self._ends.pop((context.run.id, key), None)
             waiting.remove_first()
             self._advance(context, step)
             context.completed[key] = step
@@ -99,33 +133,90 @@ class Completion:
             self._save_pace(context)
         return is_done
 
-    def mend(self, context: RunContext, keys: Iterable[Key], budget: Budget) -> None:
-        """Merge complete steps anew, with the records that came late."""
+    def mend(self, context: RunContext, late: Mapping[Key, Sequence[int]], budget: Budget) -> bool:
+        """Merge complete steps anew, with the records that came late; return False where the budget was spent first.
+
+        What was merged by then is not merged again when the same records are given again.
+
+        Args:
+            context: The run, at the position up to which records are merged.
+            late: The positions of the late records of each step.
+            budget: Of the slice.
+        """
+        if not late:
+            return True
+        mended = self._mended_up_to(context.run.id, context.run.position)
         by_attempt: dict[int, list[int]] = {}
-        for attempt, step in sorted(keys):
-            by_attempt.setdefault(attempt, []).append(step)
+        for key in sorted(late.keys() - mended):
+            if min(late[key]) > self._ends.get((context.run.id, key), max(late[key])):
+                self._report_left_out(context, key, len(late[key]))
+                mended.add(key)
+            else:
+                by_attempt.setdefault(key[0], []).append(key[1])
         for attempt, steps in by_attempt.items():
             read = max(1, RECORDS_READ_AT_ONCE // context.world_size(attempt))
-            ranks = _known_world_size(context, attempt)
             for begin in range(0, len(steps), read):
-                some = steps[begin : begin + read]
-                stored = context.repositories.records.of_steps(
-                    context.run.id, attempt, some, up_to=context.run.position
+                found = context.repositories.records.of_steps(
+                    context.run.id,
+                    attempt,
+                    steps[begin : begin + read],
+                    bounds=self._bounds,
+                    up_to=context.run.position,
                 )
-                for step in some:
-                    if any(not record.body for record in stored[step]):
-                        log.warning(
-                            "a record of step %d of run %r comes after the others of its step were removed by "
-                            "retention: it is stored, and the step stays as it is",
-                            step,
-                            context.run.name,
-                        )
-                        continue
-                    records = StepRecords.decode(stored[step])
-                    mended = records.merge(step=step, attempt=attempt, now=context.now, world_size=ranks)
-                    is_new = (attempt, step) in context.completed
-                    (context.completed if is_new else context.mended)[attempt, step] = mended
-                    budget.spend(records=len(stored[step]))
+                for step, stored in found:
+                    if budget.is_spent:
+                        return False
+                    key = (attempt, step)
+                    self._mend_step(context, key, stored)
+                    if stored.left_out:
+                        self._remember_end(context, key, stored.end)
+                        beyond = sum(1 for position in late[key] if position > stored.end)
+                        self._report_left_out(context, key, beyond)
+                    mended.add(key)
+                    budget.spend(records=len(stored.records))
+        return True
+
+    def _mended_up_to(self, run_id: str, position: int) -> set[Key]:
+        """Return the steps that were mended already with the records before a position, which may take many slices."""
+        known, mended = self._mended.pop(run_id, (position, set()))
+        self._mended[run_id] = (position, mended if known == position else set())
+        if len(self._mended) > MAX_FULL_STEPS:
+            self._mended.popitem(last=False)
+        return self._mended[run_id][1]
+
+    def _mend_step(self, context: RunContext, key: Key, stored: StoredStep) -> None:
+        attempt, step = key
+        if any(not record.body for record in stored.records):
+            log.warning(
+                "a record of step %d of run %r comes after the others of its step were removed by retention: it is "
+                "stored, and the step stays as it is",
+                step,
+                context.run.name,
+            )
+            return
+        decoded = ((record.rank, wire.decode_record(record.body)) for record in stored.records)
+        ranks = _known_world_size(context, attempt)
+        merged = merge_records(decoded, step=step, attempt=attempt, now=context.now, world_size=ranks)
+        (context.completed if key in context.completed else context.mended)[key] = merged
+
+    def _remember_end(self, context: RunContext, key: Key, end: int) -> None:
+        self._ends[context.run.id, key] = end
+        if len(self._ends) > MAX_FULL_STEPS:
+            self._ends.popitem(last=False)
+
+    def _report_left_out(self, context: RunContext, key: Key, count: int) -> None:
+        if not count:
+            return
+        self._on_left_out(count)
+        log.warning(
+            "step %d of run %r has more records than are merged, %d records or %d bytes: %d others are stored and "
+            "change nothing; send each step once a rank, or raise RLVITALS_MAX_STEP_RECORDS or RLVITALS_MAX_STEP_BYTES",
+            key[1],
+            context.run.name,
+            self._bounds.records,
+            self._bounds.body_bytes,
+            count,
+        )
 
     def _is_ready(self, context: RunContext, waiting: WaitingSteps, key: Key, *, since: float) -> bool:
         attempt = key[0]

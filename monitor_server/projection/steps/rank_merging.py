@@ -1,80 +1,108 @@
-"""Merges the records of a step's ranks. Knows neither the store's transactions nor detection."""
+"""Merges the records of a step's ranks. Knows neither the store's transactions nor detection.
+
+A step may have as many records as its ranks send. What is kept of them are the bytes of those within the bounds; each
+is decoded in its turn, so that merging costs the memory of the signals and not that of the records.
+"""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import SummaryConflict
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
-from monitor_server.store.repositories.records import StoredRecord
+from monitor_server.store.repositories.records import StepBounds, StoredRecord
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire
 
-__all__ = ["StepRecords"]
+__all__ = ["StepRecords", "merge_records"]
 
 log = logging.getLogger(__name__)
-
-Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
 class StepRecords:
-    """The records of one step of one attempt, by rank and sequence number."""
+    """The records of one step of one attempt as they are stored, by rank and sequence number.
 
-    records: dict[tuple[int, int], wire.Record] = field(default_factory=dict)
-    body_bytes: int = 0  # of the records as they are stored
-    _shapes: dict[str, Shape] = field(default_factory=dict)
+    Attributes:
+        bounds: How much of the step is merged; records have to be added in the order of the log.
+        body_bytes: The bytes of the records that are kept.
+        left_out: How many records were added beyond the bounds.
+    """
 
-    @classmethod
-    def decode(cls, stored: Iterable[StoredRecord]) -> "StepRecords":
-        """Decode stored records."""
-        decoded = cls()
-        for record in stored:
-            decoded.add(record.rank, record.seq, wire.decode_record(record.body))
-        return decoded
+    bounds: StepBounds
+    body_bytes: int = 0
+    left_out: int = 0
+    _bodies: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
-    @property
-    def ranks(self) -> int:
-        """How many ranks have reported."""
-        return len({rank for rank, _ in self.records})
+    def __len__(self) -> int:
+        return len(self._bodies)
 
-    def add(self, rank: int, seq: int, record: wire.Record) -> None:
-        """Add a record. One whose summaries cannot be merged with the others' is left out, and the log says so.
-
-        Ingest refuses such a record; two collectors that store shards of a step at once may both find nothing wrong.
-        """
-        if (rank, seq) in self.records:
+    def add(self, record: StoredRecord) -> None:
+        """Keep a record, unless it is beyond the bounds, or is kept already."""
+        if (record.rank, record.seq) in self._bodies:
             return
-        shapes = summary_shapes(record)
-        try:
-            check_shapes(shapes, self._shapes, step=record.step, rank=rank)
-        except SummaryConflict as error:
-            log.warning("a stored record is left out of its step: %s", error)
+        size = self.body_bytes + len(record.body)
+        # Once a record does not fit, no later one does: a store that is read again stops at the same place.
+        if self.left_out or not self.bounds.allow(records=len(self) + 1, body_bytes=size):
+            self.left_out += 1
             return
-        self._shapes |= shapes
-        self.records[rank, seq] = record
+        self.body_bytes = size
+        self._bodies[record.rank, record.seq] = record.body
 
     def merge(self, *, step: int, attempt: int, now: float, world_size: int = 1) -> Step:
-        """Merge all records. Rank 0's value stands where values cannot be merged, ``now`` where no time was sent.
-
-        The share of the ranks that reported is a signal of a step that lacks some.
-        """
-        ordered = [self.records[key] for key in sorted(self.records, key=lambda key: (-key[0], key[1]))]
-        sent = _last([record.time for record in ordered])
-        signals = wire.merge(ordered)
-        if self.ranks < world_size:
-            signals[SEEN_SHARE] = self.ranks / world_size
-        return Step(
-            step=step,
-            attempt=attempt,
-            time=now if sent is None else sent,
-            policy_version=_last([record.policy_version for record in ordered]),
-            data_version=_last([record.data_version for record in ordered]),
-            signals=signals,
-        )
+        """Merge all records; the arguments are those of `merge_records`."""
+        ordered = sorted(self._bodies, key=lambda key: (-key[0], key[1]))
+        decoded = ((rank, wire.decode_record(self._bodies[rank, seq])) for rank, seq in ordered)
+        return merge_records(decoded, step=step, attempt=attempt, now=now, world_size=world_size)
 
 
-def _last(values: Sequence[Value | None]) -> Value | None:
-    return next((value for value in reversed(values) if value is not None), None)
+def merge_records(
+    records: Iterable[tuple[int, wire.Record]], *, step: int, attempt: int, now: float, world_size: int = 1
+) -> Step:
+    """Merge the records of a step.
+
+    A record whose summaries cannot be merged with those before it is left out, and the log says so. Ingest refuses such
+    a record where it knows the others; two collectors that store shards of a step at once may both find nothing wrong.
+
+    Args:
+        records: Each with its rank, in the order in which `wire.merge` takes them: rank 0's value stands where values
+            cannot be merged.
+        step: The step.
+        attempt: Its attempt.
+        now: The time of the step where no rank has sent one, in seconds since the epoch.
+        world_size: The ranks of the attempt; the share of them that reported is a signal of a step that lacks some.
+    """
+    shapes: dict[str, Shape] = {}
+    ranks: set[int] = set()
+    time: float | None = None
+    policy_version: int | None = None
+    data_version: str | None = None
+
+    def read() -> Iterator[wire.Record]:
+        nonlocal time, policy_version, data_version
+        for rank, record in records:
+            new = summary_shapes(record)
+            try:
+                check_shapes(new, shapes, step=step, rank=rank)
+            except SummaryConflict as error:
+                log.warning("a stored record is left out of its step: %s", error)
+                continue
+            shapes.update(new)
+            ranks.add(rank)
+            time = time if record.time is None else record.time
+            policy_version = policy_version if record.policy_version is None else record.policy_version
+            data_version = data_version if record.data_version is None else record.data_version
+            yield record
+
+    signals = wire.merge(read())
+    if len(ranks) < world_size:
+        signals[SEEN_SHARE] = len(ranks) / world_size
+    return Step(
+        step=step,
+        attempt=attempt,
+        time=now if time is None else time,
+        policy_version=policy_version,
+        data_version=data_version,
+        signals=signals,
+    )

@@ -2,8 +2,8 @@
 
 They are kept in memory between the slices of a run, as long as nobody else projects it. There may be tens of thousands
 in the store: only the first few are read, and what a slice adds is written at its end, so that a slice costs what it
-completes and not what waits. The ranks that have reported a step are always in memory; its records are decoded when
-they come, and read again only where they were too many to keep.
+completes and not what waits. The ranks that have reported a step are always in memory; its records are kept as they
+come, and read again only where they were too many to keep.
 """
 
 import heapq
@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from monitor_server.projection.run_context import Key, RunContext
 from monitor_server.projection.steps.rank_merging import StepRecords
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.records import StoredRecord
-from trainer_hooks import wire
+from monitor_server.store.repositories.records import StepBounds, StoredRecord
 
 __all__ = ["WaitingCache", "WaitingSteps"]
 
@@ -35,8 +34,9 @@ class WaitingSteps:
     Every step of the table up to the last that was read is in memory, or was removed; of those behind it some may be.
     """
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, context: RunContext, bounds: StepBounds) -> None:
         self.body_bytes = 0
+        self._bounds = bounds
         self._context = context
         self._order: list[Key] = []
         self._since: dict[Key, float] = {}
@@ -63,28 +63,28 @@ class WaitingSteps:
         unknown = keys - self._complete
         self._in_table = set() if self._is_all_read else self._context.repositories.waiting.among(self._run_id, unknown)
 
-    def add(self, records: Sequence[StoredRecord], *, now: float) -> set[Key]:
-        """Add records of the log, and return the steps among them that are complete already."""
-        late: set[Key] = set()
+    def add(self, records: Sequence[StoredRecord], *, now: float) -> dict[Key, list[int]]:
+        """Add records of the log, and return the positions of those whose steps are complete already."""
+        late: dict[Key, list[int]] = {}
         for record in records:
             key = (record.attempt, record.step)
             if key in self._complete:
-                late.add(key)
+                late.setdefault(key, []).append(record.position)
                 continue
             if key not in self._since:
                 if key in self._in_table and key > self._read_to:
                     continue  # it is read from the table in its turn
                 self._put(key, now)
                 self._ranks[key] = set()
-                self._records[key] = StepRecords()
+                self._records[key] = StepRecords(self._bounds)
             ranks = self._ranks.get(key)
             if ranks is not None:
                 ranks.add(record.rank)
             assembled = self._records.get(key)
             if assembled is not None:
-                assembled.add(record.rank, record.seq, wire.decode_record(record.body))
-                assembled.body_bytes += len(record.body)
-                self.body_bytes += len(record.body)
+                self.body_bytes -= assembled.body_bytes
+                assembled.add(record)
+                self.body_bytes += assembled.body_bytes
         return late
 
     def first(self) -> tuple[Key, float] | None:
@@ -179,27 +179,32 @@ class WaitingSteps:
         count = max(1, RECORDS_READ_AHEAD // self._context.world_size(attempt))
         ahead = heapq.nsmallest(count, (other for other in self._stored if other[0] == attempt and other >= key))
         wanted = {step for _, step in [key, *ahead] if (attempt, step) not in self._records}
+        self._records[key] = StepRecords(self._bounds)
         found = self._context.repositories.records.of_steps(
-            self._run_id, attempt, wanted, up_to=self._context.run.position
+            self._run_id, attempt, wanted, bounds=self._bounds, up_to=self._context.run.position
         )
-        for step in wanted:
-            stored = found.get(step, [])
-            records = self._records[attempt, step] = StepRecords.decode(stored)
-            records.body_bytes = sum(len(record.body) for record in stored)
+        for step, stored in found:
+            records = self._records.setdefault((attempt, step), StepRecords(self._bounds))
+            for record in stored.records:
+                records.add(record)
+            records.left_out = stored.left_out
             self.body_bytes += records.body_bytes
+            if self.body_bytes > MAX_KEPT_BYTES:
+                break  # the others are read in their turn
 
 
 class WaitingCache:
     """The waiting steps of the runs that were projected last, each with the revision of its run."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: StepBounds) -> None:
+        self._bounds = bounds
         self._steps: OrderedDict[str, tuple[int, WaitingSteps]] = OrderedDict()
 
     def take(self, context: RunContext) -> WaitingSteps:
         """Return a run's waiting steps for a slice; the cache has them again after `keep`."""
         held = self._steps.pop(context.run.id, None)
         if held is None or held[0] != context.run.revision:
-            return WaitingSteps(context)
+            return WaitingSteps(context, self._bounds)
         held[1].begin(context)
         return held[1]
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, groupby, takewhile
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_
@@ -11,7 +12,7 @@ from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.statements import Insertion
 from monitor_server.store.tables import records, waiting
 
-__all__ = ["Records", "StoredRecord", "Waiting"]
+__all__ = ["Records", "StepBounds", "StoredRecord", "StoredStep", "Waiting"]
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
@@ -23,15 +24,30 @@ _SEEN = select(records.c.seq).where(
 )
 _FIELDS = ("position", "batch", "attempt", "rank", "seq", "step", "body")
 _COLUMNS = [records.c[name] for name in _FIELDS]
-_OF_STEPS = (
-    select(*_COLUMNS)
+_OF_STEP = (
+    records.c.run_id == bindparam("run"),
+    records.c.attempt == bindparam("attempt"),
+    records.c.step.in_(bindparam("steps", expanding=True)),
+    records.c.position <= bindparam("up_to"),
+)
+_SIZES = (
+    select(records.c.step, records.c.position, func.length(records.c.body))
+    .where(*_OF_STEP)
+    .order_by(records.c.step, records.c.position)
+    .limit(bindparam("limit"))
+)
+_COUNT = select(func.count()).select_from(records).where(*_OF_STEP)
+_AT = select(*_COLUMNS).where(
+    records.c.run_id == bindparam("run"), records.c.position.in_(bindparam("positions", expanding=True))
+)
+_SOME_OF_STEP = (
+    select(records.c.body)
     .where(
         records.c.run_id == bindparam("run"),
         records.c.attempt == bindparam("attempt"),
-        records.c.step.in_(bindparam("steps", expanding=True)),
-        records.c.position <= bindparam("up_to"),
+        records.c.step == bindparam("step"),
     )
-    .order_by(records.c.rank.desc(), records.c.seq)
+    .limit(bindparam("limit"))
 )
 # Lengths are read without the bodies, which may be many megabytes.
 _AHEAD = (
@@ -91,6 +107,8 @@ _REMOVE = delete(waiting).where(
 # SQLite takes at most 32,766 parameters in a statement, and plans one of many values slowly.
 MAX_PARAMETERS = 1_000
 END = 2**62
+# Of several steps that are read together; one step is read as a whole.
+BYTES_READ_AT_ONCE = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +122,38 @@ class StoredRecord:
     seq: int
     step: int
     body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBounds:
+    """How much of one step of one attempt is merged: the first records of it in the log, up to either bound.
+
+    Attributes:
+        records: The most records.
+        body_bytes: The most bytes of their bodies; the first record is merged whatever its size.
+    """
+
+    records: int
+    body_bytes: int
+
+    def allow(self, *, records: int, body_bytes: int) -> bool:
+        """Whether so many records of so many bytes are merged."""
+        return records <= 1 or (records <= self.records and body_bytes <= self.body_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStep:
+    """What is merged of a step.
+
+    Attributes:
+        records: Its records in the order in which `wire.merge` takes them.
+        left_out: How many others it has, beyond the bounds.
+        end: The position of the last record that is merged.
+    """
+
+    records: list[StoredRecord]
+    left_out: int
+    end: int
 
 
 class Records:
@@ -136,22 +186,65 @@ class Records:
         _ADD.execute(self._connection, rows)
 
     def of_steps(
-        self, run_id: str, attempt: int, steps: Collection[int], *, up_to: int = END
-    ) -> dict[int, list[StoredRecord]]:
-        """Return the records of some steps of an attempt, in the order in which `wire.merge` takes them.
+        self, run_id: str, attempt: int, steps: Collection[int], *, bounds: StepBounds, up_to: int = END
+    ) -> Iterator[tuple[int, StoredStep]]:
+        """Yield what is merged of some steps of an attempt, in ascending order; a step without records is left out.
+
+        Bodies are read for as many steps at once as stay below `BYTES_READ_AT_ONCE`, and only those within the bounds.
 
         Args:
             run_id: The run.
             attempt: The attempt.
-            steps: The steps; one without records is left out.
+            steps: The steps.
+            bounds: How much of each step is merged.
             up_to: The last position of the log that is read.
         """
-        found: defaultdict[int, list[StoredRecord]] = defaultdict(list)
-        for some in _parts(steps):
-            asked = {"run": run_id, "attempt": attempt, "steps": some, "up_to": up_to}
-            for row in self._connection.execute(_OF_STEPS, asked):
+        together: dict[int, tuple[list[int], int]] = {}
+        size = 0
+        for step, sizes in self._sizes(run_id, attempt, steps, bounds, up_to):
+            totals = accumulate(length for _, length in sizes)
+            fitting = takewhile(lambda each: bounds.allow(records=each[0], body_bytes=each[1]), enumerate(totals, 1))
+            kept = [total for _, total in fitting]
+            left_out = len(sizes) - len(kept)
+            if len(sizes) > bounds.records:
+                asked = {"run": run_id, "attempt": attempt, "steps": [step], "up_to": up_to}
+                left_out = int(self._connection.execute(_COUNT, asked).scalar_one()) - len(kept)
+            if together and size + kept[-1] > BYTES_READ_AT_ONCE:
+                yield from self._read_steps(run_id, together)
+                together, size = {}, 0
+            together[step] = [position for position, _ in sizes[: len(kept)]], left_out
+            size += kept[-1]
+        yield from self._read_steps(run_id, together)
+
+    def some_bodies(self, run_id: str, attempt: int, step: int, *, limit: int) -> list[bytes]:
+        """Return the bodies of any records of a step, at most ``limit``."""
+        asked = {"run": run_id, "attempt": attempt, "step": step, "limit": limit}
+        return list(self._connection.execute(_SOME_OF_STEP, asked).scalars())
+
+    def _sizes(
+        self, run_id: str, attempt: int, steps: Collection[int], bounds: StepBounds, up_to: int
+    ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Yield position and bytes of the first records of each step, one more than the bounds allow."""
+        limit = bounds.records + 1
+        for some in _parts(sorted(steps)):
+            asked = {"run": run_id, "attempt": attempt, "steps": some, "up_to": up_to, "limit": limit}
+            rows = self._connection.execute(_SIZES, asked).all()
+            if len(rows) < limit or len(some) == 1:
+                for step, of_step in groupby(rows, key=lambda row: row[0]):
+                    yield int(step), [(position, length) for _, position, length in of_step]
+            else:  # together they have too many: each by itself
+                for step in some:
+                    yield from self._sizes(run_id, attempt, [step], bounds, up_to)
+
+    def _read_steps(self, run_id: str, wanted: Mapping[int, tuple[list[int], int]]) -> Iterator[tuple[int, StoredStep]]:
+        """Yield steps, given the positions of their records and how many are left out."""
+        found: dict[int, list[StoredRecord]] = {step: [] for step in wanted}
+        for some in _parts([position for positions, _ in wanted.values() for position in positions]):
+            for row in self._connection.execute(_AT, {"run": run_id, "positions": some}):
                 found[row.step].append(_record(row))
-        return found
+        for step, (positions, left_out) in wanted.items():
+            ordered = sorted(found.pop(step), key=lambda record: (-record.rank, record.seq))
+            yield step, StoredStep(records=ordered, left_out=left_out, end=positions[-1])
 
     def ranks(self, run_id: str, attempt: int, step: int, *, up_to: int) -> set[int]:
         """Return the ranks that have reported a step, up to a position of the log."""

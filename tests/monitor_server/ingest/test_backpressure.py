@@ -6,6 +6,8 @@ import threading
 import pytest
 
 import trainer_hooks
+from monitor_server.projection.steps.completion import step_bounds
+from monitor_server.settings import Settings
 from tests.databases import blocked_writes
 from tests.live import PATIENCE_SECONDS, eventually
 
@@ -33,8 +35,8 @@ def test_trainers_wait_for_a_collector_whose_queue_is_full_and_lose_nothing(star
     run_id = next(run["id"] for run in live.get("/runs")["items"] if run["name"] == "r")
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == STEPS - 1)
     with live.app.state.collector.store.read() as repositories:
-        stored = repositories.records.of_steps(run_id, 1, range(STEPS))
-    assert {step: sorted(record.rank for record in records) for step, records in stored.items()} == {
+        stored = dict(repositories.records.of_steps(run_id, 1, range(STEPS), bounds=step_bounds(Settings())))
+    assert {step: sorted(record.rank for record in found.records) for step, found in stored.items()} == {
         step: list(range(RANKS)) for step in range(STEPS)
     }
     assert [monitor.drops.dropped_records for monitor in ranks] == [0] * RANKS

@@ -6,6 +6,8 @@ import threading
 import pytest
 import urllib3
 
+from monitor_server.projection.steps.completion import step_bounds
+from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from tests.databases import blocked_writes, execute
 from tests.faults.collector import start
@@ -64,10 +66,10 @@ def test_every_acknowledged_record_survives_kill_nine_once(tmp_path, unused_port
     sent = max(max(steps) for steps in acknowledged.values())
     store = Store.open(f"sqlite:///{database}")
     with store.read() as repositories:
-        stored = repositories.records.of_steps(run_id, 1, range(sent + 2))
-    held = {(record.rank, record.step) for records in stored.values() for record in records}
+        stored = dict(repositories.records.of_steps(run_id, 1, range(sent + 2), bounds=step_bounds(Settings())))
+    held = {(record.rank, record.step) for step in stored.values() for record in step.records}
     assert {(rank, step) for rank, steps in acknowledged.items() for step in steps} <= held
-    assert len(held) == sum(len(records) for records in stored.values())
+    assert len(held) == sum(len(step.records) for step in stored.values())
     whole = [step for step in range(sent) if sum((rank, step) in held for rank in range(RANKS)) == RANKS]
 
     def merge():

@@ -172,4 +172,4 @@ def test_detection_goes_on_from_its_saved_state_after_a_restart(start_collector,
     _send(first, 0, 0, world_size=1, scalars={"a": 1.0})
     second = start_collector(engine=scripted)
     _send(second, 0, 1, world_size=1, scalars={"a": 1.0})
-    assert _seen(second) == [[1, 0], [1, 1]]
+    eventually(lambda: _seen(second) == [[1, 0], [1, 1]])

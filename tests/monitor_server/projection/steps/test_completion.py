@@ -7,7 +7,7 @@ import pytest
 from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.projection.events import StepCompleted
 from monitor_server.projection.run_context import RunContext
-from monitor_server.projection.steps.completion import MAX_STEPS_PER_SLICE, Budget, Completion
+from monitor_server.projection.steps.completion import MAX_STEPS_PER_SLICE, Budget, Completion, step_bounds
 from monitor_server.projection.steps.detection import Tracker
 from monitor_server.projection.steps.waiting import WaitingSteps
 from monitor_server.settings import Settings
@@ -39,7 +39,7 @@ def working(store, clock):
                 now=clock.now,
                 is_watched=True,
             )
-            waiting = WaitingSteps(context)
+            waiting = WaitingSteps(context, step_bounds(Settings()))
             records, _ = repositories.records.after(run_id, 0, limit=10_000, max_bytes=1_000_000)
             waiting.look_up(records)
             waiting.add(records, now=context.now)
@@ -119,7 +119,7 @@ def test_a_late_record_corrects_the_stored_step_and_is_not_detected_again(comple
     append(rank=0, world_size=2, records=[{"step": 1, "scalars": {"a": 2.0}}])
     with working(run_id) as (context, waiting):
         assert waiting.first() is None
-        completion.mend(context, [(1, 1)], Budget())
+        completion.mend(context, {(1, 1): [context.run.log_end]}, Budget())
         assert context.events == []
     with store.read() as repositories:
         assert repositories.steps.at(run_id, 1) == {"a": 2.0}

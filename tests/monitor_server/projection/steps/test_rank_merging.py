@@ -1,20 +1,25 @@
 """The records of a step's ranks are merged into one step."""
 
 import numpy as np
+import pytest
 
 from monitor_server.projection.steps.rank_merging import StepRecords
-from monitor_server.store.repositories.records import StoredRecord
+from monitor_server.store.repositories.records import StepBounds, StoredRecord
 from trainer_hooks import wire
+
+BOUNDS = StepBounds(records=100, body_bytes=1_000_000)
+SIZE = len(wire.encode(wire.Record(step=7, seq=1, scalars={"a": 1.0})))
 
 
 def _histogram(high):
     return wire.Histogram(low=0.0, high=high, counts=wire.Array.from_numpy(np.array([1, 0])), quantile=0.5)
 
 
-def _assemble(*records):
-    assembled = StepRecords()
-    for rank, seq, fields in records:
-        assembled.add(rank, seq, wire.Record(step=7, seq=seq, **fields))
+def _assemble(*records, bounds=BOUNDS):
+    assembled = StepRecords(bounds)
+    for position, (rank, seq, fields) in enumerate(records):
+        body = wire.encode(wire.Record(step=7, seq=seq, **fields))
+        assembled.add(StoredRecord(position=position, batch=position, attempt=1, rank=rank, seq=seq, step=7, body=body))
     return assembled
 
 
@@ -46,24 +51,35 @@ def test_a_record_that_is_added_again_changes_nothing():
     records = _assemble(
         (0, 1, {"scalars": {"a": 1.0}}), (0, 1, {"scalars": {"a": 5.0}}), (0, 2, {"scalars": {"b": 2.0}})
     )
-    assert records.ranks == 1
-    assert records.merge(step=7, attempt=1, now=0.0).signals == {"a": 1.0, "b": 2.0}
+    assert len(records) == 2
+    merged = records.merge(step=7, attempt=1, now=0.0, world_size=2)
+    assert merged.signals == {"a": 1.0, "b": 2.0, "step/seen_frac": 0.5}
 
 
 def test_a_histogram_with_other_bins_is_left_out_and_logged(caplog):
     """Histograms with different bins cannot be added: the first one stays, and the log has a warning."""
     records = _assemble((0, 1, {"summaries": {"h": _histogram(2.0)}}), (1, 1, {"summaries": {"h": _histogram(4.0)}}))
-    assert records.ranks == 1
+    merged = records.merge(step=7, attempt=1, now=0.0, world_size=2)
+    assert merged.signals == {"h": 1.0, "step/seen_frac": 0.5}  # of rank 1, which is merged first: half of 2 bins to 4
     assert "a stored record is left out of its step" in caplog.text
 
 
-def test_stored_records_are_decoded():
-    """Two ranks have stored a record of the step."""
-    body = wire.encode(wire.Record(step=7, seq=1, scalars={"a": 1.0}))
-    stored = [
-        StoredRecord(position=rank, batch=rank, attempt=1, rank=rank, seq=1, step=7, body=body) for rank in (0, 1)
-    ]
-    assert StepRecords.decode(stored).ranks == 2
+@pytest.mark.parametrize(
+    "bounds", [StepBounds(records=3, body_bytes=1_000), StepBounds(records=100, body_bytes=3 * SIZE + 1)]
+)
+def test_records_beyond_a_bound_are_left_out_also_where_a_smaller_one_would_fit(bounds):
+    """The first three in the order of the log are merged; what comes later changes nothing, whatever its size."""
+    records = _assemble(*((0, seq, {"scalars": {"a": float(seq)}}) for seq in range(5)), (1, 1, {}), bounds=bounds)
+    assert (len(records), records.left_out, records.body_bytes) == (3, 3, 3 * SIZE)
+    assert records.merge(step=7, attempt=1, now=0.0).signals == {"a": 2.0}
+
+
+def test_one_record_is_merged_whatever_its_size():
+    """A bound that no record meets costs all the others, and not the step."""
+    records = _assemble(
+        *((0, seq, {"scalars": {"a": 1.0}}) for seq in range(2)), bounds=StepBounds(records=9, body_bytes=1)
+    )
+    assert (len(records), records.left_out) == (1, 1)
 
 
 def test_a_step_that_lacks_ranks_has_the_share_that_was_seen():
