@@ -199,7 +199,11 @@ def _build_collector(
                 repositories.runs.limit_times(steady())
         clock = steady
     max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
-    broadcast = Broadcast(queue_size=settings.stream_queue, max_subscriptions=max_streams)
+    broadcast = Broadcast(
+        queue_size=settings.stream_queue,
+        max_subscriptions=max_streams,
+        max_per_client=settings.max_streams_per_client,
+    )
     relay = Relay(broadcast, open_channel=store.open_notifications, on_relayed=exposition.relayed)
     activity = Activity()
     projection = Projection(

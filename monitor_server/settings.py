@@ -121,6 +121,9 @@ class Settings(BaseSettings):
     )
     max_connections: int = Field(default=1_000, ge=1, description="Most connections at once")
     max_streams: int = Field(default=500, ge=1, description="Most event streams at once; at most half of connections")
+    max_streams_per_client: int = Field(
+        default=100, ge=1, description="Most event streams of one key at once, or of one address where no key is sent"
+    )
     idle_timeout_seconds: float = Field(
         default=30.0, gt=0, description="How long a connection may wait before it sends the head of a request"
     )
@@ -128,7 +131,9 @@ class Settings(BaseSettings):
         default=120.0, gt=0, description="How long a request may take from its head to the end of its body"
     )
     write_timeout_seconds: float = Field(
-        default=30.0, gt=0, description="How long a client may leave unread what it was sent"
+        default=30.0,
+        gt=0,
+        description="How long a client may leave unread what it was sent; reading 16 KiB a second earns it back",
     )
     max_waiting_batches: int = Field(
         default=1_000, ge=1, description="Batches waiting for the writer before it answers 503"

@@ -2,7 +2,8 @@
 
 uvicorn closes a connection that is idle after an answer. It waits without limit for a first request, for the rest of a
 request, and for a client that has stopped reading. The timers here end those waits. Where the most connections are
-open, the one whose client has kept us waiting longest is closed for the next one.
+open, the one whose client has kept us waiting longest is closed for the next one: first those of which a request is
+awaited, then those that leave an answer unread.
 """
 
 import asyncio
@@ -26,6 +27,8 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 # Descriptors that are no connections: the store's readers (each a database file, its log and its index), and libraries.
 RESERVED_DESCRIPTORS: Final = 128
 LOG_EVERY_SECONDS: Final = 60.0
+# A client that reads at least so fast is never closed for being slow; slower ones use up the time that they have.
+LEAST_BYTES_PER_SECOND = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class ConnectionLimits:
         connections: The most connections at once. Where the process may open fewer files, fewer are taken.
         idle_seconds: How long a connection may wait before it has sent the whole head of a request.
         request_seconds: How long a request may take to arrive, from its head to the end of its body.
-        write_seconds: How long a client may leave unread what it was sent.
+        write_seconds: How long a client may leave unread what it was sent; reading earns time back.
         unread_bytes: How much all clients together may leave unread.
     """
 
@@ -52,6 +55,33 @@ class ConnectionLimits:
         if soft == resource.RLIM_INFINITY:
             return self.connections
         return max(1, min(self.connections, max(soft - RESERVED_DESCRIPTORS, soft // 4)))
+
+
+@dataclass(slots=True)
+class ReadingTime:
+    """How long a client may still leave unread what it was sent.
+
+    What it reads earns time back, at `LEAST_BYTES_PER_SECOND`: who reads a little before each deadline is closed too.
+
+    Attributes:
+        most: The most seconds.
+        left: The seconds that are left.
+    """
+
+    most: float
+    left: float
+    _since: float = 0.0
+    _unread: int = 0
+
+    def pause(self, now: float, unread: int) -> float:
+        """Note that bytes are unread from now on, and return how long they may be."""
+        self._since, self._unread = now, unread
+        return self.left
+
+    def resume(self, now: float, unread: int) -> None:
+        """Note that only so many bytes are unread by now."""
+        earned = (self._unread - unread) / LEAST_BYTES_PER_SECOND
+        self.left = max(0.0, min(self.most, self.left - (now - self._since) + earned))
 
 
 @dataclass(slots=True)
@@ -75,16 +105,28 @@ class Connections:
     def admit(self, connection: "BoundedConnection") -> bool:
         """Take a connection, if necessary in place of one whose client keeps us waiting; return False if none does."""
         if len(self.open) >= self._most:
-            if not self.awaited:
+            if not self._make_room():
                 self._refused += 1
                 self._report()
                 return False
+            self._report()
+        self.open.add(connection)
+        return True
+
+    def _make_room(self) -> bool:
+        """Close the connection whose client keeps us waiting longest; return False if none does."""
+        if self.awaited:
             longest = next(iter(self.awaited))
             self.discard(longest)
             longest.transport.close()
             self._evicted += 1
-            self._report()
-        self.open.add(connection)
+        elif self.unread:
+            longest = next(iter(self.unread))
+            self.discard(longest)
+            longest.abandon()
+            self.given_up += 1
+        else:
+            return False
         return True
 
     def await_request(self, connection: "BoundedConnection") -> None:
@@ -158,6 +200,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._answered: RequestResponseCycle | None = None
+        self._reading = ReadingTime(self._limits.write_seconds, self._limits.write_seconds)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, or refuse it where there are too many."""
@@ -225,7 +268,8 @@ class BoundedConnection(HttpToolsProtocol):
         super().pause_writing()
         if self._unread is not None:
             self._unread.cancel()
-        self._unread = self.loop.call_later(self._limits.write_seconds, self.abandon)
+        seconds = self._reading.pause(self.loop.time(), self.transport.get_write_buffer_size())
+        self._unread = self.loop.call_later(seconds, self.abandon)
         self._all.await_reading(self)
 
     def abandon(self) -> None:
@@ -236,6 +280,7 @@ class BoundedConnection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """Stop that timer."""
         super().resume_writing()
+        self._reading.resume(self.loop.time(), self.transport.get_write_buffer_size())
         self._all.has_read(self)
         if self._unread is not None:
             self._unread.cancel()

@@ -4,7 +4,7 @@ The queue of each subscriber is bounded, so a slow reader loses events and slows
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -71,9 +71,11 @@ class Subscription:
 class Broadcast:
     """Hands every event to every subscriber, in order, until `close`."""
 
-    def __init__(self, *, queue_size: int, max_subscriptions: int = 500) -> None:
+    def __init__(self, *, queue_size: int, max_subscriptions: int = 500, max_per_client: int = 100) -> None:
         self._queue_size = queue_size
         self._max_subscriptions = max_subscriptions
+        self._max_per_client = max_per_client
+        self._clients: Counter[str | None] = Counter()
         self._subscriptions: set[Subscription] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -108,7 +110,12 @@ class Broadcast:
 
     @contextmanager
     def subscribe(
-        self, run_id: str | None = None, *, project: str | None = None, key_id: str | None = None
+        self,
+        run_id: str | None = None,
+        *,
+        project: str | None = None,
+        key_id: str | None = None,
+        client: str | None = None,
     ) -> Iterator[Subscription]:
         """Subscribe to the events of one run, or of all runs, from now on.
 
@@ -118,17 +125,24 @@ class Broadcast:
             run_id: The only run whose events are wanted.
             project: The only project whose events the subscriber may see; an event of none is not for them.
             key_id: The key of the subscriber, with which the subscription ends.
+            client: Whose subscriptions are counted together.
 
         Raises:
-            Unavailable: If there are too many subscriptions.
+            Unavailable: If there are too many subscriptions, in all or of the client.
         """
         if len(self._subscriptions) >= self._max_subscriptions:
             raise Unavailable(
                 f"{self._max_subscriptions} streams are open, the most that RLVITALS_MAX_STREAMS and half of "
                 "RLVITALS_MAX_CONNECTIONS allow; try again later"
             )
+        if self._clients[client] >= self._max_per_client:
+            raise Unavailable(
+                f"{self._max_per_client} streams of this key or address are open, the most that "
+                "RLVITALS_MAX_STREAMS_PER_CLIENT allows; close some, or try again later"
+            )
         subscription = Subscription(run_id, self._queue_size, project=project, key_id=key_id)
         self._subscriptions.add(subscription)
+        self._clients[client] += 1
         if self._closed:
             subscription.close()
         self.on_subscribe()
@@ -136,6 +150,9 @@ class Broadcast:
             yield subscription
         finally:
             self._subscriptions.discard(subscription)
+            self._clients[client] -= 1
+            if not self._clients[client]:
+                del self._clients[client]
 
     def end_keys(self, key_ids: Collection[str]) -> None:
         """End the subscriptions of keys; may be called from any thread, and never waits."""

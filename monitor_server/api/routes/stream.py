@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from monitor_server.api.dependencies import Asking, Serving
@@ -14,9 +14,14 @@ __all__ = ["router"]
 router = APIRouter()
 
 
-async def _subscribe(collector: Serving, asking: Asking, run_id: str | None = None) -> AsyncIterator[Subscription]:
+async def _subscribe(
+    request: Request, collector: Serving, asking: Asking, run_id: str | None = None
+) -> AsyncIterator[Subscription]:
     # A dependency, so that a subscription too many is answered with an error before the stream begins.
-    with collector.broadcast.subscribe(run_id, project=asking.project, key_id=asking.key_id) as subscription:
+    address = "" if request.client is None else request.client.host
+    with collector.broadcast.subscribe(
+        run_id, project=asking.project, key_id=asking.key_id, client=asking.key_id or asking.name or address
+    ) as subscription:
         yield subscription
 
 

@@ -9,7 +9,8 @@ import socket
 import pytest
 import urllib3
 
-from monitor_server.http_server.connections import ConnectionLimits
+from monitor_server.http_server import connections as connections_
+from monitor_server.http_server.connections import ConnectionLimits, ReadingTime
 from tests.live import eventually
 
 ACK = b"POST /api/v1/alerts/none/ack HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -18,9 +19,9 @@ HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @contextlib.contextmanager
-def connected(live):
+def connected(live, address="127.0.0.1"):
     host, port = live.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
+    with socket.create_connection((host, int(port)), timeout=60, source_address=(address, 0)) as connection:
         yield connection
 
 
@@ -83,6 +84,47 @@ def test_streams_leave_room_for_others(start_collector):
     assert sorted(statuses) == [200] * 10 + [503] * 5
 
 
+def test_the_streams_of_one_client_leave_room_for_those_of_others(start_collector):
+    """One address may have three streams here; another one gets its own, and a stream that is closed makes room."""
+    live = start_collector(max_streams_per_client=3)
+    listening = b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        greedy = [stack.enter_context(connected(live)) for _ in range(5)]
+        for connection in greedy:
+            connection.sendall(listening)
+        answers = [connection.recv(65536) for connection in greedy]
+        assert sorted(int(answer.split()[1]) for answer in answers) == [200] * 3 + [503] * 2
+        assert b"RLVITALS_MAX_STREAMS_PER_CLIENT" in b"".join(answers)
+        other = stack.enter_context(connected(live, address="127.0.0.2"))
+        other.sendall(listening)
+        assert other.recv(65536).startswith(b"HTTP/1.1 200")
+        greedy[next(place for place, answer in enumerate(answers) if b" 200 " in answer)].close()
+
+        def is_free():
+            with connected(live) as again:
+                again.sendall(listening)
+                return again.recv(65536).startswith(b"HTTP/1.1 200")
+
+        eventually(is_free)
+
+
+def test_clients_that_leave_answers_unread_make_room_for_others(start_collector):
+    """All connections belong to clients that ask for much and read nothing; the next client is served."""
+    live = start_collector(max_connections=4, write_timeout_seconds=600)
+    signals = [f"s{number}" for number in range(100)]
+    records = [{"step": step, "scalars": dict.fromkeys(signals, 0.1 + step)} for step in range(1000)]
+    run_id = live.run(run="r", records=records)
+    held = live.server.config.connections
+    get = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 10
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            connection = stack.enter_context(connected(live))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(get)
+        eventually(lambda: len(held.unread) == 4)
+        assert is_served(live)
+
+
 def test_where_no_connection_waits_the_next_is_told_to_come_back(start_collector, caplog):
     """The next connection gets 503 in the one error shape, and the log has a line."""
     live = start_collector(max_connections=1, max_streams=1)
@@ -133,6 +175,36 @@ def test_who_does_not_read_is_closed(start_collector):
         local = connection.getsockname()
         eventually(lambda: local in [held.client for held in connections.open])
         eventually(lambda: local not in [held.client for held in connections.open])
+
+
+def test_who_reads_too_slowly_is_closed(start_collector, monkeypatch):
+    """A client that reads all the time, and never as fast as it has to, uses up its time."""
+    monkeypatch.setattr(connections_, "LEAST_BYTES_PER_SECOND", 10**12)
+    live = start_collector(write_timeout_seconds=0.2)
+    signals = [f"s{number}" for number in range(100)]
+    records = [{"step": step, "scalars": dict.fromkeys(signals, 0.1 + step)} for step in range(1000)]
+    run_id = live.run(run="r", records=records)
+    answer = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    with connected(live) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(answer * 500)
+        with contextlib.suppress(ConnectionResetError):
+            while connection.recv(4096):
+                pass
+    assert is_served(live)
+
+
+def test_reading_earns_time_back():
+    """Of 30 s a client waits 20 and reads 48 KiB, which earn 3 s: 13 s are left, and 13 s without reading end them."""
+    reading = ReadingTime(30.0, 30.0)
+    assert reading.pause(100.0, 64 * 1024) == 30.0
+    reading.resume(120.0, 16 * 1024)
+    assert reading.pause(125.0, 64 * 1024) == 13.0
+    reading.resume(138.0, 64 * 1024)
+    assert reading.left == 0.0
+    reading.pause(138.0, 10 * 1024 * 1024)
+    reading.resume(139.0, 0)
+    assert reading.left == 30.0
 
 
 def test_a_client_that_goes_away_leaves_no_error(start_collector, caplog):
