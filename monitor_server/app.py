@@ -145,7 +145,9 @@ def create_app(
     return app
 
 
-def create_server(app: FastAPI, *, log_level: str = "warning") -> Server:
+def create_server(
+    app: FastAPI, *, log_level: str = "warning", on_listening: Callable[[], None] = lambda: None
+) -> Server:
     """Make the server of an application of `create_app`, with the limits of its settings."""
     collector: Collector = app.state.collector
     settings = collector.settings
@@ -156,7 +158,9 @@ def create_server(app: FastAPI, *, log_level: str = "warning") -> Server:
         write_seconds=settings.write_timeout_seconds,
         unread_bytes=settings.max_unread_bytes,
     )
-    return Server(app, limits=limits, log_level=log_level, before_shutdown=collector.begin_stop)
+    return Server(
+        app, limits=limits, log_level=log_level, on_listening=on_listening, before_shutdown=collector.begin_stop
+    )
 
 
 def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callable[[ASGIApp], Enforcement]:

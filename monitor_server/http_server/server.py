@@ -42,6 +42,7 @@ class Server(uvicorn.Server):
         limits: The limits of connections.
         log_level: The least severe line of uvicorn's own log.
         grace_seconds: How long requests may take that are not answered when the server stops.
+        on_listening: Called when the server accepts connections.
         before_shutdown: Called when the server begins to stop. It ends what would keep connections open.
     """
 
@@ -52,6 +53,7 @@ class Server(uvicorn.Server):
         limits: ConnectionLimits,
         log_level: str = "warning",
         grace_seconds: int = GRACE_SECONDS,
+        on_listening: Callable[[], None] = lambda: None,
         before_shutdown: Callable[[], None] = lambda: None,
     ) -> None:
         config = BoundedConfig(
@@ -72,7 +74,14 @@ class Server(uvicorn.Server):
         log = logging.getLogger("uvicorn.error")
         log.filters = [RepeatedLines()]  # of the newest server of this process
         super().__init__(config)
+        self._on_listening = on_listening
         self._before_shutdown = before_shutdown
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does, and report it."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End event streams, then shut down as uvicorn does."""

@@ -26,7 +26,7 @@ from tests.ports import reserved_port
 from tests.postgres import create_database, running_postgres
 from trainer_hooks import wire
 
-__all__ = ["compare", "main"]
+__all__ = ["RUN", "Ranks", "compare", "main", "make_record", "read_outcome"]
 
 RUN = "many"
 RUN_ID = wire.run_id("default", RUN)
@@ -43,7 +43,7 @@ class Outcome:
     records: dict[int, int] = field(default_factory=dict)
 
 
-def _record(step: int, rank: int) -> wire.Record:
+def make_record(step: int, rank: int) -> wire.Record:
     """Return a record of a run that collapses: entropy and reward fall, gradients explode."""
     entropy = 1.2 * math.exp(-step / 12) + 0.01 * math.sin(step)
     loss = 0.5 + 0.01 * rank + (step / 10 if step > 20 else 0.0)
@@ -90,7 +90,7 @@ class Ranks:
         with urllib3.PoolManager(retries=False, timeout=10) as pool:
             for step in range(self.steps):
                 self.before(step)
-                record = msgspec.Raw(wire.encode(_record(step, rank)))
+                record = msgspec.Raw(wire.encode(make_record(step, rank)))
                 batch = wire.Batch(
                     schema_version=wire.SCHEMA_VERSION, run=RUN, rank=rank, world_size=self.ranks, records=[record]
                 )

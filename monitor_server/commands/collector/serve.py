@@ -55,8 +55,8 @@ def run(
             collector.store.close()
             raise
         address = f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
-        say(f"rlvitals is listening on {address} and writes to {shown_url(settings.database_url)}; Ctrl-C ends it")
-        create_server(application).run(sockets=[listening])
+        line = f"rlvitals is listening on {address} and writes to {shown_url(settings.database_url)}; Ctrl-C ends it"
+        create_server(application, on_listening=lambda: say(line)).run(sockets=[listening])
     return 0
 
 
