@@ -17,6 +17,13 @@ from trainer_hooks import wire
 
 STEPS = 30
 OK = 200
+WATCH_POSITION = """
+CREATE TABLE went_back (position bigint);
+CREATE FUNCTION note_position() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN INSERT INTO went_back VALUES (NEW.position); RETURN NEW; END';
+CREATE TRIGGER went_back BEFORE UPDATE ON runs FOR EACH ROW WHEN (NEW.position < OLD.position)
+    EXECUTE FUNCTION note_position();
+"""
 IN_SLICE = 10  # the step whose slice is interrupted
 
 
@@ -37,6 +44,7 @@ def test_what_a_paused_collector_writes_late_is_refused(migrated_postgres, monke
         psycopg.connect(plain, autocommit=True) as watcher,
         psycopg.connect(plain) as blocker,
     ):
+        watcher.execute(WATCH_POSITION)
         ports = {name: stack.enter_context(reserved_port()) for name in ("first", "second")}
         processes = {}
         for name, port in ports.items():
@@ -60,6 +68,7 @@ def test_what_a_paused_collector_writes_late_is_refused(migrated_postgres, monke
             sender.join()
         assert _send(ports[paused], [STEPS - 1]) == OK
         outcome = read_outcome(database, steps=STEPS)
+        assert watcher.execute("SELECT position FROM went_back").fetchall() == []
     with reserved_port() as alone, start(quiet, alone):
         Ranks([f"http://127.0.0.1:{alone}"], 1, STEPS).run()
         assert outcome == read_outcome(quiet, steps=STEPS)
