@@ -24,7 +24,11 @@ CREATE FUNCTION note_position() RETURNS trigger LANGUAGE plpgsql AS
 CREATE TRIGGER went_back BEFORE UPDATE ON runs FOR EACH ROW WHEN (NEW.position < OLD.position)
     EXECUTE FUNCTION note_position();
 """
-IN_SLICE = 10  # the step whose slice is interrupted
+WAITING = """
+SELECT application_name, xact_start FROM pg_stat_activity JOIN pg_locks USING (pid)
+WHERE NOT granted AND relation = 'acknowledgements'::regclass
+"""
+FIRST = 10  # steps, before one whose slice is interrupted
 
 
 def _send(port, steps):
@@ -50,18 +54,14 @@ def test_what_a_paused_collector_writes_late_is_refused(migrated_postgres, monke
         for name, port in ports.items():
             monkeypatch.setenv("PGAPPNAME", name)
             processes[name] = stack.enter_context(start(database, port))
-        assert _send(ports["first"], range(IN_SLICE)) == OK
-        eventually(lambda: _last_step(watcher) == IN_SLICE - 1)
-        # The slice waits here for its last read: its snapshot, and the revision in it, are old from now on.
-        blocker.execute("LOCK TABLE acknowledgements IN ACCESS EXCLUSIVE MODE")
-        sender = threading.Thread(target=_send, args=(ports["first"], [IN_SLICE]))
-        sender.start()
-        paused = eventually(lambda: _waiting_for_acknowledgements(watcher))
+        assert _send(ports["first"], range(FIRST)) == OK
+        eventually(lambda: _last_step(watcher) == FIRST - 1)
+        paused, sender, step = _block_slice(blocker, watcher, ports["first"])
         (other,) = ports.keys() - {paused}
         os.kill(processes[paused].pid, signal.SIGSTOP)
         try:
             blocker.rollback()
-            assert _send(ports[other], range(IN_SLICE + 1, STEPS - 1)) == OK
+            assert _send(ports[other], range(step + 1, STEPS - 1)) == OK
             eventually(lambda: _last_step(watcher) == STEPS - 2)
         finally:
             os.kill(processes[paused].pid, signal.SIGCONT)
@@ -79,11 +79,17 @@ def _last_step(watcher):
     return row and row[0]
 
 
-def _waiting_for_acknowledgements(watcher):
-    """Return the name of the collector whose connection waits for the table."""
-    query = (
-        "SELECT application_name FROM pg_stat_activity JOIN pg_locks USING (pid) "
-        "WHERE NOT granted AND relation = 'acknowledgements'::regclass"
-    )
-    row = watcher.execute(query).fetchone()
-    return row and row[0]
+def _block_slice(blocker, watcher, port):
+    """Send steps until the slice of one waits for its last read; its snapshot, and the revision in it, are old then."""
+    for step in range(FIRST, STEPS - 1):
+        blocker.execute("LOCK TABLE acknowledgements IN ACCESS EXCLUSIVE MODE")
+        (sent_at,) = watcher.execute("SELECT clock_timestamp()").fetchone()
+        sender = threading.Thread(target=_send, args=(port, [step]))
+        sender.start()
+        name, began_at = eventually(lambda: watcher.execute(WAITING).fetchone())
+        if began_at > sent_at:
+            return name, sender, step
+        blocker.rollback()  # a slice that began before the step came, and has nothing to write
+        sender.join()
+        eventually(lambda step=step: _last_step(watcher) == step)
+    raise AssertionError("no slice waited for its read")
