@@ -25,9 +25,10 @@ CREATE TRIGGER went_back BEFORE UPDATE ON runs FOR EACH ROW WHEN (NEW.position <
     EXECUTE FUNCTION note_position();
 """
 WAITING = """
-SELECT application_name, xact_start FROM pg_stat_activity JOIN pg_locks USING (pid)
+SELECT application_name, backend_xmin::text::bigint FROM pg_stat_activity JOIN pg_locks USING (pid)
 WHERE NOT granted AND relation = 'acknowledgements'::regclass
 """
+APPENDED = "SELECT xmin::text::bigint FROM records WHERE step = %s"
 FIRST = 10  # steps, before one whose slice is interrupted
 
 
@@ -83,11 +84,11 @@ def _block_slice(blocker, watcher, port):
     """Send steps until the slice of one waits for its last read; its snapshot, and the revision in it, are old then."""
     for step in range(FIRST, STEPS - 1):
         blocker.execute("LOCK TABLE acknowledgements IN ACCESS EXCLUSIVE MODE")
-        (sent_at,) = watcher.execute("SELECT clock_timestamp()").fetchone()
         sender = threading.Thread(target=_send, args=(port, [step]))
         sender.start()
-        name, began_at = eventually(lambda: watcher.execute(WAITING).fetchone())
-        if began_at > sent_at:
+        name, oldest = eventually(lambda: watcher.execute(WAITING).fetchone())
+        (appended,) = eventually(lambda step=step: watcher.execute(APPENDED, [step]).fetchone())
+        if oldest > appended:
             return name, sender, step
         blocker.rollback()  # a slice that began before the step came, and has nothing to write
         sender.join()
