@@ -28,6 +28,10 @@ WAITING = """
 SELECT application_name, backend_xmin::text::bigint FROM pg_stat_activity JOIN pg_locks USING (pid)
 WHERE NOT granted AND relation = 'acknowledgements'::regclass
 """
+IDLE = """
+SELECT bool_and(state = 'idle' AND state_change < clock_timestamp() - interval '200 ms') FROM pg_stat_activity
+WHERE application_name IN ('first', 'second')
+"""
 APPENDED = "SELECT xmin::text::bigint FROM records WHERE step = %s"
 FIRST = 10  # steps, before one whose slice is interrupted
 
@@ -83,6 +87,7 @@ def _last_step(watcher):
 def _block_slice(blocker, watcher, port):
     """Send steps until the slice of one waits for its last read; its snapshot, and the revision in it, are old then."""
     for step in range(FIRST, STEPS - 1):
+        eventually(lambda: watcher.execute(IDLE).fetchone()[0])
         blocker.execute("LOCK TABLE acknowledgements IN ACCESS EXCLUSIVE MODE")
         sender = threading.Thread(target=_send, args=(port, [step]))
         sender.start()
