@@ -8,7 +8,7 @@ import functools
 import importlib
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio.to_thread
@@ -35,6 +35,7 @@ from monitor_server.api.routes import (
     health,
     ingest,
     keys,
+    notifications,
     runs,
     sample,
     session,
@@ -52,13 +53,18 @@ from monitor_server.importers.calibration import load_calibration
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.log_append import Log
 from monitor_server.ingest.writer import Writer
+from monitor_server.notifications.channels import check_channels
+from monitor_server.notifications.configuration import NotificationFile, load_notifications
+from monitor_server.notifications.routing import Router
+from monitor_server.notifications.worker import NotificationWorker
+from monitor_server.projection.events import AlertChanged, Event
 from monitor_server.projection.priority import IngestPriority
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps.detection import EngineFactory, Tracker
 from monitor_server.retention.policy import Policy
 from monitor_server.retention.worker import RetentionWorker
-from monitor_server.settings import Settings
+from monitor_server.settings import Settings, environment_variable
 from monitor_server.store.database import Store
 
 __all__ = ["create_app", "create_server"]
@@ -71,10 +77,10 @@ API = "/api/v1"
 REQUEST_THREADS = 4
 # Health and metrics are served in every role.
 ROUTES = {
-    "all": (ingest, runs, deletion, export, alerts, stream, keys, audit, session, sample),
+    "all": (ingest, runs, deletion, export, alerts, stream, keys, audit, session, sample, notifications),
     "ingest": (ingest,),
     "projector": (),
-    "web": (runs, deletion, export, alerts, stream, keys, audit, session),
+    "web": (runs, deletion, export, alerts, stream, keys, audit, session, notifications),
 }
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -95,7 +101,7 @@ def create_app(
         engine: Builds the detectors of each run; ours with the calibration of the settings if left out.
 
     Raises:
-        StartupError: If the database or the calibration cannot be used.
+        StartupError: If the database, the calibration or the file of notifications cannot be used.
     """
     settings = settings or Settings()
     for module in ROUTES[settings.role]:
@@ -104,7 +110,11 @@ def create_app(
     proxies = TrustedProxies.of(settings)
     engine = engine or detection.EngineFactory(load_calibration(settings.calibration))
     exposition = Exposition(registry or CollectorRegistry())
-    collector = _build_collector(settings, exposition=exposition, clock=clock, engine=engine)
+    file = None
+    if settings.notifications is not None and settings.role != "ingest":
+        file = load_notifications(settings.notifications, variable=environment_variable)
+        check_channels(file)
+    collector = _build_collector(settings, exposition=exposition, clock=clock, engine=engine, file=file)
 
     player = SamplePlayer(collector)
 
@@ -192,7 +202,12 @@ def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMi
 
 
 def _build_collector(
-    settings: Settings, *, exposition: Exposition, clock: Callable[[], float] | None, engine: EngineFactory
+    settings: Settings,
+    *,
+    exposition: Exposition,
+    clock: Callable[[], float] | None,
+    engine: EngineFactory,
+    file: NotificationFile | None,
 ) -> Collector:
     store = Store.open(settings.database_url)
     if clock is None:
@@ -210,6 +225,12 @@ def _build_collector(
     )
     relay = Relay(broadcast, open_channel=store.open_notifications, on_relayed=exposition.relayed)
     activity = Activity()
+    is_projecting = settings.role in {"all", "projector"}
+    notifier = None
+    if file is not None and is_projecting:
+        notifier = NotificationWorker(
+            store, file, public_url=settings.link_url, clock=clock, on_result=exposition.notified
+        )
     projection = Projection(
         Tracker(engine, on_seconds=exposition.detected),
         settings=settings,
@@ -218,16 +239,16 @@ def _build_collector(
         give_way=IngestPriority(activity.wait_until_idle).give_way,
         on_left_out=exposition.left_out,
         owner=uuid.uuid4().hex if store.is_shared else None,
+        **({} if file is None else {"record_transitions": Router(file).record}),
     )
     projector = Projector(
         store,
         projection,
         settings=settings,
         clock=clock,
-        publish=relay.publish,
+        publish=_publishing(relay, notifier),
         on_tick=clock.report_jump if isinstance(clock, SteadyClock) else lambda: None,
     )
-    is_projecting = settings.role in {"all", "projector"}
     log_ = Log(settings=settings, clock=clock)
     writer = Writer(
         store,
@@ -246,6 +267,7 @@ def _build_collector(
     keys = KnownKeys(store, clock=clock, on_ended=broadcast.end_keys)
     keys.read()
     exposition.watch(store, settings=settings, clock=clock)
+    exposition.watch_notifications(store, channels=[] if file is None else list(file.channels), clock=clock)
     exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
     exposition.watch_projector(queued_runs=lambda: projector.queued_runs, waiters=lambda: projector.waiters)
     return Collector(
@@ -261,7 +283,22 @@ def _build_collector(
         relay=relay,
         exposition=exposition,
         keys=keys,
+        notifier=notifier,
+        notification_file=file,
     )
+
+
+def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[Sequence[Event]], None]:
+    """Return what publishes events after a commit; what was written of alerts is then sent at once."""
+    if notifier is None:
+        return relay.publish
+
+    def publish(events: Sequence[Event]) -> None:
+        relay.publish(events)
+        if any(isinstance(event, AlertChanged) for event in events):
+            notifier.notify()
+
+    return publish
 
 
 async def _refuse_unknown_path(request: Request) -> None:

@@ -7,6 +7,7 @@ CollectorError                      500
 ├── ScopeTooSmall                   403  the key may not do this
 ├── UnknownRun, UnknownAlert        404
 ├── UnknownProject, UnknownKey      404
+├── UnknownChannel                  404
 ├── UnknownPath                     404
 ├── MethodNotAllowed                405
 ├── RunActive                       409  its trainer sends
@@ -18,6 +19,7 @@ CollectorError                      500
 │   └── SchemaVersionMismatch       422
 ├── TooManyRequests                 429  more requests or bytes than one key may send
 ├── MissingLibrary                  501  an optional library is not installed on the collector
+├── ChannelFailed                   502  a channel of notifications did not accept a test message
 ├── Unavailable                     503  nothing was stored; send again later
 ├── DeletionUnderWay                503  nothing was stored; send again once the run's old data are removed
 │   └── ProjectedElsewhere               another collector has projected the run; never a response
@@ -40,6 +42,7 @@ from typing import Self
 __all__ = [
     "AddressUnusable",
     "BodyTooLarge",
+    "ChannelFailed",
     "CollectorError",
     "DatabaseNewer",
     "DatabaseUnusable",
@@ -65,6 +68,7 @@ __all__ = [
     "Unavailable",
     "UndeclaredRoute",
     "UnknownAlert",
+    "UnknownChannel",
     "UnknownHost",
     "UnknownKey",
     "UnknownPath",
@@ -167,6 +171,12 @@ class UnknownAlert(CollectorError):
         return cls(f"no alert has the id {alert_id!r}; GET /api/v1/alerts lists them")
 
 
+class UnknownChannel(CollectorError):
+    """The file of notifications has no channel of this name."""
+
+    status = 404
+
+
 class UnknownPath(CollectorError):
     """No route serves this path."""
 
@@ -215,6 +225,12 @@ class MissingLibrary(CollectorError):
     """The answer needs an optional library that is not installed on the collector."""
 
     status = 501
+
+
+class ChannelFailed(CollectorError):
+    """A channel of notifications did not accept a test message."""
+
+    status = 502
 
 
 class Unavailable(CollectorError):

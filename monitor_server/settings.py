@@ -3,6 +3,7 @@
 Every setting is an environment variable ``RLVITALS_<NAME>`` and stands in docs/configuration.md, which a test checks.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["Deadlines", "Settings"]
+__all__ = ["Deadlines", "Settings", "environment_variable"]
 
 MEBIBYTE = 1024 * 1024
 
@@ -162,6 +163,14 @@ class Settings(BaseSettings):
     lost_expiry_seconds: float = Field(
         default=3 * 86_400.0, ge=0, description="A lost run counts as stopped after this long without a sign of life"
     )
+    notifications: Path | None = Field(
+        default=None, description="File of the channels and routes of notifications; none if not set"
+    )
+    public_url: str = Field(
+        default="",
+        pattern=r"^(https?://[!-~]+)?$",
+        description="Address of the dashboard in notifications; the loopback and the port if empty",
+    )
     tick_seconds: float = Field(default=1.0, gt=0, description="How often deadlines and stalls are looked at")
     stream_queue: int = Field(
         default=1_000, ge=1, description="Events held for a slow subscriber before the oldest is dropped"
@@ -177,3 +186,13 @@ class Settings(BaseSettings):
     def deadlines(self) -> Deadlines:
         """When a silent run is lost, and given up."""
         return Deadlines(lost_factor=self.lost_factor, expiry_seconds=self.lost_expiry_seconds)
+
+    @property
+    def link_url(self) -> str:
+        """The address of the dashboard without a slash at its end, for links that people open."""
+        return self.public_url.rstrip("/") or f"http://127.0.0.1:{self.port}"
+
+
+def environment_variable(name: str) -> str | None:
+    """Return a variable that a file of settings names, or None."""
+    return os.environ.get(name)

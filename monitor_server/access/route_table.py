@@ -79,6 +79,8 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("POST", "/api/v1/alerts/{alert_id}/ack"): Access(Scope.OPERATE, Reach.ALERT),
     ("GET", "/api/v1/stream"): _LIST,
     ("POST", "/api/v1/sample"): Access(Scope.ADMIN, Reach.COLLECTOR),
+    ("GET", "/api/v1/notifications/channels"): Access(Scope.OPERATE, Reach.COLLECTOR),
+    ("POST", "/api/v1/notifications/channels/{name}/test"): Access(Scope.OPERATE, Reach.COLLECTOR),
     ("GET", "/api/v1/keys"): _ADMIN,
     ("POST", "/api/v1/keys"): _ADMIN,
     ("DELETE", "/api/v1/keys/{key}"): _ADMIN,

@@ -5,21 +5,36 @@ A finding that comes back opens another alert. Persistence is the detectors' bus
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.store.repositories.alerts import Alert, Alerts
 
-__all__ = ["Lifecycle"]
+__all__ = ["AlertTransition", "Lifecycle"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertTransition:
+    """A change of an alert that people are notified of; ``raised`` means that it has become more severe."""
+
+    change: Literal["opened", "raised", "resolved"]
+    alert: Alert
+    at: float
 
 
 class Lifecycle:
-    """The alerts of one run while it is worked on; `save` writes what has changed."""
+    """The alerts of one run while it is worked on; `save` writes what has changed.
+
+    Attributes:
+        transitions: What has happened to alerts so far, in order.
+    """
 
     def __init__(self, alerts: Alerts, run_id: str) -> None:
         self._run_id = run_id
         self._firing = {alert.kind: alert for alert in alerts.firing(run_id)}
         self._unsaved: dict[str, Alert] = {}
+        self.transitions: list[AlertTransition] = []
 
     @property
     def firing(self) -> list[Alert]:
@@ -52,10 +67,13 @@ class Lifecycle:
                 del self._firing[alert.kind]
             if (changed.state, changed.severity) != (alert.state, alert.severity):
                 changed_alerts.append(changed)
+                change: Literal["raised", "resolved"] = "raised" if changed.state == "firing" else "resolved"
+                self.transitions.append(AlertTransition(change=change, alert=changed, at=now))
         for finding in held.values():
             opened = self._open(finding, phase=phase, step=step, now=now)
             self._unsaved[opened.id] = self._firing[finding.kind] = opened
             changed_alerts.append(opened)
+            self.transitions.append(AlertTransition(change="opened", alert=opened, at=now))
         return changed_alerts
 
     def save(self, alerts: Alerts) -> None:

@@ -21,6 +21,8 @@ from monitor_server.ingest.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
+from monitor_server.notifications.configuration import NotificationFile
+from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.projector import Projector
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings
@@ -46,10 +48,12 @@ class Health:
     Attributes:
         problem: Why not, in words; None where all is well.
         quarantined: Runs that cannot be processed; their records are stored.
+        failing_channels: Channels of notifications that do not accept their messages.
     """
 
     problem: str | None
     quarantined: int
+    failing_channels: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,8 @@ class Collector:
     relay: Relay
     exposition: Exposition
     keys: KnownKeys
+    notifier: NotificationWorker | None = None
+    notification_file: NotificationFile | None = None
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     waiting_reads: WaitingReads = field(default_factory=WaitingReads)
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
@@ -81,6 +87,8 @@ class Collector:
             self.projector.start()
         if self.retention is not None:
             self.retention.start()
+        if self.notifier is not None:
+            self.notifier.start()
 
     def begin_stop(self) -> None:
         """End the streams, and refuse large batches that are not read yet; called on the event loop."""
@@ -94,6 +102,8 @@ class Collector:
             self.retention.stop()
         if self.projector is not None:
             self.projector.stop()
+        if self.notifier is not None:
+            self.notifier.stop()
         self.relay.stop()
         self.keys.stop()
         self.store.close()
@@ -220,6 +230,7 @@ class Collector:
             self.store.probe()
             with self.store.read() as repositories:
                 quarantined = len(repositories.runs.quarantined())
+                failing = self._failing_channels(repositories)
         except Unavailable as error:
             return Health(problem=str(error), quarantined=0)
         problem = self.writer.recent_failure
@@ -227,7 +238,12 @@ class Collector:
             problem = "the writer has ended; restart the collector"
         elif self.projector is not None and not self.projector.is_alive:
             problem = "the projector has ended or hangs; restart the collector"
-        return Health(problem=problem, quarantined=quarantined)
+        return Health(problem=problem, quarantined=quarantined, failing_channels=failing)
+
+    def _failing_channels(self, repositories: Repositories) -> int:
+        if self.notification_file is None:
+            return 0
+        return len(repositories.notifications.failing(self.notification_file.channels))
 
     async def _projected(self, run_id: str, position: int) -> None:
         """Wait until a run is projected up to a position, no longer than the settings say."""

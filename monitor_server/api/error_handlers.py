@@ -17,6 +17,7 @@ from monitor_server.printable import printable
 
 __all__ = [
     "BODY_REFUSALS",
+    "CHANNEL_FAILED",
     "CONFLICT",
     "GUARD_REFUSALS",
     "NOT_FOUND",
@@ -53,6 +54,8 @@ NOT_FOUND = _declared(404)
 """The error of a route for an unknown id."""
 CONFLICT = _declared(409)
 """The error of a route for a run whose trainer still sends."""
+CHANNEL_FAILED = _declared(502)
+"""The error of a route that sends a message to a channel which does not accept it."""
 BODY_REFUSALS = _declared(400, 413, 415)
 """Errors that a route which reads a body may return."""
 

@@ -221,10 +221,12 @@ class Health(Schema):
 class Readiness(Health):
     """The collector stores and processes batches; ``quarantined_runs`` cannot be processed, and are stored only.
 
-    It is null for who may not read every project.
+    ``failing_channels`` of notifications do not accept their messages. Both are null for who may not read every
+    project.
     """
 
     quarantined_runs: int | None
+    failing_channels: int | None
 
 
 def run_item(row: Mapping[str, Any]) -> RunItem:

@@ -29,6 +29,7 @@ COMMANDS = {
     "alerts": ("collector.alerts", "List the alerts of a collector, or acknowledge one."),
     "incident": ("collector.incident", "Download the report of an alert as one HTML file."),
     "keys": ("collector.keys", "Make, list and revoke the keys of a collector."),
+    "notifications": ("collector.notifications", "List the channels of notifications, or test one."),
     "audit": ("collector.audit", "List who changed what, the newest first."),
     "backup": ("collector.backup", "Copy the database while the collector runs."),
     "export": ("collector.export", "Download a run or a project as JSON lines or Parquet."),

@@ -4,7 +4,7 @@ This is the only module that imports prometheus_client. Runs are read at each sc
 finished run go away by themselves. No label carries a step, a token or a response; settings bound runs and signals.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -57,6 +57,13 @@ class Exposition:
             "rlvitals_removed_rows", "Rows that retention and deletion removed", ["table"], registry=registry
         )
 
+        self._notified = Counter(
+            "rlvitals_notification_attempts",
+            "Attempts to deliver a message: sent, failed and tried again, or given up",
+            ["channel", "result"],
+            registry=registry,
+        )
+
         self._relayed = Counter(
             "rlvitals_relayed_events",
             "Live events that went to, or came from, other collectors",
@@ -67,6 +74,13 @@ class Exposition:
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         """Read the runs of ``store`` at each scrape from now on."""
         self._registry.register(_Runs(store, settings=settings, clock=clock))
+
+    def watch_notifications(self, store: Store, *, channels: Sequence[str], clock: Callable[[], float]) -> None:
+        """Read what waits for each channel at each scrape from now on."""
+        for channel in channels:
+            for result in ("sent", "failed", "given_up"):
+                self._notified.labels(channel, result)  # so that the first failure is an increase
+        self._registry.register(_Channels(store, channels=channels, clock=clock))
 
     def watch_writer(self, *, batches: Callable[[], int], waiting_bytes: Callable[[], int]) -> None:
         """Read the queue of the writer at each scrape from now on."""
@@ -97,6 +111,10 @@ class Exposition:
     def relayed(self, direction: str, events: int) -> None:
         """Count live events that were ``sent`` to other collectors or ``received`` from them."""
         self._relayed.labels(direction).inc(events)
+
+    def notified(self, channel: str, result: str) -> None:
+        """Count an attempt to deliver a message."""
+        self._notified.labels(channel, result).inc()
 
     def removed(self, table: str, rows: int) -> None:
         """Count rows that were removed from a table of the store."""
@@ -163,3 +181,42 @@ class _Runs(Collector):
                 for name, value in sorted(values.items())[: self._settings.exposed_signals]:
                     signal.add_metric([*own, printable(name)], value)
         return [phase, signal, firing, last_step, step_seconds, quarantined, behind]
+
+
+class _Channels(Collector):
+    """Reads what waits for the channels of notifications at each scrape."""
+
+    def __init__(self, store: Store, *, channels: Sequence[str], clock: Callable[[], float]) -> None:
+        self._store = store
+        self._channels = channels
+        self._clock = clock
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: the registry would scrape on registration to find the names."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Return what waits, since when, and whether the channel fails."""
+        waiting = GaugeMetricFamily(
+            "rlvitals_notifications_waiting", "Changes of alerts that a channel has not received", labels=["channel"]
+        )
+        oldest = GaugeMetricFamily(
+            "rlvitals_notifications_oldest_waiting_seconds", "How long the oldest of them waits", labels=["channel"]
+        )
+        failing = GaugeMetricFamily(
+            "rlvitals_notification_channel_failing",
+            "1 for a channel that does not accept its messages, else 0",
+            labels=["channel"],
+        )
+        if not self._channels:
+            return [waiting, oldest, failing]
+        now = self._clock()
+        with self._store.read() as repositories:
+            statuses = repositories.notifications.statuses(now=now)
+            broken = repositories.notifications.failing(self._channels)
+        for channel in self._channels:
+            status = statuses.get(channel, {})
+            waiting.add_metric([channel], float(status.get("waiting", 0)))
+            oldest.add_metric([channel], max(0.0, now - status.get("waiting_since", now)))
+            failing.add_metric([channel], float(channel in broken))
+        return [waiting, oldest, failing]

@@ -9,11 +9,11 @@ The log is read batch by batch, and what is complete after a batch is completed 
 depends on the order of the log alone, and not on where a slice ends.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.alerts.lifecycle import AlertTransition, Lifecycle
 from monitor_server.alerts.liveness import is_clock_kind, silence
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import Finding, Severity
@@ -33,7 +33,7 @@ from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
-__all__ = ["Projection", "Slice"]
+__all__ = ["Projection", "RecordTransitions", "Slice"]
 
 RECORDS_PER_SLICE = 256
 BYTES_PER_SLICE = 16 * 1024 * 1024
@@ -47,6 +47,9 @@ OWNER_SECONDS = 3.0
 
 LogEntry = int | StoredAcknowledgement | list[StoredRecord]
 """An attempt that begins, an acknowledgement, or the records of a batch."""
+
+RecordTransitions = Callable[[Repositories, Run, Sequence[AlertTransition]], None]
+"""Writes in the transaction of a slice whom to notify of the transitions of alerts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,7 @@ class Projection:
         give_way: Callable[[], None] = lambda: None,
         on_left_out: Callable[[int], None] = lambda _: None,
         owner: str | None = None,
+        record_transitions: RecordTransitions = lambda _repositories, _run, _transitions: None,
     ) -> None:
         """Build a projection.
 
@@ -83,6 +87,7 @@ class Projection:
             give_way: Called after each step, to let ingest go first.
             on_left_out: Called with the number of records that a step has beyond what is merged.
             owner: The name of this projector where several share the database; None where it is alone.
+            record_transitions: Writes whom to notify of the transitions of alerts.
         """
         self._tracker = tracker
         self._completion = Completion(tracker, settings=settings, on_left_out=on_left_out)
@@ -91,6 +96,7 @@ class Projection:
         self._is_watched = is_watched
         self._give_way = give_way
         self._owner = owner
+        self._record_transitions = record_transitions
         self._positions: dict[str, tuple[float, dict[str, int]]] = {}
         self._waiting = WaitingCache(step_bounds(settings))
         self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
@@ -180,6 +186,7 @@ class Projection:
             [finding], phase=run.phase, step=step, now=now, concerns=lambda kind: kind == DEGRADED
         )
         context.alerts.save(repositories.alerts)
+        self._record_transitions(repositories, run, context.alerts.transitions)
         context.add_alerts(changed)
         repositories.runs.save_projection(run)
         return context.events
@@ -274,6 +281,7 @@ class Projection:
                 context.alerts.reconcile(findings, phase=run.phase, step=step, now=context.now, concerns=is_clock_kind)
             )
         context.alerts.save(repositories.alerts)
+        self._record_transitions(repositories, run, context.alerts.transitions)
         self._tracker.save(repositories, run, state)
         repositories.runs.save_projection(run)
         if is_changed:

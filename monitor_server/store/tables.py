@@ -33,6 +33,8 @@ __all__ = [
     "chunks",
     "detector_states",
     "metadata",
+    "notification_events",
+    "notification_messages",
     "phases",
     "records",
     "responses",
@@ -306,4 +308,45 @@ audit_entries = Table(  # who changed what; nothing removes a row
     Column("action", String, nullable=False),
     Column("target", String, nullable=False),
     Column("detail", Text, nullable=False),
+)
+
+notification_messages = Table(  # to one channel; of messages that wait the body holds names and summaries of runs
+    "notification_messages",
+    metadata,
+    Column("id", String, primary_key=True),  # by which a receiver recognises a repeat
+    Column("channel", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("severity", String, nullable=False),  # the most severe of its alerts
+    Column("events", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),  # JSON; empty once it is sent or given up
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", Float, nullable=False),
+    Column("claimed_until", Float),  # while a collector delivers it
+    Column("fallback_at", Float),  # when its alerts were first passed on to the fallback channel
+    Column("sent_at", Float),
+    Column("given_up_at", Float),
+    Column("error", Text),  # of the newest attempt
+    Index(None, "channel", "created_at"),
+)
+
+notification_events = Table(  # what a channel is to be notified of; written with the alert's transition
+    "notification_events",
+    metadata,
+    _run_key(),
+    Column("alert_id", String, primary_key=True),
+    Column("change", String, primary_key=True),
+    Column("severity", String, primary_key=True),
+    Column("channel", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("due_at", Float, nullable=False),  # later than `at` where it is the escalation of an alert
+    Column("instead_of", String),  # the channel that failed, of what the fallback channel receives
+    Column("message_id", String, ForeignKey("notification_messages.id", ondelete="CASCADE"), index=True),
+    Index(
+        "ix_notification_events_waiting",
+        "channel",
+        "due_at",
+        sqlite_where=text("message_id IS NULL"),
+        postgresql_where=text("message_id IS NULL"),
+    ),
 )

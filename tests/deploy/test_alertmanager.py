@@ -76,6 +76,7 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
         "RlvitalsRunQuarantined": set(),
         "RlvitalsDetectionBehind": set(),
         "RlvitalsNotificationsFailing": set(),
+        "RlvitalsChannelFailing": set(),
         "Watchdog": set(),
     }
 

@@ -24,9 +24,9 @@ async def healthz() -> Health:
 
 @router.get("/readyz")
 def readyz(request: Request, collector: Serving) -> Readiness:
-    """Report that batches can be stored and are processed, and how many runs cannot be.
+    """Report that batches can be stored and are processed, how many runs cannot be, and how many channels fail.
 
-    Where keys are in use, the number and the reason need a key that reads every project; ready or not needs none.
+    Where keys are in use, the numbers and the reason need a key that reads every project; ready or not needs none.
     """
     caller: Caller | None = request.scope[CALLER]
     is_informed = caller is not None and caller.may(Scope.READ) and caller.project is None
@@ -34,7 +34,9 @@ def readyz(request: Request, collector: Serving) -> Readiness:
     if health.problem is not None:
         hidden = "the collector is not ready; its log says why, and so does this route with a key that reads all"
         raise Unavailable(health.problem if is_informed else hidden)
-    return Readiness(quarantined_runs=health.quarantined if is_informed else None)
+    if not is_informed:
+        return Readiness(quarantined_runs=None, failing_channels=None)
+    return Readiness(quarantined_runs=health.quarantined, failing_channels=health.failing_channels)
 
 
 @router.get("/metrics", response_class=Response)

@@ -12,6 +12,7 @@ from monitor_server.store.repositories.alerts import Alerts
 from monitor_server.store.repositories.api_keys import ApiKeys
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.detection import DetectorStates, Phases
+from monitor_server.store.repositories.notification_queue import NotificationQueue
 from monitor_server.store.repositories.records import Records, Waiting
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
@@ -39,6 +40,7 @@ class Repositories:
         self.detector_states = DetectorStates(connection)
         self.retention = Retention(connection)
         self.api_keys = ApiKeys(connection)
+        self.notifications = NotificationQueue(connection)
         self.audit_log = AuditLog(connection)
 
     @contextmanager

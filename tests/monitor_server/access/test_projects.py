@@ -39,7 +39,7 @@ def test_what_concerns_every_project_is_refused(two):
 
 def test_readiness_counts_for_those_who_may_read_all(two):
     """Anybody learns whether the collector is ready, and only who reads every project how many runs are quarantined."""
-    assert two.ask("GET", "/readyz").json() == {"status": "ok", "quarantined_runs": None}
+    assert two.ask("GET", "/readyz").json() == {"status": "ok", "quarantined_runs": None, "failing_channels": None}
     assert two.ask("GET", "/readyz", two.ours).json()["quarantined_runs"] is None
     assert two.ask("GET", "/readyz", two.key("read")).json()["quarantined_runs"] == 0
 

@@ -68,7 +68,7 @@ def test_a_run_that_cannot_be_processed_is_quarantined_alone(live, clock, sick):
     (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
     assert (alert["kind"], alert["severity"], alert["state"]) == ("monitor_degraded", "critical", "firing")
     assert "cannot be processed" in alert["summary"]
-    assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 1})
+    assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 1, "failing_channels": 0})
     assert "rlvitals_quarantined_runs 1.0" in _metrics(live)
     assert live.send(**SHARD, rank=0, records=[{"step": 1, "scalars": {"a": 2.0}}])["accepted"] == 1
     clock.now += 101
@@ -104,4 +104,4 @@ def test_a_damaged_pace_is_learned_anew(start_collector, scripted, clock, databa
     database.execute(damage, {"recent": b"\xc1", "run": run_id})
     live.send(run="r", records=[{"step": 1, "scalars": {"a": 1.0}}])
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
-    assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 0})
+    assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 0, "failing_channels": 0})

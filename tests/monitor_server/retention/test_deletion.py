@@ -7,6 +7,7 @@ import pytest
 from monitor_server.settings import Settings
 from tests.databases import sqlite_only
 from tests.live import eventually, serving
+from tests.monitor_server.notifications.receivers import webhook, written
 from tests.monitor_server.retention.runs import count_rows, send_everything
 
 
@@ -16,8 +17,9 @@ def _delete(live, path, **query):
 
 
 @pytest.fixture
-def live(start_collector, scripted, clock):
-    return start_collector(engine=scripted, clock=clock, retention_seconds=0.05)
+def live(start_collector, scripted, clock, tmp_path):
+    path = written(tmp_path, webhook("hook", "http://127.0.0.1:9"), '[[routes]]\nchannels = ["hook"]\n')
+    return start_collector(engine=scripted, clock=clock, retention_seconds=0.05, notifications=path)
 
 
 def test_a_deleted_run_leaves_no_row_in_any_table(live, database_url):

@@ -1,0 +1,109 @@
+"""The channels of notifications: what waits for each and how it went, and a test of one. No secret is answered."""
+
+import asyncio
+import json
+import uuid
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path
+
+from monitor_server.access.keys.administration import record_change
+from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
+from monitor_server.api.error_handlers import CHANNEL_FAILED, NOT_FOUND
+from monitor_server.api.pagination import ItemList
+from monitor_server.api.schemas import Schema
+from monitor_server.errors import ChannelFailed, UnknownChannel
+from monitor_server.notifications.channels import deliver
+from monitor_server.notifications.configuration import Channel
+from monitor_server.notifications.messages import build_body
+from monitor_server.notifications.webhook import Cancellation, DeliveryFailed
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/notifications/channels")
+
+
+class ChannelItem(Schema):
+    """A channel of the file, and its state; times are seconds since the epoch.
+
+    ``waiting`` counts the changes of alerts that it has not received, ``waiting_since`` is when the oldest became due,
+    and ``is_failing`` says that it does not accept its messages.
+    """
+
+    name: str
+    type: Literal["apprise", "webhook"]
+    address: str
+    waiting: int
+    waiting_since: float | None
+    is_failing: bool
+    failed_attempts: int
+    last_error: str | None
+    last_sent_at: float | None
+    last_given_up_at: float | None
+
+
+class ChannelTest(Schema):
+    """A test message was accepted; ``id`` is its key."""
+
+    name: str
+    id: str
+
+
+@router.get("")
+def channels(collector: Serving, reading: Reading) -> ItemList[ChannelItem]:
+    """List the channels of the file, without their secrets; none where no file is set."""
+    file = collector.notification_file
+    if file is None:
+        return ItemList(items=[], next=None)
+    statuses = reading.notifications.statuses(now=collector.clock())
+    failing = reading.notifications.failing(file.channels)
+    items = [_item(name, channel, statuses.get(name, {}), failing) for name, channel in sorted(file.channels.items())]
+    return ItemList(items=items, next=None)
+
+
+@router.post("/{name}/test", responses=NOT_FOUND | CHANNEL_FAILED)
+async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Serving, asking: Asking) -> ChannelTest:
+    """Send a test message to a channel now, and answer once its receiver has accepted it."""
+    file = collector.notification_file
+    if file is None or name not in file.channels:
+        raise UnknownChannel(
+            f"no channel has the name {name!r}; GET /api/v1/notifications/channels lists those of the file that "
+            "RLVITALS_NOTIFICATIONS names"
+        )
+    message_id = uuid.uuid4().hex
+    body = build_body(
+        message_id=message_id,
+        channel=name,
+        created_at=collector.clock(),
+        severity="info",
+        alerts=[],
+        counts={"alerts": 0, "runs": 0, "changes": {}, "kinds": {}, "projects": {}},
+        public_url=collector.settings.link_url,
+        is_test=True,
+    )
+    await asyncio.to_thread(_record, collector, asking, name)
+    try:
+        await asyncio.to_thread(deliver, file.channels[name], json.dumps(body).encode(), cancellation=Cancellation())
+    except DeliveryFailed as error:
+        raise ChannelFailed(f"the channel {name} did not accept the message: {error}") from None
+    return ChannelTest(name=name, id=message_id)
+
+
+def _record(collector: Collector, asking: Asking, name: str) -> None:
+    with collector.store.write() as repositories:
+        record_change(repositories, asking, "notifications.test", name, now=collector.clock(), project=None)
+
+
+def _item(name: str, channel: Channel, status: dict[str, Any], failing: set[str]) -> ChannelItem:
+    return ChannelItem(
+        name=name,
+        type=channel.type,
+        address=channel.shown,
+        waiting=status.get("waiting", 0),
+        waiting_since=status.get("waiting_since"),
+        is_failing=name in failing,
+        failed_attempts=status.get("failed_attempts", 0),
+        last_error=status.get("last_error"),
+        last_sent_at=status.get("last_sent_at"),
+        last_given_up_at=status.get("last_given_up_at"),
+    )

@@ -1,0 +1,45 @@
+"""`rlvitals notifications list|test`: the channels that a collector notifies."""
+
+import time
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import typer
+
+from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.terminal import printable, say, table
+
+__all__ = ["run"]
+
+COLUMNS = ("name", "type", "address", "state", "waiting", "last_sent", "last_error")
+# Longer than the collector waits for any receiver.
+TEST_SECONDS = 70.0
+
+
+def run(
+    *,
+    action: Annotated[Literal["list", "test"], typer.Argument(help="list or test")],
+    channel: Annotated[str | None, typer.Argument(help="The channel that `test` sends a message to.")] = None,
+    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+) -> int:
+    """List the channels, without their secrets, or send a test message to one."""
+    if action == "test":
+        if channel is None:
+            raise CommandError("`rlvitals notifications test` needs the name of a channel")
+        path = f"/notifications/channels/{quote(channel, safe='')}/test"
+        answer = fetch_json("POST", url, path, timeout=TEST_SECONDS)
+        say(f"{printable(answer['name'])} has accepted the message {printable(answer['id'])}")
+        return 0
+    items = fetch_json("GET", url, "/notifications/channels")["items"]
+    table(COLUMNS, [[_cell(item, column) for column in COLUMNS] for item in items])
+    return 0
+
+
+def _cell(item: dict[str, Any], column: str) -> object:
+    if column == "state":
+        return "failing" if item["is_failing"] else "ok"
+    if column == "last_sent":
+        at = item["last_sent_at"]
+        return None if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    return item[column]

@@ -1,0 +1,96 @@
+"""Delivers a message to a channel of any kind, and checks at the start that the channels can be used."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from monitor_server.errors import StartupError
+from monitor_server.notifications.configuration import AppriseChannel, Channel, NotificationFile, WebhookChannel
+from monitor_server.notifications.messages import markdown, text, title
+from monitor_server.notifications.webhook import Cancellation, DeliveryFailed, post_webhook
+
+__all__ = ["CLAIM_SECONDS", "check_channels", "deliver"]
+
+APPRISE: Final = Path(__file__).with_name("apprise_process.py")
+APPRISE_SECONDS: Final = 45.0
+# Longer than any delivery lasts, a name server that does not answer included.
+CLAIM_SECONDS: Final = 90.0
+TYPES: Final = {"info": "info", "warning": "warning", "critical": "failure"}
+
+
+def deliver(channel: Channel, body: bytes, *, cancellation: Cancellation) -> None:
+    """Deliver a message; return once the receiver has accepted it.
+
+    Args:
+        channel: Where to.
+        body: From `messages.build_body`, as JSON. A repeat has the same bytes.
+        cancellation: Ends the delivery early.
+
+    Raises:
+        DeliveryFailed: If it was not accepted.
+    """
+    message: dict[str, Any] = json.loads(body)
+    if isinstance(channel, WebhookChannel):
+        post_webhook(channel, message_id=message["id"], body=body, cancellation=cancellation)
+        return
+    written = markdown(message) if channel.format == "markdown" else text(message)
+    given = {
+        "url": channel.url.get_secret_value(),
+        "title": title(message),
+        "body": f"{written}\n\nReference: {message['id']}",
+        "format": channel.format,
+        "type": _type(message),
+    }
+    answer = _run_apprise(given, cancellation=cancellation)
+    if not answer["is_sent"]:
+        raise DeliveryFailed(f"Apprise could not deliver it: {answer['status']}")
+
+
+def check_channels(file: NotificationFile) -> None:
+    """Check that Apprise is installed and knows its URLs, where the file has any.
+
+    Raises:
+        StartupError: If not.
+    """
+    named = {name: channel for name, channel in file.channels.items() if isinstance(channel, AppriseChannel)}
+    if not named:
+        return
+    if importlib.util.find_spec("apprise") is None:
+        raise StartupError(f"channels.{next(iter(named))} needs Apprise; install rlvitals[notify]")
+    urls = [channel.url.get_secret_value() for channel in named.values()]
+    try:
+        known = _run_apprise({"check": urls}, cancellation=Cancellation())
+    except DeliveryFailed as error:
+        raise StartupError(f"the channels of Apprise could not be checked: {error}") from error
+    for name, is_known in zip(named, known, strict=True):
+        if not is_known:
+            raise StartupError(f"channels.{name}.url must be a URL that Apprise knows (it is not shown)")
+
+
+def _type(message: Mapping[str, Any]) -> str:
+    is_resolved = set(message["counts"]["changes"]) == {"resolved"}
+    return "success" if is_resolved else TYPES[message["severity"]]
+
+
+def _run_apprise(given: Mapping[str, Any], *, cancellation: Cancellation) -> Any:  # noqa: ANN401 - JSON
+    """Run Apprise in its own process; what it prints of errors may hold secrets and is not read."""
+    process = subprocess.Popen(  # noqa: S603 - our own program; the address goes by standard input, not by arguments
+        [sys.executable, "-P", str(APPRISE)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    cancellation.attach(process.kill)
+    try:
+        output, _ = process.communicate(json.dumps(given).encode(), timeout=APPRISE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise DeliveryFailed(f"the service did not answer within {APPRISE_SECONDS:.0f} s") from None
+    finally:
+        cancellation.attach(None)
+    if process.returncode:
+        raise DeliveryFailed(f"the process of Apprise ended with status {process.returncode}")
+    return json.loads(output)

@@ -1,0 +1,185 @@
+"""Messages: the body of version 1, which webhooks receive, and its forms as text and as Markdown for people.
+
+Names and summaries come from outside. The body holds them as they are, in JSON. In text and Markdown they are made
+harmless: one line, no links, no mention of people, no formatting.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from monitor_server.attribution.remedies import remedies
+from monitor_server.detection.protocol import Severity
+from monitor_server.printable import printable
+
+__all__ = ["BODY_VERSION", "MAX_ALERTS", "alert_items", "build_body", "harmless", "markdown", "text", "title"]
+
+BODY_VERSION: Final = 1
+MAX_ALERTS: Final = 100  # of the body; the others are counted
+MAX_SHOWN: Final = 20  # of text and Markdown
+MAX_REMEDIES: Final = 3
+LONGEST_NAME: Final = 80
+LONGEST_SUMMARY: Final = 400
+# Look-alikes for what makes a link, a mention, a tag or a quotation in some service.
+HARMLESS: Final = str.maketrans({"@": "＠", "<": "＜", ">": "＞", "[": "［", "]": "］", "`": "｀", "|": "｜"})
+MARKDOWN: Final = str.maketrans({mark: f"\\{mark}" for mark in "\\*_{}()#+-.!~"})
+CHANGES: Final = {
+    "opened": "opened", "raised": "has become more severe", "unacknowledged": "is not acknowledged",
+    "resolved": "is resolved",
+}  # fmt: skip
+
+
+def alert_items(rows: Iterable[Mapping[str, Any]], *, public_url: str) -> list[dict[str, Any]]:
+    """Return one item for each alert of a message, with all that happened to it, the most urgent first."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row["id"] in found:
+            item = found[row["id"]]
+        elif len(found) < MAX_ALERTS:
+            item = found[row["id"]] = _alert_item(row, public_url)
+        else:
+            continue
+        if row["change"] not in item["changes"]:
+            item["changes"].append(row["change"])
+        if row["instead_of"] is not None and row["instead_of"] not in item["instead_of"]:
+            item["instead_of"].append(row["instead_of"])
+    order = {change: place for place, change in enumerate(CHANGES)}
+    for item in found.values():
+        item["changes"].sort(key=order.__getitem__)
+    return list(found.values())
+
+
+def build_body(
+    *,
+    message_id: str,
+    channel: str,
+    created_at: float,
+    severity: str,
+    alerts: Sequence[Mapping[str, Any]],
+    counts: Mapping[str, Any],
+    public_url: str,
+    failing: Mapping[str, str] | None = None,
+    is_test: bool = False,
+) -> dict[str, Any]:
+    """Return the body of a message; docs/notifications.md documents its fields.
+
+    Args:
+        message_id: The key by which a receiver recognises a repeat.
+        channel: To which it goes.
+        created_at: Seconds since the epoch.
+        severity: Of the most severe alert.
+        alerts: From `alert_items`.
+        counts: From `NotificationQueue.counts`.
+        public_url: Of the dashboard.
+        failing: The channels in whose place this one receives alerts, with the reasons.
+        is_test: Whether somebody has only asked whether the channel works.
+    """
+    body = {
+        "version": BODY_VERSION,
+        "id": message_id,
+        "channel": channel,
+        "created_at": created_at,
+        "test": is_test,
+        "severity": severity,
+        "counts": dict(counts),
+        "alerts": list(alerts),
+        "omitted_alerts": max(0, int(counts["alerts"]) - len(alerts)),
+        "failing_channels": dict(failing or {}),
+        "url": public_url,
+    }
+    return body | {"title": title(body)}
+
+
+def title(body: Mapping[str, Any]) -> str:
+    """Return one harmless line of at most some 200 characters."""
+    if body["test"]:
+        return f"rlvitals: test of the channel {body['channel']}"
+    counts, alerts = body["counts"], body["alerts"]
+    prefix = "resolved" if set(counts["changes"]) == {"resolved"} else body["severity"].upper()
+    if counts["alerts"] == 1 and alerts:
+        alert = alerts[0]
+        return f"[{prefix}] {harmless(alert['kind'])} in {harmless(alert['run'])} ({harmless(alert['project'])})"
+    kinds = ", ".join(harmless(kind, longest=40) for kind in list(counts["kinds"])[:3])
+    return f"[{prefix}] {counts['alerts']} alerts in {_runs(counts['runs'])}: {kinds}"
+
+
+def text(body: Mapping[str, Any]) -> str:
+    """Return a message as plain text."""
+    return _written(body, escape=str, heading=str, link=lambda url: url)
+
+
+def markdown(body: Mapping[str, Any]) -> str:
+    """Return a message as Markdown."""
+    return _written(body, escape=_escaped, heading=lambda line: f"**{line}**", link=lambda url: f"<{url}>")
+
+
+def harmless(given: object, *, longest: int = LONGEST_NAME) -> str:
+    """Return a text from outside as one line that is no link, no mention and no markup in any service."""
+    return printable(given, longest=longest).translate(HARMLESS).replace("://", "：//").replace("www.", "www．")
+
+
+def _written(
+    body: Mapping[str, Any], *, escape: Callable[[str], str], heading: Callable[[str], str], link: Callable[[str], str]
+) -> str:
+    blocks = []
+    if body["test"]:
+        blocks.append(escape("This is a test. Nothing has happened; the channel works."))
+    for channel, reason in body["failing_channels"].items():
+        line = f"The channel {channel} fails, and its alerts come here: {harmless(reason, longest=200)}"
+        blocks.append(heading(escape(line)))
+    shown = body["alerts"][:MAX_SHOWN]
+    blocks += ["\n".join(_lines(alert, escape=escape, heading=heading, link=link)) for alert in shown]
+    missing = body["counts"]["alerts"] - len(shown)
+    if missing > 0:
+        kinds = ", ".join(f"{number} {harmless(kind)}" for kind, number in list(body["counts"]["kinds"].items())[:10])
+        line = f"{missing} more alerts are not named here. All {body['counts']['alerts']}, by kind: {kinds}"
+        blocks.append(f"{escape(line)}\n{link(body['url'])}")
+    return "\n\n".join(blocks)
+
+
+def _lines(
+    alert: Mapping[str, Any], *, escape: Callable[[str], str], heading: Callable[[str], str], link: Callable[[str], str]
+) -> list[str]:
+    changes = " and ".join(CHANGES[change] for change in alert["changes"])
+    lines = [heading(escape(f"{harmless(alert['kind'])} ({alert['severity']}) {changes}"))]
+    lines.append(escape(f"Run {harmless(alert['run'])} of project {harmless(alert['project'])}, {_steps(alert)}."))
+    lines.append(escape(f"Evidence: {harmless(alert['summary'], longest=LONGEST_SUMMARY)}."))
+    if alert["state"] == "firing":
+        todo = "; ".join(f"{each['change']}. {each['how']}" for each in alert["remedies"])
+        lines.append(escape(f"What to do: {todo or 'look at the evidence; no remedy is known for this kind.'}"))
+    return [*lines, link(alert["url"])]
+
+
+def _steps(alert: Mapping[str, Any]) -> str:
+    since = f"since step {alert['opened_step']}"
+    if alert["resolved_step"] is not None:
+        return f"from step {alert['opened_step']} to step {alert['resolved_step']}"
+    if alert["severity_step"] != alert["opened_step"]:
+        return f"{since}, {alert['severity']} since step {alert['severity_step']}"
+    return since
+
+
+def _alert_item(row: Mapping[str, Any], public_url: str) -> dict[str, Any]:
+    names = (
+        "id", "run_id", "run", "project", "kind", "severity", "state", "phase", "opened_step", "severity_step",
+        "last_step", "resolved_step", "opened_at", "summary", "acknowledged_by",
+    )  # fmt: skip
+    known = [
+        {"change": remedy.change, "how": remedy.how, "source": remedy.source} for remedy in remedies(row["kind"])
+    ]  # fmt: skip
+    url = f"{public_url}/runs/{quote(row['run_id'], safe='')}/alerts/{quote(row['id'], safe='')}"
+    item = {name: row[name] for name in names} | {"summary": printable(row["summary"], longest=LONGEST_SUMMARY)}
+    return item | {"changes": [], "instead_of": [], "remedies": known[:MAX_REMEDIES], "url": url}
+
+
+def _escaped(line: str) -> str:
+    return line.translate(MARKDOWN)
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
+def most_severe(rank: int) -> str:
+    """Return the name of a severity by its rank."""
+    return str(list(Severity)[rank])

@@ -1,0 +1,100 @@
+"""Which channels are notified of a transition of an alert, decided and written in the transaction of the transition."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, time
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from monitor_server.alerts.lifecycle import AlertTransition
+from monitor_server.detection.protocol import Severity
+from monitor_server.notifications.configuration import NotificationFile, Route
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.notification_queue import NotificationEvent
+from monitor_server.store.repositories.runs import Run
+
+__all__ = ["Router", "is_open"]
+
+DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+MINUTE_SECONDS: Final = 60.0
+
+
+class Router:
+    """Applies the routes of a file."""
+
+    def __init__(self, file: NotificationFile) -> None:
+        self._file = file
+
+    def record(self, repositories: Repositories, run: Run, transitions: Sequence[AlertTransition]) -> None:
+        """Write whom to notify of transitions of a run's alerts; called in the transaction that writes them."""
+        queue = repositories.notifications
+        for transition in transitions:
+            alert, now = transition.alert, transition.at
+            fields: dict[str, Any] = {
+                "run_id": run.id, "alert_id": alert.id, "change": transition.change, "severity": alert.severity,
+                "kind": alert.kind, "at": now,
+            }  # fmt: skip
+            if transition.change == "resolved":
+                silent = self._without_resolved(run.project, alert.kind)
+                informed = queue.informed_channels(run.id, alert.id, now=now) - silent
+                queue.remove_escalations(run.id, alert.id, now=now)
+                queue.add([NotificationEvent(**fields, channel=name, due_at=now) for name in sorted(informed)])
+                continue
+            routes = self.matching(project=run.project, kind=alert.kind, severity=alert.severity, now=now)
+            channels = dict.fromkeys(name for route in routes for name in route.channels)
+            events = [NotificationEvent(**fields, channel=name, due_at=now) for name in channels]
+            later = fields | {"change": "unacknowledged"}
+            for name, minutes in _escalations(routes).items():
+                due_at = now + minutes * MINUTE_SECONDS
+                events.append(NotificationEvent(**later, channel=name, due_at=due_at))
+            queue.add(events)
+
+    def matching(self, *, project: str, kind: str, severity: str, now: float) -> list[Route]:
+        """Return the routes of an alert at a time: the first that matches, or all, as the file says."""
+        rank = Severity(severity).rank
+        found = [
+            route
+            for route in self._file.routes
+            if rank >= route.rank and _concerns(route, project, kind) and is_open(route, now)
+        ]
+        return found[:1] if self._file.match == "first" else found
+
+    def _without_resolved(self, project: str, kind: str) -> set[str]:
+        """Return the channels that no route of these alerts wants to be notified on when one resolves."""
+        routes = [route for route in self._file.routes if _concerns(route, project, kind)]
+        wanted = {name for route in routes if route.resolved for name in _all_channels(route)}
+        return {name for route in routes for name in _all_channels(route)} - wanted
+
+
+def is_open(route: Route, now: float) -> bool:
+    """Whether a time lies in the days and hours of a route; hours that pass midnight belong to the day they begin."""
+    at = datetime.fromtimestamp(now, tz=UTC).astimezone(ZoneInfo(route.time_zone))
+    day = at.weekday()
+    if route.between is not None:
+        begin, end = route.between
+        clock = at.time().replace(second=0, microsecond=0)
+        passes_midnight = end <= begin and end != time(0)
+        if passes_midnight and clock < end:
+            day = (day - 1) % 7
+        elif clock < begin or (not passes_midnight and end != time(0) and clock >= end):
+            return False
+    return not route.days or DAYS[day] in route.days
+
+
+def _concerns(route: Route, project: str, kind: str) -> bool:
+    return (not route.projects or project in route.projects) and (not route.kinds or kind in route.kinds)
+
+
+def _all_channels(route: Route) -> Iterable[str]:
+    yield from route.channels
+    for escalation in route.escalate:
+        yield from escalation.channels
+
+
+def _escalations(routes: Sequence[Route]) -> dict[str, float]:
+    """Return after how many minutes each channel of an escalation is notified, the soonest where it is named twice."""
+    found: dict[str, float] = {}
+    for route in routes:
+        for escalation in route.escalate:
+            for name in escalation.channels:
+                found[name] = min(escalation.after_minutes, found.get(name, escalation.after_minutes))
+    return found

@@ -1,0 +1,113 @@
+"""Signed JSON to an HTTP address. No redirect is followed, and an answer that is long or slow costs nothing."""
+
+import contextlib
+import hashlib
+import hmac
+import http.client
+import socket
+import threading
+import time
+from typing import Final
+from urllib.parse import urlsplit
+
+from monitor_server.notifications.configuration import WebhookChannel
+from monitor_server.printable import printable
+
+__all__ = ["DELIVERY_SECONDS", "Cancellation", "DeliveryFailed", "post_webhook", "signature"]
+
+CONNECT_SECONDS: Final = 5.0
+DELIVERY_SECONDS: Final = 20.0
+SUCCESS: Final = range(200, 300)
+
+
+class DeliveryFailed(Exception):  # noqa: N818 - it states what has happened
+    """A receiver did not accept a message; the text names no secret."""
+
+
+class Cancellation:
+    """Ends a delivery that is under way, from another thread, when the collector stops or the time is over."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._end: object = None
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """End what is under way, and what is attached later."""
+        with self._lock:
+            self.is_cancelled = True
+            end = self._end
+        if callable(end):
+            end()
+
+    def attach(self, end: object) -> None:
+        """Call ``end`` when the delivery is cancelled."""
+        with self._lock:
+            self._end = end
+            is_late = self.is_cancelled
+        if is_late and callable(end):
+            end()
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    """Return the value of ``X-Rlvitals-Signature``: HMAC-SHA256 over the timestamp, a point and the body."""
+    return "v1=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+def post_webhook(
+    channel: WebhookChannel, *, message_id: str, body: bytes, cancellation: Cancellation, now: float | None = None
+) -> None:
+    """Post a message, and return once the receiver has accepted it.
+
+    Args:
+        channel: Where to.
+        message_id: The key by which the receiver recognises a repeat.
+        body: JSON.
+        cancellation: Ends the delivery early.
+        now: Seconds since the epoch, which are signed; the machine's time if left out.
+
+    Raises:
+        DeliveryFailed: If the receiver cannot be reached, is too slow, or answers anything but 2xx.
+    """
+    address = urlsplit(channel.url.get_secret_value())
+    timestamp = str(int(time.time() if now is None else now))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "rlvitals",
+        "Idempotency-Key": message_id,
+        "X-Rlvitals-Timestamp": timestamp,
+        "X-Rlvitals-Signature": signature(channel.secret.get_secret_value(), timestamp, body),
+        "Connection": "close",
+    }
+    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    connection = kind(address.hostname or "", address.port, timeout=CONNECT_SECONDS)
+    deadline = threading.Timer(DELIVERY_SECONDS, cancellation.cancel)
+    deadline.daemon = True
+    begun = time.monotonic()
+    deadline.start()
+    try:
+        connection.connect()
+        held: socket.socket = connection.sock
+        cancellation.attach(lambda: _shut(held))
+        held.settimeout(DELIVERY_SECONDS)
+        target = (address.path or "/") + (f"?{address.query}" if address.query else "")
+        connection.request("POST", target, body=body, headers=headers)
+        status = connection.getresponse().status  # what follows the head is not read
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if time.monotonic() - begun >= DELIVERY_SECONDS:
+            raise DeliveryFailed(f"the receiver did not answer within {DELIVERY_SECONDS:.0f} s") from None
+        # The text of an error could hold the address, with a secret in its path.
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        raise DeliveryFailed(f"the receiver could not be reached: {printable(reason, longest=200)}") from None
+    finally:
+        deadline.cancel()
+        cancellation.attach(None)
+        connection.close()
+    if status not in SUCCESS:
+        redirect = ", and redirects are not followed" if status in range(300, 400) else ""
+        raise DeliveryFailed(f"the receiver answered {status}{redirect}")
+
+
+def _shut(held: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        held.shutdown(socket.SHUT_RDWR)

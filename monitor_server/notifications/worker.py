@@ -1,0 +1,261 @@
+"""The thread that forms messages and starts their deliveries, each channel in a thread of its own.
+
+Of several collectors on one PostgreSQL database one at a time forms and claims messages. A claim ends by itself, so
+that what a killed collector was about to deliver is delivered by another, or by its next start, with the same key: at
+least once, never lost.
+"""
+
+import json
+import logging
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from monitor_server.errors import Unavailable
+from monitor_server.notifications.channels import CLAIM_SECONDS, deliver
+from monitor_server.notifications.configuration import NotificationFile
+from monitor_server.notifications.messages import alert_items, build_body, most_severe
+from monitor_server.notifications.planning import HOUR_SECONDS, next_message_at, retry_delay
+from monitor_server.notifications.webhook import Cancellation, DeliveryFailed
+from monitor_server.printable import printable
+from monitor_server.store.database import Store
+from monitor_server.store.encoding.stored_json import showable
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.notification_queue import OpenMessage, WaitingEvents
+
+__all__ = ["NotificationWorker"]
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 0.5  # how soon what another process has written is found
+CLEANING_SECONDS: Final = 60.0
+KEPT_DAYS: Final = 30.0
+DAY_SECONDS: Final = 86_400.0
+STOP_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    thread: threading.Thread
+    cancellation: Cancellation
+
+
+class NotificationWorker:
+    """Forms and delivers messages until it is stopped."""
+
+    def __init__(
+        self,
+        store: Store,
+        file: NotificationFile,
+        *,
+        public_url: str,
+        clock: Callable[[], float],
+        on_result: Callable[[str, str], None] = lambda _channel, _result: None,
+    ) -> None:
+        """Build a worker, which begins with `start`.
+
+        Args:
+            store: The database.
+            file: Channels, and how to group.
+            public_url: Of the dashboard, for links.
+            clock: Returns seconds since the epoch.
+            on_result: Called with a channel and ``sent``, ``failed`` or ``given_up`` after each attempt.
+        """
+        self._store = store
+        self._file = file
+        self._public_url = public_url
+        self._clock = clock
+        self._on_result = on_result
+        self._wake = threading.Event()
+        self._is_stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._deliveries: dict[str, _Delivery] = {}
+        self._next_cleaning = 0.0
+        self._thread = threading.Thread(target=self._run, name="rlvitals-notifications", daemon=True)
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End at once; deliveries under way are ended, and are tried again by the next start."""
+        self._is_stopping.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        with self._lock:
+            under_way = list(self._deliveries.values())
+        for delivery in under_way:
+            delivery.cancellation.cancel()
+        deadline = time.monotonic() + STOP_SECONDS
+        for delivery in under_way:
+            delivery.thread.join(max(0.0, deadline - time.monotonic()))
+
+    def notify(self) -> None:
+        """Look at once for what is to be sent. Called from any thread."""
+        self._wake.set()
+
+    def plan(self, repositories: Repositories) -> float:
+        """Form the messages whose time has come, and return when to look again at the latest."""
+        now = self._clock()
+        queue = repositories.notifications
+        queue.remove_answered_escalations(now=now)
+        look_again = now + LOOK_SECONDS
+        for waiting in queue.waiting(now=now):
+            if waiting.channel not in self._file.channels:
+                continue
+            span = max(HOUR_SECONDS, self._file.grouping.window_seconds)
+            recent = queue.recent(waiting.channel, since=now - span)
+            at = next_message_at(
+                since=waiting.since,
+                rank=waiting.rank,
+                recent=recent,
+                grouping=self._file.grouping,
+                limits=self._file.limits,
+            )
+            if at <= now:
+                self._form(repositories, waiting, now)
+            else:
+                look_again = min(look_again, at)
+        return look_again
+
+    def _run(self) -> None:
+        self._start_anew()
+        while not self._is_stopping.is_set():
+            self._wake.clear()
+            look_again = self._clock() + LOOK_SECONDS
+            try:
+                look_again = self._advance()
+            except Unavailable as error:
+                log.warning("notifications could not be read or written, which is tried again: %s", error)
+            except Exception:
+                log.exception("forming notifications has failed, which is tried again")
+            self._wake.wait(min(LOOK_SECONDS, max(0.0, look_again - self._clock())))
+
+    def _start_anew(self) -> None:
+        """Take up what an earlier process has left."""
+        try:
+            with self._store.write() as repositories:
+                if not self._store.is_shared:
+                    repositories.notifications.release()
+                now = self._clock()
+                removed = repositories.notifications.remove_unknown_channels(list(self._file.channels), now=now)
+        except Unavailable as error:
+            log.warning("notifications that were left could not be taken up yet: %s", error)
+        else:
+            if removed:
+                log.warning(
+                    "%d notifications waited for channels that the file no longer has; they are dropped", removed
+                )
+
+    def _advance(self) -> float:
+        now = self._clock()
+        with self._lock:
+            idle = [name for name in self._file.channels if name not in self._deliveries]
+        with self._store.read() as repositories:
+            has_work = repositories.notifications.has_due(idle, now=now)
+        is_cleaning = time.monotonic() >= self._next_cleaning
+        if not has_work and not is_cleaning:
+            return now + LOOK_SECONDS
+        with self._store.write() as repositories:
+            queue = repositories.notifications
+            if not queue.lock():
+                return now + LOOK_SECONDS
+            look_again = self.plan(repositories)
+            now = self._clock()  # later than what was just formed
+            claimed = queue.claim(channels=idle, now=now, until=now + CLAIM_SECONDS)
+            if is_cleaning:
+                queue.remove_old(before=now - KEPT_DAYS * DAY_SECONDS)
+                self._next_cleaning = time.monotonic() + CLEANING_SECONDS
+        for message in claimed:
+            self._begin(message)
+        return look_again
+
+    def _form(self, repositories: Repositories, waiting: WaitingEvents, now: float) -> None:
+        queue, message_id = repositories.notifications, uuid.uuid4().hex
+        severity = most_severe(waiting.rank)
+        number = queue.form(message_id, waiting.channel, severity=severity, now=now)
+        alerts = alert_items(queue.details(message_id), public_url=self._public_url)
+        statuses = queue.statuses(now=now)
+        failing = {
+            name: str(statuses.get(name, {}).get("last_error") or "it has given a message up")
+            for name in sorted({name for alert in alerts for name in alert["instead_of"]})
+        }
+        body = build_body(
+            message_id=message_id,
+            channel=waiting.channel,
+            created_at=now,
+            severity=severity,
+            alerts=alerts,
+            counts=queue.counts(message_id),
+            public_url=self._public_url,
+            failing=failing,
+        )
+        queue.set_body(message_id, json.dumps(showable(body)).encode(), events=number)
+
+    def _begin(self, message: OpenMessage) -> None:
+        cancellation = Cancellation()
+        thread = threading.Thread(
+            target=self._deliver, args=(message, cancellation), name=f"rlvitals-notify-{message.channel}", daemon=True
+        )
+        with self._lock:
+            self._deliveries[message.channel] = _Delivery(thread, cancellation)
+        thread.start()
+
+    def _deliver(self, message: OpenMessage, cancellation: Cancellation) -> None:
+        try:
+            failure = _failure(lambda: deliver(self._channel(message), message.body, cancellation=cancellation))
+            with self._store.write() as repositories:
+                if failure is None:
+                    repositories.notifications.mark_sent(message.id, now=self._clock())
+                    result = "sent"
+                elif self._is_stopping.is_set():
+                    repositories.notifications.release(message.id)
+                    return
+                else:
+                    result = self._record_failure(repositories, message, failure)
+            self._on_result(message.channel, result)
+        except Unavailable as error:
+            # The claim ends by itself, and the message is then sent again with the same key.
+            log.warning("the result of a notification to %s could not be stored: %s", message.channel, error)
+        except Exception:
+            log.exception("delivering a notification to %s has failed", message.channel)
+        finally:
+            with self._lock:
+                self._deliveries.pop(message.channel, None)
+            self._wake.set()
+
+    def _channel(self, message: OpenMessage) -> Any:  # noqa: ANN401 - a member of the union `Channel`
+        return self._file.channels[message.channel]
+
+    def _record_failure(self, repositories: Repositories, message: OpenMessage, failure: str) -> str:
+        queue, now, attempts = repositories.notifications, self._clock(), message.attempts + 1
+        if attempts == 1:
+            log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(failure))
+        age = now - message.created_at
+        is_over = age >= self._file.limits.give_up_hours * HOUR_SECONDS
+        fallback = self._file.fallback
+        is_late = fallback is not None and (is_over or age >= fallback.after_minutes * 60.0)
+        if fallback is not None and is_late and fallback.channel != message.channel:
+            queue.pass_on(message, to=fallback.channel, now=now)
+        if is_over:
+            log.error("a notification to %s is given up: %s", message.channel, printable(failure))
+            queue.give_up(message.id, error=failure, now=now)
+            return "given_up"
+        delay = retry_delay(attempts, jitter=random.random())  # noqa: S311 - spreads load, protects nothing
+        queue.mark_failed(message.id, error=failure, attempts=attempts, next_attempt_at=now + delay)
+        return "failed"
+
+
+def _failure(attempt: Callable[[], None]) -> str | None:
+    try:
+        attempt()
+    except DeliveryFailed as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - one channel's fault is recorded like any failure, without its text
+        return f"the delivery ended with {type(error).__name__}"
+    return None

@@ -1,0 +1,34 @@
+"""What tests of notifications share: a receiver, and a collector that notifies it, on both databases."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import database_url
+from tests.live import LiveCollector
+from tests.monitor_server.notifications.receivers import Receiver, receiving, webhook, written
+
+__all__ = ["database_url"]
+
+ROUTE = '[[routes]]\nchannels = ["hook"]\n'
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """An HTTP receiver."""
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def notifying(start_collector: Any, scripted: Any, receiver: Receiver, tmp_path: Path) -> Callable[..., LiveCollector]:
+    """Start a collector whose channel `hook` is the receiver; `rest` follows its table in the file."""
+
+    def start(*rest: str, head: str = "", **settings: Any) -> LiveCollector:
+        path = written(tmp_path, webhook("hook", receiver.url + "/in"), *(rest or (ROUTE,)), head=head)
+        live: LiveCollector = start_collector(engine=scripted, notifications=path, **settings)
+        return live
+
+    return start

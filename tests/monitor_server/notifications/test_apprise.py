@@ -1,0 +1,127 @@
+"""Everything that Apprise reaches: by a real mail server, by HTTP, and with names that mean harm."""
+
+import asyncio
+import email
+import email.policy
+import threading
+
+import pytest
+from aiosmtpd.smtp import SMTP
+
+from monitor_server.errors import StartupError
+from monitor_server.notifications.channels import check_channels
+from monitor_server.notifications.configuration import load_notifications
+from monitor_server.notifications.messages import harmless
+from tests.databases import sqlite_only
+from tests.live import eventually
+from tests.monitor_server.notifications.receivers import written
+
+HOSTILE = "@everyone <!channel> [click](https://evil.example) `x` <b>x</b> *y*"
+AT_ONCE = "[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n"
+
+
+class Mailbox:
+    """Keeps every mail that the server accepts."""
+
+    def __init__(self):
+        self.mails = []
+
+    async def handle_DATA(self, _server, _session, envelope):  # noqa: N802 - the name that aiosmtpd calls
+        """Accept a mail."""
+        parsed = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        self.mails.append((envelope.rcpt_tos, parsed))
+        return "250 kept"
+
+
+@pytest.fixture
+def mailbox():
+    """A mail server on a free port."""
+    box, loop = Mailbox(), asyncio.new_event_loop()
+    server = loop.run_until_complete(loop.create_server(lambda: SMTP(box, hostname="localhost"), "127.0.0.1", 0))
+    box.port = server.sockets[0].getsockname()[1]
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield box
+    loop.call_soon_threadsafe(server.close)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def mail_channel(port, form):
+    url = f"mailto://127.0.0.1:{port}/?from=rlvitals@example.org&to=team@example.org&mode=insecure&format=text"
+    return f'[channels.mail]\nurl = "{url}"\nformat = "{form}"\n[[routes]]\nchannels = ["mail"]\n'
+
+
+def test_a_line_end_in_a_name_begins_no_header_and_no_line():
+    """Ingest refuses such names; one that was stored by other means is one line all the same."""
+    assert harmless("a\r\nBcc: all@example.org\u202e") == "a\\r\\nBcc: all＠example.org\\u202e"
+
+
+@sqlite_only
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_mail_names_a_hostile_run_and_nothing_of_it_takes_effect(start_collector, scripted, mailbox, tmp_path, form):
+    """No header is added, and the text holds no mention, no link of the run's and no markup."""
+    path = written(tmp_path, mail_channel(mailbox.port, form), AT_ONCE)
+    live = start_collector(engine=scripted, notifications=path, public_url="https://vitals.example")
+    live.send(run=HOSTILE, project="p", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    eventually(lambda: mailbox.mails)
+    recipients, mail = mailbox.mails[0]
+    assert recipients == ["team@example.org"]
+    assert mail["Bcc"] is None
+    assert mail["Subject"].startswith("[CRITICAL] scripted in ＠everyone ＜!channel＞")
+    text = mail.get_body(("plain",)).get_content()
+    assert "since step 7" in text
+    assert "page is 1" in text.replace("\\", "")
+    assert "https://vitals.example/runs/" in text
+    assert not [harm for harm in ("@everyone", "<!channel>", "https://evil", "<b>", "](") if harm in text]
+
+
+@sqlite_only
+def test_a_service_that_refuses_is_tried_again_and_says_no_secret(
+    start_collector, scripted, receiver, tmp_path, caplog
+):
+    """Apprise posts JSON; after a refusal it does so again, and neither the log nor the API holds the token."""
+    receiver.answer = lambda _: 500 if len(receiver.received) < 2 else 200
+    token = "t0ken-that-nobody-may-see"  # noqa: S105 - of the test
+    url = receiver.url.replace("http://", f"json://user:{token}@")
+    path = written(tmp_path, f'[channels.app]\nurl = "{url}/{token}"\n[[routes]]\nchannels = ["app"]\n', AT_ONCE)
+    live = start_collector(engine=scripted, notifications=path)
+    live.send(run="r", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    items = eventually(
+        lambda: [i for i in live.get("/notifications/channels")["items"] if i["last_sent_at"] is not None]
+    )
+    assert len(receiver.received) == 2
+    assert token not in str(items) + caplog.text
+    assert items[0]["address"] == "json://..."
+
+
+@sqlite_only
+def test_an_answer_of_ten_gigabytes_costs_the_collector_nothing(start_collector, scripted, receiver, tmp_path):
+    """The process of Apprise ends at its limit of memory, and the message counts as failed."""
+
+    def flood(handler):
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\n")
+        part = b"x" * (1 << 20)
+        try:
+            for _ in range(10_240):
+                handler.wfile.write(part)
+        except OSError:
+            return
+
+    receiver.answer = flood
+    url = receiver.url.replace("http://", "json://")
+    path = written(tmp_path, f'[channels.app]\nurl = "{url}"\n[[routes]]\nchannels = ["app"]\n', AT_ONCE)
+    live = start_collector(engine=scripted, notifications=path)
+    live.send(run="r", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    error = eventually(lambda: live.get("/notifications/channels")["items"][0]["last_error"])
+    assert "Apprise" in error
+
+
+def test_an_address_that_apprise_does_not_know_ends_the_start(tmp_path):
+    """The error names the place and not the address."""
+    path = written(tmp_path, '[channels.app]\nurl = "nonsense://secret"\n[[routes]]\nchannels = ["app"]\n')
+    file = load_notifications(path, variable=lambda _: None)
+    with pytest.raises(StartupError, match=r"^channels.app.url must be a URL that Apprise knows") as caught:
+        check_channels(file)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,152 @@
+"""What happens to alerts reaches a receiver: at least once, in few messages, whatever other channels do."""
+
+import contextlib
+import json
+import socket
+import time
+
+import pytest
+
+from monitor_server.notifications.webhook import signature
+from tests.live import eventually
+from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook
+
+AT_ONCE = "[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n"
+ROUTE = '[[routes]]\nchannels = ["hook"]\n'
+
+
+def step(live, number, run="r", **signals):
+    return live.send(run=run, records=[{"step": number, "scalars": signals}])
+
+
+def statuses(live):
+    return {item["name"]: item for item in live.get("/notifications/channels")["items"]}
+
+
+def test_an_alert_is_notified_when_it_opens_becomes_graver_and_resolves(notifying, receiver):
+    """Three signed messages, each with what a person needs."""
+    live = notifying(AT_ONCE, ROUTE, public_url="https://vitals.example/")
+    for number, signals in enumerate([{"warn": 1.0}, {"page": 1.0}, {"warn": 0.0}]):
+        step(live, number, **signals)
+        eventually(lambda number=number: len(receiver.received) == number + 1)
+    assert receiver.changes == [("r", ("opened",)), ("r", ("raised",)), ("r", ("resolved",))]
+    headers, raw = receiver.received[0]
+    body = json.loads(raw)
+    assert headers["X-Rlvitals-Signature"] == signature(SECRET, headers["X-Rlvitals-Timestamp"], raw)
+    assert headers["Idempotency-Key"] == body["id"]
+    (alert,) = body["alerts"]
+    assert (alert["kind"], alert["severity"], alert["opened_step"]) == ("scripted", "warning", 0)
+    assert alert["summary"] == "warn is 1.0"
+    assert alert["url"] == f"https://vitals.example/runs/{alert['run_id']}/alerts/{alert['id']}"
+    assert [each["severity"] for each in receiver.bodies] == ["warning", "critical", "critical"]
+    assert receiver.bodies[2]["title"] == "[resolved] scripted in r (default)"
+    eventually(lambda: statuses(live)["hook"]["waiting"] == 0)
+
+
+def test_a_notification_leaves_within_two_seconds_of_its_step(notifying, receiver, capsys):
+    """The longest of ten is printed, with the default grouping, each of another run."""
+    live = notifying("[grouping]\nwindow_seconds = 0\n", ROUTE)
+    taken = []
+    for number in range(10):
+        begun = time.monotonic()
+        step(live, 0, run=f"run {number}", warn=1.0)
+        eventually(lambda number=number: len(receiver.received) == number + 1)
+        taken.append(time.monotonic() - begun)
+    with capsys.disabled():
+        print(f"\nfrom the step to the receiver: median {sorted(taken)[5]:.2f} s, longest {max(taken):.2f} s")  # noqa: T201
+    assert sorted(run for run, _ in receiver.changes) == sorted(f"run {number}" for number in range(10))
+
+
+def test_a_message_is_repeated_with_the_same_bytes_until_it_is_accepted(notifying, receiver):
+    """The key is the same, so that the receiver can drop a repeat."""
+    answers = [500, 302, 200]
+    receiver.answer = lambda _: answers[min(len(receiver.received), 3) - 1]
+    live = notifying(AT_ONCE, ROUTE)
+    step(live, 1, warn=1.0)
+    eventually(lambda: statuses(live)["hook"]["last_sent_at"])
+    assert len(receiver.received) == 3
+    assert len({body for _, body in receiver.received}) == 1
+    assert {headers["Idempotency-Key"] for headers, _ in receiver.received} == {receiver.bodies[0]["id"]}
+
+
+def hang(handler, sent=b""):
+    """Answer nothing, or the same byte again and again, until the client goes away or three seconds have passed."""
+    begun = time.monotonic()
+    handler.connection.settimeout(0.05)
+    while time.monotonic() - begun < 3:
+        handler.wfile.write(sent)
+        with contextlib.suppress(TimeoutError):
+            if not handler.connection.recv(1):
+                return
+
+
+MISBEHAVIOUR = {
+    "hangs": hang,
+    "drips": lambda handler: hang(handler, b"H"),
+    "garbage": lambda handler: handler.wfile.write(b"\x00\xff" * 100) and None,
+    "ten gigabytes": lambda handler: (
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\n" + b"x" * 100_000) and None
+    ),
+    "refuses": lambda _: 200,
+}
+
+
+@pytest.mark.parametrize("kind", MISBEHAVIOUR)
+def test_a_channel_that_misbehaves_does_not_delay_another(notifying, receiver, kind):
+    """It hangs, answers without end, answers garbage, or nobody listens: the other has its message."""
+    with receiving() as other:
+        url = other.url
+        if kind == "refuses":
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                url = f"http://127.0.0.1:{free.getsockname()[1]}"
+
+        other.answer = MISBEHAVIOUR[kind]
+        live = notifying(webhook("bad", url), AT_ONCE, '[[routes]]\nchannels = ["bad", "hook"]\n')
+        for number in range(3):
+            step(live, 0, run=f"run {number}", warn=1.0)
+            eventually(lambda number=number: len(receiver.received) == number + 1)
+        if kind == "ten gigabytes":  # it has accepted the message, and the rest is not read
+            eventually(lambda: statuses(live)["bad"]["last_sent_at"])
+        elif kind in ("garbage", "refuses"):
+            eventually(lambda: "could not be reached" in (statuses(live)["bad"]["last_error"] or ""))
+
+
+def test_forty_runs_that_die_together_are_few_messages_and_none_is_lost(notifying, receiver, clock):
+    """The first goes at once, and the window gathers the others into one."""
+    live = notifying("[grouping]\nwait_seconds = 0\nwindow_seconds = 60\n", ROUTE, clock=clock)
+    step(live, 0, run="run 00", page=1.0)
+    eventually(lambda: statuses(live)["hook"]["last_sent_at"])
+    for number in range(1, 40):
+        step(live, 0, run=f"run {number:02}", page=1.0)
+    assert statuses(live)["hook"]["waiting"] == 39
+    clock.now += 61
+    eventually(lambda: len(receiver.received) == 2)
+    assert sorted(run for run, _ in receiver.changes) == [f"run {number:02}" for number in range(40)]
+    assert receiver.bodies[1]["title"] == "[CRITICAL] 39 alerts in 39 runs: scripted"
+
+
+def test_a_warning_does_not_delay_a_critical_alert(notifying, receiver, clock):
+    """What is more severe than the last message does not wait for the window, and takes with it what waits."""
+    live = notifying("[grouping]\nwait_seconds = 0\nwindow_seconds = 3600\n", ROUTE, clock=clock)
+    step(live, 0, run="a", warn=1.0)
+    eventually(lambda: statuses(live)["hook"]["last_sent_at"])
+    step(live, 0, run="b", warn=1.0)
+    step(live, 0, run="c", page=1.0)
+    eventually(lambda: len(receiver.received) == 2)
+    assert receiver.changes == [("a", ("opened",)), ("c", ("opened",)), ("b", ("opened",))]
+
+
+def test_a_stop_ends_a_delivery_that_hangs_and_the_next_start_repeats_it(
+    notifying, start_collector, scripted, receiver, tmp_path
+):
+    """Nothing is lost, and the key is the same."""
+    receiver.answer = lambda handler: handler.connection.recv(1) and None
+    live = notifying(AT_ONCE, ROUTE)
+    step(live, 1, warn=1.0)
+    eventually(lambda: receiver.received)
+    live.server.should_exit = True
+    eventually(lambda: not live.app.state.collector.notifier._thread.is_alive())
+    receiver.answer = lambda _: 200
+    again = start_collector(engine=scripted, notifications=tmp_path / "notifications.toml")
+    eventually(lambda: statuses(again)["hook"]["last_sent_at"])
+    assert len({body for _, body in receiver.received}) == 1
