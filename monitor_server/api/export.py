@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from monitor_server.api.schemas import alert_item
-from monitor_server.errors import MissingLibrary
+from monitor_server.errors import InvalidField, MissingLibrary
 from monitor_server.store.database import Store
+from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import spell_non_finite
@@ -20,6 +21,12 @@ __all__ = ["EXPORT_VERSION", "export_jsonl", "export_parquet"]
 EXPORT_VERSION = 1
 STEPS_PER_PAGE = 500
 ALERTS_PER_PAGE = 200
+# A Parquet file has a column for each signal of any of its runs, in each group of rows, and its writer holds a group
+# and a description of all columns of all groups.
+MAX_COLUMNS = 2_000
+VALUES_PER_GROUP = 250_000  # that were observed: some 20 MB as Python objects
+CELLS_PER_GROUP = 2_000_000  # observed or not: 16 MB
+MAX_HEADING_BYTES = 16 * 1024 * 1024  # what begins each run, its configuration above all, stands in the file's head
 # Fixed columns of Parquet begin so; the others are signals under their own names.
 PREFIX = "rlvitals."
 
@@ -41,6 +48,7 @@ def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
 
     Raises:
         MissingLibrary: If pyarrow is not installed.
+        InvalidField: If the runs have too many signals, or too large configurations, for one file.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
@@ -49,26 +57,61 @@ def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
         raise MissingLibrary(
             "Parquet needs pyarrow on the collector: pip install 'rlvitals[parquet]', or export as jsonl"
         ) from error
-    found = {run_id: row for run_id in run_ids if (row := _run_row(store, run_id)) is not None}
-    with store.read() as reading:
-        names = sorted({name for run_id in found for name in reading.steps.signals(run_id)})
+    names, runs = _columns_and_headings(store, run_ids)
     fixed = {
         "run": pa.string(), "project": pa.string(), "attempt": pa.int64(), "step": pa.int64(), "time": pa.float64(),
         "policy_version": pa.int64(), "data_version": pa.string(), "acknowledged": pa.list_(pa.string()),
     }  # fmt: skip
-    runs = {str(row["name"]): _heading(row) for row in found.values()}
     schema = pa.schema(
-        [*((PREFIX + name, kind) for name, kind in fixed.items()), *((name, pa.float64()) for name in names)],
+        [*((PREFIX + name, kind) for name, kind in fixed.items()), *((name, pa.float64()) for name in sorted(names))],
         metadata={"rlvitals_export": json.dumps({"version": EXPORT_VERSION, "runs": runs})},
     )
     sink = _Sink()
     with parquet.ParquetWriter(sink, schema) as writer:
-        for run_id, row in found.items():
-            for attempt, steps, acknowledgements in _pages(store, run_id):
-                rows = [_fixed_fields(row, step, attempt, acknowledgements) | dict(step.signals) for step in steps]
-                writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-                yield sink.take()
+        for rows in _row_groups(store, run_ids, columns=len(schema)):
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+            yield sink.take()
     yield sink.take()
+
+
+def _columns_and_headings(store: Store, run_ids: Sequence[str]) -> tuple[set[str], dict[str, Any]]:
+    """Return the signals of some runs, and what begins each run, by its name."""
+    names: set[str] = set()
+    runs: dict[str, Any] = {}
+    size = 0
+    for run_id in run_ids:
+        with store.read() as reading:
+            row = reading.runs.row(run_id)
+            names.update(reading.steps.signals(run_id))
+        if row is not None:
+            heading = _heading(row)
+            runs[str(row["name"])] = heading
+            size += len(json.dumps(heading))
+        if len(names) > MAX_COLUMNS or size > MAX_HEADING_BYTES:
+            raise InvalidField(
+                f"a Parquet file must have at most {MAX_COLUMNS} signals, and {MAX_HEADING_BYTES} bytes of "
+                "configurations, of all its runs together; export them with format=jsonl, or one run at a time"
+            )
+    return names, runs
+
+
+def _row_groups(store: Store, run_ids: Sequence[str], *, columns: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of some runs in groups of bounded size, which small runs share."""
+    rows: list[dict[str, Any]] = []
+    values = 0
+    for run_id in run_ids:
+        row = _run_row(store, run_id)
+        if row is None:
+            continue
+        for attempt, steps, acknowledgements in _pages(store, run_id):
+            for step in steps:
+                if values >= VALUES_PER_GROUP or len(rows) * columns >= CELLS_PER_GROUP:
+                    yield rows
+                    rows, values = [], 0
+                rows.append(_fixed_fields(row, step, attempt, acknowledgements) | dict(step.signals))
+                values += len(step.signals)
+    if rows:
+        yield rows
 
 
 class _Sink:
@@ -116,7 +159,7 @@ def _run_row(store: Store, run_id: str) -> dict[str, Any] | None:
 
 def _heading(row: Mapping[str, Any]) -> dict[str, Any]:
     fields = {name: row[name] for name in ("project", "source", "capability", "world_size", "ended", "started_at")}
-    return {"run": row["name"]} | fields | {"config": json.loads(row["config"] or b"{}")}
+    return {"run": row["name"]} | fields | {"config": read_object(row["config"] or b"{}")}
 
 
 Acknowledgements = Mapping[tuple[int, int], Sequence[StoredAcknowledgement]]

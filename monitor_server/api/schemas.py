@@ -6,7 +6,7 @@ A number that is not finite is written as "NaN", "Infinity" or "-Infinity".
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase, Severity
@@ -110,6 +110,7 @@ class StepItem(Schema):
     time: float
     policy_version: int | None
     signals: dict[str, float]
+    damaged: bool = Field(default=False, description="Its stored signals cannot be decoded, and are left out")
 
 
 class ResponseItem(Schema):

@@ -153,6 +153,7 @@ def steps(
             time=step.time,
             policy_version=step.policy_version,
             signals=dict(step.signals),
+            damaged=step.is_damaged,
         )
 
     first = max(from_step, cursor or 0)

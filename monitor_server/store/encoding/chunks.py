@@ -82,11 +82,21 @@ def encode_column(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> b
     return encode_floats(bits.view(FLOAT))
 
 
-def read_values(encoded: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Decode a signal of some chunks, each with the place of its first row: places of observed values, and these."""
-    parts = [decode_floats(blob) for _, blob in encoded]
+def read_values(encoded: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Decode a signal of some chunks: places of observed values, and these.
+
+    Args:
+        encoded: The place of the first row of each chunk, the number of its rows, and the encoded values.
+
+    Raises:
+        ValueError: If a chunk does not have as many values as rows.
+        zstandard.ZstdError: If the bytes of one are damaged otherwise.
+    """
+    parts = [decode_floats(blob) for _, _, blob in encoded]
+    if [len(part) for part in parts] != [rows for _, rows, _ in encoded]:
+        raise ValueError("a chunk must have as many values as rows")
     values = np.concatenate(parts)
-    places = np.concatenate([offset + np.arange(len(part)) for (offset, _), part in zip(encoded, parts, strict=True)])
+    places = np.concatenate([offset + np.arange(rows) for offset, rows, _ in encoded])
     observed = values.view(BITS) != ABSENT
     return places[observed], values[observed]
 
@@ -110,13 +120,21 @@ def summarise(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> bytes
     return blocks.tobytes()
 
 
-def read_extremes(summaries: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return extremes and first NaNs of the blocks of a signal of some chunks, each with the place of its first row."""
-    blocks = np.frombuffer(b"".join(blob for _, blob in summaries), dtype=SUMMARY)
-    counts = [len(blob) // SUMMARY.itemsize for _, blob in summaries]
-    offsets = np.repeat([offset for offset, _ in summaries], counts)
+def read_extremes(summaries: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return extremes and first NaNs of the blocks of a signal of some chunks, given as to `read_values`.
+
+    Raises:
+        ValueError: If a summary does not belong to as many rows.
+    """
+    counts = [-(-rows // BLOCK_ROWS) for _, rows, _ in summaries]
+    if [len(blob) for _, _, blob in summaries] != [count * SUMMARY.itemsize for count in counts]:
+        raise ValueError("a chunk must have a summary for each block of its rows")
+    blocks = np.frombuffer(b"".join(blob for _, _, blob in summaries), dtype=SUMMARY)
+    offsets, rows = (np.repeat([each[place] for each in summaries], counts) for place in (0, 1))
     at = np.concatenate([blocks["at_minimum"], blocks["at_maximum"], blocks["at_nan"]])
     values = np.concatenate([blocks["minimum"], blocks["maximum"], np.full(len(blocks), np.nan)])
     is_there = at != NOWHERE
+    if (at >= np.tile(rows, 3))[is_there].any():
+        raise ValueError("a summary must name rows of its chunk")
     places, first = np.unique((np.tile(offsets, 3) + at)[is_there], return_index=True)
     return places, values[is_there][first]

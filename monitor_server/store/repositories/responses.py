@@ -1,10 +1,12 @@
 """Sampled responses: kept whole for the newest steps, thinned before, so that a run's share stays bounded."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from monitor_server.store.repositories.numbering import numbered
 from monitor_server.store.repositories.removed_attempts import is_kept
@@ -17,6 +19,9 @@ __all__ = ["Responses", "StoredResponse"]
 KEPT_ALERTS = 16
 KEPT_BEFORE, KEPT_AFTER = 16, 4
 READ_AT_ONCE = 4
+BAD_RESPONSE = (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError)
+
+log = logging.getLogger(__name__)
 
 _RESPONSES = msgspec.msgpack.Decoder(wire.Response)
 
@@ -107,7 +112,8 @@ class Responses:
     ) -> Iterator[StoredResponse]:
         """Yield responses, the last stored first, before the one numbered ``before``.
 
-        A response may be many kilobytes long: each few are read when they are asked for.
+        A response may be many kilobytes long: each few are read when they are asked for. One that cannot be decoded is
+        left out, and the log says so.
         """
         newer = responses.alias()
         newest = (
@@ -119,10 +125,7 @@ class Responses:
             select(responses)
             .where(responses.c.run_id == run_id, responses.c.attempt == newest)
             .order_by(responses.c.number.desc())
-            .limit(limit)
         )
-        if before is not None:
-            query = query.where(responses.c.number < before)
         if from_step is not None:
             query = query.where(responses.c.step >= from_step)
         if to_step is not None:
@@ -131,12 +134,28 @@ class Responses:
             query = query.where(responses.c.kinds.contains(kind, autoescape=True))
         if correct is not None:
             query = query.where(responses.c.correct == correct)
-        with self._connection.execute(query.execution_options(yield_per=READ_AT_ONCE)) as found:
-            for row in found:
-                yield StoredResponse(
-                    number=row.number,
-                    attempt=row.attempt,
-                    step=row.step,
-                    rank=row.rank,
-                    response=_RESPONSES.decode(row.body),
-                )
+        query = query.execution_options(yield_per=READ_AT_ONCE)
+        while limit:
+            rest = query if before is None else query.where(responses.c.number < before)
+            read = 0
+            missing = limit
+            with self._connection.execute(rest.limit(missing)) as found:
+                for row in found:
+                    read, before = read + 1, row.number
+                    stored = _decode(run_id, row)
+                    if stored is not None:
+                        limit -= 1
+                        yield stored
+            if read < missing:
+                return
+
+
+def _decode(run_id: str, row: Row[Any]) -> StoredResponse | None:
+    """Decode a row, or return None where its bytes are damaged."""
+    try:
+        response = _RESPONSES.decode(row.body)
+        response.check()
+    except BAD_RESPONSE as error:
+        log.warning("a response of step %d of run %s cannot be decoded and is left out: %s", row.step, run_id, error)
+        return None
+    return StoredResponse(number=row.number, attempt=row.attempt, step=row.step, rank=row.rank, response=response)

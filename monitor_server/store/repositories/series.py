@@ -4,12 +4,14 @@ The rows of `steps` stay what is true. A chunk repeats those of a range of steps
 its range removes it, and its steps are read from their rows until they are compacted anew.
 """
 
+import logging
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
@@ -23,12 +25,15 @@ from monitor_server.store.encoding.chunks import (
     read_values,
     summarise,
 )
-from monitor_server.store.encoding.packing import columns
+from monitor_server.store.encoding.packing import FLOAT, columns
 from monitor_server.store.repositories.removed_attempts import is_kept, removed_attempts
 from monitor_server.store.tables import chunk_values, chunks, runs, signals, steps
 
 __all__ = ["CHUNK_STEPS", "Chunk", "Column", "Series"]
 
+log = logging.getLogger(__name__)
+
+DAMAGE = (zstandard.ZstdError, ValueError)
 CHUNK_STEPS = 1_000
 # The newest steps are not compacted: late shards mend them, and each would remove its chunk.
 TAIL_STEPS = 256
@@ -76,6 +81,14 @@ class Chunk:
     values: Mapping[int, tuple[bytes, bytes]]
 
 
+class _DamagedChunks(Exception):  # noqa: N818 - what was found, and nobody's error
+    """Some chunks cannot be decoded; ``first_steps`` are those at which they begin."""
+
+    def __init__(self, first_steps: set[int]) -> None:
+        super().__init__(first_steps)
+        self.first_steps = first_steps
+
+
 @dataclass(frozen=True, slots=True)
 class _Compacted:
     """The chunks in a range: their bounds int64 [chunks]; where the rows of each begin; steps and times of all rows."""
@@ -115,10 +128,20 @@ class Series:
         query = select(signals.c.name, signals.c.position).where(signals.c.run_id == run_id, signals.c.name.in_(names))
         positions = {name: position for name, position in self._connection.execute(query)}  # noqa: C416 - not pairs
         low, high = from_step or 0, 2**62 if to_step is None else to_step
-        held = self._compacted(run_id, low, high)
-        by_summary = max_points is not None and len(held.steps) > ROWS_PER_POINT * max_points
+        damaged: set[int] = set()
+        while True:
+            held = self._compacted(run_id, low, high, damaged)
+            by_summary = max_points is not None and len(held.steps) > ROWS_PER_POINT * max_points
+            try:
+                compacted = self._values(run_id, positions, held, by_summary=by_summary)
+            except _DamagedChunks as found:
+                damaged |= found.first_steps
+            else:
+                break
+        if damaged:
+            log.warning("%d chunks of run %s cannot be decoded; their steps are read", len(damaged), run_id)
         parts = self._rows(run_id, positions, _gaps(held, low, high))
-        for name, column in self._values(run_id, positions, held, by_summary=by_summary).items():
+        for name, column in compacted.items():
             parts[name].append(column)
         return [_join(name, parts.get(name, []), low, high) for name in names]
 
@@ -224,15 +247,27 @@ class Series:
         for table in (chunk_values, chunks):
             self._connection.execute(delete(table).where(table.c.run_id == run_id, table.c.first_step == first_step))
 
-    def _compacted(self, run_id: str, low: int, high: int) -> _Compacted:
+    def _compacted(self, run_id: str, low: int, high: int, damaged: set[int]) -> _Compacted:
+        """Read the chunks in a range but the damaged ones; those whose steps cannot be decoded are added to these."""
         query = (
             select(chunks.c.first_step, chunks.c.end_step, chunks.c.steps, chunks.c.times)
             .where(chunks.c.run_id == run_id, chunks.c.first_step <= high, chunks.c.end_step > low)
             .order_by(chunks.c.first_step)
         )
-        rows = self._connection.execute(query).all()
-        numbers = [decode_steps(row.steps) for row in rows]
-        times = [decode_times(row.times) for row in rows]
+        rows, numbers, times = [], [], []
+        for row in self._connection.execute(query):
+            if row.first_step in damaged:
+                continue
+            try:
+                of_chunk = decode_steps(row.steps), decode_times(row.times)
+                if len(of_chunk[0]) != len(of_chunk[1]):
+                    raise ValueError("a chunk must have a time for each step")
+            except DAMAGE:
+                damaged.add(row.first_step)
+            else:
+                rows.append(row)
+                numbers.append(of_chunk[0])
+                times.append(of_chunk[1])
         return _Compacted(
             first_steps=[row.first_step for row in rows],
             end_steps=[row.end_step for row in rows],
@@ -257,15 +292,25 @@ class Series:
             )
             .order_by(chunk_values.c.position, chunk_values.c.first_step)
         )
-        offsets = dict(zip(held.first_steps, held.offsets.tolist(), strict=False))
-        encoded: dict[int, list[tuple[int, bytes]]] = {}
+        offsets = held.offsets.tolist()
+        extents = {
+            first: (begin, end - begin) for first, (begin, end) in zip(held.first_steps, pairwise(offsets), strict=True)
+        }
+        encoded: dict[int, list[tuple[int, int, bytes]]] = {}
         for position, first_step, blob in self._connection.execute(query):
-            encoded.setdefault(position, []).append((offsets[first_step], blob))
+            if first_step in extents:
+                encoded.setdefault(position, []).append((*extents[first_step], blob))
         found: dict[str, Column] = {}
+        read = read_extremes if by_summary else read_values
         for name, position in positions.items():
             if position in encoded:
-                read = read_extremes if by_summary else read_values
-                places, values = read(encoded[position])
+                try:
+                    places, values = read(encoded[position])
+                except DAMAGE:
+                    starts = {begin: first for first, (begin, _) in extents.items()}
+                    raise _DamagedChunks(
+                        {starts[each[0]] for each in encoded[position] if _is_damaged(read, each)}
+                    ) from None
                 found[name] = Column(signal=name, steps=held.steps[places], values=values, times=held.times[places])
         return found
 
@@ -283,10 +328,16 @@ class Series:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], list[bytes]]:
         """Return step, time and packed signals of the newest attempt in some ranges, both ends included."""
         rows: list[tuple[int, float, bytes]] = []
+        damaged = 0
         for first, last in ranges:  # one query each: SQLite walks over the whole run where ranges are joined by OR
             found = self._connection.execute(_ROWS, {"run": run_id, "first": first, "last": last})
             # The driver's own rows: SQLAlchemy's would double the time of a long series.
-            rows += found.cursor.fetchall() if found.cursor is not None else []
+            fetched = found.cursor.fetchall() if found.cursor is not None else []
+            whole = [row for row in fetched if len(row[2]) % FLOAT.itemsize == 0]
+            damaged += len(fetched) - len(whole)
+            rows += whole
+        if damaged:
+            log.warning("%d steps of run %s cannot be decoded and are left out of its series", damaged, run_id)
         numbers = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
         times = np.fromiter((row[1] for row in rows), dtype=np.float64, count=len(rows))
         newest = np.append(numbers[1:] != numbers[:-1], True)[: len(numbers)]
@@ -297,6 +348,15 @@ class Series:
         """Return how many chunks a run has."""
         query = select(func.count()).select_from(chunks).where(chunks.c.run_id == run_id)
         return int(self._connection.execute(query).scalar_one())
+
+
+def _is_damaged(read: Callable[[Sequence[tuple[int, int, bytes]]], object], encoded: tuple[int, int, bytes]) -> bool:
+    """Whether the values of one chunk cannot be decoded."""
+    try:
+        read([encoded])
+    except DAMAGE:
+        return True
+    return False
 
 
 def _gaps(held: _Compacted, low: int, high: int) -> list[tuple[int, int]]:

@@ -1,5 +1,6 @@
 """Complete steps, ranks merged, and the signals of a run."""
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from monitor_server.store.tables import signals, steps
 
 __all__ = ["Step", "Steps"]
 
+log = logging.getLogger(__name__)
 
 _COLUMNS = (steps.c.step, steps.c.attempt, steps.c.time, steps.c.policy_version, steps.c.data_version, steps.c.packed)
 
@@ -31,7 +33,7 @@ _REMOVE = delete(steps).where(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A complete step of one attempt."""
+    """A complete step of one attempt; of one whose stored signals cannot be decoded there are none."""
 
     step: int
     attempt: int
@@ -39,6 +41,7 @@ class Step:
     signals: Mapping[str, float]
     policy_version: int | None = None
     data_version: str | None = None
+    is_damaged: bool = False
 
 
 class Steps:
@@ -119,22 +122,34 @@ class Steps:
 
     def _read(self, run_id: str, query: Select[tuple[int, int, float, int | None, str | None, bytes]]) -> list[Step]:
         names = self.signals(run_id)
-        return [
-            Step(
+        found = []
+        for row in self._connection.execute(query):
+            signals = _unpack(run_id, row.step, row.packed, names)
+            step = Step(
                 step=row.step,
                 attempt=row.attempt,
                 time=row.time,
                 policy_version=row.policy_version,
                 data_version=row.data_version,
-                signals=unpack(row.packed, names),
+                signals=signals or {},
+                is_damaged=signals is None,
             )
-            for row in self._connection.execute(query)
-        ]
+            found.append(step)
+        return found
 
     def at(self, run_id: str, step: int) -> Mapping[str, float]:
         """Return the signals at one step; empty where there is none."""
         row = self._connection.execute(_newest(run_id).where(steps.c.step == step)).first()
-        return {} if row is None else unpack(row.packed, self.signals(run_id))
+        return {} if row is None else _unpack(run_id, step, row.packed, self.signals(run_id)) or {}
+
+
+def _unpack(run_id: str, step: int, packed: bytes, names: Sequence[str]) -> dict[str, float] | None:
+    """Return the signals of a stored step, or None where its bytes are damaged, which the log says."""
+    try:
+        return unpack(packed, names)
+    except (ValueError, IndexError) as error:
+        log.warning("step %d of run %s cannot be decoded and is shown without signals: %s", step, run_id, error)
+        return None
 
 
 def _newest(run_id: str) -> Select[tuple[int, int, float, int | None, str | None, bytes]]:

@@ -1,5 +1,6 @@
 """What is exported is read back to the same phases and alerts."""
 
+import io
 import json
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
+from monitor_server.api import export
 from monitor_server.commands.main import main
 from monitor_server.importers.corpus import read_run
 from monitor_server.importers.protocol import ReadReport
@@ -98,6 +101,40 @@ def test_a_project_is_exported_run_by_run(start_collector, tmp_path):
         assert main(["export", "--project", "p/q", "-o", str(file), "--url", live.url]) == 0
         rows = {log.name: [(row.step, dict(row)) for row in log.read(ReadReport())] for log in find_logs([file])}
         assert rows == {"one": [(3, {"a": 1.5})], "two": [(3, {"b": 1.5})]}
+
+
+def test_a_parquet_file_of_too_many_signals_is_refused_in_words(start_collector, monkeypatch):
+    """Each signal of any run is a column of every row group: beyond a number of them JSON lines are the form to use."""
+    monkeypatch.setattr(export, "MAX_COLUMNS", 5)
+    live = start_collector()
+    for run in range(3):
+        records = [{"step": 0, "scalars": {f"s{run}/{place}": 1.0 for place in range(2)}}]
+        live.send(run=f"r{run}", project="p", records=records)
+    answer = live.pool.request("GET", f"{live.url}/api/v1/export", fields={"project": "p", "format": "parquet"})
+    assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
+    assert "format=jsonl" in answer.json()["detail"]
+    answer = live.pool.request("GET", f"{live.url}/api/v1/export", fields={"project": "p"})
+    assert (answer.status, answer.data.count(b"rlvitals_export")) == (200, 3)
+
+
+def test_configurations_of_many_runs_do_not_fill_the_head_of_a_parquet_file(start_collector, monkeypatch):
+    """They stand in the file's head, which is held as a whole, so that their bytes are bounded."""
+    monkeypatch.setattr(export, "MAX_HEADING_BYTES", 1_000)
+    live = start_collector()
+    for run in range(3):
+        live.send(run=f"r{run}", project="p", config={"a": "x" * 500}, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    answer = live.pool.request("GET", f"{live.url}/api/v1/export", fields={"project": "p", "format": "parquet"})
+    assert (answer.status, "format=jsonl" in answer.json()["detail"]) == (422, True)
+
+
+def test_small_runs_share_row_groups(start_collector):
+    """The writer holds a description of each row group to the end: there is not one for each of many small runs."""
+    live = start_collector()
+    for run in range(5):
+        live.send(run=f"r{run}", project="p", records=[{"step": 0, "scalars": {"a": float(run)}}])
+    answer = live.pool.request("GET", f"{live.url}/api/v1/export", fields={"project": "p", "format": "parquet"})
+    file = parquet.ParquetFile(io.BytesIO(answer.data))
+    assert (file.num_row_groups, file.read().column("a").to_pylist()) == (1, [0.0, 1.0, 2.0, 3.0, 4.0])
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

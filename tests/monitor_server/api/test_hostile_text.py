@@ -1,8 +1,10 @@
 """Text that nobody should have sent or stored: it is refused or shown escaped, and what is stored is read."""
 
+import base64
 import json
 import logging
 
+import numpy as np
 import pytest
 
 from monitor_server.printable import PrintableFormatter
@@ -130,6 +132,79 @@ def test_a_part_of_a_run_that_cannot_be_decoded_costs_only_itself(start_collecto
     run = live.get(f"/runs/{run_id}")
     assert (run["phase"], run["sparkline"]["values"]) == ("unknown", [])
     assert live.pool.request("GET", f"{live.url}/metrics").status == 200
+
+
+DAMAGED = {"sqlite": "x'c1'", "postgresql": "'\\xc1'::bytea"}
+
+
+def _array(values, dtype):
+    held = np.array(values, dtype=dtype)
+    return {"dtype": dtype, "shape": list(held.shape), "data": base64.b64encode(held.tobytes()).decode()}
+
+
+@pytest.mark.parametrize("packed", ["c1", "00" * 80], ids=["no number", "more signals than there are"])
+def test_a_step_that_cannot_be_decoded_costs_only_itself(start_collector, scripted, database_url, packed, caplog):
+    """The list of steps names it, and everything else shows the others: series, export, metrics, alert."""
+    live = start_collector(engine=scripted)
+    for step in range(3):
+        run_id = live.run(run="r", records=[{"step": step, "scalars": {"warn": 1.0, "a": float(step)}}])
+    literals = {"sqlite": f"x'{packed}'", "postgresql": f"'\\x{packed}'::bytea"}
+    overwrite(database_url, "steps", "packed", literals, " WHERE step <> 1")
+    items = live.get(f"/runs/{run_id}/steps")["items"]
+    assert [(item["step"], item["damaged"], item["signals"]) for item in items] == [
+        (0, True, {}),
+        (1, False, {"warn": 1.0, "a": 1.0}),
+        (2, True, {}),
+    ]
+    (series,) = live.get(f"/runs/{run_id}/series", signals="a")["items"]
+    if packed == "c1":  # of a row that is too long the first values may be true
+        assert (series["steps"], series["values"]) == ([1], [1.0])
+    (alert,) = live.get("/alerts")["items"]
+    assert live.get(f"/alerts/{alert['id']}/attribution")
+    for path in (f"/api/v1/runs/{run_id}/export", f"/api/v1/runs/{run_id}/export?format=parquet", "/metrics"):
+        assert live.pool.request("GET", live.url + path).status == 200
+    assert "step 0 of run" in caplog.text
+    assert live.send(run="r", records=[{"step": 3, "scalars": {"a": 3.0}}])["judged_step"] == 3
+
+
+def test_a_response_that_cannot_be_decoded_costs_only_itself(start_collector, scripted, database_url, caplog):
+    """The others are listed, also where the damaged ones would have filled a page."""
+    live = start_collector(engine=scripted)
+    response = {
+        "kinds": ["random"],
+        "reward": 1.0,
+        "correct": True,
+        "length": 1,
+        "logprob": -1.0,
+        "actions": _array([[0, 1]], "int32"),
+        "logprobs": _array([-1.0], "float32"),
+    }
+    for step in range(8):
+        run_id = live.run(run="r", records=[{"step": step, "scalars": {"warn": 1.0}, "responses": [response]}])
+    overwrite(database_url, "responses", "body", DAMAGED, " WHERE step > 2 AND step < 7")
+    found, cursor = [], {}
+    for _ in range(10):
+        part = live.get(f"/runs/{run_id}/responses", limit=2, **cursor)
+        found += [item["step"] for item in part["items"]]
+        if part["next"] is None:
+            break
+        cursor = {"cursor": part["next"]}
+    assert found == [7, 2, 1, 0]
+    (alert,) = live.get("/alerts")["items"]
+    assert live.get(f"/alerts/{alert['id']}/attribution")
+    assert "step 6 of run" in caplog.text
+
+
+@pytest.mark.parametrize("stored", TREES.values(), ids=TREES)
+def test_a_run_with_a_damaged_configuration_is_exported(start_collector, database_url, stored):
+    """Both forms have the run's steps, and what can be shown of its configuration."""
+    live = start_collector()
+    run_id = live.run(run="r", config={"a": 1}, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    literals = {"sqlite": f"x'{stored.hex()}'", "postgresql": f"'\\x{stored.hex()}'::bytea"}
+    overwrite(database_url, "runs", "config", literals)
+    for form in ("jsonl", "parquet"):
+        answer = live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export?format={form}")
+        assert answer.status == 200
 
 
 def test_text_that_is_no_utf_8_is_read(start_collector, scripted, tmp_path):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import update
 
+from monitor_server.store import tables
 from monitor_server.store.downsampling import downsample
 from monitor_server.store.encoding import chunks
 from monitor_server.store.repositories import series
@@ -99,6 +101,24 @@ def test_a_chart_of_many_steps_reads_summaries_and_keeps_the_extremes(store, fil
     shown = downsample(column, max_points=60)
     assert 50.0 in shown.values
     assert len(shown.steps) <= 60
+
+
+@pytest.mark.parametrize("max_points", [None, 60])
+@pytest.mark.parametrize("column", ["steps", "times", "packed", "summary"])
+def test_a_chunk_that_cannot_be_decoded_is_read_from_its_rows(store, filled, monkeypatch, column, max_points):
+    """A chunk repeats the rows of steps: what is damaged of it costs time, and no step."""
+    monkeypatch.setattr(series, "ROWS_PER_POINT", 4)
+    other = chunks.encode_times(np.zeros(3)) if column == "packed" else b"\xc1"
+    table = tables.chunks if column in ("steps", "times") else tables.chunk_values
+    with store.write() as repositories:
+        repositories.series._connection.execute(update(table).where(table.c.first_step == 40).values({column: other}))
+    with store.read() as repositories:
+        (read,) = repositories.series.read(filled, ["a"], max_points=max_points)
+    shown = dict(zip(read.steps.tolist(), read.values.tolist(), strict=True))
+    is_read = column in ("steps", "times") or (column == "summary") == (max_points is not None)
+    if max_points is None or is_read:  # where the damage is not read, two steps of the chunk are its extremes
+        assert set(range(40, 48)) <= shown.keys()
+    assert shown[123] == 50.0
 
 
 def test_a_step_that_is_written_into_a_chunk_costs_that_chunk_alone(store, filled):
