@@ -56,10 +56,9 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "kl/ref": (
         "kl", "actor_kl_loss", "actor_reward_kl_penalty", "kl_loss", "kl_div", "kl_divergence", "mean_kl", "kl_mean",
         "policy_policy_kl", "loss_avg_kl", "critic_kl", "objective_kl", "kl_term", "kl_ref", "ref_kl",
-        "rollout_kl",
     ),
     "mismatch/ratio": (
-        "sampling_importance_sampling_ratio_mean", "rollout_corr_rollout_is_mean", "train_ois",
+        "sampling_importance_sampling_ratio_mean", "rollout_corr_rollout_is_mean", "train_tis",
     ),
     "mismatch/logprob_abs": (
         "sampling_sampling_logp_difference_mean", "policy_rollout_train_logprobs_abs_diff_mean",
@@ -67,7 +66,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     ),
     "mismatch/kl": (
         "vllm_kl", "mismatch_kl_all_mean", "mismatch_kl", "optim_kl_sample_train_v1", "generation_kl_error",
-        "gen_kl_error", "rollout_corr_k3_kl", "rollout_corr_kl",
+        "gen_kl_error", "rollout_corr_k3_kl", "rollout_corr_kl", "mis_k3_kl", "mis_kl",
     ),
     "length/mean": (
         "completions_mean_length", "completion_length", "response_length_mean", "rollout_response_length_mean",
@@ -108,6 +107,12 @@ FALLBACK = {
     "tool_calls": "tools/calls",
 }
 
+# Keys that count only as they are spelled. slime's is the distance to the reference model; forks of verl write the
+# distance between sampler and trainer under "rollout_kl".
+_AS_SPELLED = {"rollout/kl": ("kl/ref", len(_KEYS["kl/ref"]))}
+# slime writes zeros under it where it has no reference model (`--kl-coef 0`): then nothing was measured.
+_ZERO_IS_NOTHING = frozenset({"rollout/kl"})
+
 _RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
 # Our own recordings carry canonical names, also those that no trainer logs; they come before any spelling.
 SIGNALS = frozenset({*_KEYS, *(name for detector in DETECTORS.values() for name in detector.reads)})
@@ -119,6 +124,8 @@ _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)
 def _named(key: str) -> tuple[str, int] | None:
     if key in SIGNALS:
         return key, -1
+    if key in _AS_SPELLED:
+        return _AS_SPELLED[key]
     lowered = key.strip().lower()
     for spelling in (lowered, _SECTION.sub("", lowered)):
         # A unit or a factor in brackets, as in "actor/lr(1e-4)", is no part of the name.
@@ -164,7 +171,7 @@ def read_signals(
         if signal in ranks and rank >= ranks[signal]:
             continue
         parsed = number(row[key])
-        if parsed is not None:
+        if parsed is not None and (parsed != 0.0 or key not in _ZERO_IS_NOTHING):
             ranks[signal], found[signal] = rank, parsed
     for short, key in (fallback or {}).items():
         name, parsed = FALLBACK.get(short), number(row.get(key))

@@ -5,7 +5,7 @@ import re
 from monitor_server.importers.keys import is_known
 from monitor_server.importers.protocol import Row
 
-__all__ = ["NUMBER", "OpenDictionary", "dictionary", "named_numbers", "pipes", "verl"]
+__all__ = ["CONFIGURED", "NUMBER", "OpenDictionary", "dictionary", "dropped", "named_numbers", "pipes", "verl"]
 
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)"
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
@@ -27,13 +27,16 @@ _RAY = re.compile(r"^\([^()]{1,80}\bpid=\d[^()]{0,60}\)\s?")
 MAX_LINES = 1000  # of one dict
 MAX_PART = 400  # characters of one line of it
 MAX_BETWEEN = 50  # lines of other processes in between
-_VERL = re.compile(r"(?:^|\s|\))step:\s?(\d{1,15}) - (.+)")
+_VERL = re.compile(r"step:\s?(\d{1,15}) - (?=.)")
+_OF_A_NAME = frozenset("/_.-:")  # before "step:", they make it a part of a longer name, such as "timing_s/step:"
+_REFUSED_AT = re.compile(r"step:? (\d{1,15})")
 _WRAPPED = re.compile(r"^[A-Za-z_.]{1,20}\d{0,2}\((" + NUMBER + r")\b")
 _PIPE_STEP = re.compile(
     r"(?<![A-Za-z] )(?:^|[^A-Za-z])(?:Global )?Step:?\s*(\d{1,15})(?:\s*/\s*\d+)?\s*[|:,]\s*(.+)", re.IGNORECASE
 )
 _SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + NUMBER + r")(?![\w.])\s?(%?)")
 _NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + NUMBER + r")(?![\w.])(%?)")
+CONFIGURED = ("learning_rate", "lr")  # a configuration names them beside its number of steps
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
 
@@ -56,6 +59,13 @@ def dictionary(line: str) -> tuple[Row, int | None] | None:
         row["step"] = int(step.group(1))
     rollout = _ROLLOUT_BEFORE.search(before)
     return row, int(rollout.group(1)) if rollout else None
+
+
+def dropped(line: bytes) -> Row | None:
+    """Return the numbers that W&B refused and repeats with their step, because the steps before were larger."""
+    before, _, entry = line.decode(errors="replace").partition("Dropping entry: ")
+    step, read = _REFUSED_AT.search(before[-MAX_PART:]), dictionary(entry)
+    return None if step is None or read is None else {**read[0], "step": int(step.group(1))}
 
 
 class OpenDictionary:
@@ -108,10 +118,13 @@ class OpenDictionary:
 def verl(line: str) -> Row | None:
     """Return the numbers of a line ``step:3 - actor/entropy:0.5 - …``, which verl and SkyRL print."""
     found = _VERL.search(line)
+    # A progress bar may end right before it, on the same line.
+    while found and found.start() and ((before := line[found.start() - 1]).isalnum() or before in _OF_A_NAME):
+        found = _VERL.search(line, found.start() + 1)
     if found is None:
         return None
     row: dict[str, object] = {}
-    for part in found.group(2).split(" - "):
+    for part in line[found.end() :].split(" - "):
         key, colon, text = part.rpartition(":")
         if colon:
             row[key.strip()] = _plain(text)
@@ -147,7 +160,7 @@ def named_numbers(line: str) -> Row | None:
 
 
 def _with_step(row: dict[str, object], step: int) -> Row | None:
-    if not any(map(is_known, row)):
+    if not any(is_known(key) and key.lower() not in CONFIGURED for key in row):
         return None
     return {**row, "step": step}
 

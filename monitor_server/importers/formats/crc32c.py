@@ -1,5 +1,7 @@
 """CRC-32C as event files use it, computed with numpy over many records of one length at once."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,10 +19,36 @@ def _table() -> NDArray[np.uint32]:
 
 
 _TABLE = _table()
+_AT_END = [_TABLE]
+"""The table of the byte that stands n bytes before the end, at place n; filled as longer records come."""
+
+
+def _tables(length: int) -> list[NDArray[np.uint32]]:
+    """Return the table of each byte of a record of ``length``, the last byte's first."""
+    while len(_AT_END) < length:
+        _AT_END.append(_after_zero(_AT_END[-1]))
+    return _AT_END[:length]
+
+
+def _after_zero(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    return _TABLE[crc & 0xFF] ^ (crc >> 8)
+
+
+@lru_cache(maxsize=4096)
+def _of_zeros(length: int) -> np.uint32:
+    """Return the register after ``length`` zero bytes, which holds what the initial value contributes."""
+    crc = np.full(1, 0xFFFFFFFF, dtype=np.uint32)
+    for _ in range(length):
+        crc = _after_zero(crc)
+    return np.uint32(crc[0])
 
 
 def masked_crc32c(records: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """Return the masked CRC-32C of each record.
+
+    A CRC is linear over XOR: the register is the XOR of what each byte contributes by its value and its distance from
+    the end, and of what the initial value contributes. One table a place is therefore enough, and no byte has to wait
+    for the byte before it.
 
     Args:
         records: Bytes, shape ``(records, bytes)``.
@@ -28,8 +56,9 @@ def masked_crc32c(records: NDArray[np.uint8]) -> NDArray[np.uint32]:
     Returns:
         ``((crc >> 15) | (crc << 17)) + 0xA282EAD8`` modulo 2³², shape ``(records,)``.
     """
-    crc = np.full(len(records), 0xFFFFFFFF, dtype=np.uint32)
-    for column in np.ascontiguousarray(records.T):
-        crc = _TABLE[(crc ^ column) & 0xFF] ^ (crc >> 8)
+    count, length = records.shape
+    crc = np.full(count, _of_zeros(length), dtype=np.uint32)
+    for column, table in zip(np.ascontiguousarray(records.T)[::-1], _tables(length), strict=True):
+        crc ^= table.take(column)
     crc = ~crc
     return (((crc >> 15) | (crc << 17)) + np.uint32(MASK_DELTA)).astype(np.uint32)

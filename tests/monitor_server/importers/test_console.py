@@ -145,3 +145,93 @@ def test_a_log_that_powershell_wrote_is_read(tmp_path):
     """It redirects as UTF-16 with a byte order mark."""
     (tmp_path / "train.log").write_bytes("{'loss': 0.1, 'reward': 0.5, 'epoch': 1}\r\n".encode("utf-16"))
     assert [step.signals["reward/mean"] for step in read(tmp_path / "train.log")] == [0.5]
+
+
+def test_a_step_that_follows_a_progress_bar_on_its_line_is_read(tmp_path):
+    """The bar goes to standard error without a line end, and verl's line to standard output."""
+    (tmp_path / "x.out").write_text(
+        "\rTraining Progress:   1%|▏  | 1/100 [01:21<2:14:00, 81.49s/it]step:1 - actor/entropy:0.9\n"
+        "(TaskRunner pid=1) timing_s/step:7 - x:1\nstep:2 - actor/entropy:0.8 - timing_s/step:9\n"
+    )
+    assert [(step.step, step.signals) for step in read(tmp_path / "x.out")] == [
+        (1, {"entropy/mean": 0.9}),
+        (2, {"entropy/mean": 0.8}),
+    ]
+
+
+def bar(done, total=200):
+    """Return how transformers draws its progress bar into a file."""
+    return f"\r {100 * done // total:2}%|{'█' * (done % 10):10}| {done}/{total} [00:18<11:16,  3.47s/it]"
+
+
+def row(reward):
+    """Return the line that TRL prints for a logged step."""
+    return f"{{'loss': 0.1, 'reward': {reward}, 'epoch': 0.01}}\n"
+
+
+def test_a_row_without_a_step_has_the_step_of_the_progress_bar_before_it(tmp_path):
+    """TRL prints no step, and a logging interval of 5 makes the row's place five times too small."""
+    text = "\rMap: 100%|██████████| 7473/7473 [00:00<00:00, 44985.22 examples/s]\n"
+    for step in range(1, 31):
+        text += bar(step)
+        if step % 5 == 0:
+            text += f"\rProcessed prompts: 100%|██| 16/16 [00:01<00:00, 9.1it/s]\n{bar(3, 8)}\n{bar(step)}"
+            text += " " * 40 + "\r" + row(step / 100) + bar(step)
+    (tmp_path / "slurm-1.out").write_text(text)
+    steps = read(tmp_path / "slurm-1.out")
+    assert [step.step for step in steps] == [5, 10, 15, 20, 25, 30]
+    assert [step.signals["reward/mean"] for step in steps] == [0.05, 0.1, 0.15, 0.2, 0.25, 0.3]
+
+
+def test_bars_that_a_terminal_put_on_one_line_give_the_newest_count(tmp_path):
+    """A copy from a terminal holds spaces where the file would hold carriage returns."""
+    (tmp_path / "x.log").write_text(
+        bar(9).strip() + " " * 30 + bar(10).strip() + row(0.5) + bar(20).strip() + "\n" + row(0.6)
+    )
+    assert [step.step for step in read(tmp_path / "x.log")] == [10, 20]
+
+
+def test_rows_that_were_written_late_share_the_steps_between_two_readings(tmp_path):
+    """Buffered output writes many rows after one reading of the bar."""
+    burst = "".join(row(number / 10) for number in range(4))
+    (tmp_path / "x.log").write_text(bar(0) + bar(20) + burst + bar(40) + burst)
+    assert [step.step for step in read(tmp_path / "x.log")] == [5, 10, 15, 20, 25, 30, 35, 40]
+
+
+def test_numbers_that_are_printed_apart_at_one_reading_are_one_step(tmp_path):
+    """A trainer's row and a line of the user's own belong together; a second row of the same keys does not."""
+    own = "{'kl': 0.25, 'epoch': 0.01}\n"
+    (tmp_path / "x.log").write_text(bar(1) + row(0.5) + own + bar(2) + row(0.6) + own + bar(9) + row(0.7) + row(0.8))
+    steps = read(tmp_path / "x.log")
+    assert [step.step for step in steps] == [1, 2, 5, 9]
+    assert steps[1].signals == {"loss/policy": 0.1, "reward/mean": 0.6, "kl/ref": 0.25}
+
+
+def test_a_bar_that_begins_again_is_a_restart(tmp_path):
+    """The training that was resumed in the same file is a new attempt; one with another total goes on."""
+    first = bar(10) + row(0.1) + bar(20) + row(0.2)
+    (tmp_path / "x.log").write_text(first + bar(15) + row(0.3) + bar(1, 50) + row(0.4))
+    assert [(step.attempt, step.step) for step in read(tmp_path / "x.log")] == [(1, 10), (1, 20), (2, 7), (2, 15)]
+
+
+def test_a_configuration_with_a_number_of_steps_is_no_row(tmp_path):
+    """A learning rate alone is set and not measured."""
+    (tmp_path / "x.log").write_text(
+        "Steps: 300  |  LR: 2e-06  |  Beta: 0.1\nstep 1 | lr 2e-06 | loss 0.5\nstep=2 lr=2e-06\n"
+    )
+    assert [(step.step, step.signals) for step in read(tmp_path / "x.log")] == [(1, {"lr": 2e-06, "loss/policy": 0.5})]
+
+
+def test_numbers_that_wandb_refused_count_where_there_are_no_others(tmp_path):
+    """W&B repeats rows with a step that has passed; beside the trainer's own lines they would count twice."""
+    refused = (
+        "wandb: WARNING (User provided step: {} is less than current step: 999. Dropping entry: "
+        "{{'loss': 0.1, 'reward': {}}}).\n"
+    )
+    (tmp_path / "alone.log").write_text("begin\n" + refused.format(532, 0.5) + refused.format(540, 0.6))
+    assert [(step.step, step.signals["reward/mean"]) for step in read(tmp_path / "alone.log")] == [
+        (532, 0.5),
+        (540, 0.6),
+    ]
+    (tmp_path / "both.log").write_text(row(0.5) + refused.format(532, 0.5) + row(0.6) + refused.format(540, 0.6))
+    assert [step.signals["reward/mean"] for step in read(tmp_path / "both.log")] == [0.5, 0.6]

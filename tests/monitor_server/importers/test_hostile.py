@@ -138,7 +138,7 @@ def test_a_notebooks_broken_table_takes_linear_time(tmp_path, shown):
 
 
 @pytest.mark.parametrize(
-    "unit", ["step aaaaaaaaa", "step: 1 | a ", "step {'a'b'", "step a=1_", "step \x1b[0;", "step = "]
+    "unit", ["step aaaaaaaaa", "step: 1 | a ", "step {'a'b'", "step a=1_", "step \x1b[0;", "step = ", "/step:1 - "]
 )
 def test_a_console_line_made_of_beginnings_takes_linear_time(tmp_path, unit):
     """No pattern is tried from every position to the end of the line."""

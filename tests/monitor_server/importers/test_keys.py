@@ -31,6 +31,8 @@ from monitor_server.importers.keys import signals_of
         ("actor/ppo_kl", "kl/old"),
         ("kl", "kl/ref"),
         ("sampling/importance_sampling_ratio/mean", "mismatch/ratio"),
+        ("train/tis", "mismatch/ratio"),
+        ("train/mis_k3_kl", "mismatch/kl"),
         ("optim/grad_norm", "grad/norm"),
         ("actor/lr(1e-4)", "lr"),
     ],
@@ -51,6 +53,18 @@ def test_nan_is_kept_and_what_is_no_number_is_passed_over():
     found = signals_of({"grad_norm": "NaN", "reward": None, "entropy": True, "kl": "none", "loss": math.inf})
     assert math.isnan(found.pop("grad/norm"))
     assert found == {"loss/policy": math.inf}
+
+
+def test_slimes_zero_of_a_run_without_a_reference_model_is_no_distance():
+    """It writes zeros where it computes nothing; the loss's own term, where it is computed, may be zero."""
+    assert signals_of({"rollout/kl": 0.0, "train/grad_norm": 0.5}) == {"grad/norm": 0.5}
+    assert signals_of({"rollout/kl": 0.0, "train/kl_loss": 0.0}) == {"kl/ref": 0.0}
+    assert signals_of({"rollout/kl": 0.2, "train/kl_loss": 0.1}) == {"kl/ref": 0.1}
+
+
+def test_what_only_looks_like_a_distance_to_the_reference_or_the_sampler_is_not_mapped():
+    """Forks of verl write sampler against trainer as rollout_kl, and slime's ois is the ratio to the old policy."""
+    assert signals_of({"rollout_kl": 0.1, "mismatch/rollout_kl": 0.1, "train/ois": 1.0, "kl_coef": 0.001}) == {}
 
 
 def test_the_fallback_serves_only_keys_that_are_not_recognised():
