@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from monitor_server.detection.engine import Engine
@@ -25,26 +26,27 @@ def follow(
     path: Path,
     *,
     seconds: float,
-    engine: Engine,
+    engine: Callable[[], Engine] = Engine,
     overrides: Mapping[str, str] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[tuple[Examination, Sequence[Finding]]]:
     """Yield the examination of a growing log and the findings that began, each time there are new steps.
 
     The log is read again from its beginning whenever it has changed, which works for every format; the engine takes the
-    new steps alone. The loop ends when the reader stops asking.
+    new steps alone. A log whose first step has other numbers than before was emptied or replaced: where its steps go on
+    above the newest one, as after a rotation, so does the engine; else the examination begins anew, as another object.
+    The loop ends when the reader stops asking.
 
     Args:
         path: A log, or a folder that holds one run; it need not exist yet.
         seconds: Between two looks.
-        engine: A fresh engine.
+        engine: Builds a fresh engine.
         overrides: Signal → the log's own key.
         sleep: Waits between looks.
     """
-    examination: Examination | None = None
-    examiner: Examiner | None = None
+    course: _Course | None = None
     seen: tuple[tuple[str, int, int], ...] = ()
-    taken, resting = 0, 0
+    resting = 0
     while True:
         begun = time.monotonic()
         now = _stamp(path)
@@ -54,19 +56,51 @@ def follow(
             steps = _read(path, overrides)
             if steps is not None:
                 fresh, observations = steps
-                if examination is None or examiner is None:
-                    examination = fresh
-                    examiner = Examiner(examination, engine)
-                examination.mapping, examination.report = fresh.mapping, fresh.report
                 began: list[Finding] = []
-                before = taken
+                is_changed = False
                 for place, observation in enumerate(_settled(observations, is_resting=resting >= RESTING_LOOKS)):
-                    if place >= taken:
-                        began += examiner.take(observation)
-                        taken = place + 1
-                if taken > before:
-                    yield examination, began
+                    if course is None or (place == 0 and course.is_over_at(observation)):
+                        course = _Course(fresh, engine())
+                    elif place == 0 and not course.begins_with(observation):
+                        course.go_on_in_new_file()
+                    if place >= course.taken:
+                        began += course.take(observation)
+                        is_changed = True
+                if course is not None and is_changed:
+                    course.examination.mapping, course.examination.report = fresh.mapping, fresh.report
+                    yield course.examination, began
         sleep(max(seconds, (time.monotonic() - begun) / READING_SHARE))
+
+
+class _Course:
+    """The examination of one run over all looks at its log."""
+
+    def __init__(self, examination: Examination, engine: Engine) -> None:
+        self.examination = examination
+        self.taken = 0  # steps of the file as it is now
+        self._examiner = Examiner(examination, engine)
+        self._first: Mapping[str, float] = {}  # signals of the file's first step
+        self._attempts = 0  # of the files before
+
+    def begins_with(self, observation: Observation) -> bool:
+        """Tell whether a step that is read first is the one that was first before; it may have got more signals."""
+        now = observation.signals
+        return all(name in now and repr(now[name]) == repr(value) for name, value in self._first.items())
+
+    def is_over_at(self, observation: Observation) -> bool:
+        """Tell whether a step that is read first belongs to another run."""
+        return not self.begins_with(observation) and observation.step <= self.examination.last_step
+
+    def go_on_in_new_file(self) -> None:
+        """Prepare for the steps of a file that continues this run."""
+        self.taken, self._attempts = 0, self.examination.attempts - 1
+
+    def take(self, observation: Observation) -> Sequence[Finding]:
+        """Take the next step and return the findings that begin with it."""
+        if not self.taken:
+            self._first = observation.signals
+        self.taken += 1
+        return self._examiner.take(replace(observation, attempt=observation.attempt + self._attempts))
 
 
 def _read(path: Path, overrides: Mapping[str, str] | None) -> tuple[Examination, Iterator[Observation]] | None:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from monitor_server.commands.errors import CommandError, missing_library
 from monitor_server.commands.terminal import error, say
-from monitor_server.detection.engine import Engine
+from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.importers.calibration import load_calibration
 from monitor_server.importers.mapping import parse_overrides
@@ -73,7 +73,9 @@ def run(
         try:
             overrides = parse_overrides(names or [])
             if following:
-                return _follow(given, overrides, interval, Engine(load_calibration(calibration)), fail_on)
+                if as_json or serve or html is not None:
+                    raise CommandError("--follow prints a line a change and goes without --json, --html and --serve")
+                return _follow(given, overrides, interval, EngineFactory(load_calibration(calibration)), fail_on)
             logs = find_logs(given, list(overrides.values()))
             if serve:
                 return _serve(logs, overrides)
@@ -159,14 +161,18 @@ def _status(examinations: Sequence[Examination], fail_on: FailOn | None) -> int:
 
 
 def _follow(
-    paths: Sequence[Path], overrides: Mapping[str, str], seconds: float, engine: Engine, fail_on: FailOn | None
+    paths: Sequence[Path], overrides: Mapping[str, str], seconds: float, engine: EngineFactory, fail_on: FailOn | None
 ) -> int:
     if len(paths) != 1:
         raise CommandError(f"--follow must have one log or folder to watch, got {len(paths)}")
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.print(Text(f"watching {printable(paths[0])}; Ctrl-C ends it"))
     failing = {Severity.CRITICAL} | ({Severity.WARNING} if fail_on is FailOn.WARNING else set())
+    newest: Examination | None = None
     for found, began in follow(paths[0], seconds=seconds, engine=engine, overrides=overrides):
+        if newest is not None and found is not newest:
+            console.print(Text("the log was emptied or replaced; the check begins anew"))
+        newest = found
         phase = found.phases[-1].phase if found.phases else "unknown"
         console.print(Text(f"step {found.last_step:>6}  {phase}"))
         for finding in began:

@@ -115,6 +115,9 @@ class Columns:
         """Yield a row a step and attempt, in order; of two values at one step the first stands."""
         for metrics, times in [*self._finished, (self._metrics, self._times)]:
             groups = _by_steps(metrics)
+            if len(groups) == 1:
+                yield from _rows_of_one(groups[0], times)
+                continue
             every = heapq.merge(*(_numbered(place, *group) for place, group in enumerate(groups)))
             layouts: dict[tuple[int, ...], tuple[list[str], list[int]]] = {}
             for step, found in groupby(every, key=itemgetter(0)):
@@ -151,6 +154,21 @@ def _by_steps(metrics: Mapping[str, Column]) -> list[Group]:
             steps, values = steps[is_first], values[is_first]
         groups.setdefault(steps.tobytes(), (steps, []))[1].append((place, metric, values))
     return list(groups.values())
+
+
+def _rows_of_one(group: Group, times: Mapping[int, float]) -> Iterator[Row]:
+    """Yield the rows of metrics that were all logged at the same steps."""
+    steps, columns = group
+    names, order = _layout([columns])
+    with_time = ("step", "_timestamp", *names)
+    without = ("step", *names)
+    for step, _, numbers in _numbered(0, steps, [columns[place] for place in order]):
+        time = times.get(step)
+        yield dict(
+            zip(without, (step, *numbers), strict=True)
+            if time is None
+            else zip(with_time, (step, time, *numbers), strict=True)
+        )
 
 
 def _numbered(

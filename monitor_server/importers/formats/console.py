@@ -96,8 +96,8 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
         if found is not None:
             for row in rollouts.take(*found):
                 yield from bars.take(row, bar)
-        elif row := _counted(text):
-            yield from bars.take(row, bar)
+        elif counted := _counted(text):
+            yield from bars.take(counted, bar)
     yield from block.close()
     yield from bars.close()
     yield from rollouts.close()

@@ -31,7 +31,8 @@ def _tables(length: int) -> list[NDArray[np.uint32]]:
 
 
 def _after_zero(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    return _TABLE[crc & 0xFF] ^ (crc >> 8)
+    shifted: NDArray[np.uint32] = _TABLE[crc & 0xFF] ^ (crc >> 8)
+    return shifted
 
 
 @lru_cache(maxsize=4096)

@@ -200,6 +200,13 @@ def test_a_log_that_is_being_written_is_followed_until_it_fails(tmp_path):
         assert "step     20  CRITICAL  non_finite: " in watcher.stdout.read()
 
 
+@pytest.mark.parametrize("option", ["--json", "--serve", "--html=page.html"])
+def test_following_refuses_what_it_does_not_do(tmp_path, capsys, option):
+    """A page that is never written would be missed only when the run is over."""
+    assert main(["check", str(tmp_path), "--follow", option]) == 1
+    assert "--follow prints a line a change and goes without --json, --html and --serve" in capsys.readouterr().err
+
+
 def test_a_test_asserts_that_a_log_is_healthy(tmp_path):
     """`assert_healthy` passes a quiet log and fails with the report as its message."""
     assert_healthy(write(tmp_path / "quiet.json"))
