@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,12 @@ __all__ = ["migrated_postgres", "migrated_sqlite", "postgres_collector"]
 # A shell that starts the tests in the background has them ignore Ctrl-C, and every process that they start with them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Compile each module once, where the environment forbids it too: else every process that a test starts compiles this
+# repository again, and every collector its migrations.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# One thread a process: the models of the tests are tiny, and the workers already share the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A slow answer of a busy machine is not a failure.
 settings.register_profile("rlvitals", deadline=None)
 settings.load_profile("rlvitals")
@@ -122,14 +129,20 @@ def patient_receipts() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def session_spool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def session_spool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep what trainers leave on disk out of the user's cache, also those that outlive a test."""
+    folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
 
 
 @pytest.fixture(autouse=True)
-def own_spool(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what trainers of a test leave on disk from those of the next test, which may use the same name."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+def own_spool(session_spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what trainers of a test leave on disk from those of the next test, which may use the same name.
+
+    `tmp_path_factory.mktemp` would list the folders of all earlier tests at each call.
+    """
+    folder = session_spool / uuid.uuid4().hex
+    folder.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
