@@ -6,19 +6,17 @@ A `conftest.py` imports the fixtures that its folder needs. A test of what SQLit
 
 import contextlib
 import shutil
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 import sqlalchemy
 
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from tests.live import LiveCollector, serving
-from tests.postgres import create_database
+from tests.postgres import copy_database, create_database, drop_database
 
 __all__ = [
     "blocked_writes",
@@ -39,14 +37,7 @@ def migrated_postgres(postgres: str) -> Callable[[], str]:
     """Return a function that creates a database with today's schema; it copies one that was migrated once."""
     template = create_database(postgres)
     Store.open(template).close()
-
-    def create() -> str:
-        name = f"test_{uuid.uuid4().hex}"
-        with psycopg.connect(f"{postgres}/postgres".replace("+psycopg", ""), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template.rsplit('/', 1)[1]}")
-        return f"{postgres}/{name}"
-
-    return create
+    return lambda: copy_database(template)
 
 
 @pytest.fixture(scope="session")
@@ -62,11 +53,14 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A database of each kind without data."""
     if request.param == "sqlite":
-        return str(request.getfixturevalue("migrated_sqlite")(tmp_path))
-    return str(request.getfixturevalue("migrated_postgres")())
+        yield str(request.getfixturevalue("migrated_sqlite")(tmp_path))
+        return
+    url = str(request.getfixturevalue("migrated_postgres")())
+    yield url
+    drop_database(url)
 
 
 @pytest.fixture(scope="session")

@@ -73,11 +73,13 @@ def serving(settings: Settings, **options: Any) -> Iterator[LiveCollector]:
 
 
 def eventually(ask: Any, *, seconds: float = PATIENCE_SECONDS) -> Any:
-    """Ask until the answer is true, and give it."""
+    """Ask until the answer is true, and return it."""
     deadline = time.monotonic() + seconds
+    pause = 0.005
     while not (answer := ask()):
         assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(1.5 * pause, 0.1)  # each question costs the collector that is waited for some of its time
     return answer
 
 

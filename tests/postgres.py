@@ -16,7 +16,10 @@ import psycopg
 from tests.live import eventually
 from tests.ports import reserved_port
 
-__all__ = ["create_database", "find_postgres", "running_postgres"]
+__all__ = ["copy_database", "create_database", "drop_database", "find_postgres", "running_postgres"]
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - a database is a folder of its own in it, which only its owner may enter
+MEMORY_BYTES = 2 << 30  # a copy has 8 MB and is dropped after its test
 
 
 def find_postgres() -> Path | None:
@@ -34,7 +37,8 @@ def running_postgres() -> Iterator[str]:
     # PostgreSQL refuses to run as root.
     user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
     # Not below pytest's folders, which another user may not enter.
-    with tempfile.TemporaryDirectory(prefix="rlvitals-postgres-") as data, reserved_port() as port:
+    folder = tempfile.TemporaryDirectory(prefix="rlvitals-postgres-", dir=_fast_folder())
+    with folder as data, reserved_port() as port:
         if user:
             owner = pwd.getpwnam("postgres")
             os.chown(data, owner.pw_uid, owner.pw_gid)
@@ -42,7 +46,8 @@ def running_postgres() -> Iterator[str]:
         create = [programs / "initdb", "-D", data, "-U", "rlvitals", "--auth=trust", "-E", "UTF8", "--no-sync"]
         subprocess.run(create, check=True, **common)
         # Durability is PostgreSQL's own and is not what is tested.
-        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={data} -c fsync=off"
+        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={data}"
+        options += " -c fsync=off -c full_page_writes=off"
         ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port), "-d", "postgres"]
         with subprocess.Popen([programs / "postgres", "-D", data, *options.split()], **common) as server:
             try:
@@ -55,6 +60,30 @@ def running_postgres() -> Iterator[str]:
 def create_database(server: str) -> str:
     """Create an empty database on a running server, and return its URL."""
     name = f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(f"{server}/postgres".replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+    _execute(server, f"CREATE DATABASE {name}")
     return f"{server}/{name}"
+
+
+def copy_database(template: str) -> str:
+    """Copy a database to which nobody is connected, and return the copy's URL."""
+    server, source = template.rsplit("/", 1)
+    name = f"test_{uuid.uuid4().hex}"
+    # Without fsync, copying the files is twice as fast as logging their pages.
+    _execute(server, f"CREATE DATABASE {name} TEMPLATE {source} STRATEGY FILE_COPY")
+    return f"{server}/{name}"
+
+
+def drop_database(url: str) -> None:
+    """Drop a database and the connections to it; do nothing if there is none."""
+    server, name = url.rsplit("/", 1)
+    _execute(server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def _execute(server: str, statement: str) -> None:
+    with psycopg.connect(f"{server}/postgres".replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def _fast_folder() -> Path | None:
+    """Return a folder in memory, where a database is created ten times as fast as on a disk, or None without room."""
+    return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES else None
