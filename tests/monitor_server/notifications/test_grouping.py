@@ -1,0 +1,132 @@
+"""Grouping loses no alert and doubles none, and keeps to its limits."""
+
+import json
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor_server.alerts.lifecycle import AlertTransition
+from monitor_server.notifications.configuration import Grouping, Limits, NotificationFile
+from monitor_server.notifications.planning import next_message_at, retry_delay
+from monitor_server.notifications.routing import Router
+from monitor_server.notifications.worker import NotificationWorker
+from monitor_server.store.repositories.alerts import Alert
+
+NUMBERS = count()
+SEVERITIES = ("info", "warning", "critical")
+
+
+def file_of(**grouping):
+    return NotificationFile.model_validate(
+        {
+            "version": 1,
+            "channels": {"app": {"type": "apprise", "url": "json://x"}},
+            "routes": [{"channels": ["app"], "severity": "info"}],
+            "grouping": grouping,
+            "limits": {"messages_per_hour": 30},
+        }
+    )
+
+
+def alert_of(run_id, kind, severity, now):
+    return Alert(
+        id=f"alert{next(NUMBERS)}", run_id=run_id, kind=kind, severity=severity, phase="healthy", opened_step=1,
+        severity_step=1, last_step=1, opened_at=now, summary="a summary", evidence={}, state="resolved",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def planned(store, append, clock):
+    """Record the opening of alerts, and form messages; return the bodies of all that were formed and accepted."""
+    run_id = append(records=[{"step": 0, "scalars": {"a": 1.0}}])
+
+    class Planned:
+        def __init__(self, **grouping):
+            self.file = file_of(**grouping)
+            self.worker = NotificationWorker(store, self.file, public_url="http://x", clock=clock)
+            self.bodies = []
+
+        def open(self, *severities):
+            transitions = []
+            for severity in severities:
+                alert = alert_of(run_id, f"kind{next(NUMBERS)}", severity, clock.now)
+                transitions.append(AlertTransition(change="opened", alert=alert, at=clock.now))
+            with store.write() as repositories:
+                run = repositories.runs.find(run_id)
+                for transition in transitions:
+                    repositories.alerts.add(transition.alert)
+                Router(self.file).record(repositories, run, transitions)
+            return [transition.alert.id for transition in transitions]
+
+        def look(self, *, accepts=True):
+            with store.write() as repositories:
+                self.worker.plan(repositories)
+                for message in repositories.notifications.claim(channels=["app"], now=clock.now, until=clock.now):
+                    if accepts:
+                        self.bodies.append(json.loads(message.body))
+                        repositories.notifications.mark_sent(message.id, now=clock.now)
+
+    return Planned
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    arrivals=st.lists(
+        st.tuples(st.floats(0, 100), st.lists(st.sampled_from(SEVERITIES), max_size=4), st.booleans()), max_size=15
+    )
+)
+def test_each_alert_is_in_one_message_whenever_it_opens(planned, clock, arrivals):
+    """Whatever opens when, and however often the receiver refuses."""
+    grouped, opened = planned(wait_seconds=0, window_seconds=60), []
+    clock.now += 7200
+    for seconds, severities, accepts in arrivals:
+        clock.now += seconds
+        opened += grouped.open(*severities)
+        grouped.look(accepts=accepts)
+    for _ in range(3):
+        clock.now += 3601
+        grouped.look()
+    named = [alert["id"] for body in grouped.bodies for alert in body["alerts"]]
+    assert sorted(named) == sorted(opened)
+    assert sum(body["counts"]["alerts"] for body in grouped.bodies) == len(opened)
+
+
+def test_ten_thousand_alerts_in_a_minute_are_few_messages_and_none_is_lost(planned, clock):
+    """Each is named or counted: ten seconds of a thousand each make two messages."""
+    grouped = planned()
+    clock.now += 7200
+    for _ in range(10):
+        grouped.open(*["critical"] * 1_000)
+        clock.now += 6
+        grouped.look()
+    clock.now += 60
+    grouped.look()
+    assert [body["counts"]["alerts"] for body in grouped.bodies] == [1_000, 9_000]
+    assert [len(body["alerts"]) + body["omitted_alerts"] for body in grouped.bodies] == [1_000, 9_000]
+    assert all(len(json.dumps(body)) < 200_000 for body in grouped.bodies)
+
+
+@pytest.mark.parametrize(
+    ("rank", "recent", "expected"),
+    [
+        (1, [], 100.5),
+        (1, [(90.0, "warning")], 150.0),
+        (2, [(90.0, "warning")], 100.5),
+        (2, [(90.0, "critical")], 150.0),
+        (2, [(10.0, "warning"), (20.0, "warning")], 3610.0),
+        (2, [(5.0, "info"), (10.0, "warning"), (20.0, "warning")], 3610.0),
+    ],
+)
+def test_when_the_next_message_may_go(rank, recent, expected):
+    """After the wait, the window unless it is more severe, and the limit of two messages an hour."""
+    grouping, limits = Grouping(window_seconds=60), Limits(messages_per_hour=2)
+    assert next_message_at(since=100.0, rank=rank, recent=recent, grouping=grouping, limits=limits) == expected
+
+
+def test_retries_wait_twice_as_long_each_time_to_five_minutes():
+    """In the middle of their jitter, and between half and one and a half of it."""
+    assert [retry_delay(attempts, jitter=0.5) for attempts in (1, 2, 3, 4)] == [2.0, 4.0, 8.0, 16.0]
+    assert retry_delay(10_000, jitter=0.5) == 300.0
+    assert (retry_delay(1, jitter=0.0), retry_delay(1, jitter=1.0)) == (1.0, 3.0)
