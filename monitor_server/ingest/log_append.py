@@ -343,8 +343,8 @@ class Log:
         if len(self._thinned) >= MAX_CACHED_STEPS:
             self._thinned.clear()
         whole_steps = self._settings.response_steps
-        has_more = repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole_steps, limit=limit)
-        if not has_more:
+        removed = repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole_steps, limit=limit)
+        if removed < limit:
             self._thinned[run_id] = block
 
 

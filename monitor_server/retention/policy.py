@@ -14,6 +14,9 @@ __all__ = ["Policy", "Removed", "Task"]
 DAY_SECONDS = 86_400.0
 # A record is up to some 30 KB and a response up to 256 KB: a slice takes some ten milliseconds.
 ROWS_PER_SLICE = 250
+# A run that sends thins its own old responses; what is left of one that has been silent for so long is removed here.
+SILENT_SECONDS = 60.0
+MAX_THINNED_RUNS = 4_096
 RETENTION = Caller(name="retention", scope=Scope.ADMIN)  # the author of what the settings remove
 
 
@@ -23,12 +26,12 @@ class Task:
 
     Attributes:
         kind: ``deleted_run`` removes all of a run whose deletion has begun, ``removed_attempts`` what a reset has
-            removed; the others remove or thin one table of it.
+            removed, ``old_responses`` what a run has beyond its limit; the others remove or thin one table of it.
         run_id: The run.
         kept_steps: Of ``records``: the newest steps whose records are kept.
     """
 
-    kind: Literal["deleted_run", "removed_attempts", "records", "responses", "steps"]
+    kind: Literal["deleted_run", "removed_attempts", "old_responses", "records", "responses", "steps"]
     run_id: str
     kept_steps: int = 0
 
@@ -48,6 +51,7 @@ class Policy:
     def __init__(self, settings: Settings, *, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._clock = clock
+        self._thinned: dict[str, int | None] = {}  # the newest step of a run whose old responses are removed
 
     @property
     def deletes_runs(self) -> bool:
@@ -68,6 +72,7 @@ class Policy:
         settings, retention, now = self._settings, repositories.retention, self._clock()
         tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted()]
         tasks += [Task(kind="removed_attempts", run_id=run_id) for run_id in retention.with_removed_attempts()]
+        tasks += self._with_old_responses(repositories)
         if settings.record_steps is not None:
             kept = settings.record_steps
             tasks += [Task(kind="records", run_id=each, kept_steps=kept) for each in retention.with_more_steps(kept)]
@@ -91,6 +96,8 @@ class Policy:
         if task.kind == "removed_attempts":
             found = retention.remove_attempt_rows(task.run_id, limit=ROWS_PER_SLICE)
             return Removed(table="attempts", rows=0, has_more=False) if found is None else _removed(found)
+        if task.kind == "old_responses":
+            return self._thin_responses(repositories, task.run_id)
         if task.kind == "records":
             rows, has_more = retention.thin_records(task.run_id, kept_steps=task.kept_steps, limit=ROWS_PER_SLICE)
         elif task.kind == "responses":
@@ -100,6 +107,30 @@ class Policy:
         if rows and not has_more:
             self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")
         return Removed(table=task.kind, rows=rows, has_more=has_more)
+
+    def _with_old_responses(self, repositories: Repositories) -> list[Task]:
+        silent = repositories.retention.with_old_responses(
+            silent_since=self._clock() - SILENT_SECONDS, kept_steps=self._settings.response_steps
+        )
+        return [
+            Task(kind="old_responses", run_id=run_id)
+            for run_id, newest in silent.items()
+            if self._thinned.get(run_id) != newest
+        ]
+
+    def _thin_responses(self, repositories: Repositories, run_id: str) -> Removed:
+        newest = repositories.runs.last_step(run_id)
+        rows = 0
+        if newest is not None:
+            whole_steps = self._settings.response_steps
+            rows = repositories.responses.thin(
+                run_id, newest_step=newest, whole_steps=whole_steps, limit=ROWS_PER_SLICE
+            )
+        if rows < ROWS_PER_SLICE:
+            if len(self._thinned) >= MAX_THINNED_RUNS:
+                self._thinned.clear()
+            self._thinned[run_id] = newest
+        return Removed(table="responses", rows=rows, has_more=rows == ROWS_PER_SLICE)
 
     def _record(self, repositories: Repositories, action: str, run_id: str, detail: str) -> None:
         project = repositories.runs.project(run_id)

@@ -66,8 +66,8 @@ class Responses:
             self._connection.execute(insert(responses), numbered(self._connection, responses, rows, run_id=run_id))
         return len(new) - len(kept)
 
-    def thin(self, run_id: str, *, newest_step: int, whole_steps: int, limit: int) -> bool:
-        """Remove at most ``limit`` old responses, and return whether there are more to remove.
+    def thin(self, run_id: str, *, newest_step: int, whole_steps: int, limit: int) -> int:
+        """Remove at most ``limit`` old responses, and return how many were removed: as many where there may be more.
 
         Keep all of the newest ``whole_steps``; before them one step in 2ᵏ, at most as many; and around alerts all.
 
@@ -97,7 +97,7 @@ class Responses:
             .limit(limit)
         )
         here = (responses.c.run_id == run_id) & responses.c.number.in_(old)
-        return self._connection.execute(delete(responses).where(here)).rowcount == limit
+        return self._connection.execute(delete(responses).where(here)).rowcount
 
     def page(
         self,

@@ -191,6 +191,13 @@ class Retention:
         held = exists(select(responses.c.number).where(responses.c.run_id == runs.c.id))
         return list(self._connection.execute(select(runs.c.id).where(_is_silent(silent_since), held)).scalars())
 
+    def with_old_responses(self, *, silent_since: float, kept_steps: int) -> dict[str, int]:
+        """Return the newest step of the silent runs that hold responses from before their newest ``kept_steps``."""
+        is_old = (responses.c.run_id == runs.c.id) & (responses.c.step <= runs.c.last_step - kept_steps)
+        held = exists(select(responses.c.number).where(is_old))
+        query = select(runs.c.id, runs.c.last_step).where(_is_silent(silent_since), held)
+        return {run_id: last_step for run_id, last_step in self._connection.execute(query)}  # noqa: C416 - not pairs
+
     def remove_responses(self, run_id: str, *, limit: int) -> tuple[int, bool]:
         """Remove some sampled responses; return their number, and whether there may be more."""
         if self._lock_run(select(runs.c.id), run_id) is None:

@@ -22,7 +22,21 @@ def send_everything(live, name, *, text="text", steps=1_300, **batch):
             for step in range(begin, min(begin + 500, steps))
         ]
         live.send(records=records, **common)
-    response = Response(
+    response = sampled(text=f"the answer is {text}")
+    action = {"action": "notify", "alert_id": "a", "outcome": "taken", "reason": text}
+    sent = wire_json(response)
+    record = {"step": steps, "scalars": {f"signal/{text}": 1.0}, "actions": [action], "responses": [sent]}
+    live.send(records=[record], **common)
+    (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
+    note = live.pool.request("POST", f"{live.url}/api/v1/alerts/{alert['id']}/ack", json={"by": "a", "note": text})
+    assert note.status == 200, note.data
+    live.send(records=[{"step": steps + 1, "scalars": {"reward/mean": 1.0}}], **(common | {"world_size": 2}))
+    return run_id
+
+
+def sampled(**fields):
+    """Return a small response."""
+    return Response(
         kinds=["random"],
         reward=1.0,
         correct=True,
@@ -30,17 +44,8 @@ def send_everything(live, name, *, text="text", steps=1_300, **batch):
         logprob=-1.0,
         actions=Array.from_numpy(np.array([[0, 2]], dtype=np.int32)),
         logprobs=Array.from_numpy(np.array([-0.5, -0.5], dtype=np.float16)),
-        text=f"the answer is {text}",
+        **fields,
     )
-    action = {"action": "notify", "alert_id": "a", "outcome": "taken", "reason": text}
-    sampled = wire_json(response)
-    record = {"step": steps, "scalars": {f"signal/{text}": 1.0}, "actions": [action], "responses": [sampled]}
-    live.send(records=[record], **common)
-    (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
-    note = live.pool.request("POST", f"{live.url}/api/v1/alerts/{alert['id']}/ack", json={"by": "a", "note": text})
-    assert note.status == 200, note.data
-    live.send(records=[{"step": steps + 1, "scalars": {"reward/mean": 1.0}}], **(common | {"world_size": 2}))
-    return run_id
 
 
 def wire_json(message):

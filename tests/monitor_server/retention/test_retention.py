@@ -5,11 +5,12 @@ import sqlalchemy
 
 from monitor_server.retention.policy import ROWS_PER_SLICE, Policy
 from monitor_server.settings import Settings
+from monitor_server.store import tables
 from monitor_server.store.database import Store
 from monitor_server.store.tables import records
 from tests.databases import sqlite_only
 from tests.live import eventually
-from tests.monitor_server.retention.runs import count_rows, send_everything
+from tests.monitor_server.retention.runs import count_rows, sampled, send_everything
 
 DAY = 86_400.0
 
@@ -124,6 +125,29 @@ def test_a_silent_run_is_thinned_to_what_detection_has_found(keeping, database_u
     assert {path: live.get(f"/runs/{run_id}{path}") for path in answers} == answers
     live.send(run="r", attempt=2, schema_version=2, records=[_step(2_999)])
     assert live.get(f"/runs/{run_id}")["last_step"] == 2_999
+
+
+def test_old_responses_that_a_run_leaves_when_it_ends_are_thinned(keeping, database_url, clock):
+    """Its last batches thin a bounded number; a minute after them the others are removed up to its limit."""
+    live = keeping(response_steps=10)
+    responses = [sampled() for _ in range(20)]
+    for begin in range(0, 64, 16):
+        records = [_step(step) | {"seq": step} for step in range(begin, begin + 16)]
+        run_id = live.run(schema_version=2, run="r", records=records)
+    engine = sqlalchemy.create_engine(database_url)
+    with live.app.state.collector.store.write() as repositories:
+        for step in range(64):
+            repositories.responses.add(run_id, attempt=1, step=step, rank=0, new=responses, max_per_step=64)
+    clock.now += 61
+    query = sqlalchemy.select(tables.responses.c.step).distinct().order_by(tables.responses.c.step)
+
+    def kept():
+        with engine.connect() as connection:
+            return list(connection.execute(query).scalars())
+
+    # The newest ten of 64 steps, and one in 2³ before them: 63 // 8 is less than ten.
+    eventually(lambda: kept() == [*range(0, 54, 8), *range(54, 64)])
+    engine.dispose()
 
 
 def test_a_run_that_is_silent_for_long_is_deleted(keeping, database_url, clock):
