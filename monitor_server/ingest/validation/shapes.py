@@ -61,6 +61,12 @@ def check_summary(name: str, summary: wire.Summary) -> None:
         if not (math.isfinite(count) and count == int(count) and 0 <= count <= LARGEST_INTEGER):
             raise InvalidRecord(f"count of {name!r} must be a whole number in 0 to 2**53, got {count}")
     elif isinstance(summary, wire.Histogram):
+        if not (math.isfinite(summary.high - summary.low) and summary.low < summary.high):
+            raise InvalidRecord(
+                f"low and high of {name!r} must be finite, low below high, got {summary.low} and {summary.high}"
+            )
+        if not 0 <= summary.quantile <= 1:
+            raise InvalidRecord(f"quantile of {name!r} must lie in 0 to 1, got {summary.quantile}")
         counts = summary.counts.to_numpy()
         if counts.ndim != 1 or counts.size > MAX_HISTOGRAM_BINS:
             raise InvalidRecord(

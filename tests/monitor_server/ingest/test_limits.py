@@ -48,6 +48,28 @@ def test_bins_hold_whole_counts(collector, run_name, values):
     assert "counts of 'x' must be whole numbers" in receipt["rejected"][0]["detail"]
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("low", "NaN"),
+        ("high", "Infinity"),
+        ("low", -1e308),
+        ("high", 0.0),
+        ("high", -1.0),
+        ("quantile", "NaN"),
+        ("quantile", -0.1),
+        ("quantile", 1e308),
+    ],
+)
+def test_bins_span_a_range_and_their_quantile_is_a_share(collector, run_name, field, value):
+    """Of others nothing can be computed: NaN is in no range, and what overflows ends in a warning of numpy."""
+    record = histogram([1.0, 2.0])
+    record["summaries"]["x"] |= {"high": 1e308, field: value} if field == "low" else {field: value}
+    receipt = collector.send(run=run_name, records=[record])
+    assert receipt["accepted"] == 0
+    assert "'x' must" in receipt["rejected"][0]["detail"]
+
+
 def test_a_sum_of_shares_never_divides_by_zero():
     """Merging is total: counts that cancel have no effective sample size."""
     one = wire.Moments(count=1, sum=1.0, sum_squares=1.0, statistic="ess_frac")
