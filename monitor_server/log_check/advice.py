@@ -39,17 +39,17 @@ _GAPS = (
     Gap(
         signals=("likelihood/correct",),
         cost="a falling likelihood of correct responses, which moves first, is seen only through the entropy",
-        remedy="no trainer logs it: add the SDK's callback (docs/trainers), which computes it from the arrays at hand",
+        remedy="No trainer logs it: add the SDK's callback (docs/trainers), which computes it from the arrays at hand",
     ),
     Gap(
         signals=("grad/norm",),
         cost="a gradient explosion and the acceleration before a collapse are not seen",
-        remedy="log the norm before clipping: `grad_norm` (TRL), `actor/grad_norm` (verl)",
+        remedy="Log the norm before clipping: `grad_norm` (TRL), `actor/grad_norm` (verl)",
     ),
     Gap(
         signals=("reward/mean",),
         cost="a falling, dead or hacked reward is not seen",
-        remedy="log the mean raw reward: `reward` (TRL), `critic/score/mean` (verl); or name yours with --map",
+        remedy="Log the mean raw reward: `reward` (TRL), `critic/score/mean` (verl); or name yours with --map",
     ),
     Gap(
         signals=("ratio/clip_frac", "kl/old"),

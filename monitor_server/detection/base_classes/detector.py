@@ -113,15 +113,18 @@ class StreamDetector(Stateful):
         """Discard levels from before a change of the data, because they no longer compare."""
 
     def _finding(self, observation: Observation, summary: str, **evidence: Any) -> Finding:  # noqa: ANN401 - JSON values
-        """Build a finding; ``statistic`` and ``threshold`` are required in ``evidence``."""
-        severity = evidence.pop("severity", self.severity)
+        """Build a finding; ``statistic`` and ``threshold`` are required in ``evidence``.
+
+        ``kind`` and ``severity`` in it stand for the detector's own.
+        """
+        severity, kind = evidence.pop("severity", self.severity), evidence.pop("kind", self.kind)
         evidence.setdefault("calibration", CALIBRATION)
         if "agreeing" not in evidence:
             evidence["agreeing"] = []
         if "missing" not in evidence:
             evidence["missing"] = [name for name in self.reads if finite(observation.signals, name) is None]
         return Finding(
-            kind=self.kind,
+            kind=kind,
             severity=severity,
             step=observation.step,
             score=float(evidence["statistic"]),

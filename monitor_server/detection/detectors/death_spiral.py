@@ -141,8 +141,8 @@ class DeathSpiral(StreamDetector):
     def _drift(self) -> float:
         if self._paired_drift.is_observed:
             return max(0.0, self._paired_drift.rise)
-        entropy, unlikelihood = (max(0.0, level.value) for level in self.levels.values())
-        return math.sqrt(entropy * unlikelihood)
+        unlikelihood = self.levels["unlikelihood"].value
+        return math.sqrt(max(0.0, self.levels["entropy"].value) * unlikelihood) if unlikelihood > 0.0 else 0.0
 
     def _rule(self, a: float, b: float, drift: float) -> str:
         if b == 0.0:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import finite
@@ -154,9 +153,10 @@ class LikelihoodDrift(StreamDetector):
         what = "Entropy and negative log-likelihood have risen" if self.has_likelihood else "Entropy has risen"
         kind, tail = self._reading()
         warns = self.active and kind == self.kind
-        finding = self._finding(
+        return self._finding(
             observation,
             f"{what} by {drift:.3f} nat per token since step {since}{tail}.",
+            kind=kind,
             severity=self.severity if warns else Severity.INFO,
             signal=ENTROPY,
             baseline=self.entropy.lowest,
@@ -172,7 +172,6 @@ class LikelihoodDrift(StreamDetector):
             arithmetic="W D > max(0.108, 0.132 H, 3.24 SE), D = sqrt(drawup(EMA(H)) drawup(EMA(-l))), W = exp(z / 4), "
             "z the rise of -l - H meanwhile in standard errors, at most 3",
         )
-        return replace(finding, kind=kind)
 
     def _reading(self) -> tuple[str, str]:
         """Return the kind of the finding, and what to add to its summary."""

@@ -139,9 +139,15 @@ class RunCollapsed(StreamDetector):
         best, values = self.best, list(self.rewards)
         if best is None:
             return False
-        squares = self._square_differences()
+        squares: tuple[float, int] | None = None
         for rows in self.LEVEL_ROWS:
-            if rows <= len(values) and self._is_half(median(values[-rows:]), best, _error(squares, rows)):
+            if rows > len(values):
+                break
+            level = median(values[-rows:])
+            if self._share(level) >= self.SHARE:  # the error, which costs more, only raises the share
+                continue
+            squares = squares or self._square_differences()
+            if self._is_half(level, best, _error(squares, rows)):
                 return True
         return False
 

@@ -27,6 +27,7 @@ from monitor_server.importers.formats.event_records import (
     simple_tag,
 )
 from monitor_server.importers.formats.protobuf import MAX_VARINT_BYTES
+from monitor_server.importers.formats.record_cycle import RecordCycle
 from monitor_server.importers.protocol import Log, ReadReport, Row
 from monitor_server.importers.source import chunks
 
@@ -37,6 +38,7 @@ MAX_SCALAR_BYTES = 2048
 MAX_RECORD_BYTES = 1 << 32
 FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
 READ_BYTES = 4 << 20
+LEARN_BYTES = 1 << 16  # read record by record before a cycle of their lengths is looked for
 SIMPLE_BYTES = 24  # a simple scalar is longer
 MAX_SHAPES = 1 << 16
 
@@ -79,6 +81,7 @@ class _Reader:
     def __init__(self, path: Path, report: ReadReport, columns: Columns) -> None:
         self._path, self._report, self._columns = path, report, columns
         self._offset = 0  # of the buffer's first byte in the file
+        self._cycle = RecordCycle(FRAME_BYTES)
         self._to_skip = 0  # bytes of a large record that are not read yet
         self._tags: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -104,10 +107,16 @@ class _Reader:
         while size - position >= HEADER_BYTES:
             (length,) = unpack(buffer, position)
             while length <= MAX_SCALAR_BYTES and position <= sure:
-                add_start(position)
-                add_length(length)
-                position += FRAME_BYTES + length
-                (length,) = unpack(buffer, position)
+                until = min(sure, position + LEARN_BYTES)
+                while length <= MAX_SCALAR_BYTES and position <= until:
+                    add_start(position)
+                    add_length(length)
+                    position += FRAME_BYTES + length
+                    (length,) = unpack(buffer, position)
+                if position <= sure:
+                    self._cycle.learn(lengths)
+                    position = self._cycle.extend(buffer, position, sure, starts, lengths)
+                    (length,) = unpack(buffer, position)
             if length > MAX_SCALAR_BYTES and not (length < MAX_RECORD_BYTES and _is_header(buffer, position)):
                 self._use(buffer, starts, lengths)
                 starts, lengths = array("q"), array("q")

@@ -110,3 +110,22 @@ def test_a_record_that_is_no_event_costs_itself_and_is_named(tmp_path):
     rows, problems = rows_of(tmp_path / "events", [whole, b"\x0f" * 30, event(2, simple("reward", 0.75), time=2.0)])
     assert [row["reward"] for row in rows] == [0.5, 0.75]
     assert problems == [f"events, byte {len(whole) + 16}: a record is no Event: wire type 7 is unknown"]
+
+
+def test_a_rhythm_of_records_that_breaks_and_returns_is_read_to_the_last_number(tmp_path):
+    """The reader guesses where records begin; a longer step, another tag and a histogram prove the guess wrong."""
+    expected, records = {}, []
+    for step in range(900):
+        tags = [f"part/{'x' * (number % 7)}{number}" for number in range(20)]
+        tags += ["eval"] if step % 250 == 249 else []
+        for number, tag in enumerate(tags):
+            records.append(event(step, simple(tag, step + number), time=1.0))
+            expected[step, tag] = step + number
+        if step == 600:
+            records.append(event(step, sized(0x0A, sized(0x0A, b"h") + sized(0x2A, bytes(5000)))))
+    rows, problems = rows_of(tmp_path / "events", records)
+    assert not problems
+    found = {
+        (row["step"], key): value for row in rows for key, value in row.items() if key not in ("step", "_timestamp")
+    }
+    assert found == expected
