@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 CHANNEL = "rlvitals"
 PART_CHARACTERS = 7_800  # of ASCII, beside the head of a part
 MAX_PARTS = 64
+MAX_SENDERS = 256  # whose next part is awaited; each message is complete some milliseconds after its first part
 MAX_WAITING = 10_000
 MESSAGES_PER_COMMIT = 200
 RECONNECT_SECONDS = 1.0
@@ -153,6 +154,8 @@ class Notifications:
             if len(pieces) != int(place) + 1:
                 return
             if len(pieces) < int(count):
+                if len(self._parts) >= MAX_SENDERS:
+                    self._parts.clear()
                 self._parts[sender] = (number, pieces)
                 return
         except ValueError:  # of a newer version, or of somebody else

@@ -121,16 +121,26 @@ class Relay:
     def _receive(self, message: str) -> None:
         try:
             fields = json.loads(message)
+            if not isinstance(fields, dict):
+                raise TypeError(f"a message must be an object, got {type(fields).__name__}")
             if "watching" in fields:
                 self._watched_until = time.monotonic() + WATCHED_SECONDS
                 return
             event = RenderedEvent(kind=str(fields["kind"]), data=str(fields["data"]))
             run_id, project = str(fields["run_id"]), fields.get("project")
-        except (ValueError, KeyError, TypeError) as error:
+            _check(event)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("a message of another collector is not understood, perhaps it is newer: %s", error)
             return
         self._on_relayed("received", 1)
         self._broadcast.publish_rendered(run_id, event, project=project)
+
+
+def _check(event: RenderedEvent) -> None:
+    """Raise ValueError unless a relayed event is one event of the stream, and not text that reads as several."""
+    if not event.kind.isidentifier() or "\n" in event.data or "\r" in event.data:
+        raise ValueError(f"an event must have a kind and one line of data, got {event.kind[:40]!r}")
+    json.loads(event.data)
 
 
 def _encode(event: Event) -> str:

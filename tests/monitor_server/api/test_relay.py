@@ -5,7 +5,10 @@ import json
 import pytest
 import sqlalchemy
 
+from monitor_server.api.live_events.broadcast import Broadcast
+from monitor_server.api.live_events.relay import Relay
 from monitor_server.store.database import Store
+from monitor_server.store.notifications import MAX_SENDERS, Notifications
 from tests.live import eventually, listening
 
 postgres_only = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -112,3 +115,36 @@ def test_what_is_not_understood_or_incomplete_is_passed_over(database_url):
     assert heard == ["whole", *(str(number) for number in range(3, 10_003))]
     for each in (sender, receiver, store, other):
         (each.close if isinstance(each, Store) else each.stop)()
+
+
+FORGED = {
+    "nested": "[" * 7_000,
+    "a number": "1",
+    "nothing": "null",
+    "a list": '["watching", "kind"]',
+    "two events in one": json.dumps({"run_id": "r", "kind": "step\ndata: {}\n\nevent: alert", "data": "{}"}),
+    "two lines of data": json.dumps({"run_id": "r", "kind": "step", "data": "{}\n\nevent: alert"}),
+    "no JSON": json.dumps({"run_id": "r", "kind": "step", "data": "{"}),
+}
+
+
+@pytest.mark.parametrize("message", FORGED.values(), ids=FORGED)
+def test_a_forged_message_is_passed_over(message, caplog):
+    """Whoever can notify on the database can end no thread, and write no event of their own into the stream."""
+    relayed, receivers = [], []
+    Relay(
+        Broadcast(queue_size=4),
+        open_channel=lambda receive, _: receivers.append(receive),
+        on_relayed=lambda *given: relayed.append(given),
+    )
+    receivers[0](message)
+    assert relayed == []
+    assert "is not understood" in caplog.text
+
+
+def test_messages_that_are_never_finished_do_not_pile_up():
+    """A part is kept for the next one of its sender, and of so many senders there are no collectors."""
+    receiver = Notifications(lambda: None, on_message=lambda _: None)
+    for sender in range(3 * MAX_SENDERS):
+        receiver._receive(f"{sender} 1 0 2 head")
+    assert len(receiver._parts) <= MAX_SENDERS
