@@ -120,16 +120,14 @@ class Relay:
 
     def _receive(self, message: str) -> None:
         try:
-            fields = json.loads(message)
-            if not isinstance(fields, dict):
-                raise TypeError(f"a message must be an object, got {type(fields).__name__}")
+            fields = dict(json.loads(message).items())  # of an object, and an error of anything else
             if "watching" in fields:
                 self._watched_until = time.monotonic() + WATCHED_SECONDS
                 return
             event = RenderedEvent(kind=str(fields["kind"]), data=str(fields["data"]))
             run_id, project = str(fields["run_id"]), fields.get("project")
             _check(event)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             log.warning("a message of another collector is not understood, perhaps it is newer: %s", error)
             return
         self._on_relayed("received", 1)
