@@ -54,7 +54,8 @@ from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.log_append import Log
 from monitor_server.ingest.writer import Writer
 from monitor_server.notifications.channels import check_channels
-from monitor_server.notifications.configuration import NotificationFile, load_notifications
+from monitor_server.notifications.configuration.loading import load_notifications
+from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.events import AlertChanged, Event

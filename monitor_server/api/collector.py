@@ -21,7 +21,7 @@ from monitor_server.ingest.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
-from monitor_server.notifications.configuration import NotificationFile
+from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.projector import Projector
 from monitor_server.retention.worker import RetentionWorker

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from monitor_server.errors import StartupError
-from monitor_server.notifications.configuration import AppriseChannel, Channel, NotificationFile, WebhookChannel
+from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile, WebhookChannel
 from monitor_server.notifications.messages import markdown, text, title
 from monitor_server.notifications.webhook import Cancellation, DeliveryFailed, post_webhook
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from monitor_server.detection.protocol import Severity
-from monitor_server.notifications.configuration import Grouping, Limits
+from monitor_server.notifications.configuration.tables import Grouping, Limits
 
 __all__ = ["HOUR_SECONDS", "next_message_at", "retry_delay"]
 

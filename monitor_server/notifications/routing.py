@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from monitor_server.alerts.lifecycle import AlertTransition
 from monitor_server.detection.protocol import Severity
-from monitor_server.notifications.configuration import NotificationFile, Route
+from monitor_server.notifications.configuration.tables import NotificationFile, Route
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_queue import NotificationEvent
 from monitor_server.store.repositories.runs import Run

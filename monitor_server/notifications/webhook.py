@@ -10,7 +10,7 @@ import time
 from typing import Final
 from urllib.parse import urlsplit
 
-from monitor_server.notifications.configuration import WebhookChannel
+from monitor_server.notifications.configuration.tables import WebhookChannel
 from monitor_server.printable import printable
 
 __all__ = ["DELIVERY_SECONDS", "Cancellation", "DeliveryFailed", "post_webhook", "signature"]

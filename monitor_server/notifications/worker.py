@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from monitor_server.errors import Unavailable
 from monitor_server.notifications.channels import CLAIM_SECONDS, deliver
-from monitor_server.notifications.configuration import NotificationFile
+from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.messages import alert_items, build_body, most_severe
 from monitor_server.notifications.planning import HOUR_SECONDS, next_message_at, retry_delay
 from monitor_server.notifications.webhook import Cancellation, DeliveryFailed

@@ -14,7 +14,7 @@ from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import ChannelFailed, UnknownChannel
 from monitor_server.notifications.channels import deliver
-from monitor_server.notifications.configuration import Channel
+from monitor_server.notifications.configuration.tables import Channel
 from monitor_server.notifications.messages import build_body
 from monitor_server.notifications.webhook import Cancellation, DeliveryFailed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from monitor_server.errors import StartupError
-from monitor_server.notifications.configuration import load_notifications
+from monitor_server.notifications.configuration.loading import load_notifications
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/notifications.md").read_text(encoding="utf-8")

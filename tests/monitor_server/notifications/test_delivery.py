@@ -125,6 +125,17 @@ def test_forty_runs_that_die_together_are_few_messages_and_none_is_lost(notifyin
     assert receiver.bodies[1]["title"] == "[CRITICAL] 39 alerts in 39 runs: scripted"
 
 
+def test_silence_is_notified_like_what_detectors_find(notifying, receiver, clock):
+    """The clock opens these alerts, and a sign of life resolves them."""
+    live = notifying(AT_ONCE, ROUTE, clock=clock, stall_minimum_seconds=100, lost_factor=10)
+    step(live, 1, a=1.0)
+    clock.now += 101
+    eventually(lambda: len(receiver.received) == 1)
+    assert receiver.bodies[0]["alerts"][0]["kind"] == "telemetry_stale"
+    step(live, 2, a=1.0)
+    eventually(lambda: receiver.changes == [("r", ("opened",)), ("r", ("resolved",))])
+
+
 def test_a_warning_does_not_delay_a_critical_alert(notifying, receiver, clock):
     """What is more severe than the last message does not wait for the window, and takes with it what waits."""
     live = notifying("[grouping]\nwait_seconds = 0\nwindow_seconds = 3600\n", ROUTE, clock=clock)

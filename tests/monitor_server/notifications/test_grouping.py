@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor_server.alerts.lifecycle import AlertTransition
-from monitor_server.notifications.configuration import Grouping, Limits, NotificationFile
+from monitor_server.notifications.configuration.tables import Grouping, Limits, NotificationFile
 from monitor_server.notifications.planning import next_message_at, retry_delay
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from monitor_server.notifications.configuration import NotificationFile, Route
+from monitor_server.notifications.configuration.tables import NotificationFile, Route
 from monitor_server.notifications.routing import Router, is_open
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving, webhook

@@ -1,38 +1,31 @@
-"""The file of channels and routes, read strictly: every problem is named with its place, and no secret is shown."""
+"""The tables of the file of channels and routes: what each may hold. Addresses and secrets are never shown."""
 
 import re
-import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import time
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from monitor_server.detection.protocol import Severity
-from monitor_server.errors import StartupError
 from monitor_server.printable import printable
 
 __all__ = [
     "AppriseChannel",
     "Channel",
     "Escalation",
+    "Fallback",
     "Grouping",
     "Limits",
     "NotificationFile",
     "Route",
     "WebhookChannel",
-    "load_notifications",
 ]
 
-LONGEST_FILE = 1024 * 1024
 SHORTEST_SECRET = 16
 HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)")
-PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-SECRET_FIELDS = {"url", "secret"}
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -200,105 +193,3 @@ class NotificationFile(_Table):
                     yield f"routes[{number}].escalate[{level}].channels[{place}]", name
         if self.fallback is not None:
             yield "fallback.channel", self.fallback.channel
-
-
-def load_notifications(path: Path, *, variable: Callable[[str], str | None]) -> NotificationFile:
-    """Read the file of channels and routes.
-
-    Args:
-        path: A TOML file.
-        variable: Returns an environment variable, for ``${NAME}`` in texts of the file.
-
-    Raises:
-        StartupError: If the file cannot be used, with the place and what must hold. Secrets are not shown.
-    """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise StartupError(f"RLVITALS_NOTIFICATIONS: {path} cannot be read: {error.strerror}") from error
-    if len(raw) > LONGEST_FILE:
-        raise StartupError(f"RLVITALS_NOTIFICATIONS: {path} must be smaller than 1 MiB, got {len(raw)} bytes")
-    try:
-        document = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StartupError(f"RLVITALS_NOTIFICATIONS: {path} is no TOML: {printable(error, longest=300)}") from None
-    problems: list[str] = []
-    document = _resolved(document, path, variable, problems)
-    if not problems:
-        try:
-            return NotificationFile.model_validate(document, strict=True)
-        except ValidationError as error:
-            # The error holds the input, and with it the secrets: it is not chained.
-            problems = [_problem(each) for each in error.errors(include_url=False)]
-    raise StartupError(f"RLVITALS_NOTIFICATIONS: {path}: {'; '.join(problems[:5])}; see docs/notifications.md")
-
-
-def _resolved(
-    document: dict[str, Any], path: Path, variable: Callable[[str], str | None], problems: list[str]
-) -> dict[str, Any]:
-    """Return the document with the secrets of its channels in place: from ``${NAME}``, or from a file beside it."""
-    channels = document.get("channels")
-    if not isinstance(channels, dict):
-        return document
-    tables = {
-        name: _with_secrets(str(name), table, path, variable, problems) if isinstance(table, dict) else table
-        for name, table in channels.items()
-    }
-    return document | {"channels": tables}
-
-
-def _with_secrets(
-    name: str, given: dict[str, Any], path: Path, variable: Callable[[str], str | None], problems: list[str]
-) -> dict[str, Any]:
-    table = {"type": "apprise"} | given
-    for field in sorted(SECRET_FIELDS):
-        place = f"channels.{printable(name, longest=40)}.{field}"
-        file = table.pop(f"{field}_file", None)
-        if file is not None and field in table:
-            problems.append(f"{place} and {field}_file must not both be set")
-        elif isinstance(file, str):
-            try:
-                table[field] = (path.parent / file).read_text(encoding="utf-8").strip()
-            except (OSError, ValueError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "it is no text"
-                problems.append(f"{place}_file must be a readable file, got {file!r}: {reason}")
-        elif file is not None:
-            problems.append(f"{place}_file must be a text, got {printable(file, longest=100)}")
-        elif isinstance(table.get(field), str):
-            table[field] = _filled(str(table[field]), place, variable, problems)
-    return table
-
-
-def _filled(text: str, place: str, variable: Callable[[str], str | None], problems: list[str]) -> str:
-    def value(match: re.Match[str]) -> str:
-        found = variable(match[1])
-        if not found:
-            problems.append(f"{place} names ${{{match[1]}}}, which must be set in the environment")
-        return found or ""
-
-    return PLACEHOLDER.sub(value, text)
-
-
-def _problem(error: ErrorDetails) -> str:
-    # Pydantic puts the tag of a union into the place.
-    location = [part for part in error["loc"] if part not in ("apprise", "webhook", "[key]")]
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part, longest=60)}" for part in location)
-    place = place.removeprefix(".")
-    kind, context = error["type"], error.get("ctx", {})
-    if kind == "value_error":
-        message = str(context["error"])
-        if not place:
-            return message
-    elif kind == "extra_forbidden":
-        return f"{place} is not known; remove it, or correct its name"
-    elif kind == "missing":
-        return f"{place} must be set"
-    elif kind in ("literal_error", "enum"):
-        message = f"must be {context['expected']}"
-    elif kind == "union_tag_invalid":
-        place, message = f"{place}.type", f"must be {context['expected_tags']}"
-    else:
-        message = f"must hold: {error['msg']}"
-    given = error["input"]
-    is_shown = not SECRET_FIELDS & {str(part) for part in location} and isinstance(given, str | int | float | bool)
-    return f"{place} {message}" + (f", got {printable(repr(given), longest=100)}" if is_shown else "")
