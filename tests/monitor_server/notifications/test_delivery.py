@@ -125,6 +125,20 @@ def test_forty_runs_that_die_together_are_few_messages_and_none_is_lost(notifyin
     assert receiver.bodies[1]["title"] == "[CRITICAL] 39 alerts in 39 runs: scripted"
 
 
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_of_several_collectors_one_sends_each_message(notifying, start_collector, scripted, receiver, tmp_path):
+    """Two detect and notify on one database: every alert arrives, and no message twice."""
+    one = notifying(AT_ONCE, ROUTE)
+    two = start_collector(engine=scripted, notifications=tmp_path / "notifications.toml")
+    for number in range(20):
+        step((one, two)[number % 2], 0, run=f"run {number:02}", page=1.0)
+    eventually(lambda: len(receiver.changes) >= 20)
+    eventually(lambda: statuses(one)["hook"]["waiting"] == 0)
+    assert sorted(run for run, _ in receiver.changes) == [f"run {number:02}" for number in range(20)]
+    keys = [headers["Idempotency-Key"] for headers, _ in receiver.received]
+    assert len(set(keys)) == len(keys)
+
+
 def test_silence_is_notified_like_what_detectors_find(notifying, receiver, clock):
     """The clock opens these alerts, and a sign of life resolves them."""
     live = notifying(AT_ONCE, ROUTE, clock=clock, stall_minimum_seconds=100, lost_factor=10)
