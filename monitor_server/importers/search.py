@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from monitor_server.importers.corpus import DATA_FILES, name_without_ending, read_meta
+from monitor_server.importers.formats import sqlite
 from monitor_server.importers.formats.console import ConsoleLog
 from monitor_server.importers.formats.delimited import Delimited
 from monitor_server.importers.formats.exported import ExportedJsonLines, ExportedParquet
@@ -85,8 +86,15 @@ def _in_file(path: Path) -> list[Log]:
             return [replace(log, name=name_without_ending(log.name)) for log in importer.logs(path)]
     if not path.is_file():
         raise LogError(f"{path} must be a readable log: it is no regular file")
-    reason = "it is empty" if not beginning else f"its content is in no known format (it begins {beginning[:12]!r})"
-    raise LogError(f"{path} must be a log: {reason}; formats: docs/importers.md")
+    raise LogError(f"{path} must be a log: {_reason(path, beginning)}; formats: docs/importers.md")
+
+
+def _reason(path: Path, beginning: bytes) -> str:
+    """Return why a file is no log."""
+    if not beginning:
+        return "it is empty"
+    fault = sqlite.fault(path) if beginning.startswith(sqlite.MAGIC) else None
+    return fault or f"its content is in no known format (it begins {beginning[:12]!r})"
 
 
 def _in_folder(folder: Path, keys: frozenset[str]) -> Iterator[Log]:

@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 from monitor_server.importers.protocol import LogError
 
-__all__ = ["MAGIC", "open_read_only", "tables"]
+__all__ = ["MAGIC", "fault", "open_read_only", "tables"]
 
 MAGIC = b"SQLite format 3\x00"
+LOCK_SECONDS = 1.0  # that a writer may keep the database locked; a transaction of a logger takes milliseconds
 
 
 @contextmanager
@@ -21,7 +22,7 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
         LogError: If it cannot be read, also while it is being read.
     """
     try:
-        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=5.0)
+        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=LOCK_SECONDS)
     except sqlite3.Error as error:
         raise LogError(f"{path} must be a readable SQLite database: {error}") from error
     try:
@@ -33,6 +34,21 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
         raise LogError(f"{path} must be a readable SQLite database: {error}") from error
     finally:
         connection.close()
+
+
+def fault(path: Path) -> str | None:
+    """Return why a file that begins as an SQLite database cannot be read; None where it can."""
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            return "it is a compressed SQLite database; decompress it first"
+    try:
+        with open_read_only(path) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except LogError as error:
+        if isinstance(error.__cause__, sqlite3.OperationalError) and "locked" in str(error.__cause__):
+            return "another program keeps this SQLite database locked; check it when that has ended, or check a copy"
+        return f"it is an SQLite database that cannot be read ({error.__cause__})"
+    return None
 
 
 def tables(path: Path) -> dict[str, set[str]]:

@@ -1,0 +1,55 @@
+"""Databases of MLflow and Trackio that are in use, damaged or compressed."""
+
+import gzip
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from monitor_server.importers.protocol import LogError, ReadReport
+from monitor_server.importers.search import find_logs
+
+
+@pytest.fixture
+def database(tmp_path):
+    """Return a Trackio database of 200 steps."""
+    path = tmp_path / "p.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE metrics (id INTEGER PRIMARY KEY, timestamp TEXT, run_name TEXT, step INTEGER, metrics TEXT)"
+        )
+        connection.executemany(
+            "INSERT INTO metrics VALUES (?, '2026-11-23T04:00:00', 'a run', ?, '{\"reward\": 0.5}')",
+            [(step, step) for step in range(200)],
+        )
+    return path
+
+
+def test_a_database_in_use_is_read_with_what_is_not_yet_in_its_file(database):
+    """A tracker keeps a write-ahead log, and its open transaction hides nothing that was committed."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("UPDATE metrics SET metrics = '{\"reward\": 0.75}' WHERE step = 7")
+        connection.commit()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("DELETE FROM metrics")
+        (log,) = find_logs([database])
+        rows = list(log.read(ReadReport()))
+        connection.rollback()
+    assert len(rows) == 200
+    assert rows[7]["reward"] == 0.75
+
+
+def test_a_database_that_is_locked_damaged_or_compressed_is_refused_with_the_reason(database, tmp_path):
+    """That its format is unknown would send the reader in a wrong direction."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LogError, match="another program keeps this SQLite database locked"):
+            find_logs([database])
+    content = database.read_bytes()
+    (tmp_path / "cut.db").write_bytes(content[: len(content) // 2])
+    with pytest.raises(LogError, match=r"cut\.db must be a log: it is an SQLite database that cannot be read \(.+\)"):
+        find_logs([tmp_path / "cut.db"])
+    (tmp_path / "p.db.gz").write_bytes(gzip.compress(content))
+    with pytest.raises(LogError, match="compressed SQLite database; decompress it first"):
+        find_logs([tmp_path / "p.db.gz"])
