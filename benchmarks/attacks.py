@@ -144,6 +144,36 @@ def _many_expanding(url: str, ends: threading.Event) -> None:
         thread.join(60)
 
 
+def _one_step(url: str, ends: threading.Event) -> None:
+    """Send one step again and again, in batches of 2,000 records of 200 signals, of which a rank is always missing."""
+    signals = {f"{place:03}": 0.1 for place in range(200)}
+
+    def batch(turn: int) -> bytes:
+        records = [{"step": 1, "seq": 2_000 * turn + place, "scalars": signals} for place in range(2_000)]
+        return zstandard.compress(_batch("one-step", records, world_size=2))
+
+    _repeat(url, ends, batch, encoding="zstd")
+
+
+def _late_records(url: str, ends: threading.Event) -> None:
+    """Send 500 steps of 20 records each, and then again and again a late record for each of them."""
+    with urllib3.PoolManager(timeout=60, retries=False) as pool:
+        for seq in range(20):
+            records = [{"step": step, "seq": 500 * seq + step, "scalars": {"a": 0.5}} for step in range(500)]
+            _send(pool, url, _batch("late", records))
+
+    def batch(turn: int) -> bytes:
+        records = [{"step": step, "seq": 500 * (20 + turn) + step, "scalars": {"a": 0.5}} for step in range(500)]
+        return _batch("late", records)
+
+    _repeat(url, ends, batch)
+
+
+def _streams(url: str, ends: threading.Event) -> None:
+    """Open 600 streams, and open them again when they are refused."""
+    _connect(url, ends, 600, b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+
 def _unread_series(url: str, ends: threading.Event) -> None:
     """Ask for long series on 50 connections, again and again, and read nothing."""
     with urllib3.PoolManager(timeout=60, retries=False) as pool:
@@ -179,6 +209,9 @@ ATTACKS: dict[str, Attack] = {
     "the largest configuration, in new attempts": _largest_config,
     "4,000 records of 500 signals in one body": _many_names,
     "100 clients with 10,000 records in 13 KB of zstd": _many_expanding,
+    "one step, sent without end": _one_step,
+    "late records for each of 500 steps, without end": _late_records,
+    "600 streams of one client": _streams,
     "50 clients that ask for long series and read nothing": _unread_series,
     "300 silent connections": _idle_connections,
     "30 bodies of 31 MiB without an end": _slow_bodies,
