@@ -37,6 +37,9 @@ settings.register_profile("rlvitals", deadline=None)
 settings.load_profile("rlvitals")
 Monitor.flush.__defaults__ = (PATIENCE_SECONDS,)
 
+# Folders whose tests start processes or browsers, which take seconds.
+PROCESSES = {"benchmarks", "browser", "callbacks", "contract", "deploy", "e2e", "examples", "faults", "reference"}
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let the workers of pytest-xdist share one interpreter that has imported torch."""
@@ -45,16 +48,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the slow tests, half of them on each of two workers, so that none is left alone at the end.
+    """Begin with the slow tests, an equal share on each worker, so that none is left alone at the end.
 
-    `--dist worksteal` gives the first half of the list to the first worker.
+    `--dist worksteal` gives each worker an equal part of the list, and one that has finished takes from the end of
+    another's. Each part therefore begins with slow tests, goes on with those that start processes or browsers, and
+    ends with the quickest.
     """
     gc.collect()
     gc.freeze()  # what was imported stays: a full collection that walks through torch and Dash takes half a second
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow = [item for item in items if item.get_closest_marker("slow")]
-    quick = [item for item in items if not item.get_closest_marker("slow")]
-    middle = (len(quick) + 1) // 2
-    items[:] = [*slow[::2], *quick[:middle], *slow[1::2], *quick[middle:]]
+    others = [item for item in items if not item.get_closest_marker("slow")]
+    long = [item for item in others if PROCESSES & set(item.path.parts)]
+    quick = [item for item in others if not PROCESSES & set(item.path.parts)]
+    items[:] = [
+        item
+        for worker in range(workers)
+        for item in (*slow[worker::workers], *_part(long, worker, workers), *_part(quick, worker, workers))
+    ]
+
+
+def _part(items: list[pytest.Item], worker: int, workers: int) -> list[pytest.Item]:
+    """Return the neighbours in a list that one worker runs, so that it starts what they share once."""
+    return items[len(items) * worker // workers : len(items) * (worker + 1) // workers]
 
 
 @pytest.fixture(scope="session")

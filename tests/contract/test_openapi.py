@@ -24,6 +24,7 @@ def live(tmp_path_factory):
         yield collector
 
 
+@pytest.mark.slow
 def test_every_answer_is_as_described(live, tmp_path):
     """Statuses, media types, shapes and headers; valid data is accepted, invalid data is refused, nothing is a 500."""
     command = [

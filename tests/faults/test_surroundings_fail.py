@@ -81,12 +81,12 @@ def test_a_cut_network_costs_nothing_but_time(start_collector, stored, tmp_path)
     monitor.start()
     for step in range(300):
         if step == 100:
-            assert monitor.flush(20)
+            assert monitor.flush(120)
             wire.whole.clear()
         if step == 200:
             for _ in range(3):
                 wire.swallowed.clear()
-                assert wire.swallowed.wait(20)
+                assert wire.swallowed.wait(120)
             assert len(stored()) == 100
             wire.whole.set()
         monitor.log_step(step, {"x": 1.0})

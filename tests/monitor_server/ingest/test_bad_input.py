@@ -171,6 +171,9 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(start_collector):
     assert chunked.status == 413
 
 
+DEFAULTS = Settings()  # reading the environment for each of hundreds of examples would take longer than they do
+
+
 @settings(max_examples=300, deadline=None)
 @given(body=st.binary(max_size=200), encoding=st.sampled_from(["", "zstd", "gzip"]))
 def test_no_bytes_make_anything_but_a_located_error(body, encoding):
@@ -178,7 +181,7 @@ def test_no_bytes_make_anything_but_a_located_error(body, encoding):
     for media_type in (wire.JSON, wire.MSGPACK):
         status = 200
         try:
-            read_batch(body, media_type=media_type, encoding=encoding, settings=Settings())
+            read_batch(body, media_type=media_type, encoding=encoding, settings=DEFAULTS)
         except CollectorError as error:
             status = error.status
         assert 200 <= status < 500
@@ -237,7 +240,7 @@ SUMMARY = st.one_of(
 def test_no_record_costs_its_neighbour(record):
     """Whatever a record holds, the one beside it is accepted, and it is accepted or refused with a reason."""
     batch = {"schema_version": 1, "run": "r", "records": [record, {"step": 7, "scalars": {"a": 1.0}}]}
-    valid = read_batch(msgspec.msgpack.encode(batch), media_type=wire.MSGPACK, encoding="", settings=Settings())
+    valid = read_batch(msgspec.msgpack.encode(batch), media_type=wire.MSGPACK, encoding="", settings=DEFAULTS)
     assert [record.index for record in valid.records][-1] == 1
     assert len(valid.records) + len(valid.rejected) == 2
     assert all(rejection.detail for rejection in valid.rejected)
