@@ -327,6 +327,12 @@ notification_messages = Table(  # to one channel; of messages that wait the body
     Column("given_up_at", Float),
     Column("error", Text),  # of the newest attempt
     Index(None, "channel", "created_at"),
+    Index(  # few rows of many, which are looked for twice a second
+        "ix_notification_messages_open",
+        "channel",
+        sqlite_where=text("sent_at IS NULL AND given_up_at IS NULL"),
+        postgresql_where=text("sent_at IS NULL AND given_up_at IS NULL"),
+    ),
 )
 
 notification_events = Table(  # what a channel is to be notified of; written with the alert's transition

@@ -263,8 +263,7 @@ class NotificationQueue:
         """Return by channel what waits, since when, and how its messages went; channels without rows are left out."""
         query = (
             select(_EVENT.channel, func.count(), func.min(_EVENT.due_at))
-            .outerjoin(notification_messages, _MESSAGE.id == _EVENT.message_id)
-            .where(_EVENT.due_at <= now, or_(_WAITS, _IS_OPEN))
+            .where(_EVENT.due_at <= now, or_(_WAITS, _EVENT.message_id.in_(select(_MESSAGE.id).where(_IS_OPEN))))
             .group_by(_EVENT.channel)
         )
         found: dict[str, dict[str, Any]] = {}

@@ -33,6 +33,14 @@ def upgrade() -> None:
         ["channel", "created_at"],
         unique=False,
     )
+    op.create_index(
+        "ix_notification_messages_open",
+        "notification_messages",
+        ["channel"],
+        unique=False,
+        sqlite_where=sa.text("sent_at IS NULL AND given_up_at IS NULL"),
+        postgresql_where=sa.text("sent_at IS NULL AND given_up_at IS NULL"),
+    )
     op.create_table(
         "notification_events",
         sa.Column("run_id", sa.String(), nullable=False),
