@@ -59,8 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]
-    long = [item for item in others if PROCESSES & set(item.path.parts)]
-    quick = [item for item in others if not PROCESSES & set(item.path.parts)]
+    long = [item for item in others if PROCESSES & set(item.nodeid.split("/"))]
+    quick = [item for item in others if not PROCESSES & set(item.nodeid.split("/"))]
     items[:] = [
         item
         for worker in range(workers)

@@ -41,7 +41,7 @@ def test_a_reserved_port_is_given_to_no_client_and_no_server_of_any_port(listeni
         assert client.getsockname()[1] == port
 
 
-def test_who_is_told_of_a_reserved_port_listens_on_it_again_and_again():
+def test_a_process_that_knows_a_reserved_port_listens_on_it_again_and_again():
     """Nobody answers before, and nobody between one life of a server and the next."""
     with reserved_port() as port:
         for _ in range(3):

@@ -75,7 +75,7 @@ def test_a_training_has_one_core_with_all_its_threads():
     assert os.sched_getaffinity(0) == allowed
 
 
-def test_shares_are_told_with_their_standard_error():
+def test_shares_are_printed_with_their_standard_error():
     """0.4 % and 0.3 % are 0.7 % of a step; rounds of +1 % and +3 % are +2 % with a standard error of √2 / √2 = 1 %.
 
     The training's own thread took 0.07 s of 10 s more, of which 0.04 s were ours: 0.3 % of a step.

@@ -6,9 +6,9 @@ from benchmarks.sampling import main, samplers
 def test_both_samplers_sample_and_the_ratio_is_printed(capsys):
     """A row for each of the two, with responses of one length and with such as end at random."""
     assert main(["--groups", "1", "--new-tokens", "3", "--repeats", "1"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for ends in ("of one length", "that end at random"):
-        rows = said.split(ends)[1].splitlines()[1:3]
+        rows = printed.split(ends)[1].splitlines()[1:3]
         assert [row.split(",")[0] for row in rows] == ["transformers.generate", "our sampler"]
 
 

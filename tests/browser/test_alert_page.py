@@ -50,7 +50,7 @@ def test_without_responses_the_page_says_what_is_missing(collector, visit):
     expect(visit.page.locator(".tokens")).to_have_count(0)
 
 
-def test_an_alert_that_is_not_there_is_said(collector, visit):
+def test_an_alert_that_is_not_there_is_reported(collector, visit):
     """A wrong address leads to a page with an explanation, and not to an empty page."""
     visit.page.goto(f"{collector.url}/runs/a/alerts/b")
     expect(visit.page.locator(".message")).to_contain_text("No alert has the id b")

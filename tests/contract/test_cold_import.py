@@ -56,7 +56,7 @@ print(json.dumps(sorted(loaded - set(sys.stdlib_module_names))))
     assert {name for name in run(code) if not name.startswith("_")} <= allowed
 
 
-def test_every_public_name_is_found_where_it_is_said_to_be():
+def test_every_public_name_is_found_where_it_is_documented():
     """Names that are loaded late are all there, listed, and no other name is made up."""
     for name in trainer_hooks.__all__:
         assert getattr(trainer_hooks, name).__name__ == name

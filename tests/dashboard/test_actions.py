@@ -29,7 +29,7 @@ def test_a_run_without_actions_shows_none():
         ("refused", "only 1 of 2 ranks heard", ["Stop", "refused", "only 1 of 2 ranks heard"]),
     ],
 )
-def test_what_was_done_is_told_from_what_was_not(outcome, detail, said, texts):
+def test_what_was_done_is_distinguished_from_what_was_not(outcome, detail, said, texts):
     """In words, not by colour alone; then when, and because of which alert."""
     found = texts(action_list("r", [ACTION | {"outcome": outcome, "detail": detail}]))
     assert found == ["Actions", *said, "at step ", "41", ", ", "because of ", ACTION["reason"]]

@@ -145,7 +145,7 @@ def test_an_unknown_run_is_named(mounted, texts):
 
 
 @pytest.mark.parametrize("page", [fleet_page("http://127.0.0.1:9", ""), run_page("http://127.0.0.1:9", "0000")])
-def test_a_collector_that_is_down_is_said_plainly(page, texts):
+def test_a_collector_that_is_down_is_reported_plainly(page, texts):
     """Port 9 (discard) has no listener here."""
     assert "The collector at http://127.0.0.1:9 does not answer" in " ".join(texts(asyncio.run(page)))
 

@@ -84,7 +84,7 @@ def test_settings_that_differ_are_found_in_any_depth():
 
 
 def test_no_configuration_is_not_an_equal_one(texts):
-    """What was not sent is not said to be equal."""
+    """A value that was not sent is not shown as equal."""
     assert "No run has sent its configuration." in texts(config_differences([compared("a", [1.0])]))
     assert "The configurations are equal." in texts(config_differences([compared("a", [1.0], config={"lr": 1})]))
 

@@ -103,7 +103,7 @@ def test_a_long_response_shows_where_it_fell_most_and_what_was_left_out():
     ]
 
 
-def test_nothing_observed_is_said_and_nothing_is_made_up(texts):
+def test_nothing_observed_is_reported_and_nothing_is_made_up(texts):
     """Three cards: no signal stood clear, nothing is on record, and what was missing."""
     found = texts(explanation(NOTHING, opened_step=9))
     assert any("No signal had clearly left" in text for text in found)

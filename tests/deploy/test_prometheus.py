@@ -97,7 +97,7 @@ def test_every_kind_that_can_be_found_has_a_rule_as_grave(deploy):
     assert {severity for kind, severity in found.items() if kind not in ruled} <= {"warning", "info"}
 
 
-def test_a_warning_is_told_once(deploy):
+def test_a_warning_is_sent_once(deploy):
     """GRPOAnomaly leaves out the warnings that have rules of their own."""
     (rule,) = [rule for rule in alerts(deploy) if rule["alert"] == "GRPOAnomaly"]
     (left_out,) = re.findall(r'kind!~"([\w|]+)"', rule["expr"])

@@ -35,7 +35,7 @@ def refused(monkeypatch, capsys):
     return refused
 
 
-def test_a_taken_port_is_said_in_one_line(refused, tmp_path):
+def test_a_taken_port_is_reported_in_one_line(refused, tmp_path):
     """The line names the address and what to change; no database is left behind."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -70,12 +70,12 @@ def test_a_newer_database_is_left_alone(refused, tmp_path):
         ("rubbish", "RLVITALS_DATABASE_URL"),
     ],
 )
-def test_an_unusable_database_is_said_in_one_line(refused, database, says):
+def test_an_unusable_database_is_reported_in_one_line(refused, database, says):
     """No permission, no folder, a folder, another file, another URL: each names itself."""
     refused("--port", "0", "--database", database, says=[says])
 
 
-def test_a_read_only_database_is_said_in_one_line(refused, tmp_path):
+def test_a_read_only_database_is_reported_in_one_line(refused, tmp_path):
     """A database file that cannot be written is refused at the start, even where nothing is to migrate."""
     Store.open(f"sqlite:///{tmp_path / 'x.db'}").close()
     if os.geteuid() == 0:
@@ -89,7 +89,7 @@ def test_a_read_only_database_is_said_in_one_line(refused, tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"), [("PORT", "99999"), ("PORT", "eighty"), ("STALL_FACTOR", "-1"), ("LOG_LEVEL", "loud")]
 )
-def test_a_setting_out_of_range_is_said_in_one_line(refused, monkeypatch, name, value):
+def test_a_setting_out_of_range_is_reported_in_one_line(refused, monkeypatch, name, value):
     """The line names the variable."""
     monkeypatch.setenv(f"RLVITALS_{name}", value)
     refused(says=[f"RLVITALS_{name}"])

@@ -198,16 +198,16 @@ def test_the_spool_of_a_dead_process_does_not_suppress_the_warning(collector, tm
     assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH") == 1
 
 
-@pytest.mark.parametrize(("newest", "said"), [(2**50, 1), (7, 0), (None, 0)])
-def test_a_launch_that_no_detector_sees_says_so_once(collector, connect, caplog, newest, said):
+@pytest.mark.parametrize(("newest", "warnings"), [(2**50, 1), (7, 0), (None, 0)])
+def test_a_launch_that_no_detector_sees_says_so_once(collector, connect, caplog, newest, warnings):
     """The warning is logged once, if the attempt is lower than the run's newest at the first receipt."""
     collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), newest_attempt=newest)
     monitor = connect()
     for step in (1, 2):
         monitor.log_step(step, {"x": 1.0})
         assert monitor.flush()
-    assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH") == said
-    assert caplog.text.count(f"must be higher than the run's newest, {newest}, got 1") == said
+    assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH") == warnings
+    assert caplog.text.count(f"must be higher than the run's newest, {newest}, got 1") == warnings
 
 
 def test_without_an_address_nothing_happens():

@@ -34,7 +34,7 @@ def test_suite_b_reports_recordings(tmp_path, capsys):
     assert "1 runs that survived (60 rows), 1 that collapsed" in capsys.readouterr().out
 
 
-def test_no_recordings_are_said_to_be_none(tmp_path, capsys):
+def test_no_recordings_are_reported_to_be_none(tmp_path, capsys):
     """An empty folder is no error."""
     assert main(["--suite", "b", "--recordings", str(tmp_path), "--no-peers"]) == 0
     assert "No recordings were found" in capsys.readouterr().out

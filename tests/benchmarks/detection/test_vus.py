@@ -18,7 +18,7 @@ def trace(truth, warned, *, rows=20):
 
 
 def test_alarms_on_all_anomalous_rows_and_no_others_are_worth_1():
-    """Rows 10 to 19 of the dying run, none of the benign one; what is said after the collapse does not count."""
+    """Rows 10 to 19 of the dying run, none of the benign one; an alarm after the collapse does not count."""
     runs = [trace(DYING, range(10, 30), rows=30), trace(BENIGN, ())]
     assert vus_pr(runs, "warn", buffers=(0,)) == pytest.approx(1.0)
 

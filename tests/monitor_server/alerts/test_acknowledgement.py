@@ -126,7 +126,7 @@ def test_a_lost_run_that_nobody_looks_at_expires(live, clock):
     assert live.get(f"/runs/{run_id}")["status"] == "running"
 
 
-def test_a_page_that_is_only_held_ends_with_a_word_and_a_replay_agrees(start_collector):
+def test_a_critical_alert_that_is_only_held_ends_with_an_acknowledgement_and_a_replay_agrees(start_collector):
     """A real engine, live with an acknowledgement between its steps, against a replay from what the API returns."""
     live = start_collector()
     run = [*spiral(rows=118), *(o for o in spiral(rows=148, drift_at=999, surge_at=999) if o.step >= 118)]

@@ -51,7 +51,7 @@ def test_an_alert_becomes_more_severe_and_not_less(live):
     assert live.get("/alerts", severity="critical", state="firing")["items"][0]["last_step"] == 2
 
 
-def test_non_finite_evidence_is_told(live):
+def test_non_finite_evidence_is_reported(live):
     """A score of infinity is evidence like any other."""
     _step(live, 0, warn="Infinity")
     assert live.get("/alerts")["items"][0]["evidence"]["score"] == "Infinity"
@@ -93,7 +93,7 @@ def test_a_run_ends_when_its_trainer_says_so_and_goes_on_with_a_new_attempt(live
     assert live.get(f"/runs/{run_id}")["status"] == "running"
 
 
-def test_a_trainer_is_not_told_that_it_was_not_heard(live, clock):
+def test_a_trainer_receives_no_alert_about_its_own_silence(live, clock):
     """Both alerts still fire when records arrive again, and the receipts of those records leave them out."""
     _step(live, 0, a=1.0)
     clock.now += 1001
@@ -102,17 +102,17 @@ def test_a_trainer_is_not_told_that_it_was_not_heard(live, clock):
     assert "alerts" not in _step(live, 1, a=1.0)
 
 
-def test_a_new_attempt_is_told_of_alerts_at_steps_that_it_has_reached(live):
+def test_a_new_attempt_receives_the_alerts_at_steps_that_it_has_reached(live):
     """What opened at step 3 concerns a process that went back to step 2 when it is at step 3 and it fires yet."""
 
-    def said(receipt):
+    def digest(receipt):
         opened = [notice["opened_step"] for notice in receipt.get("alerts", [])]
         return receipt.get("phase"), receipt.get("judged_step"), opened
 
     records = [{"step": step, "scalars": {"warn": float(step == 3), "phase": 3.0 * (step == 3)}} for step in range(4)]
-    assert said(live.send(run="r", attempt=1, records=records)) == ("decay", 3, [3])
-    assert said(live.send(run="r", attempt=2)) == (None, None, [])
+    assert digest(live.send(run="r", attempt=1, records=records)) == ("decay", 3, [3])
+    assert digest(live.send(run="r", attempt=2)) == (None, None, [])
     sick = {"warn": 1.0, "phase": 3.0}
-    assert said(live.send(run="r", attempt=2, records=[{"step": 2, "scalars": sick}])) == ("decay", 2, [])
-    assert said(live.send(run="r", attempt=2, records=[{"step": 3, "scalars": sick}])) == ("decay", 3, [3])
-    assert said(live.send(run="r", attempt=1)) == (None, None, [])
+    assert digest(live.send(run="r", attempt=2, records=[{"step": 2, "scalars": sick}])) == ("decay", 2, [])
+    assert digest(live.send(run="r", attempt=2, records=[{"step": 3, "scalars": sick}])) == ("decay", 3, [3])
+    assert digest(live.send(run="r", attempt=1)) == (None, None, [])

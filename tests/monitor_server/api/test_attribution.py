@@ -55,7 +55,7 @@ def test_an_alert_is_explained(explained):
     assert "paired entropy change" in [gap["what"] for gap in attribution["not_observed"]]
 
 
-def test_an_unknown_alert_is_told(collector):
+def test_an_unknown_alert_is_refused(collector):
     """Both routes answer 404."""
     for path in ("alerts/nobody", "alerts/nobody/attribution"):
         answer = collector.pool.request("GET", f"{collector.url}/api/v1/{path}")

@@ -90,7 +90,7 @@ def test_responses_are_asked_for_by_step_kind_and_correctness(collector, run_nam
     assert rest["next"] is None
 
 
-def test_an_unknown_run_and_an_unknown_kind_are_told(collector, run_name):
+def test_an_unknown_run_and_an_unknown_kind_are_refused(collector, run_name):
     """The answers are 404 and 422, in the one error shape."""
     run_id = send(collector, run_name, 0)["run_id"]
     for path, status, error in (("nobody", 404, "UnknownRun"), (f"{run_id}/responses?kind=odd", 422, "InvalidField")):

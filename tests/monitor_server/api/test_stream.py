@@ -60,7 +60,7 @@ def test_a_reader_that_goes_away_is_forgotten(start_collector):
     eventually(lambda: not broadcast.has_subscribers)
 
 
-def test_a_slow_subscriber_loses_the_oldest_and_is_told_how_many():
+def test_a_slow_subscriber_loses_the_oldest_and_learns_how_many():
     """Of five events a queue of two keeps the last two, after an event that three were dropped."""
     steps = [Step(step=number, attempt=7, time=0.0, signals={}) for number in range(5)]
 

@@ -56,7 +56,7 @@ def test_what_comes_after_the_alert_is_not_read():
     assert moved_signals({"entropy/mean": signal(values)}, opened_step=15) == []
 
 
-def test_the_first_to_move_comes_first_and_ties_are_told():
+def test_the_first_to_move_comes_first_and_ties_are_named():
     """The order of two jumps at 20 is not known; one at 30 is surely later."""
     jump = lambda at: signal([0.2] * at + [1.2] * (40 - at))  # noqa: E731
     signals = {"kl/old": jump(30), "ratio/clip_frac": jump(20), "entropy/mean": jump(20)}

@@ -26,7 +26,7 @@ def test_runs_and_alerts_are_listed(start_collector, scripted, capsys):
 
 
 def test_an_alert_is_acknowledged(start_collector, scripted, capsys):
-    """By its id from the list; an id that nobody has is said in one line."""
+    """By its id from the list; an id that no alert has is reported in one line."""
     live = start_collector(engine=scripted)
     live.send(run="r", records=[{"step": 3, "scalars": {"warn": 1.0}}])
     (alert,) = live.get("/alerts")["items"]
@@ -39,7 +39,7 @@ def test_an_alert_is_acknowledged(start_collector, scripted, capsys):
 
 
 @pytest.mark.parametrize("command", ["runs", "alerts"])
-def test_a_collector_that_does_not_answer_is_said_in_one_line(command, capsys, unused_port):
+def test_a_collector_that_does_not_answer_is_reported_in_one_line(command, capsys, unused_port):
     """Status 1, the address, and what to do."""
     assert main([command, "--url", f"http://127.0.0.1:{unused_port}"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -47,7 +47,7 @@ def test_a_collector_that_does_not_answer_is_said_in_one_line(command, capsys, u
     assert "rlvitals serve" in line
 
 
-def test_an_address_without_a_scheme_is_said_in_one_line(capsys):
+def test_an_address_without_a_scheme_is_reported_in_one_line(capsys):
     """Status 1, what was given and what it must look like; nothing is asked of the network."""
     assert main(["runs", "--url", "localhost:8600"]) == 1
     assert capsys.readouterr().err == "rlvitals: --url must look like http://127.0.0.1:8600, got 'localhost:8600'\n"

@@ -79,12 +79,12 @@ def _rows(name):
 
 def kinds(name, healthy, bad, *, bad_rows, after=0):
     """Run a detector over 40 healthy rows, some bad ones and healthy ones again; return the kinds at each row."""
-    noise, judge, said = random.Random(5), DETECTORS[name](), []  # noqa: S311 - synthetic telemetry
+    noise, judge, reported = random.Random(5), DETECTORS[name](), []  # noqa: S311 - synthetic telemetry
     rows = [healthy] * 40 + [healthy | bad] * bad_rows + [healthy] * after
     for step, row in enumerate(rows):
         signals = {signal: value * (1.0 + 0.02 * noise.gauss(0, 1)) for signal, value in row.items()}
-        said.append({finding.kind for finding in judge.update(Observation(step=step, signals=signals))})
-    return said
+        reported.append({finding.kind for finding in judge.update(Observation(step=step, signals=signals))})
+    return reported
 
 
 @pytest.mark.parametrize(("name", "healthy", "bad", "kind", "row"), CASES, ids=NAMES)
@@ -131,8 +131,8 @@ def test_it_ends_when_the_run_has_recovered(name, healthy, bad, kind):
 def test_an_environment_is_not_blamed_unless_the_policy_is_seen_to_stand(policy):
     """The reward falls, and the policy moved with it or is not observed: that is no dead environment."""
     healthy = {"reward/mean": 0.6} | ({"entropy/mean": 0.3, "kl/old": 0.001} if policy else {})
-    said = kinds("dead_environment", healthy, {"reward/mean": 0.02} | policy, bad_rows=12)
-    assert not any(said)
+    reported = kinds("dead_environment", healthy, {"reward/mean": 0.02} | policy, bad_rows=12)
+    assert not any(reported)
 
 
 def test_a_dead_tool_is_named_beside_the_fallen_reward():
@@ -149,14 +149,14 @@ def test_a_dead_tool_is_named_beside_the_fallen_reward():
 def test_a_flat_reward_is_a_plateau_and_a_rising_one_is_not():
     """After a hundred rows without a rise it is reported as information; a slow rise is not."""
     for slope in (0.0, 0.002):
-        noise, judge, said = random.Random(2), DETECTORS["plateau"](), []  # noqa: S311 - synthetic telemetry
+        noise, judge, reported = random.Random(2), DETECTORS["plateau"](), []  # noqa: S311 - synthetic telemetry
         for step in range(160):
             reward = 0.3 + slope * step + 0.01 * noise.gauss(0, 1)
-            said.append(
+            reported.append(
                 [str(f.severity) for f in judge.update(Observation(step=step, signals={"reward/mean": reward}))]
             )
-        assert not any(said[:99])
-        assert (said[-1] == ["info"]) is (slope == 0.0)
+        assert not any(reported[:99])
+        assert (reported[-1] == ["info"]) is (slope == 0.0)
 
 
 @pytest.mark.parametrize("side", ["correct", "wrong"])
@@ -174,60 +174,60 @@ def test_silent_groups_say_whether_all_is_right_or_wrong(side):
 def test_entropy_that_only_other_prompts_explain_is_no_departure():
     """Entropy and length leap on harder prompts while the same contexts show nothing: the paired channel overrules."""
     for paired in (True, False):
-        noise, judge, said = random.Random(4), DETECTORS["joint_departure"](), []  # noqa: S311 - synthetic telemetry
+        noise, judge, reported = random.Random(4), DETECTORS["joint_departure"](), []  # noqa: S311 - synthetic telemetry
         for step in range(60):
             harder = step >= 40
             signals = {"entropy/mean": 0.6 if harder else 0.3, "length/mean": 200.0 if harder else 100.0}
             signals = {name: value * (1 + 0.02 * noise.gauss(0, 1)) for name, value in signals.items()}
             if paired:
                 signals["entropy/paired_delta"] = 0.001 * noise.gauss(0, 1)
-            said += judge.update(Observation(step=step, signals=signals))
-        assert bool(said) is not paired
+            reported += judge.update(Observation(step=step, signals=signals))
+        assert bool(reported) is not paired
 
 
 def test_a_frozen_policy_is_a_page():
     """Entropy below 0.001 nat is a warning, and after three rows critical."""
-    judge, said = DETECTORS["entropy_collapse"](), []
+    judge, reported = DETECTORS["entropy_collapse"](), []
     for step, entropy in enumerate([0.5] * 10 + [1e-6] * 4):
-        said += [
+        reported += [
             (f.step, str(f.severity)) for f in judge.update(Observation(step=step, signals={"entropy/mean": entropy}))
         ]
-    assert said == [(10, "warning"), (11, "warning"), (12, "critical"), (13, "critical")]
+    assert reported == [(10, "warning"), (11, "warning"), (12, "critical"), (13, "critical")]
 
 
 def test_an_entropy_rounded_to_zero_has_a_bounded_strength():
     """Below 0.001 nat counts as that: from 0.03 nat to 0 the ratio is 30, and from 0.015 there was nothing to lose."""
     for level, statistics in ((0.03, {30.0}), (0.015, set())):
-        judge, said = DETECTORS["entropy_collapse"](), []
+        judge, reported = DETECTORS["entropy_collapse"](), []
         for step, entropy in enumerate([level] * 10 + [0.0] * 4):
-            said += judge.update(Observation(step=step, signals={"entropy/mean": entropy}))
-        assert {round(finding.evidence["statistic"], 9) for finding in said} == statistics
+            reported += judge.update(Observation(step=step, signals={"entropy/mean": entropy}))
+        assert {round(finding.evidence["statistic"], 9) for finding in reported} == statistics
 
 
 def test_an_absurd_loss_is_a_page():
     """A loss of a thousand is a warning, and a loss of a million is critical."""
     for loss, severity in ((1e3, "warning"), (1e6, "critical")):
-        judge, said = DETECTORS["loss_explosion"](), []
+        judge, reported = DETECTORS["loss_explosion"](), []
         for step, value in enumerate([0.1] * 10 + [loss]):
-            said += judge.update(Observation(step=step, signals={"loss/policy": value}))
-        assert [str(finding.severity) for finding in said] == [severity]
+            reported += judge.update(Observation(step=step, signals={"loss/policy": value}))
+        assert [str(finding.severity) for finding in reported] == [severity]
 
 
 def test_a_clip_share_that_rises_with_the_learning_rate_is_meant():
     """In a warm-up of the learning rate the clip share may grow fivefold without a word."""
     for climbs in (True, False):
-        judge, said = DETECTORS["clip_surge"](), []
+        judge, reported = DETECTORS["clip_surge"](), []
         for step in range(60):
             rate = 1e-6 * (1 + step) if climbs else 1e-6
             signals = {"ratio/clip_frac": 0.001 if step < 40 else 0.02, "lr": rate}
-            said += judge.update(Observation(step=step, signals=signals))
-        assert bool(said) is not climbs
+            reported += judge.update(Observation(step=step, signals=signals))
+        assert bool(reported) is not climbs
 
 
 def test_the_paired_channel_overrules_a_rise_that_other_contexts_explain():
     """Entropy and −likelihood rise by 0.3 nat on new prompts while the same contexts show nothing: information only."""
     noise = random.Random(1)  # noqa: S311 - synthetic telemetry
-    said = set()
+    reported = set()
     judge = DETECTORS["likelihood_drift"]()
     for step in range(120):
         entropy = 0.4 + max(0, step - 60) * 0.005 + 0.005 * noise.gauss(0, 1)
@@ -237,22 +237,22 @@ def test_the_paired_channel_overrules_a_rise_that_other_contexts_explain():
             "entropy/paired_delta": 0.0005 * noise.gauss(0, 1),
         }
         found = judge.update(Observation(step=step, signals=signals))
-        said |= {(finding.kind, str(finding.severity)) for finding in found}
-    assert said == {("difficulty_shift", "info")}
+        reported |= {(finding.kind, str(finding.severity)) for finding in found}
+    assert reported == {("difficulty_shift", "info")}
 
 
 @pytest.mark.parametrize(("left", "dies"), [(0.6, False), (0.15, True)], ids=["three fifths", "a seventh"])
 def test_a_small_batch_that_shows_half_has_not_lost_half(left, dies):
     """Thirty-two responses a row, and entropy rises: a policy that keeps 60 % of its reward is never called dead."""
     for seed in range(20):
-        draw, judge, said = random.Random(seed), DETECTORS["run_collapsed"](), []  # noqa: S311 - synthetic telemetry
+        draw, judge, reported = random.Random(seed), DETECTORS["run_collapsed"](), []  # noqa: S311 - synthetic telemetry
         for step in range(120):
             dips = 80 <= step < 95
             success = 0.7 * (left if dips else 1.0)
             reward = sum(draw.random() < success for _ in range(32)) / 32
             signals = {"reward/mean": reward, "entropy/mean": 0.5 if dips else 0.3}
-            said += judge.update(Observation(step=step, signals=signals))
-        assert bool(said) is dies
+            reported += judge.update(Observation(step=step, signals=signals))
+        assert bool(reported) is dies
 
 
 def test_entropy_that_flickers_at_the_floor_is_one_collapse():
@@ -260,8 +260,8 @@ def test_entropy_that_flickers_at_the_floor_is_one_collapse():
     for back, ends in ((2, False), (3, True)):
         judge, held = DETECTORS["entropy_collapse"](), []
         for step, entropy in enumerate([0.5] * 10 + [1e-6] * 4 + [0.06] * back + [1e-6]):
-            said = judge.update(Observation(step=step, signals={"entropy/mean": entropy}))
-            held.append([str(finding.severity) for finding in said])
+            reported = judge.update(Observation(step=step, signals={"entropy/mean": entropy}))
+            held.append([str(finding.severity) for finding in reported])
         assert held[13] == ["critical"]
         assert (held[-1] == ["critical"]) is not ends
 
@@ -270,7 +270,7 @@ def test_a_reward_that_fell_before_the_drift_asks_more_of_a_page():
     """Without pairs, a drift after a fall of the reward may be harder questions: the same surge pages only without."""
     paged = []
     for falls in (False, True):
-        noise, judge, said = random.Random(3), SpiralWithDrifts(), []  # noqa: S311 - synthetic telemetry
+        noise, judge, reported = random.Random(3), SpiralWithDrifts(), []  # noqa: S311 - synthetic telemetry
         for step in range(120):
             drift = 0.003 * min(max(0, step - 50), 40)
             signals = {
@@ -279,8 +279,8 @@ def test_a_reward_that_fell_before_the_drift_asks_more_of_a_page():
                 "likelihood/correct": -0.4 - drift + 0.004 * noise.gauss(0, 1),
                 "grad/norm": (1.4 if step >= 95 else 1.0) * (1.0 + 0.1 * noise.gauss(0, 1)),
             }
-            said += [f.evidence["threshold"] for f in judge.update(Observation(step=step, signals=signals))]
-        paged.append((said, {round(t, 2) for t in said}))
+            reported += [f.evidence["threshold"] for f in judge.update(Observation(step=step, signals=signals))]
+        paged.append((reported, {round(t, 2) for t in reported}))
     assert paged[0][1] == {1.4}
     assert paged[1][1] <= {2.24}
     assert len(paged[1][0]) < len(paged[0][0])
@@ -290,10 +290,10 @@ def test_a_reward_that_fell_before_the_drift_asks_more_of_a_page():
 def test_a_small_drift_that_leaps_waits_for_a_surge_as_clear_as_the_leap(rows, pages):
     """An exploration leaps before it saturates: how far entropy leaps is no second witness, the updates are."""
     for seed in range(8):
-        noise, judge, said = random.Random(seed), SpiralWithDrifts(), []  # noqa: S311 - synthetic telemetry
+        noise, judge, reported = random.Random(seed), SpiralWithDrifts(), []  # noqa: S311 - synthetic telemetry
         for step in range(88 + rows):
             change = 0.0008 * noise.gauss(0, 1) + (0.0006 if step >= 50 else 0.0) + (0.002 if step >= 82 else 0.0)
             quiet = math.exp((0.25, -0.25, 0.12, -0.12)[step % 4])
             signals = {"entropy/paired_delta": change, "grad/norm": 2.0 if step >= 88 else quiet}
-            said += judge.update(Observation(step=step, signals=signals))
-        assert bool(said) is pages
+            reported += judge.update(Observation(step=step, signals=signals))
+        assert bool(reported) is pages

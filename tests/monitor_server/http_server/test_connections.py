@@ -125,7 +125,7 @@ def test_clients_that_leave_answers_unread_make_room_for_others(start_collector)
         assert is_served(live)
 
 
-def test_where_no_connection_waits_the_next_is_told_to_come_back(start_collector, caplog):
+def test_where_no_connection_waits_the_next_is_asked_to_come_back(start_collector, caplog):
     """The next connection gets 503 in the one error shape, and the log has a line."""
     live = start_collector(max_connections=1, max_streams=1)
     with connected(live) as stream:
@@ -240,7 +240,7 @@ def _upload(path, size, sent):
 
 
 def test_bodies_that_arrive_slowly_do_not_pile_up(start_collector):
-    """Together they hold a bounded memory; a large body beyond it is told to come back, a small one is served."""
+    """Together they hold a bounded memory; a larger body is refused until later, a small one served."""
     live = start_collector(max_body_bytes=1_000_000, max_held_bytes=1_500_000)
     with contextlib.ExitStack() as stack:
         slow = stack.enter_context(connected(live))

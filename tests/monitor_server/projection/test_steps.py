@@ -146,7 +146,7 @@ def test_a_launch_with_a_lower_attempt_than_the_newest_is_named(live, caplog):
 
 
 def test_a_process_that_starts_again_in_its_attempt_takes_its_end_back(live):
-    """What a failing rank said ends nothing once rank 0 introduces itself anew; what is late does not undo it."""
+    """The failure that a rank reported ends no run after rank 0 has begun anew; a late record does not undo that."""
     live.send(run="r", config={"lr": 1.0}, end="stopped")
     live.send(run="r", config={"lr": 1.0}, records=[{"step": 0, "scalars": {"a": 1.0}}])
     assert live.get("/runs")["items"][0]["status"] == "stopped"

@@ -60,11 +60,11 @@ def test_without_torch_loaded_and_without_an_address_nothing_is_wrapped(start):
     )
 
 
-def test_a_name_that_is_no_adapter_is_said_and_the_program_starts(start):
+def test_a_name_that_is_no_adapter_is_reported_and_the_program_starts(start):
     """The program starts, and the log names the adapter that does not exist."""
-    said = start("print('started')", RLVITALS_HOOKS="openrlfh")
-    assert said[0] == "started"
-    assert "openrlfh" in said[1]
+    printed = start("print('started')", RLVITALS_HOOKS="openrlfh")
+    assert printed[0] == "started"
+    assert "openrlfh" in printed[1]
 
 
 def test_the_line_can_be_taken_out_again(tmp_path, capsys):

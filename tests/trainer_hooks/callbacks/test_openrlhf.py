@@ -142,11 +142,11 @@ NEWER = [
 def test_a_newer_openrlhf_without_a_name_is_imported_all_the_same(watch, source, missing, imported, caplog):
     """OpenRLHF is imported, and one warning names what is missing."""
     imported(source, watch)
-    (said,) = caplog.messages
-    assert missing in said
+    (message,) = caplog.messages
+    assert missing in message
 
 
-def test_an_address_that_cannot_work_is_said_when_openrlhf_is_imported(imported, monkeypatch, caplog):
+def test_an_address_that_cannot_work_is_reported_when_openrlhf_is_imported(imported, monkeypatch, caplog):
     """The error is logged and not raised, because nobody catches it in Ray's processes."""
     monkeypatch.setenv("RLVITALS_URL", "nowhere")
     imported("class PolicyLoss:\n    def forward(self): ...", wrappers.wrap_loss)
@@ -189,7 +189,7 @@ def test_a_worker_that_keeps_its_loss_elsewhere_trains_on(imported, swallowed):
     swallowed.clear()
 
 
-def test_a_setting_that_cannot_work_is_said_before_training(args, monkeypatch):
+def test_a_setting_that_cannot_work_is_reported_before_training(args, monkeypatch):
     """The error is raised before the first step, because nobody may read the log."""
     monkeypatch.setenv("RLVITALS_URL", "ftp://nowhere")
 

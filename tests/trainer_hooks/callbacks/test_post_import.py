@@ -29,7 +29,7 @@ def test_it_waits_for_the_import_and_sees_the_finished_module(module):
     assert len(sys.meta_path) == finders - 1
 
 
-def test_a_module_that_is_there_is_told_of_at_once(module):
+def test_a_module_that_is_loaded_is_reported_at_once(module):
     """The hook runs at once where the module is already imported."""
     importlib.import_module(module)
     seen = []
@@ -80,12 +80,12 @@ def test_an_error_of_ours_reaches_no_import(is_there, module, caplog):
         importlib.import_module(module)
     after_import(module, lambda loaded: loaded.gone)
     assert importlib.import_module(module).value == 1
-    (said,) = caplog.messages
-    assert module in said
-    assert "'gone'" in said
+    (message,) = caplog.messages
+    assert module in message
+    assert "'gone'" in message
 
 
-def test_a_function_that_is_not_there_is_said_and_left_out(caplog):
+def test_a_function_that_is_not_there_is_reported_and_left_out(caplog):
     """A missing function is logged and not created; other functions are wrapped and keep their names."""
 
     class Trainer:

@@ -105,8 +105,8 @@ def test_a_newer_skyrl_trains_on_without_what_it_has_renamed(collector, monkeypa
     callback.on_step_end(trainer, SimpleNamespace(batch=Batch()))
     callback.on_log(trainer, SimpleNamespace(logs={"policy/policy_entropy": 0.5}))
     callback.on_train_end(trainer)
-    (said,) = caplog.messages
-    assert "compute_advantages_and_returns" in said
+    (message,) = caplog.messages
+    assert "compute_advantages_and_returns" in message
     assert collector.records[0].scalars == {"entropy/mean": 0.5}
 
 
@@ -119,7 +119,7 @@ def test_skyrl_may_name_the_batch_in_its_calls(batch, connect):
     assert callback._rollouts["rewards"].tolist() == [1, 0]
 
 
-def test_a_setting_that_cannot_work_is_said_before_the_first_step(monkeypatch):
+def test_a_setting_that_cannot_work_is_reported_before_the_first_step(monkeypatch):
     """A wrong setting is the only error that the callback raises."""
     monkeypatch.setenv("RLVITALS_URL", "nowhere")
     with pytest.raises(trainer_hooks.ConfigurationError):

@@ -169,17 +169,17 @@ def test_without_log_probabilities_the_step_still_counts(collected):
 
 
 @pytest.mark.parametrize("missing", ["RLVITALS_RUN", "RLVITALS_ATTEMPT"])
-def test_what_cannot_be_connected_is_said_and_slime_trains_on(missing, collected, collector, monkeypatch, caplog):
+def test_what_cannot_be_connected_is_reported_and_slime_trains_on(missing, collected, collector, monkeypatch, caplog):
     """A connection that cannot work is logged and not raised, because slime calls the hook after the first rollout."""
     monkeypatch.delenv(missing)
     collected(SHARE, dp=(0, 2))
     slime.watch(SimpleNamespace(lr=1e-6, **PPO), 7, SHARE)
     assert collector.batches == []
-    (said,) = caplog.messages
-    assert f"set {missing}" in said
+    (message,) = caplog.messages
+    assert f"set {missing}" in message
 
 
-def test_a_slime_that_shows_nothing_is_said(collector, monkeypatch, caplog):
+def test_a_slime_that_shows_nothing_is_reported(collector, monkeypatch, caplog):
     """A warning is logged for versions of early 2026, which call the hook with their arguments alone."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     slime.watch(SimpleNamespace())

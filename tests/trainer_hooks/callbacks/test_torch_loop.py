@@ -85,7 +85,7 @@ def test_what_is_no_optimiser_is_refused_before_training(connect):
         LoopWatch(torch.nn.Linear(1, 1), connect())
 
 
-def test_an_action_is_told_as_handed_to_the_loop(optimizer, connect, collector):
+def test_an_action_is_recorded_as_handed_to_the_loop(optimizer, connect, collector):
     """An action is reported as handed to the loop; a notification has no such detail."""
     rules = {"likelihood_drift": "notify", "run_collapsed": "stop"}
     alerts = [AlertNotice(id=kind, kind=kind, severity="critical", opened_step=1, summary="s") for kind in rules]

@@ -196,7 +196,7 @@ def test_enable_llds_turns_the_regulariser_on(train, alarm, steps):
     assert [step for step, signals in steps().items() if "loss/llds" in signals] == [3, 4]
 
 
-def test_a_loop_is_told(alarm, connect):
+def test_a_loop_receives_the_action(alarm, connect):
     """The watch has the decision after the step that follows the alert."""
     alarm(1)
     policy = ActionPolicy({"critical": "stop"}, dry_run=False)

@@ -154,7 +154,7 @@ def test_on_policy_ratios_are_not_reported(run, steps):
 
 
 @needs_minibatches
-def test_a_second_pass_is_told_from_a_second_minibatch(run, steps):
+def test_a_second_pass_is_distinguished_from_a_second_minibatch(run, steps):
     """The change of a response is `self` if it was trained on before, and `cross` if only others were."""
     run(**SEVERAL_PASSES, **SEVERAL_MINIBATCHES, max_steps=8)
     found = {
@@ -632,7 +632,7 @@ def test_without_an_address_nothing_is_touched(tmp_path):
     assert "compute_loss" not in seen[0]
 
 
-def test_a_setting_that_cannot_work_is_said_before_the_first_step(tmp_path):
+def test_a_setting_that_cannot_work_is_reported_before_the_first_step(tmp_path):
     """A malformed address raises an error before anything is generated."""
     trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(url="nonsense")])
     with pytest.raises(trainer_hooks.ConfigurationError, match="url"):

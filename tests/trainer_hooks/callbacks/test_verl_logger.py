@@ -138,8 +138,8 @@ NEWER = [
 def test_a_newer_verl_without_a_name_is_imported_all_the_same(watch, source, missing, imported, caplog):
     """The import of verl succeeds although a name is missing, and one message names it."""
     imported(source, watch)
-    (said,) = caplog.messages
-    assert missing in said
+    (message,) = caplog.messages
+    assert missing in message
 
 
 TRACKING = """

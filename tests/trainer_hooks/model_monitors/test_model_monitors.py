@@ -142,7 +142,7 @@ def test_a_head_that_keeps_one_direction_has_no_spectral_entropy():
     assert signals["qk/spectral_entropy"] == pytest.approx(math.log(8) * 7 / 8, rel=1e-6)
 
 
-def test_weights_of_nan_are_said_and_raise_nothing():
+def test_weights_of_nan_are_reported_and_raise_nothing():
     """A head of NaN makes the mean NaN."""
     model = dense("llama")
     with torch.no_grad():
@@ -257,7 +257,7 @@ def test_an_error_in_a_hook_ends_no_forward_pass():
 
 
 @pytest.mark.parametrize("dropped", ["choices first", "scores first", "choices second", "two experts of one"])
-def test_of_a_router_in_an_unknown_order_nothing_is_said(dropped):
+def test_of_a_router_in_an_unknown_order_nothing_is_reported(dropped):
     """Outputs in another order, as of DeepSeek and gpt-oss in transformers 4 and of Llama 4, are not observed."""
 
     class Strange(Linear):
@@ -295,7 +295,7 @@ def test_router_entropy_of_deepseek_is_that_of_its_logits():
     assert monitors.end_step()["moe/router_entropy"] == pytest.approx(torch.stack(entropies).mean().item(), rel=1e-5)
 
 
-def test_of_llama_4_no_router_entropy_is_said():
+def test_of_llama_4_no_router_entropy_is_reported():
     """Llama 4's routers are not observed, because they return scores; its attention is measured."""
     torch.manual_seed(0)
     config = Llama4TextConfig(**SIZES, intermediate_size_mlp=48, head_dim=8, num_local_experts=4, num_experts_per_tok=1)
@@ -365,7 +365,7 @@ def test_weights_are_the_same_to_the_last_bit_with_and_without(name):
     assert torch.equal(before, after)
 
 
-def test_what_cannot_work_is_said_at_once():
+def test_what_cannot_work_is_reported_at_once():
     """A missing model and a step interval below 1 are refused."""
     with pytest.raises(trainer_hooks.ConfigurationError, match="every must be at least 1"):
         ModelMonitors(every=0)

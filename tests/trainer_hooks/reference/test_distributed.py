@@ -127,11 +127,11 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
 
     collector.receipt = receipt
     treated = ["--on-acceleration", "rollback+llds", "--max-rollbacks", "1", "--checkpoint-every", "1"]
-    said = launch_by_torchrun(
+    output = launch_by_torchrun(
         "trainer_hooks.reference", tmp_path / "run", tiny.cache, "--steps", "500", *treated, "--url", collector.url
     )
-    assert said.count("rolled back to step") == 1
-    assert said.rstrip().endswith("stopped, after as many rollbacks as are allowed")
+    assert output.count("rolled back to step") == 1
+    assert output.rstrip().endswith("stopped, after as many rollbacks as are allowed")
     ends = {}
     for batch in collector.batches:
         for raw in batch.records:
@@ -147,8 +147,8 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
 def test_a_rank_ends_without_a_thread_of_gloos(tiny, tmp_path):
     """One that outlives the interpreter may abort the process at its end."""
     warm_start(tiny)
-    said = launch_by_torchrun(LEAVING, tmp_path, tiny.cache, "--steps", "1", "--method", "ppo")
-    assert "step    1" in said
+    output = launch_by_torchrun(LEAVING, tmp_path, tiny.cache, "--steps", "1", "--method", "ppo")
+    assert "step    1" in output
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -1,4 +1,4 @@
-"""A server that others can reach does not start without keys, unless it is told to; a start can write keys to files."""
+"""A server that others can reach starts only with keys, unless an option allows it. It can write keys to files."""
 
 import stat
 

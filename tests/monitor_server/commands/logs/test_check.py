@@ -79,7 +79,7 @@ def test_the_json_is_strict_though_numbers_are_not_finite(tmp_path, capsys):
     assert run["names"] == {"grad/norm": "grad_norm", "reward/mean": "reward"}
 
 
-def test_what_was_not_logged_is_said_with_its_cost(tmp_path, capsys):
+def test_what_was_not_logged_is_reported_with_its_cost(tmp_path, capsys):
     """A quiet log without entropy and likelihood is no healthy run."""
     status, printed = check(capsys, write(tmp_path / "trainer_state.json"))
     text = " ".join(printed.out.split())

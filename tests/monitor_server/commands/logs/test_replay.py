@@ -43,9 +43,9 @@ def test_a_replayed_run_is_paged_where_it_would_have_been(start_collector, capsy
         reached[alert["severity"]].append(alert["severity_step"])
     assert min(reached["critical"]) == expected["page_step"]
     assert min(reached["warning"] + reached["critical"]) == expected["warn_step"]
-    said = capsys.readouterr().out
-    assert f"grpo-seed0: 116 steps, {live.url}/runs/{run['id']}" in said
-    assert f"step {expected['page_step']:>5}  critical" in said
+    printed = capsys.readouterr().out
+    assert f"grpo-seed0: 116 steps, {live.url}/runs/{run['id']}" in printed
+    assert f"step {expected['page_step']:>5}  critical" in printed
 
 
 def test_a_trainers_own_numbers_are_kept_beside_the_signals(start_collector, tmp_path):
@@ -84,7 +84,7 @@ def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
         ([str(RECORDED), "--pace", "0"], "--pace must be above 0 steps a second, got 0"),
     ],
 )
-def test_what_cannot_be_replayed_is_said_in_one_line(arguments, message, capsys):
+def test_what_cannot_be_replayed_is_reported_in_one_line(arguments, message, capsys):
     """The exit status is 1, and one line says what must hold and what was given."""
     assert main(["replay", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()

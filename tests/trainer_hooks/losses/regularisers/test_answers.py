@@ -73,7 +73,7 @@ def test_a_mark_of_several_words_is_found_with_every_kind_of_tokenizer(kind):
 
 
 @pytest.mark.parametrize("written", ["", "<answer>", "</answer>", "<answer></answer>"])
-def test_a_mark_that_is_never_seen_is_told_of_once(written, caplog):
+def test_a_mark_that_is_never_seen_is_reported_once(written, caplog):
     """After a hundred responses one warning names the missing mark; before that, and for marks seen, there is none."""
     marks = AnswerMarks(lambda ids: written * len(ids), "<answer>", "</answer>")
     half = torch.zeros(ENOUGH_RESPONSES // 2, 1, dtype=torch.long)

@@ -100,7 +100,7 @@ def test_a_wrong_answer_without_retry_ends_the_episode(facts):
         ("hmm",) * 8,
     ],
 )
-def test_an_action_that_cannot_be_read_is_told_so(facts, action):
+def test_an_action_that_cannot_be_read_is_answered_so(facts, action):
     """Bad tags, empty bodies and endless talk are answered, counted and survived."""
     played = episode(facts, two_hop(facts))
     assert say(played, *action) == [MARK["<info>"], MARK["invalid"], MARK["retry"], MARK["</info>"]]

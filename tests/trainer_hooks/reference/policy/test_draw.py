@@ -16,7 +16,7 @@ def test_tokens_are_drawn_with_their_probabilities():
     assert ((counted - expected).abs() <= 5 * (expected * (1 - expected) / 20000).sqrt()).all()
 
 
-def test_logits_that_are_no_numbers_are_said_so():
+def test_logits_that_are_no_numbers_are_reported():
     """One NaN row among good ones ends sampling with a message."""
     logits = torch.zeros(3, 5)
     logits[1, 2] = torch.nan

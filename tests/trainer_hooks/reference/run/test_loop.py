@@ -101,11 +101,11 @@ def test_a_resumed_run_is_the_same_under_every_kind_of_method(tiny, tmp_path, me
 def test_a_dying_run_is_stopped_where_asked(tiny, collector, connect):
     """The collector says acceleration; the trainer stops short of its last step and says so."""
     collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), phase="acceleration")
-    said = []
-    loop = Loop(replace(tiny, steps=500, on_acceleration="stop"), trainer_of(tiny), connect(), said.append)
+    lines = []
+    loop = Loop(replace(tiny, steps=500, on_acceleration="stop"), trainer_of(tiny), connect(), lines.append)
     loop.run()
     assert loop.trainer.step_number < 500
-    assert said[-1].endswith("stopped")
+    assert lines[-1].endswith("stopped")
 
 
 def test_a_dying_run_goes_back_to_health_with_llds_on(tiny, collector, connect, tmp_path):
@@ -130,13 +130,13 @@ def test_a_dying_run_goes_back_to_health_with_llds_on(tiny, collector, connect, 
     )
     trainer = trainer_of(config)
     monitor = connect()
-    said = []
-    loop = Loop(config, trainer, Flushing(monitor), said.append)
+    lines = []
+    loop = Loop(config, trainer, Flushing(monitor), lines.append)
     assert loop.run() == 1
     monitor.close()
     assert (trainer.step_number, trainer.learner.llds_weight) == (6, 0.1)
     assert trainer.learner.optimiser.param_groups[0]["lr"] == tiny.lr / 2
-    assert "phase acceleration at step 4: rolled back to step 2, λ = 0.1, learning rate × 0.5" in said
+    assert "phase acceleration at step 4: rolled back to step 2, λ = 0.1, learning rate × 0.5" in lines
     attempts = [batch.attempt for batch in collector.batches]
     assert len(set(attempts)) == 2
     assert "acceleration" in phases
@@ -210,11 +210,11 @@ def test_a_tool_that_fails_ends_the_run_where_it_can_go_on_to_the_last_bit(tiny,
     after_two = calls.calls
     straight.step()
     failing = Trainer(config, warm_start(config), Failing(config, after_two + 2))
-    said = []
+    lines = []
     with pytest.raises(ConnectionError, match="the retriever is down"):
-        Loop(config, failing, connect(), said.append).run()
-    assert said[-1] == f"kept {tmp_path / 'step-000002.pt'}, to go on from with --resume"
-    again = Loop(replace(config, resume=True), trainer_of(config), connect(), said.append)
+        Loop(config, failing, connect(), lines.append).run()
+    assert lines[-1] == f"kept {tmp_path / 'step-000002.pt'}, to go on from with --resume"
+    again = Loop(replace(config, resume=True), trainer_of(config), connect(), lines.append)
     again.resume()
     again.run()
     assert torch.equal(weights(again.trainer), weights(straight))
@@ -235,9 +235,9 @@ def test_a_remark_is_made_once_while_it_lasts(tiny, connect):
     """A dead policy is reported at its first step, and not at every one."""
     trainer = trainer_of(replace(tiny, steps=3, lr=1e-30))
     torch.nn.init.zeros_(trainer.model.embed.weight)
-    said = []
-    Loop(trainer.config, trainer, connect(), said.append).run()
-    assert sum("none of 16 responses is correct" in text for text in said) == 1
+    lines = []
+    Loop(trainer.config, trainer, connect(), lines.append).run()
+    assert sum("none of 16 responses is correct" in text for text in lines) == 1
 
 
 def first_attempt(collector):

@@ -129,7 +129,7 @@ def test_every_method_trains_by_its_name_and_is_another_run(tiny):
     assert torch.equal(without, weights["grpo"])
 
 
-def test_a_gradient_that_is_not_finite_is_told_and_not_applied(tiny):
+def test_a_gradient_that_is_not_finite_is_reported_and_not_applied(tiny):
     """NaN in the old log-probabilities gives NaN as loss and norm; no weight moves."""
     trainer = Trainer(tiny, warm_start(tiny))
     batch = trainer.step().batch
@@ -143,7 +143,7 @@ def test_a_gradient_that_is_not_finite_is_told_and_not_applied(tiny):
     assert all(torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True))
 
 
-def test_a_batch_without_a_correct_response_is_trained_and_told(tiny):
+def test_a_batch_without_a_correct_response_is_trained_and_reported(tiny):
     """All wrong: no advantage, no gradient, no likelihood of correct responses; the line says nan, not 0, and why."""
     trainer = Trainer(tiny, warm_start(tiny))
     torch.nn.init.zeros_(trainer.model.embed.weight)
@@ -152,9 +152,9 @@ def test_a_batch_without_a_correct_response_is_trained_and_told(tiny):
     assert result.grad_norm == 0.0
     assert "ln p(correct) +nan" in line(result, "unknown")
     assert "likelihood/correct" not in numbers(result, clip=0.2)
-    said = step_warnings(result)
-    assert said["wrong"] == "none of 16 responses is correct: their likelihood is not observed"
-    assert said["equal"].startswith("all rewards are equal within their groups: every advantage is 0")
+    warned = step_warnings(result)
+    assert warned["wrong"] == "none of 16 responses is correct: their likelihood is not observed"
+    assert warned["equal"].startswith("all rewards are equal within their groups: every advantage is 0")
 
 
 def test_a_group_of_one_is_refused_where_it_teaches_nothing(tiny):
@@ -185,7 +185,7 @@ def test_weights_that_give_no_probabilities_end_the_run(tiny):
         trainer.step()
 
 
-def test_updates_left_out_are_counted_and_told(tiny, monkeypatch):
+def test_updates_left_out_are_counted_and_reported(tiny, monkeypatch):
     """A reward of NaN poisons the advantages of its minibatch, whose updates are then left out."""
     trainer = Trainer(tiny, warm_start(tiny))
     sampled = trainer.model.sample
@@ -289,12 +289,12 @@ def test_a_warm_start_is_written_whole_beside_a_file_that_another_rank_is_writin
 def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
     """Trained now or read from the cache: the same weights; another model size, another file."""
     fresh = replace(tiny, cache=tmp_path, warm_steps=5)
-    said = []
-    trained = warm_start(fresh, report=said.append)
-    read = warm_start(fresh, report=said.append)
-    assert said[-1].startswith("warm start read from")
+    lines = []
+    trained = warm_start(fresh, report=lines.append)
+    read = warm_start(fresh, report=lines.append)
+    assert lines[-1].startswith("warm start read from")
     assert all(torch.equal(a, b) for a, b in zip(trained.parameters(), read.parameters(), strict=True))
-    warm_start(replace(fresh, width=16), report=said.append)
+    warm_start(replace(fresh, width=16), report=lines.append)
     assert len(list(tmp_path.glob("warm-*.pt"))) == 2
 
 

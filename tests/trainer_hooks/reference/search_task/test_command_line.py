@@ -81,9 +81,9 @@ def test_a_server_that_dies_on_the_way_stops_the_run_before_the_update(options, 
 
     with retrieval_server(answer) as url:
         assert main([*options, f"--retriever={url}"]) == 1
-    said = capsys.readouterr()
-    assert "error: " in said.err
-    assert "step    1" not in said.out
+    printed = capsys.readouterr()
+    assert "error: " in printed.err
+    assert "step    1" not in printed.out
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_server_that_dies_on_the_way_stops_the_run_before_the_update(options, 
         ({"--prompt": "none.txt"}, "none.txt must be a readable UTF-8 file"),
     ],
 )
-def test_what_cannot_be_used_is_said_before_training(options, corpus_file, changed, message, capsys):
+def test_what_cannot_be_used_is_reported_before_training(options, corpus_file, changed, message, capsys):
     """Exit code 2 and one line."""
     assert main([*options, f"--corpus={corpus_file}", *(f"{name}={value}" for name, value in changed.items())]) == 2
     assert message in capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_a_wrong_answer_ends_the_episode_without_reward(world, episode):
         "hm " * 60,
     ],
 )
-def test_an_action_that_cannot_be_read_is_told_so(world, episode, action):
+def test_an_action_that_cannot_be_read_is_answered_so(world, episode, action):
     """Missing tags, empty bodies, an empty response and endless talk are counted, answered and survived."""
     feedback = None
     for token in world._tokenizer(action, add_special_tokens=False)["input_ids"]:

@@ -57,7 +57,7 @@ def test_what_is_found_is_cut_between_its_tags(tokenizer):
     assert tokenizer.decode(feedback).endswith("</information>\n\n")
 
 
-def test_nothing_found_is_said(tokenizer):
+def test_nothing_found_is_reported(tokenizer):
     """A query that matches nothing is a valid search."""
     world = world_of(tokenizer, corpus())
     episode = world.episode(questions()[0])

@@ -87,7 +87,7 @@ def test_likelihood_rises_where_the_advantage_is_positive(ppo):
     assert batch.advantages.shape == batch.tokens.shape
 
 
-def test_its_numbers_are_told(ppo):
+def test_its_numbers_are_recorded(ppo):
     """Loss and explained variance are among a step's signals, and the shares that LLD would touch are observed."""
     trainer = Trainer(ppo, warm_start(ppo))
     scalars = numbers(trainer.step(), clip=ppo.clip)
