@@ -260,7 +260,7 @@ class BoundedConnection(HttpToolsProtocol):
         following = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         self._answered = following
-        if not self.pipeline and not self.transport.is_closing():
+        if following is None and not self.transport.is_closing():
             self._await_request()
 
     def pause_writing(self) -> None:

@@ -97,7 +97,7 @@ def _alert(live):
 
 
 TREES = {
-    "surrogates": rb'{"a\\ud800": ["\\udfff", {"b": "\\ud83d\\ude00"}]}',
+    "surrogates": rb'{"a\ud800": ["\udfff", {"b": "\ud83d\ude00"}]}',
     "deep": b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}",
     "cut": b'{"a": ',
     "no object": b"[1, 2]",

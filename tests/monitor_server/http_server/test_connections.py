@@ -115,13 +115,14 @@ def test_clients_that_leave_answers_unread_make_room_for_others(start_collector)
     records = [{"step": step, "scalars": dict.fromkeys(signals, 0.1 + step)} for step in range(1000)]
     run_id = live.run(run="r", records=records)
     held = live.server.config.connections
-    get = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 10
+    get = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 40
     with contextlib.ExitStack() as stack:
         for _ in range(4):
             connection = stack.enter_context(connected(live))
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.sendall(get)
         eventually(lambda: len(held.unread) == 4)
+        assert not held.awaited
         assert is_served(live)
 
 
