@@ -1,5 +1,6 @@
-"""`rlvitals check --serve`: the runs in a dashboard of their own, kept until Ctrl-C."""
+"""`rlvitals check --serve`: the runs in a dashboard of their own, kept until Ctrl-C or SIGTERM."""
 
+import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,8 @@ PROJECT = "check"
 
 
 def serve_logs(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
-    """Start a collector on a database that is removed at the end, send it the runs, and wait for Ctrl-C."""
+    """Start a collector on a database that is removed at the end, send it the runs, and wait for Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the collector and the database are left behind
     with bind("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"

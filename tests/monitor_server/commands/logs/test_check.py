@@ -263,8 +263,9 @@ def test_a_terminal_without_unicode_gets_letters(tmp_path):
     assert b"wwh" in done.stdout
 
 
-def test_a_checked_log_opens_in_a_dashboard(tmp_path):
-    """`--serve` starts a collector of its own, sends it the run, and keeps nothing after Ctrl-C."""
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
+    """`--serve` starts a collector of its own, sends it the run, and keeps nothing after Ctrl-C or SIGTERM."""
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     log = write(tmp_path / "trainer_state.json", dies_at=20)
     command = [sys.executable, "-u", "-m", "monitor_server", "check", str(log), "--serve"]
@@ -275,7 +276,7 @@ def test_a_checked_log_opens_in_a_dashboard(tmp_path):
             url = opened.split()[4]
             (run,) = json.loads(urllib3.request("GET", f"{url}/api/v1/runs", timeout=30).data)["items"]
             assert (run["project"], run["status"], run["last_step"]) == ("check", "finished", 30)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(ending)
             process.stdout.read()
             assert process.wait(60) == 0
         finally:
