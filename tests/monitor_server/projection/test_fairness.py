@@ -62,11 +62,11 @@ def test_thousands_of_waiting_steps_are_completed_in_slices(live):
     assert seen == [*([1, step] for step in range(STEPS)), [2, STEPS]]
 
 
-def test_two_collectors_in_turns_lose_nothing(start_collector, scripted):
-    """Each sees what the other has detected, and where the other has put a signal."""
+def test_two_collectors_in_turns_lose_nothing(start_collector, scripted, caplog):
+    """Each sees what the other has detected, and where the other has put a signal that it then sees itself."""
     both = [start_collector(engine=scripted) for _ in range(2)]
     for step in range(10):
-        receipt = both[step % 2].send(run="r", records=[{"step": step, "scalars": {"a": step, f"s{step}": step}}])
+        receipt = both[step % 2].send(run="r", records=[{"step": step, "scalars": _signals(step)}])
         assert receipt["accepted"] == 1
     run_id = wire.run_id("default", "r")
     eventually(lambda: _last_step(both[0], run_id) == 9)
@@ -75,6 +75,10 @@ def test_two_collectors_in_turns_lose_nothing(start_collector, scripted):
     assert msgspec.msgpack.decode(saved.state)["seen"] == [[1, step] for step in range(10)]
     for live in both:
         steps = live.get(f"/runs/{run_id}/steps")["items"]
-        assert [item["signals"] for item in steps] == [
-            {"a": float(step), f"s{step}": float(step)} for step in range(10)
-        ]
+        assert [item["signals"] for item in steps] == [_signals(step) for step in range(10)]
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def _signals(step):
+    """Return the signals of a step: one of them is new in every other step."""
+    return {"a": float(step), f"s{(step + 1) // 2}": float(step)}
