@@ -36,13 +36,30 @@ class Mailbox:
 @pytest.fixture
 def mailbox():
     """A mail server on a free port."""
-    box, loop = Mailbox(), asyncio.new_event_loop()
-    server = loop.run_until_complete(loop.create_server(lambda: SMTP(box, hostname="localhost"), "127.0.0.1", 0))
+    box, loop, sessions = Mailbox(), asyncio.new_event_loop(), []
+
+    def open_session():
+        sessions.append(SMTP(box, hostname="localhost", loop=loop))
+        return sessions[-1]
+
+    server = loop.run_until_complete(loop.create_server(open_session, "127.0.0.1", 0))
     box.port = server.sockets[0].getsockname()[1]
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     yield box
-    loop.call_soon_threadsafe(server.close)
+
+    async def end():
+        server.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}  # connections whose client has not hung up yet
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for session in sessions:
+            if session.transport is not None:
+                session.transport.abort()
+        await asyncio.sleep(0.01)
+
+    asyncio.run_coroutine_threadsafe(end(), loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
