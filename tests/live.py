@@ -85,13 +85,13 @@ def eventually(ask: Any, *, seconds: float = PATIENCE_SECONDS) -> Any:
 
 @contextlib.contextmanager
 def listening(live: LiveCollector, **query: str) -> Iterator[Iterator[tuple[Any, Any]]]:
-    """Listen to the stream, and give its events as (event, data); (None, None) for a comment."""
+    """Listen to the stream, and yield its events as (event, data), without the comments that keep it open."""
     answer = live.pool.request("GET", f"{live.url}/api/v1/stream", fields=query, preload_content=False)
     assert answer.headers["content-type"].startswith("text/event-stream")
     events = _events(answer)
     assert next(events) == (None, None)
     try:
-        yield events
+        yield (event for event in events if event != (None, None))
     finally:
         answer.close()
 

@@ -1,5 +1,6 @@
 """Processes that a command starts beside itself, such as a collector, and ends with itself."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 
 import urllib3
 
-__all__ = ["collector_arguments", "python_process", "wait_until_ready"]
+__all__ = ["collector_arguments", "interrupt_on_signals", "python_process", "wait_until_ready"]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -18,6 +19,15 @@ LOOK_SECONDS = 0.2
 def collector_arguments(port: int, database: str) -> list[str]:
     """Return the arguments of a Python that serves a database on a port of this machine."""
     return ["-m", "monitor_server", "serve", "--port", str(port), "--database", database]
+
+
+def interrupt_on_signals() -> None:
+    """Let SIGTERM end this command as Ctrl-C does, and SIGINT also where it is a shell's background job.
+
+    Otherwise the processes and files that it has started would be left behind.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ Both run as separate processes, as they do in practice; the command explains wha
 What it reports comes from the HTTP API. It does no detection and no training.
 """
 
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -15,7 +14,12 @@ import typer
 
 from monitor_server.commands.client import fetch_json
 from monitor_server.commands.errors import CommandError
-from monitor_server.commands.processes import collector_arguments, python_process, wait_until_ready
+from monitor_server.commands.processes import (
+    collector_arguments,
+    interrupt_on_signals,
+    python_process,
+    wait_until_ready,
+)
 from monitor_server.commands.terminal import printable, say
 from trainer_hooks.wire import run_id
 
@@ -47,8 +51,7 @@ def run(
     leave: Annotated[bool, typer.Option("--exit", help="End when the trainer has ended.")] = False,
 ) -> int:
     """Run the demo; the exit status is the trainer's, and 0 when ended by Ctrl-C."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
-        signal.signal(number, signal.default_int_handler)
+    interrupt_on_signals()
     directory.mkdir(parents=True, exist_ok=True)
     url = f"http://127.0.0.1:{port}"
     database = f"sqlite:///{(directory / 'rlvitals.db').resolve()}"

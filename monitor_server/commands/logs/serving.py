@@ -1,13 +1,17 @@
 """`rlvitals check --serve`: the runs in a dashboard of their own, kept until Ctrl-C or SIGTERM."""
 
-import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.logs.replay import replay_log
-from monitor_server.commands.processes import collector_arguments, python_process, wait_until_ready
+from monitor_server.commands.processes import (
+    collector_arguments,
+    interrupt_on_signals,
+    python_process,
+    wait_until_ready,
+)
 from monitor_server.commands.terminal import say
 from monitor_server.http_server.server import bind
 from monitor_server.importers.mapping import NameMapping
@@ -20,7 +24,7 @@ PROJECT = "check"
 
 def serve_logs(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
     """Start a collector on a database that is removed at the end, send it the runs, and wait for Ctrl-C or SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the collector and the database are left behind
+    interrupt_on_signals()
     with bind("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"

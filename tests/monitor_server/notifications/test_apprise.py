@@ -57,7 +57,7 @@ def mailbox():
         for session in sessions:
             if session.transport is not None:
                 session.transport.abort()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
 
     asyncio.run_coroutine_threadsafe(end(), loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
