@@ -39,6 +39,7 @@ from monitor_server.api.routes import (
     runs,
     sample,
     session,
+    status,
     stream,
 )
 from monitor_server.api.sample import SamplePlayer
@@ -78,10 +79,10 @@ API = "/api/v1"
 REQUEST_THREADS = 4
 # Health and metrics are served in every role.
 ROUTES = {
-    "all": (ingest, runs, deletion, export, alerts, stream, keys, audit, session, sample, notifications),
-    "ingest": (ingest,),
-    "projector": (),
-    "web": (runs, deletion, export, alerts, stream, keys, audit, session, notifications),
+    "all": (ingest, runs, deletion, export, alerts, stream, keys, audit, status, session, sample, notifications),
+    "ingest": (ingest, status),
+    "projector": (status,),
+    "web": (runs, deletion, export, alerts, stream, keys, audit, status, session, notifications),
 }
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 

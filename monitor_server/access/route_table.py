@@ -85,6 +85,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("POST", "/api/v1/keys"): _ADMIN,
     ("DELETE", "/api/v1/keys/{key}"): _ADMIN,
     ("GET", "/api/v1/audit"): _ADMIN,
+    ("GET", "/api/v1/status"): Access(Scope.READ, Reach.COLLECTOR),
     ("POST", "/api/v1/session"): _PUBLIC,
     ("GET", "/api/v1/session"): Access(Scope.READ, Reach.NOTHING),
     ("DELETE", "/api/v1/session"): _PUBLIC,

@@ -30,6 +30,7 @@ COMMANDS = {
     "incident": ("collector.incident", "Download the report of an alert as one HTML file."),
     "keys": ("collector.keys", "Make, list and revoke the keys of a collector."),
     "notifications": ("collector.notifications", "List the channels of notifications, or test one."),
+    "doctor": ("doctor.command", "Check settings, database and collector, and say what to do."),
     "audit": ("collector.audit", "List who changed what, the newest first."),
     "backup": ("collector.backup", "Copy the database while the collector runs."),
     "export": ("collector.export", "Download a run or a project as JSON lines or Parquet."),

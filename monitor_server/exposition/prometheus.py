@@ -7,11 +7,12 @@ finished run go away by themselves. No label carries a step, a token or a respon
 from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase
+from monitor_server.exposition.sdk_versions import SdkVersions
 from monitor_server.printable import printable
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -23,10 +24,12 @@ SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 class Exposition:
-    """The metrics of one collector on its own registry."""
+    """The metrics of one collector on its own registry; ``sdk_versions`` counts batches for them and for the API."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
+        self.sdk_versions = SdkVersions()
+        registry.register(_SdkVersions(self.sdk_versions))
         self._records = Counter("rlvitals_ingest_records", "Records stored", registry=registry)
         self._rejected = Counter("rlvitals_ingest_rejected", "Records refused", registry=registry)
         self._duplicates = Counter("rlvitals_ingest_duplicates", "Records seen before", registry=registry)
@@ -181,6 +184,26 @@ class _Runs(Collector):
                 for name, value in sorted(values.items())[: self._settings.exposed_signals]:
                     signal.add_metric([*own, printable(name)], value)
         return [phase, signal, firing, last_step, step_seconds, quarantined, behind]
+
+
+class _SdkVersions(Collector):
+    """Reads the counts of batches by version at each scrape."""
+
+    def __init__(self, versions: SdkVersions) -> None:
+        self._versions = versions
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: the registry would scrape on registration to find the names."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Return one counter for each version."""
+        batches = CounterMetricFamily(
+            "rlvitals_ingest_batches", "Batches of each version of the SDK; empty for other clients", labels=["sdk"]
+        )
+        for version, count in sorted(self._versions.counts().items()):
+            batches.add_metric([version], count)
+        return [batches]
 
 
 class _Channels(Collector):

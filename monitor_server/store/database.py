@@ -23,7 +23,7 @@ from monitor_server.store.notifications import Notifications
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.write_turns import Turns
 
-__all__ = ["Store", "shown_url"]
+__all__ = ["POSTGRES_OPTIONS", "Store", "migration_scripts", "shown_url"]
 
 BUSY_TIMEOUT_SECONDS = 10.0
 READERS = 40  # as many as the server has threads for requests
@@ -198,9 +198,19 @@ def _decode(text: bytes) -> str:
     return text.decode(errors="replace")
 
 
-def _migrate(connection: Connection, url: str) -> None:
+def migration_scripts() -> ScriptDirectory:
+    """Return the migrations that this version knows."""
+    return ScriptDirectory.from_config(_config())
+
+
+def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    return config
+
+
+def _migrate(connection: Connection, url: str) -> None:
+    config = _config()
     scripts = ScriptDirectory.from_config(config)
     connection = connection.execution_options(rlvitals_write=True)
     with connection.begin():

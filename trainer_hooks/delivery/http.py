@@ -1,6 +1,7 @@
 """Posts batches to `POST /api/v1/ingest` over one kept-alive connection, with time and size limits and no retries."""
 
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 import urllib3
@@ -40,6 +41,14 @@ class _ErrorAnswer(msgspec.Struct):
 _ERROR_ANSWERS = msgspec.json.Decoder(_ErrorAnswer)
 
 
+def _user_agent() -> str:
+    """Return the name and the version by which `rlvitals doctor` recognises an old SDK."""
+    try:
+        return f"rlvitals-sdk/{version('rlvitals')}"
+    except PackageNotFoundError:  # a copy of the folder that was never installed
+        return "rlvitals-sdk"
+
+
 class HttpTransport:
     """Posts batches to a collector.
 
@@ -60,7 +69,7 @@ class HttpTransport:
     ) -> None:
         self._endpoint = url.rstrip("/") + INGEST_PATH
         self._path = parse_url(self._endpoint).request_uri
-        headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, "User-Agent": "rlvitals-sdk"}
+        headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, "User-Agent": _user_agent()}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         # Not a pool manager, which would look up the one pool at each request.

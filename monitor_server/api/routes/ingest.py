@@ -79,6 +79,7 @@ async def ingest(request: Request, collector: Serving) -> Response:
             async with collector.large_batches:
                 appended = await collector.append(await asyncio.to_thread(read))
     receipt = await collector.receipt(appended)
+    collector.exposition.sdk_versions.count(request.headers.get("user-agent", ""))
     collector.exposition.ingested(
         records=receipt.accepted,
         rejected=len(receipt.rejected),

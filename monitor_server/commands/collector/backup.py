@@ -7,7 +7,7 @@ import typer
 
 from monitor_server.commands.terminal import printable, say
 from monitor_server.settings import Settings
-from monitor_server.store.backup import back_up
+from monitor_server.store.operations.backup import back_up
 
 __all__ = ["run"]
 

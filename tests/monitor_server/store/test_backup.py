@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy
 
 from monitor_server.commands.main import main
-from monitor_server.store import backup
+from monitor_server.store.operations import backup
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.conftest import ScriptedEngine

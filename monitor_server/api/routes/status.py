@@ -1,0 +1,83 @@
+"""`GET /api/v1/status`: what an operator wants to know of a collector, for `rlvitals doctor` and scripts."""
+
+import time
+from importlib.metadata import version
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from monitor_server.api.dependencies import Reading, Serving
+from monitor_server.api.schemas import Schema
+from monitor_server.store.operations.inspection import inspect_database
+from monitor_server.store.repositories.api_keys import StoredKey
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+EXPIRY_NOTICE_SECONDS = 14 * 86_400.0
+
+
+class DatabaseStatus(Schema):
+    """The database of a collector; ``free_bytes`` is null where it lies on another machine."""
+
+    kind: str
+    server_version: str
+    schema_version: str | None
+    size_bytes: int
+    free_bytes: int | None
+
+
+class KeyStatus(Schema):
+    """How many keys there are, and which of them stop within 14 days."""
+
+    valid: int
+    expiring: list[str]
+
+
+class CollectorStatus(Schema):
+    """The state of one collector process and of its database.
+
+    ``sdk_versions`` counts the batches of each version of the SDK since the process began; an empty text stands for
+    clients that do not state one. ``clock_offset_seconds`` is how far the collector's own clock, which no jump moves,
+    is ahead of the machine's.
+    """
+
+    version: str
+    role: str
+    time: Annotated[float, Field(description="The machine's clock, in seconds since the epoch")]
+    clock_offset_seconds: float
+    database: DatabaseStatus | None
+    unprojected_records: int
+    quarantined_runs: int
+    failing_channels: list[str]
+    keys: KeyStatus
+    sdk_versions: dict[str, int]
+
+
+@router.get("/status")
+def status(collector: Serving, reading: Reading) -> CollectorStatus:
+    """Return versions, database, clock, backlog, keys and the SDKs that were seen."""
+    now = time.time()
+    state = inspect_database(collector.settings.database_url)
+    keys = [key for key in reading.api_keys.all() if key.is_valid(collector.clock())]
+    file = collector.notification_file
+    return CollectorStatus(
+        version=version("rlvitals"),
+        role=collector.settings.role,
+        time=now,
+        clock_offset_seconds=collector.clock() - now,
+        database=None
+        if state is None
+        else DatabaseStatus(**{name: getattr(state, name) for name in DatabaseStatus.model_fields}),
+        unprojected_records=reading.runs.unprojected(),
+        quarantined_runs=len(reading.runs.quarantined()),
+        failing_channels=[] if file is None else sorted(reading.notifications.failing(file.channels)),
+        keys=KeyStatus(valid=len(keys), expiring=[key.name for key in keys if _expires_soon(key, collector.clock())]),
+        sdk_versions=collector.exposition.sdk_versions.counts(),
+    )
+
+
+def _expires_soon(key: StoredKey, now: float) -> bool:
+    return key.expires_at is not None and key.expires_at - now < EXPIRY_NOTICE_SECONDS

@@ -1,0 +1,153 @@
+"""Checks a running collector over HTTP: whether it answers and is ready, its key, clock, backlog and SDKs."""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import urllib3
+
+from monitor_server.commands.client import DEFAULT_URL
+from monitor_server.commands.doctor.database import check_clock, check_disk
+from monitor_server.commands.doctor.findings import Finding, Level
+
+__all__ = ["check_collector"]
+
+TIMEOUT_SECONDS = 10.0
+LONGEST_ANSWER_BYTES = 1 << 20
+# About what an idle projector reads in half a minute; more than that is a backlog and no moment's queue.
+BACKLOG_RECORDS = 10_000
+
+
+def check_collector(url: str) -> Iterator[Finding]:
+    """Yield what is found of the collector at an address; what a key does not show is not observed."""
+    try:
+        alive, _ = _get(url, "/healthz")
+    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        yield Finding(
+            level=Level.PROBLEM,
+            about="collector",
+            text=f"nothing answers at {url}: {error}",
+            advice=f"start one with `rlvitals serve`, or give its address by --url (such as {DEFAULT_URL})",
+        )
+        return
+    if alive != 200:  # noqa: PLR2004 - HTTP's number for success
+        yield Finding(
+            level=Level.PROBLEM,
+            about="collector",
+            text=f"{url}/healthz answered {alive}",
+            advice="check that it is a collector's address; a name in it must be in RLVITALS_ALLOWED_HOSTS",
+        )
+        return
+    yield Finding(level=Level.OK, about="collector", text=f"{url} answers")
+    ready, answer = _get(url, "/readyz")
+    if ready != 200:  # noqa: PLR2004
+        yield Finding(
+            level=Level.PROBLEM,
+            about="collector",
+            text=f"it is not ready: {answer.get('detail', ready)}",
+            advice="its log has the reason; what trainers send meanwhile waits on their disks",
+        )
+    code, status = _get(url, "/api/v1/status")
+    if code != 200:  # noqa: PLR2004
+        yield _not_shown(code)
+        return
+    yield from _check_status(status)
+
+
+def _check_status(status: Mapping[str, Any]) -> Iterator[Finding]:
+    own = version("rlvitals")
+    yield _versions(own, status["version"], status["sdk_versions"])
+    if status["database"] is not None and status["database"]["free_bytes"] is not None:
+        yield check_disk(status["database"]["free_bytes"], status["database"]["size_bytes"])
+    yield check_clock("the collector's", status["time"] - time.time())
+    offset = status["clock_offset_seconds"]
+    if abs(offset) > 1.0:
+        yield Finding(
+            level=Level.WARNING,
+            about="clock",
+            text=f"the collector's machine has set its clock by {-offset:,.0f} s; the collector keeps its own time",
+            advice="restart the collector when the machine's clock is right",
+        )
+    yield _backlog(status["unprojected_records"], status["quarantined_runs"])
+    if status["failing_channels"]:
+        yield Finding(
+            level=Level.PROBLEM,
+            about="notifications",
+            text=f"these channels do not accept messages: {', '.join(status['failing_channels'])}",
+            advice="`rlvitals notifications list` shows why; `rlvitals notifications test CHANNEL` tries one",
+        )
+    yield _keys(status["keys"])
+
+
+def _versions(own: str, collector: str, sdks: Mapping[str, int]) -> Finding:
+    seen = ", ".join(f"{name or 'another client'} ({count:,} batches)" for name, count in sorted(sdks.items()))
+    text = f"the collector has {collector}, this command {own}; trainers: {seen or 'none since its start'}"
+    others = sorted({*sdks, own} - {collector, ""})
+    if others:
+        advice = f"bring all to {collector}: an older SDK works and misses what is newer than itself"
+        return Finding(level=Level.WARNING, about="versions", text=text, advice=advice)
+    return Finding(level=Level.OK, about="versions", text=text)
+
+
+def _backlog(unprojected: int, quarantined: int) -> Finding:
+    if quarantined:
+        return Finding(
+            level=Level.PROBLEM,
+            about="backlog",
+            text=f"{quarantined} runs cannot be processed; their records are stored",
+            advice="the collector's log has the reason; `rlvitals runs --reset RUN` tries one again",
+        )
+    text = f"{unprojected:,} stored records wait for detection"
+    if unprojected > BACKLOG_RECORDS:
+        advice = "alerts are late: check the collector's processor, or run a second one on PostgreSQL (docs/scaling.md)"
+        return Finding(level=Level.WARNING, about="backlog", text=text, advice=advice)
+    return Finding(level=Level.OK, about="backlog", text=text)
+
+
+def _keys(keys: Mapping[str, Any]) -> Finding:
+    if keys["expiring"]:
+        return Finding(
+            level=Level.WARNING,
+            about="keys",
+            text=f"of {keys['valid']} keys these expire within 14 days: {', '.join(keys['expiring'])}",
+            advice="make new ones with `rlvitals keys create`, and revoke the old ones",
+        )
+    if not keys["valid"]:
+        advice = "right on one's own machine; elsewhere make one with `rlvitals keys create` (docs/keys.md)"
+        return Finding(
+            level=Level.OK, about="keys", text="none are in use: everybody who reaches it may do all", advice=advice
+        )
+    return Finding(level=Level.OK, about="keys", text=f"{keys['valid']} keys, none expires within 14 days")
+
+
+def _not_shown(code: int) -> Finding:
+    advice = {
+        401: "set RLVITALS_API_KEY to a valid key that reads every project",
+        403: "use a key with the scope read, operate or admin that is not confined to a project",
+        404: "the collector is older than this command; upgrade it",
+    }.get(code, "the collector's log has the reason")
+    is_key_wrong = code == 401 and bool(os.environ.get("RLVITALS_API_KEY"))  # noqa: PLR2004 - HTTP's number for no valid key
+    return Finding(
+        level=Level.PROBLEM if is_key_wrong or code >= 500 else Level.NOT_OBSERVED,  # noqa: PLR2004
+        about="status",
+        text="the key in RLVITALS_API_KEY is not valid" if is_key_wrong else f"the collector does not show it ({code})",
+        advice=advice,
+    )
+
+
+def _get(url: str, path: str) -> tuple[int, dict[str, Any]]:
+    key = os.environ.get("RLVITALS_API_KEY", "").strip()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    answer = urllib3.request(
+        "GET", url.rstrip("/") + path, headers=headers, retries=False, timeout=TIMEOUT_SECONDS, preload_content=False
+    )
+    try:
+        body = json.loads(answer.read(LONGEST_ANSWER_BYTES) or b"null")
+    except ValueError:
+        body = None
+    finally:
+        answer.close()
+    return answer.status, body if isinstance(body, dict) else {}

@@ -1,0 +1,54 @@
+"""`rlvitals doctor`: check the settings, the database and a running collector."""
+
+import dataclasses
+import json
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+from rich.text import Text
+
+from monitor_server.commands.client import DEFAULT_URL
+from monitor_server.commands.doctor.collector import check_collector
+from monitor_server.commands.doctor.database import check_database
+from monitor_server.commands.doctor.findings import Finding, Level
+from monitor_server.commands.doctor.settings import check_settings
+from monitor_server.commands.terminal import console, printable, say
+from monitor_server.settings import Settings
+
+__all__ = ["run"]
+
+COLOURS = {Level.OK: "green", Level.NOT_OBSERVED: "cyan", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
+INDENT = " " * 14
+
+
+def run(
+    *,
+    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> int:
+    """Print what was found, and what to do; the exit status is 1 if something is a problem, else 0."""
+    findings = list(check_settings())
+    try:
+        database = database or Settings().database_url
+    except ValidationError:
+        text = "its address is unknown while a setting cannot be used"
+        findings.append(Finding(level=Level.NOT_OBSERVED, about="database", text=text))
+    else:
+        findings += check_database(database)
+    findings += check_collector(url)
+    if as_json:
+        say(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+    else:
+        _show(findings)
+    return int(any(finding.level == Level.PROBLEM for finding in findings))
+
+
+def _show(findings: list[Finding]) -> None:
+    terminal = console()
+    for finding in findings:
+        line = Text(f"{finding.level:<{len(INDENT)}}", style=COLOURS[finding.level])
+        terminal.print(line.append(f"{finding.about}: {printable(finding.text)}", style="default"))
+        if finding.advice:
+            terminal.print(Text(f"{INDENT}→ {printable(finding.advice)}"))

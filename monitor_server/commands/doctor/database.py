@@ -1,0 +1,105 @@
+"""Checks a database from this machine: whether it answers, its schema, the disk below it, and its clock."""
+
+import time
+from collections.abc import Iterator
+
+from monitor_server.commands.doctor.findings import Finding, Level
+from monitor_server.errors import DatabaseUnusable
+from monitor_server.store.database import shown_url
+from monitor_server.store.operations.inspection import DatabaseState, inspect_database, newest_schema
+
+__all__ = ["check_clock", "check_database", "check_disk"]
+
+GIBIBYTE = 1024**3
+MEBIBYTE = 1024**2
+# A collector writes some megabytes an hour for each run; below this a night may fill the disk.
+LOW_BYTES = GIBIBYTE
+FULL_BYTES = 100 * MEBIBYTE
+CLOCK_SECONDS = 5.0
+OLDEST_POSTGRES, NEWEST_POSTGRES = 15, 18
+
+
+def check_database(url: str) -> Iterator[Finding]:
+    """Yield what is found of a database, which is neither created nor migrated."""
+    try:
+        state = inspect_database(url)
+    except DatabaseUnusable as error:
+        yield Finding(
+            level=Level.PROBLEM,
+            about="database",
+            text=str(error),
+            advice="check that it runs, and RLVITALS_DATABASE_URL or --database",
+        )
+        return
+    if state is None:
+        yield Finding(
+            level=Level.NOT_OBSERVED,
+            about="database",
+            text=f"there is no file {shown_url(url)}",
+            advice="`rlvitals serve` creates it; set RLVITALS_DATABASE_URL or --database where it is elsewhere",
+        )
+        return
+    yield _server(state)
+    yield _schema(state)
+    if state.free_bytes is not None:
+        yield check_disk(state.free_bytes, state.size_bytes)
+    if state.clock is not None:
+        yield check_clock("the database's", state.clock - time.time())
+
+
+def check_disk(free_bytes: int, size_bytes: int) -> Finding:
+    """Return whether there is space for what comes, and for a backup."""
+    text = f"{free_bytes / GIBIBYTE:.1f} GiB are free, the database has {size_bytes / GIBIBYTE:.1f} GiB"
+    if free_bytes < FULL_BYTES:
+        advice = (
+            "make space now: the collector refuses batches when it cannot write, and trainers keep them on their disks"
+        )
+        return Finding(level=Level.PROBLEM, about="disk", text=text, advice=advice)
+    if free_bytes < max(LOW_BYTES, size_bytes):
+        advice = "make space, or remove old data (docs/operations.md); a backup beside the database would not fit"
+        return Finding(level=Level.WARNING, about="disk", text=text, advice=advice)
+    return Finding(level=Level.OK, about="disk", text=text)
+
+
+def check_clock(whose: str, ahead_seconds: float) -> Finding:
+    """Return whether another clock agrees with this machine's; ``ahead_seconds`` is how far it is ahead."""
+    if abs(ahead_seconds) <= CLOCK_SECONDS:
+        return Finding(level=Level.OK, about="clock", text=f"{whose} clock agrees within {CLOCK_SECONDS:g} s")
+    direction = "ahead of" if ahead_seconds > 0 else "behind"
+    return Finding(
+        level=Level.WARNING,
+        about="clock",
+        text=f"{whose} clock is {abs(ahead_seconds):,.0f} s {direction} this machine's",
+        advice="synchronise both (NTP): keys expire and silent runs are found by the clock",
+    )
+
+
+def _server(state: DatabaseState) -> Finding:
+    text = f"{state.kind} {state.server_version} answers"
+    major = state.server_version.partition(".")[0]
+    if state.kind == "postgresql" and major.isdigit() and not OLDEST_POSTGRES <= int(major) <= NEWEST_POSTGRES:
+        advice = f"use PostgreSQL {OLDEST_POSTGRES} to {NEWEST_POSTGRES}"
+        return Finding(level=Level.WARNING, about="database", text=text, advice=advice)
+    return Finding(level=Level.OK, about="database", text=text)
+
+
+def _schema(state: DatabaseState) -> Finding:
+    newest = newest_schema()
+    if state.schema_version == newest:
+        return Finding(level=Level.OK, about="schema", text=f"{newest}, the newest")
+    if state.schema_version is None:
+        advice = "`rlvitals serve` makes the tables; check the address of the database if there should be runs in it"
+        return Finding(level=Level.WARNING, about="schema", text="the database has none of our tables", advice=advice)
+    if state.schema_version < newest:
+        return Finding(
+            level=Level.WARNING,
+            about="schema",
+            text=f"{state.schema_version}, and this version of rlvitals uses {newest}",
+            advice="back it up (`rlvitals backup`); the next start of a collector of this version migrates it",
+        )
+    return Finding(
+        level=Level.PROBLEM,
+        about="schema",
+        text=f"{state.schema_version}, which this version of rlvitals does not know (it knows up to {newest})",
+        advice="upgrade rlvitals on this machine",
+    )

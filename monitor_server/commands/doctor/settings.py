@@ -1,0 +1,52 @@
+"""Checks the environment variables: values that cannot be used, and names that no setting has."""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+
+from pydantic import ValidationError
+
+from monitor_server.commands.doctor.findings import Finding, Level
+from monitor_server.settings import Settings
+
+__all__ = ["check_settings"]
+
+PREFIX = "RLVITALS_"
+# What the SDK, the dashboard of its own and Docker Compose read; a test compares this with docs/configuration.md.
+OTHERS = frozenset(
+    PREFIX + name
+    for name in (
+        "API_KEY", "API_URL", "ATTEMPT", "DASHBOARD_CONNECT_URL", "DASHBOARD_HOST", "DASHBOARD_PORT", "HOOKS",
+        "PROJECT", "RESPONSES", "RESPONSE_BYTES", "RESPONSE_SECONDS", "RUN", "SPOOL_BYTES", "SPOOL_DIR", "TEXTS", "URL",
+    )
+)  # fmt: skip
+
+
+def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[Finding]:
+    """Yield a finding for each setting that cannot be used, or one that says that all can."""
+    environ = os.environ if environ is None else environ
+    given = [name for name in environ if name.startswith(PREFIX)]
+    known = {PREFIX + name.upper() for name in Settings.model_fields} | OTHERS
+    is_fine = True
+    for name in sorted(set(given) - known):
+        is_fine = False
+        near = difflib.get_close_matches(name, known, n=1)
+        yield Finding(
+            level=Level.WARNING,
+            about="settings",
+            text=f"no setting is called {name}, so it has no effect",
+            advice=f"did you mean {near[0]}?" if near else "docs/configuration.md lists all settings",
+        )
+    try:
+        Settings()
+    except ValidationError as error:
+        is_fine = False
+        for item in error.errors():
+            yield Finding(
+                level=Level.PROBLEM,
+                about="settings",
+                text=f"{PREFIX}{str(item['loc'][0]).upper()} cannot be used: {item['msg']}",
+                advice="correct it; a collector does not start with it (docs/configuration.md)",
+            )
+    if is_fine:
+        yield Finding(level=Level.OK, about="settings", text=f"{len(given)} set by the environment, all can be used")

@@ -1,0 +1,212 @@
+"""`rlvitals doctor`: one line for each thing it looked at, and what to do about it."""
+
+import json
+import re
+import socket
+import threading
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+
+from monitor_server.commands.doctor.database import check_clock, check_disk
+from monitor_server.commands.doctor.findings import Level
+from monitor_server.commands.doctor.settings import OTHERS, check_settings
+from monitor_server.commands.main import main
+from monitor_server.settings import Settings
+from monitor_server.store.operations.inspection import newest_schema
+from trainer_hooks import wire
+from trainer_hooks.delivery.http import HttpTransport
+
+GIBIBYTE = 1024**3
+
+
+@pytest.fixture
+def examine(capsys):
+    """Run the command with its findings as JSON, and return its exit status and the findings by what they are about."""
+
+    def run(**options):
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        status = main(["doctor", "--json", *arguments])
+        found = {}
+        for finding in json.loads(capsys.readouterr().out):
+            found.setdefault(finding["about"], []).append(finding)
+        return status, found
+
+    return run
+
+
+def levels(findings):
+    """Return the levels of some findings."""
+    return [finding["level"] for finding in findings]
+
+
+def test_a_healthy_collector_has_no_problem(start_collector, database_url, examine):
+    """Settings, database, schema, disk, clock, backlog, keys, and the version of the trainer that has sent."""
+    live = start_collector()
+    batch = wire.Batch(
+        schema_version=wire.SCHEMA_VERSION, run="r", project="p", attempt=1, rank=0, world_size=1, records=[]
+    )
+    HttpTransport(live.url).send(wire.encode(batch))
+    status, found = examine(url=live.url, database=database_url)
+    assert status == 0
+    assert {"settings", "database", "schema", "clock", "collector", "versions", "backlog", "keys"} <= set(found)
+    assert [text["text"] for text in found["schema"]] == [f"{newest_schema()}, the newest"]
+    assert f"trainers: {version('rlvitals')} (1 batches)" in found["versions"][0]["text"]
+    assert levels(found["versions"] + found["backlog"] + found["keys"]) == ["ok", "ok", "ok"]
+
+
+def test_the_terminal_shows_a_line_for_each_finding_and_its_advice(start_collector, database_url, capsys):
+    """The level comes first, so that the eye finds what is not ok."""
+    live = start_collector()
+    assert main(["doctor", "--url", live.url, "--database", database_url]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(re.match(r"(ok|not observed|warning|problem) +\w+: |  +→ ", line) for line in lines), lines
+    assert [line for line in lines if "answers" in line]
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"), [("0011", ("warning", "rlvitals backup")), ("9999", ("problem", "upgrade rlvitals"))]
+)
+def test_another_schema_is_named_and_not_changed(schema, expected, start_collector, database_url, examine):
+    """An older one is migrated by the next start of a collector; of a newer one this version knows nothing."""
+    level, advice = expected
+    live = start_collector()
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("UPDATE alembic_version SET version_num = :schema"), {"schema": schema})
+    status, found = examine(url=live.url, database=database_url)
+    assert (levels(found["schema"]), advice in found["schema"][0]["advice"]) == ([level], True)
+    assert status == int(level == "problem")
+    with engine.connect() as connection:
+        assert connection.execute(sqlalchemy.text("SELECT version_num FROM alembic_version")).scalar_one() == schema
+    engine.dispose()
+
+
+def test_a_database_that_is_not_there_is_not_observed_and_not_created(tmp_path, examine, unused_port):
+    """Nobody answers at the address either, which is a problem."""
+    file = tmp_path / "none.db"
+    status, found = examine(url=f"http://127.0.0.1:{unused_port}", database=f"sqlite:///{file}")
+    assert status == 1
+    assert (levels(found["database"]), levels(found["collector"])) == (["not observed"], ["problem"])
+    assert "rlvitals serve" in found["collector"][0]["advice"]
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("given", ["not a URL", "sqlite:///{file}", "postgresql+psycopg://u:secret@127.0.0.1:{port}/d"])
+def test_a_database_that_cannot_be_used_is_a_problem(given, tmp_path, examine, unused_port):
+    """It is told from one that is missing, and no password is printed."""
+    file = tmp_path / "a.db"
+    file.write_text("this is no database, and it is long enough to be read as one" * 20)
+    url = given.format(file=file, port=unused_port)
+    status, found = examine(url=f"http://127.0.0.1:{unused_port}", database=url)
+    assert (status, levels(found["database"])) == (1, ["problem"])
+    assert "secret" not in json.dumps(found)
+
+
+def test_a_name_that_no_setting_has_is_named_with_the_nearest(monkeypatch):
+    """A misspelt variable has no effect, and its author believes that it has."""
+    monkeypatch.setenv("RLVITALS_DATABSE_URL", "sqlite:///mine.db")
+    monkeypatch.setenv("RLVITALS_PORT", "many")
+    unknown, unusable = check_settings()
+    assert (unknown.level, unknown.advice) == (Level.WARNING, "did you mean RLVITALS_DATABASE_URL?")
+    assert (unusable.level, "RLVITALS_PORT" in unusable.text) == (Level.PROBLEM, True)
+
+
+def test_every_documented_variable_is_known():
+    """The doctor knows what docs/configuration.md lists, and nothing else."""
+    text = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text()
+    documented = {name for name in re.findall(r"RLVITALS_[A-Z_]+", text) if not name.endswith("_")}
+    assert documented == {f"RLVITALS_{name.upper()}" for name in Settings.model_fields} | OTHERS
+
+
+def test_a_setting_that_cannot_be_used_leaves_the_rest_to_be_looked_at(start_collector, monkeypatch, examine):
+    """The address of the database is then unknown, which is not observed."""
+    live = start_collector()
+    monkeypatch.setenv("RLVITALS_PORT", "many")
+    status, found = examine(url=live.url)
+    assert (status, levels(found["settings"]), levels(found["database"])) == (1, ["problem"], ["not observed"])
+    assert levels(found["collector"]) == ["ok"]
+
+
+def test_keys_that_expire_soon_are_named(guarded, database_url, examine, monkeypatch):
+    """Two weeks before, so that nobody finds out at night."""
+    now = guarded.live.app.state.collector.clock()
+    monkeypatch.setenv("RLVITALS_API_KEY", guarded.key("admin", name="mine"))
+    guarded.key("ingest", name="trainer", expires_at=now + 3 * 86_400)
+    guarded.key("ingest", name="later", expires_at=now + 30 * 86_400)
+    _, found = examine(url=guarded.live.url, database=database_url)
+    assert levels(found["keys"]) == ["warning"]
+    assert found["keys"][0]["text"] == "of 3 keys these expire within 14 days: trainer"
+
+
+@pytest.mark.parametrize(("given", "expected"), [
+    (None, ("not observed", "RLVITALS_API_KEY")),
+    (("ingest", None), ("not observed", "scope read")),
+    (("read", "ours"), ("not observed", "not confined to a project")),
+    ("rlv_" + "0" * 64, ("problem", "RLVITALS_API_KEY")),
+])  # fmt: skip
+def test_what_a_key_does_not_show_is_not_observed(given, expected, guarded, examine, monkeypatch):
+    """A key that is not valid is a problem, because a trainer that has it sends nothing."""
+    level, advice = expected
+    guarded.key("admin")
+    if given is not None:
+        key = given if isinstance(given, str) else guarded.key(given[0], project=given[1])
+        monkeypatch.setenv("RLVITALS_API_KEY", key)
+    status, found = examine(url=guarded.live.url)
+    assert (levels(found["status"]), advice in found["status"][0]["advice"]) == ([level], True)
+    assert status == int(level == "problem")
+
+
+def test_a_run_that_cannot_be_processed_is_a_problem(start_collector, database_url, examine):
+    """Its records are stored, and nobody is warned of it."""
+    live = start_collector(role="ingest")  # a projector would try the run again
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("UPDATE runs SET quarantined_at = 1 WHERE id = :id"), {"id": run_id})
+    engine.dispose()
+    status, found = examine(url=live.url, database=database_url)
+    assert (status, levels(found["backlog"])) == (1, ["problem"])
+
+
+def test_a_server_that_is_no_collector_is_a_problem(examine, tmp_path):
+    """It answers something else, or nothing at all."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        port = server.getsockname()[1]
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        status, found = examine(url=f"http://127.0.0.1:{port}", database=f"sqlite:///{tmp_path / 'none.db'}")
+        thread.join()
+    assert (status, levels(found["collector"])) == (1, ["problem"])
+    assert "404" in found["collector"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("free", "size", "level"),
+    [
+        (50 * GIBIBYTE, GIBIBYTE, "ok"),
+        (2 * GIBIBYTE, 3 * GIBIBYTE, "warning"),
+        (GIBIBYTE // 2, 0, "warning"),
+        (1, 0, "problem"),
+    ],
+)
+def test_the_disk_must_hold_what_comes_and_a_backup(free, size, level):
+    """A full disk is a problem, one that is too small for a copy of the database a warning."""
+    assert check_disk(free, size).level == level
+
+
+def test_clocks_must_agree():
+    """Five seconds are as near as an unsynchronised machine may be."""
+    assert check_clock("its", -5.0).level == Level.OK
+    assert check_clock("its", 7200.0).text == "its clock is 7,200 s ahead of this machine's"
+    assert check_clock("its", -7200.0).text == "its clock is 7,200 s behind this machine's"
