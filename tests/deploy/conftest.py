@@ -1,4 +1,4 @@
-"""Skips, or where CI=true fails, the `prometheus` tests on a machine without promtool."""
+"""Skips, or where CI=true fails, tests that need a program of Debian's on a machine without it."""
 
 import os
 import shutil
@@ -9,13 +9,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+# Marker, which is also the name of Debian's package → the program that its tests run.
+PROGRAMS = {"prometheus": "promtool", "systemd": "systemd-analyze"}
+
+
 @pytest.fixture(autouse=True)
-def _promtool_is_there(request):
-    if request.node.get_closest_marker("prometheus") and not shutil.which("promtool"):
-        message = "promtool is needed: apt-get install prometheus"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
+def _program_is_there(request):
+    for marker, program in PROGRAMS.items():
+        if request.node.get_closest_marker(marker) and not shutil.which(program):
+            message = f"{program} is needed: apt-get install {marker}"
+            if os.environ.get("CI") == "true":
+                pytest.fail(message)
+            pytest.skip(message)
 
 
 @pytest.fixture(scope="session")
