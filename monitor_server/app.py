@@ -23,6 +23,7 @@ from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.route_table import check_routes
 from monitor_server.access.sessions import Delegation
 from monitor_server.alerts.clock import SteadyClock
+from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
 from monitor_server.api.live_events.broadcast import Broadcast
@@ -39,6 +40,7 @@ from monitor_server.api.routes import (
     runs,
     sample,
     session,
+    silences,
     status,
     stream,
 )
@@ -68,6 +70,8 @@ from monitor_server.retention.policy import Policy
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings, environment_variable
 from monitor_server.store.database import Store
+from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.runs import Run
 
 __all__ = ["create_app", "create_server"]
 
@@ -79,10 +83,24 @@ API = "/api/v1"
 REQUEST_THREADS = 4
 # Health and metrics are served in every role.
 ROUTES = {
-    "all": (ingest, runs, deletion, export, alerts, stream, keys, audit, status, session, sample, notifications),
+    "all": (
+        ingest,
+        runs,
+        deletion,
+        export,
+        alerts,
+        silences,
+        stream,
+        keys,
+        audit,
+        status,
+        session,
+        sample,
+        notifications,
+    ),
     "ingest": (ingest, status),
     "projector": (status,),
-    "web": (runs, deletion, export, alerts, stream, keys, audit, status, session, notifications),
+    "web": (runs, deletion, export, alerts, silences, stream, keys, audit, status, session, notifications),
 }
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -241,6 +259,15 @@ def _build_collector(
         notifier = NotificationWorker(
             store, file, public_url=settings.link_url, clock=clock, on_result=exposition.notified
         )
+    publish = _publishing(relay, notifier)
+    router = {} if file is None else {"record_transitions": Router(file).record}
+    silencing = Silencing(store, clock=clock, on_changed=lambda changed: publish(_alert_events(changed)), **router)
+
+    def tick() -> None:
+        silencing.tick()
+        if isinstance(clock, SteadyClock):
+            clock.report_jump()
+
     projection = Projection(
         Tracker(engine, on_seconds=exposition.detected),
         settings=settings,
@@ -249,15 +276,15 @@ def _build_collector(
         give_way=IngestPriority(activity.wait_until_idle).give_way,
         on_left_out=exposition.left_out,
         owner=uuid.uuid4().hex if store.is_shared else None,
-        **({} if file is None else {"record_transitions": Router(file).record}),
+        **router,
     )
     projector = Projector(
         store,
         projection,
         settings=settings,
         clock=clock,
-        publish=_publishing(relay, notifier),
-        on_tick=clock.report_jump if isinstance(clock, SteadyClock) else lambda: None,
+        publish=publish,
+        on_tick=tick,
     )
     log_ = Log(settings=settings, clock=clock)
     writer = Writer(
@@ -293,6 +320,7 @@ def _build_collector(
         relay=relay,
         exposition=exposition,
         keys=keys,
+        silencing=silencing,
         notifier=notifier,
         notification_file=file,
     )
@@ -309,6 +337,10 @@ def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[
             notifier.notify()
 
     return publish
+
+
+def _alert_events(changed: Sequence[tuple[Run, Alert]]) -> list[Event]:
+    return [AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for run, alert in changed]
 
 
 async def _refuse_unknown_path(request: Request) -> None:

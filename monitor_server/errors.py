@@ -7,7 +7,7 @@ CollectorError                      500
 ├── ScopeTooSmall                   403  the key may not do this
 ├── UnknownRun, UnknownAlert        404
 ├── UnknownProject, UnknownKey      404
-├── UnknownChannel                  404
+├── UnknownChannel, UnknownSilence  404
 ├── UnknownPath                     404
 ├── MethodNotAllowed                405
 ├── RunActive                       409  its trainer sends
@@ -74,6 +74,7 @@ __all__ = [
     "UnknownPath",
     "UnknownProject",
     "UnknownRun",
+    "UnknownSilence",
     "UnsupportedMediaType",
 ]
 
@@ -173,6 +174,12 @@ class UnknownAlert(CollectorError):
 
 class UnknownChannel(CollectorError):
     """The file of notifications has no channel of this name."""
+
+    status = 404
+
+
+class UnknownSilence(CollectorError):
+    """No silence has this id."""
 
     status = 404
 

@@ -171,6 +171,9 @@ class Settings(BaseSettings):
         pattern=r"^(https?://[!-~]+)?$",
         description="Address of the dashboard in notifications; the loopback and the port if empty",
     )
+    pending_steps: int = Field(
+        default=0, ge=0, description="Steps for which a finding that is not critical must hold before its alert fires"
+    )
     tick_seconds: float = Field(default=1.0, gt=0, description="How often deadlines and stalls are looked at")
     stream_queue: int = Field(
         default=1_000, ge=1, description="Events held for a slow subscriber before the oldest is dropped"

@@ -1,10 +1,12 @@
 """A person acknowledges an alert: it is kept with the alert at once, and appended to the run's log for detection."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from monitor_server.alerts.liveness import LOST
+from monitor_server.alerts.transitions import Change, advance
 from monitor_server.errors import UnknownAlert
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 
 __all__ = ["AlertAcknowledgement", "acknowledge"]
@@ -31,7 +33,11 @@ def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now:
     run, alert = repositories.runs.lock(given.run_id), repositories.alerts.find(given.alert_id)
     if run is None or alert is None:
         raise UnknownAlert.by_id(given.alert_id)
-    repositories.alerts.save(replace(alert, acknowledged_at=now, acknowledged_by=given.by, note=given.note))
+    noted = {"acknowledged_at": now, "acknowledged_by": given.by, "note": given.note}
+    acknowledged = advance(alert, Change.ACKNOWLEDGED, **noted)
+    repositories.alerts.save(acknowledged)
+    entry = HistoryEntry(at=now, change=Change.ACKNOWLEDGED, by=given.by, why=given.note)
+    repositories.alert_history.add(acknowledged, entry)
     run.log_end += 1
     stored = StoredAcknowledgement(
         alert_id=alert.id, kind=alert.kind, attempt=None, step=None, at=now, by=given.by, note=given.note

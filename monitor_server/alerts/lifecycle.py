@@ -1,6 +1,7 @@
-"""The life of an alert: opened by a finding, kept while it is found, resolved when it is not.
+"""The alerts of one run while it is projected: opened by a finding, kept while it is found, resolved when it is not.
 
-A finding that comes back opens another alert. Persistence is the detectors' business: an alert fires at once.
+A finding that comes back opens another alert, which refers to the one before. Detectors decide how long something must
+last before they find it; ``pending_steps`` of the settings asks for more steps.
 """
 
 import uuid
@@ -8,10 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from monitor_server.alerts.liveness import is_clock_kind
+from monitor_server.alerts.transitions import Change, Stage, advance
 from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert, Alerts
+from monitor_server.store.repositories.runs import Run
+from monitor_server.store.repositories.silences import Silence
 
-__all__ = ["AlertTransition", "Lifecycle"]
+__all__ = ["AlertTransition", "Lifecycle", "RecordTransitions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,23 +30,51 @@ class AlertTransition:
     at: float
 
 
+RecordTransitions = Callable[[Repositories, Run, Sequence[AlertTransition]], None]
+"""Writes in the transaction of some transitions whom to notify of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A change that is not written yet."""
+
+    change: Change
+    entry: HistoryEntry
+
+
 class Lifecycle:
     """The alerts of one run while it is worked on; `save` writes what has changed.
 
     Attributes:
-        transitions: What has happened to alerts so far, in order.
+        transitions: What has happened to alerts so far, in order; after `save`, with the alerts as they were written.
     """
 
-    def __init__(self, alerts: Alerts, run_id: str) -> None:
+    def __init__(self, alerts: Alerts, run_id: str, *, pending_steps: int = 0) -> None:
+        """Read the open alerts of a run.
+
+        Args:
+            alerts: Of a snapshot or of a transaction.
+            run_id: The run.
+            pending_steps: For how many further steps a finding must hold before it fires. What is critical, and what
+                the clock finds, fires at once.
+        """
         self._run_id = run_id
-        self._firing = {alert.kind: alert for alert in alerts.firing(run_id)}
+        self._pending_steps = pending_steps
+        self._open_alerts = {alert.kind: alert for alert in alerts.open(run_id)}
         self._unsaved: dict[str, Alert] = {}
+        self._opened: dict[str, Alert] = {}
+        self._changes: dict[str, list[_Step]] = {}
+        self._saved: dict[str, Alert] = {}
         self.transitions: list[AlertTransition] = []
 
     @property
     def firing(self) -> list[Alert]:
         """The alerts that fire, the oldest first."""
-        return list(self._firing.values())
+        return [alert for alert in self._open_alerts.values() if alert.state == "firing"]
+
+    def as_saved(self, alert: Alert) -> Alert:
+        """Return an alert as `save` has written it, or as it was given."""
+        return self._saved.get(alert.id, alert)
 
     def reconcile(
         self, findings: Sequence[Finding], *, phase: str, step: int, now: float, concerns: Callable[[str], bool]
@@ -54,46 +89,128 @@ class Lifecycle:
             concerns: Whether these findings cover a kind at all; alerts of other kinds are left alone.
 
         Returns:
-            The alerts that opened, became more severe or resolved.
+            The alerts that opened, became more severe, fired after they were pending, or resolved.
         """
         held = {found.kind: found for found in sorted(findings, key=lambda found: found.severity.rank)}
         changed_alerts: list[Alert] = []
-        for alert in [alert for alert in self.firing if concerns(alert.kind)]:
-            changed = _update(alert, held.pop(alert.kind, None), step)
-            self._unsaved[alert.id] = changed
-            if changed.state == "firing":
-                self._firing[alert.kind] = changed
-            else:
-                del self._firing[alert.kind]
-            if (changed.state, changed.severity) != (alert.state, alert.severity):
-                changed_alerts.append(changed)
-                change: Literal["raised", "resolved"] = "raised" if changed.state == "firing" else "resolved"
-                self.transitions.append(AlertTransition(change=change, alert=changed, at=now))
+        for alert in [alert for alert in self._open_alerts.values() if concerns(alert.kind)]:
+            found = held.pop(alert.kind, None)
+            change = self._change(alert, found, step)
+            changed = _update(alert, found, step)
+            if change is None:
+                self._keep(changed)
+                continue
+            why = f"not found at step {step}" if found is None else changed.summary
+            changed = self._advance(changed, change, HistoryEntry(at=now, change=change, step=step, why=why))
+            changed_alerts.append(changed)
+            self._add_transition(alert, changed, change, now)
         for finding in held.values():
             opened = self._open(finding, phase=phase, step=step, now=now)
-            self._unsaved[opened.id] = self._firing[finding.kind] = opened
             changed_alerts.append(opened)
-            self.transitions.append(AlertTransition(change="opened", alert=opened, at=now))
+            if opened.state == "firing":
+                self.transitions.append(AlertTransition(change="opened", alert=opened, at=now))
         return changed_alerts
 
-    def save(self, alerts: Alerts) -> None:
-        """Write what has changed, in the order in which it began.
+    def mark_data(self, *, is_lost: bool, why: str, now: float) -> list[Alert]:
+        """Note that the run became silent, or sends steps again; return the alerts of the detectors that it changes."""
+        change = Change.DATA_LOST if is_lost else Change.DATA_RETURNED
+        entry = HistoryEntry(at=now, change=change, why=why)
+        open_alerts = [alert for alert in self._open_alerts.values() if not is_clock_kind(alert.kind)]
+        return [
+            self._advance(alert, change, entry) for alert in open_alerts if advance(alert, change).stage != alert.stage
+        ]
 
-        An acknowledgement that was written since the alerts were read stays, unless the alert has become more severe.
+    def save(self, repositories: Repositories, *, now: float) -> None:
+        """Write what has changed, in the order in which it began, and silence what a silence covers.
+
+        What was written since the alerts were read stays: silences, and an acknowledgement unless the alert has become
+        more severe.
         """
-        stored = {alert.id: alert for alert in alerts.firing(self._run_id)} if self._unsaved else {}
+        if not self._unsaved:
+            return
+        stored = {alert.id: alert for alert in repositories.alerts.open(self._run_id)}
+        silences = repositories.silences.of_run(self._run_id, now=now)
         for alert in self._unsaved.values():
             known = stored.get(alert.id)
-            if known is None:
-                alerts.add(alert)
-            elif known.severity_step == alert.severity_step:
-                alerts.save(_acknowledged_as(alert, known))
-            else:
-                alerts.save(alert)
-        self._unsaved.clear()
+            self._saved[alert.id] = saved = self._write(repositories, alert, known, silences, now)
+            if alert.kind in self._open_alerts and self._open_alerts[alert.kind].id == alert.id:
+                self._open_alerts[alert.kind] = saved
+        self.transitions = [replace(each, alert=self.as_saved(each.alert)) for each in self.transitions]
+        for unsaved in (self._unsaved, self._opened, self._changes):
+            unsaved.clear()
+
+    def _write(
+        self, repositories: Repositories, alert: Alert, known: Alert | None, silences: Sequence[Silence], now: float
+    ) -> Alert:
+        """Repeat the changes of an alert on what the store holds of it, and write it with its history."""
+        steps, entries = self._changes.get(alert.id, []), []
+        if known is None:
+            opened = self._opened[alert.id]
+            before = repositories.alerts.newest_resolved(self._run_id, alert.kind)
+            current = replace(alert, stage=opened.stage, state=opened.state, reopened_from=before)
+            change = "opened" if before is None else "reopened"
+            entry = HistoryEntry(at=opened.opened_at, change=change, step=opened.opened_step, why=opened.summary)
+            entries.append((current, entry))
+        else:
+            current = replace(
+                alert, stage=known.stage, state=known.state, reopened_from=known.reopened_from,
+                silence_id=known.silence_id, silenced_until=known.silenced_until,
+            )  # fmt: skip
+            if known.severity_step == alert.severity_step:
+                at, by, note = known.acknowledged_at, known.acknowledged_by, known.note
+                current = replace(current, acknowledged_at=at, acknowledged_by=by, note=note)
+        for step in steps:
+            following = advance(current, step.change)
+            if following.stage != current.stage or step.change not in (Change.DATA_LOST, Change.DATA_RETURNED):
+                entries.append((following, step.entry))
+            current = following
+        silenced = _silenced(current, silences, now=now)
+        if silenced is not None:
+            current, entry = silenced
+            entries.append((current, entry))
+        if known is None:
+            repositories.alerts.add(current)
+        else:
+            repositories.alerts.save(current)
+        if current.state == "resolved":
+            repositories.silences.end_of_alert(current.id, now=now)
+        for changed, entry in entries:
+            repositories.alert_history.add(changed, entry)
+        return current
+
+    def _change(self, alert: Alert, found: Finding | None, step: int) -> Change | None:
+        if found is None:
+            return Change.RESOLVED
+        if found.severity.rank > Severity(alert.severity).rank:
+            return Change.RAISED
+        is_held = alert.stage == Stage.PENDING and step - alert.opened_step >= self._pending_steps
+        return Change.HELD if is_held else None
+
+    def _advance(self, alert: Alert, change: Change, entry: HistoryEntry) -> Alert:
+        changed = advance(alert, change)
+        self._changes.setdefault(alert.id, []).append(_Step(change, entry))
+        self._keep(changed)
+        return changed
+
+    def _keep(self, alert: Alert) -> None:
+        self._unsaved[alert.id] = self._open_alerts[alert.kind] = alert
+        if alert.state == "resolved":
+            del self._open_alerts[alert.kind]
+
+    def _add_transition(self, before: Alert, changed: Alert, change: Change, now: float) -> None:
+        """Note what people are notified of: of an alert that was pending, only that it fires."""
+        if before.stage == Stage.PENDING:
+            if changed.state == "firing":
+                self.transitions.append(AlertTransition(change="opened", alert=changed, at=now))
+        elif change is Change.RAISED:
+            self.transitions.append(AlertTransition(change="raised", alert=changed, at=now))
+        else:
+            self.transitions.append(AlertTransition(change="resolved", alert=changed, at=now))
 
     def _open(self, finding: Finding, *, phase: str, step: int, now: float) -> Alert:
-        return Alert(
+        is_urgent = finding.severity is Severity.CRITICAL or is_clock_kind(finding.kind)
+        stage = Stage.PENDING if self._pending_steps > 0 and not is_urgent else Stage.FIRING
+        opened = Alert(
             id=uuid.uuid4().hex[:16],
             run_id=self._run_id,
             kind=finding.kind,
@@ -105,17 +222,37 @@ class Lifecycle:
             opened_at=now,
             summary=finding.summary,
             evidence=finding.evidence,
+            stage=str(stage),
+            state=str(stage),
         )
+        self._opened[opened.id] = opened
+        self._keep(opened)
+        return opened
 
 
-def _acknowledged_as(alert: Alert, other: Alert) -> Alert:
-    at, by, note = other.acknowledged_at, other.acknowledged_by, other.note
-    return replace(alert, acknowledged_at=at, acknowledged_by=by, note=note)
+def _silenced(alert: Alert, silences: Sequence[Silence], *, now: float) -> tuple[Alert, HistoryEntry] | None:
+    """Return an open alert after the silences that concern its run, with the entry of that; None if nothing changes.
+
+    A silence that has ended is left to `alerts.silencing`, which notifies people of what still fires.
+    """
+    if alert.state == "resolved":
+        return None
+    covering = next((silence for silence in silences if silence.covers(alert)), None)
+    if covering is not None and alert.silence_id is None:
+        fields = {"silence_id": covering.id, "silenced_until": covering.ends_at}
+        entry = HistoryEntry(at=now, change=Change.SILENCED, by=covering.created_by, why=covering.reason)
+        return advance(alert, Change.SILENCED, **fields), entry
+    is_in_force = any(silence.id == alert.silence_id for silence in silences)
+    if covering is None and is_in_force:
+        ended = advance(alert, Change.SILENCE_ENDED, silence_id=None, silenced_until=None)
+        why = f"the silence does not cover alerts that are {alert.severity}"
+        return ended, HistoryEntry(at=now, change=Change.SILENCE_ENDED, why=why)
+    return None
 
 
 def _update(alert: Alert, found: Finding | None, step: int) -> Alert:
     if found is None:
-        return replace(alert, state="resolved", resolved_step=step)
+        return replace(alert, resolved_step=step)
     if found.severity.rank <= Severity(alert.severity).rank:
         return replace(alert, last_step=step)
     # What was acknowledged was less severe: the more severe alert has to be acknowledged anew.

@@ -9,6 +9,7 @@ from monitor_server.access.callers import Caller
 from monitor_server.access.keys.administration import record_change
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
+from monitor_server.alerts.silencing import AppliedSilences, Silencing
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
@@ -72,6 +73,7 @@ class Collector:
     relay: Relay
     exposition: Exposition
     keys: KnownKeys
+    silencing: Silencing
     notifier: NotificationWorker | None = None
     notification_file: NotificationFile | None = None
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
@@ -178,6 +180,28 @@ class Collector:
 
         position = await asyncio.wrap_future(self.writer.submit(given.run_id, write))
         await self._projected(given.run_id, position)
+
+    async def change_silences(self, key: str, change: Callable[[Repositories], None]) -> None:
+        """Change silences in a transaction, and apply them to the alerts that fire.
+
+        Args:
+            key: The silence, by which the writer orders its work.
+            change: Writes the change.
+
+        Raises:
+            CollectorError: What ``change`` raises.
+            Unavailable: If it could not be stored.
+        """
+
+        def write(repositories: Repositories) -> AppliedSilences:
+            change(repositories)
+            return self.silencing.apply(repositories)
+
+        applied = await asyncio.wrap_future(self.writer.submit(key, write))
+        self.silencing.report(applied)
+        while applied.has_more:
+            applied = await asyncio.wrap_future(self.writer.submit(key, self.silencing.apply))
+            self.silencing.report(applied)
 
     async def reset_run(
         self, run_id: str, *, author: Caller, attempt: int | None = None, world_size: int | None = None

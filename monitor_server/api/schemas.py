@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from monitor_server.alerts.liveness import shown_phase
+from monitor_server.alerts.transitions import Stage
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object, showable
 from monitor_server.store.repositories.responses import StoredResponse
@@ -23,6 +24,7 @@ __all__ = [
     "AlertState",
     "AttemptItem",
     "Health",
+    "HistoryItem",
     "PhaseItem",
     "Readiness",
     "ResponseItem",
@@ -149,7 +151,7 @@ class PhaseItem(Schema):
 
 
 class AlertItem(Schema):
-    """One opening of an alert."""
+    """One opening of an alert; ``state`` is a part of what ``stage`` says."""
 
     id: str
     run_id: str
@@ -158,6 +160,7 @@ class AlertItem(Schema):
     kind: str
     severity: Severity
     state: AlertState
+    stage: Stage
     phase: Phase
     opened_step: int
     severity_step: int
@@ -167,8 +170,23 @@ class AlertItem(Schema):
     acknowledged_at: float | None
     acknowledged_by: str | None
     note: str | None
+    reopened_from: str | None
+    silence_id: str | None
+    silenced_until: float | None
     summary: str
     evidence: dict[str, JsonValue]
+
+
+class HistoryItem(Schema):
+    """Something that happened to an alert; ``by`` is null where the collector caused it."""
+
+    alert_id: str
+    at: float
+    change: str
+    stage: Stage
+    step: int | None
+    by: str | None
+    why: str
 
 
 class ActionItem(Schema):

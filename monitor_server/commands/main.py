@@ -27,6 +27,7 @@ COMMANDS = {
     "demo": ("collector.demo", "Watch a real training run rise, degrade and die."),
     "runs": ("collector.runs", "List the runs of a collector, the newest first."),
     "alerts": ("collector.alerts", "List the alerts of a collector, or acknowledge one."),
+    "silence": ("collector.silence", "Silence alerts, list silences, or end one."),
     "incident": ("collector.incident", "Download the report of an alert as one HTML file."),
     "keys": ("collector.keys", "Make, list and revoke the keys of a collector."),
     "notifications": ("collector.notifications", "List the channels of notifications, or test one."),

@@ -148,7 +148,14 @@ class _Runs(Collector):
         )
         signal = GaugeMetricFamily("rlvitals_signal", "Value at the newest step", labels=[*labels, "signal"])
         firing = GaugeMetricFamily(
-            "rlvitals_alert_firing", "1 while an alert fires", labels=[*labels, "kind", "severity"]
+            "rlvitals_alert_firing",
+            "1 while an alert fires, 0 while a silence covers it",
+            labels=[*labels, "kind", "severity"],
+        )
+        stage = GaugeMetricFamily(
+            "rlvitals_alert_stage",
+            "1 for the stage that an open alert is in",
+            labels=[*labels, "kind", "severity", "stage"],
         )
         last_step = GaugeMetricFamily(
             "rlvitals_run_last_step_timestamp_seconds", "When the newest step was complete here", labels=labels
@@ -173,8 +180,11 @@ class _Runs(Collector):
                 )
                 for each in Phase:
                     phase.add_metric([*own, str(each)], float(shown == each))
-                for alert in repositories.alerts.firing(row["id"]):
-                    firing.add_metric([*own, printable(alert.kind), alert.severity], 1.0)
+                for alert in repositories.alerts.open(row["id"]):
+                    named = [*own, printable(alert.kind), alert.severity]
+                    stage.add_metric([*named, alert.stage], 1.0)
+                    if alert.state == "firing":
+                        firing.add_metric(named, float(alert.silence_id is None))
                 if row["last_step"] is None:
                     continue
                 last_step.add_metric(own, row["last_step_at"])
@@ -183,7 +193,7 @@ class _Runs(Collector):
                 values = repositories.steps.at(row["id"], row["last_step"])
                 for name, value in sorted(values.items())[: self._settings.exposed_signals]:
                     signal.add_metric([*own, printable(name)], value)
-        return [phase, signal, firing, last_step, step_seconds, quarantined, behind]
+        return [phase, signal, firing, stage, last_step, step_seconds, quarantined, behind]
 
 
 class _SdkVersions(Collector):

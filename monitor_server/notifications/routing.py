@@ -25,7 +25,10 @@ class Router:
         self._file = file
 
     def record(self, repositories: Repositories, run: Run, transitions: Sequence[AlertTransition]) -> None:
-        """Write whom to notify of transitions of a run's alerts; called in the transaction that writes them."""
+        """Write whom to notify of transitions of a run's alerts; called in the transaction that writes them.
+
+        Nobody is notified of an alert that a silence covers.
+        """
         queue = repositories.notifications
         for transition in transitions:
             alert, now = transition.alert, transition.at
@@ -37,7 +40,11 @@ class Router:
                 silent = self._without_resolved(run.project, alert.kind)
                 informed = queue.informed_channels(run.id, alert.id, now=now) - silent
                 queue.remove_escalations(run.id, alert.id, now=now)
+                if alert.silence_id is not None:
+                    continue
                 queue.add([NotificationEvent(**fields, channel=name, due_at=now) for name in sorted(informed)])
+                continue
+            if alert.silence_id is not None:
                 continue
             routes = self.matching(project=run.project, kind=alert.kind, severity=alert.severity, now=now)
             channels = dict.fromkeys(name for route in routes for name in route.channels)

@@ -5,7 +5,7 @@ afterwards in one short transaction, so that ingest never waits for detection.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.projection.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
@@ -85,6 +85,13 @@ class RunContext:
         run = self.run
         self.events += [
             AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for alert in changed
+        ]
+
+    def show_saved_alerts(self) -> None:
+        """Let the events show alerts as they were written: silenced, for example."""
+        self.events = [
+            replace(event, alert=self.alerts.as_saved(event.alert)) if isinstance(event, AlertChanged) else event
+            for event in self.events
         ]
 
     def add_actions(self, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float) -> None:

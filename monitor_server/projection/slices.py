@@ -9,11 +9,11 @@ The log is read batch by batch, and what is complete after a batch is completed 
 depends on the order of the log alone, and not on where a slice ends.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from monitor_server.alerts.lifecycle import AlertTransition, Lifecycle
+from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
 from monitor_server.alerts.liveness import is_clock_kind, silence
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import Finding, Severity
@@ -26,14 +26,14 @@ from monitor_server.projection.steps.waiting import WaitingCache, WaitingSteps
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.alerts import Alert, StoredAcknowledgement
 from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
-__all__ = ["Projection", "RecordTransitions", "Slice"]
+__all__ = ["Projection", "Slice"]
 
 RECORDS_PER_SLICE = 256
 BYTES_PER_SLICE = 16 * 1024 * 1024
@@ -41,15 +41,13 @@ MAX_CACHED_RUNS = 512
 # Less than a chunk, so that a run of which much is not compacted yet catches up.
 COMPACTION_STEPS = 256
 QUARANTINE_SECONDS = 600.0
+SILENT_STATUSES = ("stalled", "lost")
 DEGRADED = "monitor_degraded"
 # A run stays with the collector that has its detectors in memory; a collector that dies is succeeded this much later.
 OWNER_SECONDS = 3.0
 
 LogEntry = int | StoredAcknowledgement | list[StoredRecord]
 """An attempt that begins, an acknowledgement, or the records of a batch."""
-
-RecordTransitions = Callable[[Repositories, Run, Sequence[AlertTransition]], None]
-"""Writes in the transaction of a slice whom to notify of the transitions of alerts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +131,7 @@ class Projection:
             context = RunContext(
                 repositories=repositories,
                 run=run,
-                alerts=Lifecycle(repositories.alerts, run.id),
+                alerts=Lifecycle(repositories.alerts, run.id, pending_steps=self._settings.pending_steps),
                 positions=self._signal_positions(repositories, run),
                 now=now,
                 is_watched=self._is_watched(),
@@ -185,9 +183,9 @@ class Projection:
         changed = context.alerts.reconcile(
             [finding], phase=run.phase, step=step, now=now, concerns=lambda kind: kind == DEGRADED
         )
-        context.alerts.save(repositories.alerts)
+        context.alerts.save(repositories, now=now)
         self._record_transitions(repositories, run, context.alerts.transitions)
-        context.add_alerts(changed)
+        context.add_alerts([context.alerts.as_saved(alert) for alert in changed])
         repositories.runs.save_projection(run)
         return context.events
 
@@ -268,6 +266,7 @@ class Projection:
         status = run_status(run, now=context.now, deadlines=deadlines)
         is_changed = status != run.announced
         if is_changed:
+            context.add_alerts(_mark_data(context, status))
             run.announced = status
             step = run.last_step or 0
             findings = silence(
@@ -280,7 +279,8 @@ class Projection:
             context.add_alerts(
                 context.alerts.reconcile(findings, phase=run.phase, step=step, now=context.now, concerns=is_clock_kind)
             )
-        context.alerts.save(repositories.alerts)
+        context.alerts.save(repositories, now=context.now)
+        context.show_saved_alerts()
         self._record_transitions(repositories, run, context.alerts.transitions)
         self._tracker.save(repositories, run, state)
         repositories.runs.save_projection(run)
@@ -312,6 +312,16 @@ class Projection:
             positions = {name: place for place, name in enumerate(names)}
             self._positions[run.id] = (run.started_at, positions)
         return positions
+
+
+def _mark_data(context: RunContext, status: str) -> list[Alert]:
+    """Note with the alerts of a run that is about to have another status whether its steps still arrive."""
+    was_silent, is_silent = (each in SILENT_STATUSES for each in (context.run.announced, status))
+    if was_silent == is_silent:
+        return []
+    silent_seconds = context.now - context.run.last_step_at
+    why = f"the run is {status}: no step for {silent_seconds:.0f} s" if is_silent else f"the run is {status}"
+    return context.alerts.mark_data(is_lost=is_silent, why=why, now=context.now)
 
 
 def _is_in_quarantine(run: Run, now: float) -> bool:

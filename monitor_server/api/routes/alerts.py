@@ -1,6 +1,7 @@
-"""Alerts of all runs and of one run: lists, attribution, acknowledgement."""
+"""Alerts of all runs and of one run: lists, attribution, acknowledgement, comments and history."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -9,17 +10,21 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.callers import Caller
+from monitor_server.access.keys.administration import record_change
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
+from monitor_server.alerts.transitions import Change, Stage
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.explanation import Attribution, attribution
 from monitor_server.api.incident.content import read_incident
 from monitor_server.api.incident.page import page
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
-from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
+from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, HistoryItem, alert_item
 from monitor_server.detection.protocol import Severity
 from monitor_server.errors import UnknownAlert
-from monitor_server.store.repositories.alerts import alert_of
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alert_history import HistoryEntry
+from monitor_server.store.repositories.alerts import Alert, alert_of
 
 __all__ = ["router"]
 
@@ -31,6 +36,7 @@ STORABLE = r"^[^\x00]*$"
 _PAGE = {"description": "the report", "content": {"text/html": {"schema": {"type": "string"}}}}
 
 State = Annotated[AlertState | None, Query()]
+Author = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
 
 
 @router.get("/alerts")
@@ -40,12 +46,13 @@ def alerts(
     asking: Asking,
     cursor: Cursor,
     state: State = None,
+    stage: Stage | None = None,
     severity: Severity | None = None,
     run_id: str | None = None,
     limit: Limit = 100,
 ) -> ItemList[AlertItem]:
     """List alerts of all runs that the key reaches, the newest first."""
-    return _alerts(reading, asking, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
+    return _alerts(reading, asking, cursor, limit=limit, state=state, stage=stage, severity=severity, run_id=run_id)
 
 
 @router.get("/alerts/{alert_id}", responses=NOT_FOUND)
@@ -82,7 +89,7 @@ class AcknowledgeBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    by: Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)] = "somebody"
+    by: Author = "somebody"
     note: Annotated[str, Field(max_length=2000, pattern=STORABLE)] = ""
 
 
@@ -101,6 +108,46 @@ async def acknowledge(
         AlertAcknowledgement(run_id=row["run_id"], alert_id=alert_id, by=given.by, note=given.note), author=asking
     )
     return alert_item(await asyncio.to_thread(_alert_row, collector, alert_id))
+
+
+@router.get("/alerts/{alert_id}/history", responses=NOT_FOUND)
+def history(alert_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[HistoryItem]:
+    """List what has happened to the alerts of this alert's run and kind, and what was said, the newest first."""
+    row = _row(reading, alert_id)
+    return item_list(
+        lambda most: reading.alert_history.page(row["run_id"], row["kind"], limit=most, before=cursor),
+        limit=limit,
+        item=_history_item,
+        cursor=lambda entry: entry["number"],
+    )
+
+
+class CommentBody(BaseModel):
+    """Who comments, and what they say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by: Author = "somebody"
+    text: Annotated[str, Field(min_length=1, max_length=2000, pattern=STORABLE)]
+
+
+@router.post("/alerts/{alert_id}/comments", responses=NOT_FOUND | BODY_REFUSALS)
+async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: Asking) -> HistoryItem:
+    """Add a comment to the history of an alert."""
+    now, by = collector.clock(), asking.signature(body.by)
+    entry = HistoryEntry(at=now, change=Change.COMMENTED, by=by, why=body.text)
+
+    def write(repositories: Repositories) -> Alert:
+        found = repositories.alerts.find(alert_id)
+        if found is None:
+            raise UnknownAlert.by_id(alert_id)
+        repositories.alert_history.add(found, entry)
+        project = repositories.runs.project(found.run_id)
+        record_change(repositories, asking, "alert.comment", alert_id, now=now, project=project, by=body.by)
+        return found
+
+    found = await asyncio.wrap_future(collector.writer.submit(alert_id, write))
+    return _history_item({"alert_id": alert_id, "stage": found.stage} | asdict(entry))
 
 
 @router.get("/runs/{run_id}/acknowledgements", responses=NOT_FOUND)
@@ -123,12 +170,17 @@ def run_alerts(
     asking: Asking,
     cursor: Cursor,
     state: State = None,
+    stage: Stage | None = None,
     severity: Severity | None = None,
     limit: Limit = 100,
 ) -> ItemList[AlertItem]:
     """List the alerts of one run, the newest first."""
     require_run(reading, run_id)
-    return _alerts(reading, asking, cursor, limit=limit, state=state, severity=severity, run_id=run_id)
+    return _alerts(reading, asking, cursor, limit=limit, state=state, stage=stage, severity=severity, run_id=run_id)
+
+
+def _history_item(row: Mapping[str, Any]) -> HistoryItem:
+    return HistoryItem.model_validate({name: row[name] for name in HistoryItem.model_fields})
 
 
 def _alert_row(collector: Collector, alert_id: str) -> dict[str, Any]:
@@ -150,12 +202,19 @@ def _alerts(
     *,
     limit: int,
     state: str | None,
+    stage: str | None,
     severity: str | None,
     run_id: str | None,
 ) -> ItemList[AlertItem]:
     return item_list(
         lambda most: reading.alerts.page(
-            limit=most, before=cursor, run_id=run_id, state=state, severity=severity, project=caller.project
+            limit=most,
+            before=cursor,
+            run_id=run_id,
+            state=state,
+            stage=stage,
+            severity=severity,
+            project=caller.project,
         ),
         limit=limit,
         item=alert_item,

@@ -1,12 +1,14 @@
-"""`rlvitals alerts`: list the alerts of a collector, or acknowledge one."""
+"""`rlvitals alerts`: list the alerts of a collector, acknowledge one, comment on it, or read its history."""
 
 import getpass
+import time
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
 from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
 
 __all__ = ["run"]
@@ -15,7 +17,7 @@ COLUMNS = (
     "project",
     "run",
     "severity",
-    "state",
+    "stage",
     "kind",
     "opened_step",
     "severity_step",
@@ -23,23 +25,40 @@ COLUMNS = (
     "acknowledged_by",
     "summary",
 )
+HISTORY = ("at", "change", "stage", "step", "by", "why")
 
 
 def run(
     *,
     ack: Annotated[str | None, typer.Option(metavar="ID", help="Acknowledge this alert instead of listing.")] = None,
-    by: Annotated[str | None, typer.Option(help="Who acknowledges it (your user name).")] = None,
-    note: Annotated[str, typer.Option(help="A note that is kept with the acknowledgement.")] = "",
+    comment: Annotated[str | None, typer.Option(metavar="ID", help="Add --note to this alert's history.")] = None,
+    history: Annotated[str | None, typer.Option(metavar="ID", help="Print what has happened to this alert.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who acknowledges it or comments (your user name).")] = None,
+    note: Annotated[str, typer.Option(help="A note that is kept with the acknowledgement, or the comment.")] = "",
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
-    """Print a line an alert, the newest first, or acknowledge one."""
+    """Print a line an alert, the newest first, or acknowledge one, comment on it, or print its history."""
+    author = by or getpass.getuser()
+    if comment is not None:
+        if not note:
+            raise CommandError("`rlvitals alerts --comment` needs the text of the comment in --note")
+        body = {"by": author, "text": note}
+        fetch_json("POST", url, f"/alerts/{quote(comment, safe='')}/comments", json=body)
+        say(f"the comment is kept with alert {printable(comment)}")
+        return 0
+    if history is not None:
+        path = f"/alerts/{quote(history, safe='')}/history"
+        entries = fetch_json("GET", url, path, fields={"limit": str(limit)})["items"]
+        for entry in entries:
+            entry["at"] = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry["at"]))
+        table(HISTORY, [[entry[name] for name in HISTORY] for entry in entries])
+        return 0
     if ack is None:
         items = fetch_json("GET", url, "/alerts", fields={"limit": str(limit)})["items"]
         table(COLUMNS, [[item[name] for name in COLUMNS] for item in items])
         return 0
-    body = {"by": by or getpass.getuser(), "note": note}
-    alert = fetch_json("POST", url, f"/alerts/{quote(ack, safe='')}/ack", json=body)
+    alert = fetch_json("POST", url, f"/alerts/{quote(ack, safe='')}/ack", json={"by": author, "note": note})
     kind, name, state, person = (printable(alert[key]) for key in ("kind", "run", "state", "acknowledged_by"))
     say(f"{kind} of {name}: {state}, acknowledged by {person}")
     return 0

@@ -8,6 +8,7 @@ from sqlalchemy.exc import OperationalError
 
 from monitor_server.errors import Unavailable
 from monitor_server.store.repositories.actions import Actions
+from monitor_server.store.repositories.alert_history import AlertHistory
 from monitor_server.store.repositories.alerts import Alerts
 from monitor_server.store.repositories.api_keys import ApiKeys
 from monitor_server.store.repositories.audit_log import AuditLog
@@ -18,6 +19,7 @@ from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
 from monitor_server.store.repositories.runs import Runs
 from monitor_server.store.repositories.series import Series
+from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.steps import Steps
 
 __all__ = ["Repositories"]
@@ -36,6 +38,8 @@ class Repositories:
         self.series = Series(connection)
         self.phases = Phases(connection)
         self.alerts = Alerts(connection)
+        self.alert_history = AlertHistory(connection)
+        self.silences = Silences(connection)
         self.actions = Actions(connection)
         self.detector_states = DetectorStates(connection)
         self.retention = Retention(connection)

@@ -16,11 +16,13 @@ __all__ = ["Alert", "Alerts", "StoredAcknowledgement", "alert_of"]
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
-_FIRING = (
+_OF_RUN = (
     select(*[column for column in alerts.c if column.name != "number"])
-    .where(alerts.c.run_id == bindparam("run"), alerts.c.state == "firing")
+    .where(alerts.c.run_id == bindparam("run"))
     .order_by(alerts.c.number)
 )
+_FIRING = _OF_RUN.where(alerts.c.state == "firing")
+_OPEN = _OF_RUN.where(alerts.c.state.in_(["pending", "firing"]))
 
 _ACKNOWLEDGEMENT = [acknowledgements.c[name] for name in ("alert_id", "kind", "attempt", "step", "at", "by", "note")]
 _VIEW = (
@@ -35,6 +37,13 @@ class Alert:
     """One opening of an alert; a finding that comes back opens another.
 
     A finding may grow graver while it holds: ``severity_step`` is the step since which the alert has its severity.
+
+    Attributes:
+        state: ``pending``, ``firing`` or ``resolved``; a part of what ``stage`` says.
+        stage: A `Stage` of `monitor_server.alerts.transitions`.
+        reopened_from: The newest resolved alert of this run and kind, when this one opened.
+        silence_id: The silence that covers it, or that covered it when it was resolved.
+        silenced_until: When that silence ends; None where it ends with the alert.
     """
 
     id: str
@@ -53,6 +62,10 @@ class Alert:
     acknowledged_at: float | None = None
     acknowledged_by: str | None = None
     note: str | None = None
+    stage: str = "firing"
+    reopened_from: str | None = None
+    silence_id: str | None = None
+    silenced_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +90,17 @@ class Alerts:
     def firing(self, run_id: str) -> list[Alert]:
         """Return the alerts that fire on a run, the oldest first."""
         return [alert_of(row) for row in self._connection.execute(_FIRING, {"run": run_id}).mappings()]
+
+    def open(self, run_id: str) -> list[Alert]:
+        """Return the alerts of a run that fire or are pending, the oldest first."""
+        return [alert_of(row) for row in self._connection.execute(_OPEN, {"run": run_id}).mappings()]
+
+    def newest_resolved(self, run_id: str, kind: str) -> str | None:
+        """Return the id of the newest resolved alert of a run and a kind, or None."""
+        query = select(alerts.c.id).where(
+            alerts.c.run_id == run_id, alerts.c.kind == kind, alerts.c.state == "resolved"
+        )
+        return self._connection.execute(query.order_by(alerts.c.number.desc()).limit(1)).scalar()
 
     def add(self, alert: Alert) -> None:
         """Write a new alert."""
@@ -139,6 +163,7 @@ class Alerts:
         before: int | None = None,
         run_id: str | None = None,
         state: str | None = None,
+        stage: str | None = None,
         severity: str | None = None,
         project: str | None = None,
     ) -> list[dict[str, Any]]:
@@ -149,6 +174,7 @@ class Alerts:
         wanted_values = (
             (alerts.c.run_id, run_id),
             (alerts.c.state, state),
+            (alerts.c.stage, stage),
             (alerts.c.severity, severity),
             (runs.c.project, project),
         )

@@ -101,6 +101,11 @@ class NotificationQueue:
         here = (_EVENT.run_id == run_id) & (_EVENT.alert_id == alert_id) & _WAITS & (_EVENT.due_at > now)
         self._connection.execute(delete(notification_events).where(here))
 
+    def remove_waiting(self, run_id: str, alert_id: str) -> None:
+        """Remove what is in no message yet of an alert that was silenced, escalations included."""
+        here = (_EVENT.run_id == run_id) & (_EVENT.alert_id == alert_id) & _WAITS
+        self._connection.execute(delete(notification_events).where(here))
+
     def remove_answered_escalations(self, *, now: float) -> None:
         """Remove the escalations that are due on alerts that somebody has acknowledged, or that have changed since."""
         unanswered = exists().where(

@@ -24,6 +24,8 @@ DASHBOARD = [
 BODIES = {
     "/api/v1/ingest": {"schema_version": 1, "run": "r", "project": "theirs", "records": []},
     "/api/v1/sample": {},
+    "/api/v1/alerts/{alert_id}/comments": {"text": "t"},
+    "/api/v1/silences": {"kind": "k", "minutes": 1},
     "/api/v1/keys": {"name": "n", "scope": "read"},
     "/api/v1/session": {"key": "rlv_wrong"},
 }
@@ -61,7 +63,13 @@ def declared(method, path):
 
 
 def filled(path, run, alert):
-    return path.replace("{run_id}", run).replace("{alert_id}", alert).replace("{name}", "ours").replace("{key}", "none")
+    return (
+        path.replace("{run_id}", run)
+        .replace("{alert_id}", alert)
+        .replace("{name}", "ours")
+        .replace("{key}", "none")
+        .replace("{silence_id}", "none")
+    )
 
 
 @pytest.fixture

@@ -82,3 +82,32 @@ def test_a_project_is_deleted_and_exported_by_its_own_key(two):
     assert b"theirs" not in exported.data
     assert two.ask("DELETE", "/api/v1/projects/ours?force=true", two.ours).json()["runs"] == [two.run_ours]
     assert two.ask("GET", f"/api/v1/runs/{two.run_theirs}", two.theirs).status == 200
+
+
+def test_a_silence_of_another_project_is_not_made_seen_or_ended(two):
+    """A key of one project silences that project alone, also where it names nothing but a kind."""
+    (alert,) = two.ask("GET", "/api/v1/alerts", two.theirs).json()["items"]
+    named = {"alert_id": alert["id"], "run_id": two.run_theirs, "project": "theirs"}
+    for name, value in named.items():
+        refused = two.ask("POST", "/api/v1/silences", two.ours, body={name: value, "minutes": 5})
+        assert refused.status in (403, 404), name
+    own = two.ask("POST", "/api/v1/silences", two.ours, body={"kind": "scripted", "minutes": 5}).json()
+    assert own["project"] == "ours"
+    stages = [two.ask("GET", "/api/v1/alerts", key).json()["items"][0]["stage"] for key in (two.ours, two.theirs)]
+    assert stages == ["silenced", "firing"]
+    assert two.ask("GET", "/api/v1/silences", two.theirs).json()["items"] == []
+    path = f"/api/v1/silences/{own['id']}/end"
+    assert two.ask("POST", path, two.theirs, body={}).status == 404
+    assert two.ask("POST", path, two.ours, body={}).json()["state"] == "ended"
+    assert two.ask("POST", f"/api/v1/alerts/{alert['id']}/comments", two.ours, body={"text": "t"}).status == 404
+    assert two.ask("GET", f"/api/v1/alerts/{alert['id']}/history", two.ours).status == 404
+
+
+def test_the_author_of_a_silence_is_the_name_of_the_key(two):
+    """What people call themselves stands before it, in the history of the alert as well."""
+    (alert,) = two.ask("GET", "/api/v1/alerts", two.ours).json()["items"]
+    body = {"alert_id": alert["id"], "minutes": 5, "by": "anna"}
+    silence = two.ask("POST", "/api/v1/silences", two.ours, body=body).json()
+    assert silence["created_by"].startswith("anna (")
+    entries = two.ask("GET", f"/api/v1/alerts/{alert['id']}/history", two.ours).json()["items"]
+    assert (entries[0]["change"], entries[0]["by"]) == ("silenced", silence["created_by"])

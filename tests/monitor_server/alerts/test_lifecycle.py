@@ -19,7 +19,7 @@ def working(store, append):
         with store.write() as repositories:
             alerts = Lifecycle(repositories.alerts, run_id)
             yield alerts
-            alerts.save(repositories.alerts)
+            alerts.save(repositories, now=10.0)
 
     return open_alerts
 
@@ -99,7 +99,7 @@ def test_an_acknowledgement_is_kept_until_the_alert_becomes_more_severe(working,
         repositories.alerts.save(known)
     _reconcile(read, [_finding(step=2)], step=2)
     with store.write() as repositories:
-        read.save(repositories.alerts)
+        read.save(repositories, now=10.0)
     with working() as alerts:
         (alert,) = alerts.firing
         assert (alert.acknowledged_by, alert.note, alert.acknowledged_at) == ("Ada", "known", 11.0)

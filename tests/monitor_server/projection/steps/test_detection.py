@@ -24,7 +24,7 @@ def working(store, append, clock):
             yield RunContext(
                 repositories=repositories, run=run, alerts=alerts, positions={}, now=clock.now, is_watched=True
             )
-            alerts.save(repositories.alerts)
+            alerts.save(repositories, now=clock.now)
             repositories.runs.save_projection(run)
 
     return open_run

@@ -1,0 +1,137 @@
+"""Silences are applied to the alerts that fire when they begin and end; `lifecycle` applies them to those that open."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from monitor_server.alerts.lifecycle import AlertTransition, RecordTransitions
+from monitor_server.alerts.transitions import Change, advance
+from monitor_server.errors import Unavailable
+from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alert_history import HistoryEntry
+from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.runs import Run
+from monitor_server.store.repositories.silences import Silence
+
+__all__ = ["AppliedSilences", "Silencing"]
+
+log = logging.getLogger(__name__)
+
+# One takes some ten statements: a slice takes some tens of milliseconds.
+ALERTS_PER_SLICE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedSilences:
+    """What a slice has changed: alerts with their runs, and whether there may be more to change."""
+
+    changed: list[tuple[Run, Alert]]
+    has_more: bool
+
+
+class Silencing:
+    """Begins and ends silences."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], float],
+        on_changed: Callable[[Sequence[tuple[Run, Alert]]], None],
+        record_transitions: RecordTransitions = lambda _repositories, _run, _transitions: None,
+    ) -> None:
+        """Build it.
+
+        Args:
+            store: The database.
+            clock: Returns seconds since the epoch.
+            on_changed: Called after a commit with the alerts that were changed, and their runs.
+            record_transitions: Writes whom to notify of alerts that fire when their silence ends.
+        """
+        self._store = store
+        self._clock = clock
+        self._record_transitions = record_transitions
+        self._on_changed = on_changed
+
+    def tick(self) -> None:
+        """Apply the silences that begin or end now."""
+        try:
+            with self._store.read() as repositories:
+                is_due = repositories.silences.has_due(now=self._clock())
+            while is_due:
+                with self._store.write() as repositories:
+                    applied = self.apply(repositories)
+                self.report(applied)
+                is_due = applied.has_more
+        except Unavailable as error:
+            log.warning("silences could not be applied, which is tried again: %s", error)
+        except Exception:
+            log.exception("applying silences has failed, which is tried again")
+
+    def report(self, applied: AppliedSilences) -> None:
+        """Report after the commit what a slice has changed."""
+        if applied.changed:
+            self._on_changed(applied.changed)
+
+    def apply(self, repositories: Repositories) -> AppliedSilences:
+        """Bring a bounded number of alerts to what the silences demand, in an open transaction."""
+        now = self._clock()
+        silences = repositories.silences
+        silences.end_due(now=now)
+        changed: list[tuple[Run, Alert]] = []
+        released = silences.released_alerts(limit=ALERTS_PER_SLICE)
+        has_more = len(released) == ALERTS_PER_SLICE
+        for run, alerts in _locked(repositories, released):
+            changed += [(run, self._release(repositories, run, alert, now)) for alert in alerts]
+        for silence in silences.unapplied(now=now):
+            covered = silences.covered_alerts(silence, limit=ALERTS_PER_SLICE)
+            for run, alerts in _locked(repositories, covered):
+                changed += [(run, _silence(repositories, silence, alert, now)) for alert in alerts]
+            if len(covered) == ALERTS_PER_SLICE:
+                has_more = True
+                break
+            silences.mark_applied(silence.id, now=now)
+        return AppliedSilences(changed, has_more)
+
+    def _release(self, repositories: Repositories, run: Run, alert: Alert, now: float) -> Alert:
+        """End the silence of an alert, or continue it with another one that covers the alert as well."""
+        others = repositories.silences.of_run(run.id, now=now)
+        other = next((silence for silence in others if silence.covers(alert)), None)
+        if other is not None:
+            return _silence(repositories, other, alert, now)
+        ended = repositories.silences.find(alert.silence_id or "")
+        by = None if ended is None else ended.ended_by
+        fires = advance(alert, Change.SILENCE_ENDED, silence_id=None, silenced_until=None)
+        repositories.alerts.save(fires)
+        why = "its time is over" if by is None else "somebody has ended it"
+        repositories.alert_history.add(fires, HistoryEntry(at=now, change=Change.SILENCE_ENDED, by=by, why=why))
+        if fires.state == "firing" and fires.acknowledged_at is None:
+            # Who was notified of this severity before the silence is not notified again.
+            is_raised = fires.severity_step != fires.opened_step
+            transition = AlertTransition(change="raised" if is_raised else "opened", alert=fires, at=now)
+            self._record_transitions(repositories, run, [transition])
+        return fires
+
+
+def _silence(repositories: Repositories, silence: Silence, alert: Alert, now: float) -> Alert:
+    silenced = advance(alert, Change.SILENCED, silence_id=silence.id, silenced_until=silence.ends_at)
+    repositories.alerts.save(silenced)
+    entry = HistoryEntry(at=now, change=Change.SILENCED, by=silence.created_by, why=silence.reason)
+    repositories.alert_history.add(silenced, entry)
+    repositories.notifications.remove_waiting(alert.run_id, alert.id)
+    return silenced
+
+
+def _locked(repositories: Repositories, alerts: Sequence[Alert]) -> list[tuple[Run, list[Alert]]]:
+    """Lock the runs of alerts, and return each with its alerts as they are by now; those that are over are left out."""
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for alert in alerts:
+        wanted[alert.run_id].add(alert.id)
+    found = []
+    for run_id in sorted(wanted):
+        run = repositories.runs.lock(run_id)
+        if run is not None:
+            found.append((run, [alert for alert in repositories.alerts.open(run_id) if alert.id in wanted[run_id]]))
+    return found

@@ -1,0 +1,147 @@
+"""The life of an alert: its stages, what can happen to it, and the table of the stages that follow."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, Final
+
+from monitor_server.store.repositories.alerts import Alert
+
+__all__ = ["NEXT_STAGE", "Change", "Stage", "advance", "next_stage"]
+
+
+class Stage(StrEnum):
+    """Where an alert is in its life."""
+
+    PENDING = "pending"
+    """Found, but not yet for as many steps as the settings demand; nobody is notified."""
+    FIRING = "firing"
+    """Found, and nobody has reacted."""
+    NO_DATA = "no_data"
+    """Found when the run last sent steps; the run is silent, so that nobody knows whether it still holds."""
+    ACKNOWLEDGED = "acknowledged"
+    """Found, and somebody knows of it."""
+    SILENCED = "silenced"
+    """Found, and nobody is notified of it while a silence covers it."""
+    RESOLVED = "resolved"
+    """No longer found. A finding that comes back opens another alert, which refers to this one."""
+
+
+class Change(StrEnum):
+    """What happens to an alert that was opened."""
+
+    HELD = "held"
+    """It was found for as many steps as the settings demand."""
+    RAISED = "raised"
+    """It has become more severe, which ends an acknowledgement."""
+    DATA_LOST = "data_lost"
+    """Its run became silent."""
+    DATA_RETURNED = "data_returned"
+    """Its run sends steps again."""
+    ACKNOWLEDGED = "acknowledged"
+    """Somebody knows of it."""
+    SILENCED = "silenced"
+    """A silence covers it."""
+    SILENCE_ENDED = "silence_ended"
+    """No silence covers it any more."""
+    COMMENTED = "commented"
+    """Somebody wrote about it."""
+    RESOLVED = "resolved"
+    """It is no longer found."""
+
+
+ACTIVE: Final = None
+"""In the table: silenced where a silence covers the alert, else acknowledged where somebody knows of it, or firing."""
+
+_SAME_FOR_RESOLVED = dict.fromkeys(Change, Stage.RESOLVED)
+
+NEXT_STAGE: Final[Mapping[Stage, Mapping[Change, Stage | None]]] = {
+    Stage.PENDING: {
+        Change.HELD: ACTIVE,
+        Change.RAISED: ACTIVE,
+        Change.DATA_LOST: Stage.PENDING,
+        Change.DATA_RETURNED: Stage.PENDING,
+        Change.ACKNOWLEDGED: Stage.PENDING,
+        Change.SILENCED: Stage.PENDING,
+        Change.SILENCE_ENDED: Stage.PENDING,
+        Change.COMMENTED: Stage.PENDING,
+        Change.RESOLVED: Stage.RESOLVED,
+    },
+    Stage.FIRING: {
+        Change.HELD: Stage.FIRING,
+        Change.RAISED: Stage.FIRING,
+        Change.DATA_LOST: Stage.NO_DATA,
+        Change.DATA_RETURNED: Stage.FIRING,
+        Change.ACKNOWLEDGED: Stage.ACKNOWLEDGED,
+        Change.SILENCED: Stage.SILENCED,
+        Change.SILENCE_ENDED: Stage.FIRING,
+        Change.COMMENTED: Stage.FIRING,
+        Change.RESOLVED: Stage.RESOLVED,
+    },
+    Stage.NO_DATA: {
+        Change.HELD: Stage.NO_DATA,
+        Change.RAISED: ACTIVE,
+        Change.DATA_LOST: Stage.NO_DATA,
+        Change.DATA_RETURNED: ACTIVE,
+        Change.ACKNOWLEDGED: Stage.ACKNOWLEDGED,
+        Change.SILENCED: Stage.SILENCED,
+        Change.SILENCE_ENDED: Stage.NO_DATA,
+        Change.COMMENTED: Stage.NO_DATA,
+        Change.RESOLVED: Stage.RESOLVED,
+    },
+    # Who knows of an alert, or has silenced it, need not be told that its run is silent: that has an alert of its own.
+    Stage.ACKNOWLEDGED: {
+        Change.HELD: Stage.ACKNOWLEDGED,
+        Change.RAISED: ACTIVE,
+        Change.DATA_LOST: Stage.ACKNOWLEDGED,
+        Change.DATA_RETURNED: Stage.ACKNOWLEDGED,
+        Change.ACKNOWLEDGED: Stage.ACKNOWLEDGED,
+        Change.SILENCED: Stage.SILENCED,
+        Change.SILENCE_ENDED: Stage.ACKNOWLEDGED,
+        Change.COMMENTED: Stage.ACKNOWLEDGED,
+        Change.RESOLVED: Stage.RESOLVED,
+    },
+    Stage.SILENCED: {
+        Change.HELD: Stage.SILENCED,
+        Change.RAISED: Stage.SILENCED,  # where the silence does not cover the new severity, it ends next
+        Change.DATA_LOST: Stage.SILENCED,
+        Change.DATA_RETURNED: Stage.SILENCED,
+        Change.ACKNOWLEDGED: Stage.SILENCED,
+        Change.SILENCED: Stage.SILENCED,
+        Change.SILENCE_ENDED: ACTIVE,
+        Change.COMMENTED: Stage.SILENCED,
+        Change.RESOLVED: Stage.RESOLVED,
+    },
+    Stage.RESOLVED: _SAME_FOR_RESOLVED,
+}
+
+
+def next_stage(stage: Stage, change: Change, *, is_acknowledged: bool, is_silenced: bool) -> Stage:
+    """Return the stage of an alert after a change.
+
+    Args:
+        stage: The stage before.
+        change: What happens.
+        is_acknowledged: Whether an acknowledgement of its severity holds after the change.
+        is_silenced: Whether a silence covers it after the change.
+    """
+    following = NEXT_STAGE[stage][change]
+    if following is not ACTIVE:
+        return following
+    if is_silenced:
+        return Stage.SILENCED
+    return Stage.ACKNOWLEDGED if is_acknowledged else Stage.FIRING
+
+
+def advance(alert: Alert, change: Change, **fields: Any) -> Alert:  # noqa: ANN401 - of any field of an alert
+    """Return an alert after a change that also sets some of its fields."""
+    altered = replace(alert, **fields)
+    stage = next_stage(
+        Stage(alert.stage),
+        change,
+        is_acknowledged=altered.acknowledged_at is not None,
+        is_silenced=altered.silence_id is not None,
+    )
+    # Readers that know of three states only: `firing` is whatever is found and no longer pending.
+    state = str(stage) if stage in (Stage.PENDING, Stage.RESOLVED) else "firing"
+    return replace(altered, stage=str(stage), state=state)

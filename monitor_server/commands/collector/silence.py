@@ -1,0 +1,63 @@
+"""`rlvitals silence add|list|end`: alerts that nobody is notified of."""
+
+import getpass
+import time
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import typer
+
+from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.terminal import printable, say, table
+
+__all__ = ["run"]
+
+COLUMNS = ("id", "state", "project", "run_id", "kind", "alert_id", "severity", "until", "created_by", "reason")
+
+
+def run(
+    *,
+    action: Annotated[Literal["add", "list", "end"], typer.Argument(help="add, list or end")],
+    silence: Annotated[str | None, typer.Argument(metavar="ID", help="The silence that `end` ends.")] = None,
+    alert: Annotated[str | None, typer.Option(metavar="ID", help="Only this alert.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only alerts of this run.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only alerts of this project.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only alerts of this kind.")] = None,
+    hours: Annotated[float | None, typer.Option(help="How long.", min=0.0)] = None,
+    until_resolved: Annotated[bool, typer.Option("--until-resolved", help="Until --alert is resolved.")] = False,
+    reason: Annotated[str, typer.Option(help="Why; kept with the silence and with its alerts.")] = "",
+    by: Annotated[str | None, typer.Option(help="Who does it (your user name).")] = None,
+    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    limit: Annotated[int, typer.Option(help="Most lines of `list`.")] = 50,
+) -> int:
+    """Silence alerts for some hours or until one is resolved, list silences, or end one."""
+    author = by or getpass.getuser()
+    if action == "list":
+        items = fetch_json("GET", url, "/silences", fields={"limit": str(limit)})["items"]
+        table(COLUMNS, [[_cell(item, column) for column in COLUMNS] for item in items])
+        return 0
+    if action == "end":
+        if silence is None:
+            raise CommandError("`rlvitals silence end` needs the id of a silence; `rlvitals silence list` lists them")
+        ended = fetch_json("POST", url, f"/silences/{quote(silence, safe='')}/end", json={"by": author})
+        say(f"silence {printable(ended['id'])} has ended")
+        return 0
+    if (hours is None) != until_resolved:
+        raise CommandError("`rlvitals silence add` needs either --hours or --until-resolved")
+    named = {"alert_id": alert, "run_id": run_id, "project": project, "kind": kind}
+    body: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    body |= {"until_resolved": True} if hours is None else {"minutes": hours * 60.0}
+    made = fetch_json("POST", url, "/silences", json=body | {"by": author, "reason": reason})
+    say(f"silence {printable(made['id'])} {_until(made)}")
+    return 0
+
+
+def _until(item: dict[str, Any]) -> str:
+    if item["ends_at"] is None:
+        return "until the alert is resolved"
+    return "until " + time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(item["ends_at"]))
+
+
+def _cell(item: dict[str, Any], column: str) -> object:
+    return _until(item).removeprefix("until ") if column == "until" else item[column]

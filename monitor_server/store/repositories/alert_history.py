@@ -1,0 +1,53 @@
+"""What has happened to alerts: every change of their stage, and comments."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.tables import alert_history
+
+__all__ = ["AlertHistory", "HistoryEntry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One change of an alert.
+
+    Attributes:
+        at: Seconds since the epoch.
+        change: ``opened``, ``reopened``, or a `Change` of `monitor_server.alerts.transitions`.
+        step: The step at which detection found it; None where detection had no part in it.
+        by: Who caused it; None where the collector did.
+        why: The reason, or the text of a comment.
+    """
+
+    at: float
+    change: str
+    why: str
+    step: int | None = None
+    by: str | None = None
+
+
+class AlertHistory:
+    """Reads and appends the history of alerts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, alert: Alert, entry: HistoryEntry) -> None:
+        """Append an entry to the history of an alert as it is after the change."""
+        row = {"run_id": alert.run_id, "alert_id": alert.id, "kind": alert.kind, "stage": alert.stage} | asdict(entry)
+        self._connection.execute(
+            insert(alert_history), numbered(self._connection, alert_history, [row], run_id=alert.run_id)
+        )
+
+    def page(self, run_id: str, kind: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
+        """Return the history of all alerts of a run and a kind, the newest first, before the one of a number."""
+        here = (alert_history.c.run_id == run_id) & (alert_history.c.kind == kind)
+        query = select(alert_history).where(here).order_by(alert_history.c.number.desc()).limit(limit)
+        if before is not None:
+            query = query.where(alert_history.c.number < before)
+        return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]

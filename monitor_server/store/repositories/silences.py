@@ -1,0 +1,172 @@
+"""Silences: which alerts nobody is notified of, and for how long."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, update
+
+from monitor_server.store.repositories.alerts import Alert, alert_of
+from monitor_server.store.tables import alerts, runs, silences
+
+__all__ = ["Silence", "Silences"]
+
+SEVERITIES = ("info", "warning", "critical")
+
+_SILENCE = silences.c
+_IS_OPEN_ALERT = alerts.c.state.in_(["pending", "firing"])
+_IN_FORCE = _SILENCE.ended_at.is_(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """A silence. What it does not name, it covers.
+
+    Attributes:
+        severity: The most severe alerts that it covers.
+        starts_at: In seconds since the epoch.
+        ends_at: None for a silence of one alert that ends when the alert is resolved.
+        applied_at: When every alert that it covered at its start was silenced.
+        ended_by: Who ended it; None where its time, or its alert, did.
+    """
+
+    id: str
+    project: str | None
+    run_id: str | None
+    kind: str | None
+    alert_id: str | None
+    severity: str
+    starts_at: float
+    ends_at: float | None
+    reason: str
+    created_at: float
+    created_by: str
+    applied_at: float | None = None
+    ended_at: float | None = None
+    ended_by: str | None = None
+
+    def covers(self, alert: Alert) -> bool:
+        """Whether it covers an alert of a run that it concerns."""
+        return (
+            self.alert_id in (None, alert.id)
+            and self.kind in (None, alert.kind)
+            and SEVERITIES.index(alert.severity) <= SEVERITIES.index(self.severity)
+        )
+
+
+class Silences:
+    """Reads and writes silences."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, silence: Silence) -> None:
+        """Write a new silence."""
+        self._connection.execute(insert(silences), asdict(silence))
+
+    def find(self, silence_id: str) -> Silence | None:
+        """Return one silence, or None."""
+        row = self._connection.execute(select(silences).where(_SILENCE.id == silence_id)).mappings().one_or_none()
+        return None if row is None else _silence(row)
+
+    def page(
+        self, *, limit: int, now: float, state: str | None = None, project: str | None = None, before: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return silences of one project or of all, the newest first, before the one of a number.
+
+        Args:
+            limit: The most silences.
+            now: Seconds since the epoch.
+            state: Only those that are ``scheduled``, ``active`` or ``ended``.
+            project: Only those of this project.
+            before: A number.
+        """
+        conditions = {
+            "scheduled": _IN_FORCE & (_SILENCE.starts_at > now),
+            "active": _IN_FORCE & (_SILENCE.starts_at <= now),
+            "ended": _SILENCE.ended_at.is_not(None),
+        }
+        query = select(silences).order_by(_SILENCE.number.desc()).limit(limit)
+        if state is not None:
+            query = query.where(conditions[state])
+        if project is not None:
+            query = query.where(_SILENCE.project == project)
+        if before is not None:
+            query = query.where(_SILENCE.number < before)
+        return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]
+
+    def of_run(self, run_id: str, *, now: float) -> list[Silence]:
+        """Return the silences in force that concern a run; the one that lasts longest is the first."""
+        project = select(runs.c.project).where(runs.c.id == run_id).scalar_subquery()
+        query = select(silences).where(
+            _IN_FORCE,
+            _SILENCE.starts_at <= now,
+            or_(_SILENCE.ends_at.is_(None), _SILENCE.ends_at > now),
+            or_(_SILENCE.run_id.is_(None), _SILENCE.run_id == run_id),
+            or_(_SILENCE.project.is_(None), _SILENCE.project == project),
+        )
+        found = [_silence(row) for row in self._connection.execute(query).mappings()]
+        return sorted(found, key=lambda silence: -(silence.ends_at or float("inf")))
+
+    def has_due(self, *, now: float) -> bool:
+        """Return whether a silence begins or ends now, or is not applied to every alert yet."""
+        begins = _SILENCE.applied_at.is_(None) & (_SILENCE.starts_at <= now)
+        query = select(_SILENCE.id).where(_IN_FORCE, or_(begins, _SILENCE.ends_at <= now)).limit(1)
+        return self._connection.execute(query).first() is not None or bool(self.released_alerts(limit=1))
+
+    def end_due(self, *, now: float) -> None:
+        """End the silences whose time is over."""
+        here = _IN_FORCE & (_SILENCE.ends_at <= now)
+        self._connection.execute(update(silences).where(here), {"ended_at": now})
+
+    def end(self, silence_id: str, *, by: str, now: float) -> None:
+        """End a silence that is in force; one that has ended stays as it is."""
+        here = _IN_FORCE & (_SILENCE.id == silence_id)
+        self._connection.execute(update(silences).where(here), {"ended_at": now, "ended_by": by})
+
+    def end_of_alert(self, alert_id: str, *, now: float) -> None:
+        """End the silences of one alert, which is resolved."""
+        here = _IN_FORCE & (_SILENCE.alert_id == alert_id)
+        self._connection.execute(update(silences).where(here), {"ended_at": now})
+
+    def unapplied(self, *, now: float) -> list[Silence]:
+        """Return the silences that have begun and are not applied to every alert yet."""
+        query = select(silences).where(_IN_FORCE, _SILENCE.applied_at.is_(None), _SILENCE.starts_at <= now)
+        return [_silence(row) for row in self._connection.execute(query.order_by(_SILENCE.number)).mappings()]
+
+    def mark_applied(self, silence_id: str, *, now: float) -> None:
+        """Record that every alert that a silence covers is silenced."""
+        self._connection.execute(update(silences).where(_SILENCE.id == silence_id), {"applied_at": now})
+
+    def covered_alerts(self, silence: Silence, *, limit: int) -> list[Alert]:
+        """Return open alerts that a silence covers and that no silence has silenced yet."""
+        conditions: list[ColumnElement[bool]] = [
+            _IS_OPEN_ALERT,
+            alerts.c.silence_id.is_(None),
+            runs.c.deleted_at.is_(None),
+            alerts.c.severity.in_(SEVERITIES[: SEVERITIES.index(silence.severity) + 1]),
+        ]
+        named = (
+            (runs.c.project, silence.project),
+            (alerts.c.run_id, silence.run_id),
+            (alerts.c.kind, silence.kind),
+            (alerts.c.id, silence.alert_id),
+        )
+        conditions += [column == wanted for column, wanted in named if wanted is not None]
+        return self._alerts(and_(*conditions), limit=limit)
+
+    def released_alerts(self, *, limit: int) -> list[Alert]:
+        """Return open alerts whose silence has ended, or was deleted with its run."""
+        in_force = select(_SILENCE.id).where(_IN_FORCE)
+        return self._alerts(
+            _IS_OPEN_ALERT & alerts.c.silence_id.is_not(None) & alerts.c.silence_id.not_in(in_force), limit=limit
+        )
+
+    def _alerts(self, condition: ColumnElement[bool], *, limit: int) -> list[Alert]:
+        query = select(alerts).join(runs, runs.c.id == alerts.c.run_id).where(condition)
+        query = query.order_by(alerts.c.run_id, alerts.c.number).limit(limit)
+        return [alert_of(row) for row in self._connection.execute(query).mappings()]
+
+
+def _silence(row: Mapping[Any, Any]) -> Silence:
+    return Silence(**{name: row[name] for name in Silence.__slots__})

@@ -1,0 +1,259 @@
+"""Silences, comments, history and stages of alerts, as the API, the stream and Prometheus show them."""
+
+import pytest
+
+from monitor_server.commands.main import main
+from tests.live import eventually, listening
+
+
+@pytest.fixture
+def live(start_collector, scripted, clock):
+    return start_collector(
+        engine=scripted, clock=clock, stall_minimum_seconds=10_000, stall_factor=5, lost_factor=10, tick_seconds=0.05
+    )
+
+
+def post(live, path, **body):
+    answer = live.pool.request("POST", f"{live.url}/api/v1{path}", json=body)
+    return answer.json() | {"status_code": answer.status}
+
+
+def step(live, number, run="r", **signals):
+    return live.send(run=run, records=[{"step": number, "scalars": signals}])
+
+
+def alert(live, **fields):
+    """Return the newest alert."""
+    return live.get("/alerts", **fields)["items"][0]
+
+
+def history(live, alert_id):
+    """Return what has happened, the oldest first."""
+    return live.get(f"/alerts/{alert_id}/history")["items"][::-1]
+
+
+def changes(live, alert_id):
+    return [(entry["change"], entry["stage"], entry["by"]) for entry in history(live, alert_id)]
+
+
+def metric(live, name, **labels):
+    """Return the samples of a metric that have some labels."""
+    text = live.pool.request("GET", f"{live.url}/metrics").data.decode()
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    lines = [line for line in text.splitlines() if line.startswith(name + "{") and all(each in line for each in wanted)]
+    return [float(line.rsplit(" ", 1)[1]) for line in lines]
+
+
+def test_a_whole_life_is_kept_with_who_when_and_why(live, clock):
+    """Opened, acknowledged, commented, raised, resolved and opened anew: the story of the kind is one list."""
+    step(live, 1, warn=1.0)
+    first = alert(live)
+    post(live, f"/alerts/{first['id']}/ack", by="ann", note="on it")
+    clock.now += 5
+    comment = post(live, f"/alerts/{first['id']}/comments", by="ben", text="the data changed")
+    assert (comment["status_code"], comment["why"], comment["stage"]) == (200, "the data changed", "acknowledged")
+    step(live, 2, page=1.0)
+    eventually(lambda: alert(live)["severity"] == "critical")
+    step(live, 3)
+    eventually(lambda: alert(live)["state"] == "resolved")
+    step(live, 4, warn=1.0)
+    again = eventually(lambda: alert(live)["state"] == "firing" and alert(live))
+    assert (again["reopened_from"], again["stage"]) == (first["id"], "firing")
+    assert changes(live, again["id"]) == [
+        ("opened", "firing", None),
+        ("acknowledged", "acknowledged", "ann"),
+        ("commented", "acknowledged", "ben"),
+        ("raised", "firing", None),
+        ("resolved", "resolved", None),
+        ("reopened", "firing", None),
+    ]
+    story = history(live, again["id"])
+    assert [entry["step"] for entry in story] == [1, None, None, 2, 3, 4]
+    assert [entry["why"] for entry in story] == [
+        "warn is 1.0", "on it", "the data changed", "page is 1.0", "not found at step 3", "warn is 1.0",
+    ]  # fmt: skip
+    assert story[2]["at"] == story[1]["at"] + 5
+    assert {entry["alert_id"] for entry in story} == {first["id"], again["id"]}
+
+
+def test_a_silence_of_an_alert_ends_when_the_alert_is_resolved(live):
+    """It is shown and recorded meanwhile; Prometheus no longer counts it as firing, and says its stage."""
+    step(live, 1, warn=1.0)
+    found = alert(live)
+    silence = post(live, "/silences", alert_id=found["id"], until_resolved=True, by="ann", reason="a known problem")
+    assert (silence["status_code"], silence["state"], silence["severity"]) == (200, "active", "warning")
+    silenced = live.get(f"/alerts/{found['id']}")
+    assert (silenced["stage"], silenced["state"], silenced["silence_id"]) == ("silenced", "firing", silence["id"])
+    assert metric(live, "rlvitals_alert_firing", kind="scripted") == [0.0]
+    assert metric(live, "rlvitals_alert_stage", kind="scripted", stage="silenced") == [1.0]
+    step(live, 2, warn=1.0)
+    step(live, 3)
+    eventually(lambda: alert(live)["state"] == "resolved")
+    (ended,) = live.get("/silences")["items"]
+    assert (ended["state"], ended["ended_by"]) == ("ended", None)
+    step(live, 4, warn=1.0)
+    eventually(lambda: alert(live)["stage"] == "firing")
+    assert [entry["change"] for entry in history(live, found["id"])] == ["opened", "silenced", "resolved", "reopened"]
+
+
+def test_a_silence_of_one_alert_does_not_cover_a_greater_severity(live):
+    """A warning is silenced; when it becomes critical it fires."""
+    step(live, 1, warn=1.0)
+    found = alert(live)
+    post(live, "/silences", alert_id=found["id"], minutes=60, by="ann")
+    step(live, 2, page=1.0)
+    raised = eventually(lambda: alert(live)["severity"] == "critical" and alert(live))
+    assert (raised["stage"], raised["silence_id"]) == ("firing", None)
+    assert [entry["change"] for entry in history(live, found["id"])][-2:] == ["raised", "silence_ended"]
+
+
+def test_a_silence_by_kind_and_project_begins_and_ends_by_its_times(live, clock):
+    """Alerts that are open when it begins, and that open meanwhile, are silenced; afterwards what is left fires."""
+    step(live, 1, warn=1.0)
+    begin, end = clock.now + 100, clock.now + 200
+    silence = post(live, "/silences", project="default", kind="scripted", starts_at=begin, ends_at=end, by="ann")
+    assert silence["state"] == "scheduled"
+    assert alert(live)["stage"] == "firing"
+    clock.now = begin + 1
+    eventually(lambda: alert(live)["stage"] == "silenced")
+    step(live, 1, run="other", page=1.0)
+    other = eventually(lambda: next(iter(live.get("/alerts", severity="critical")["items"]), None))
+    assert (other["stage"], other["silenced_until"]) == ("silenced", end)
+    assert len(live.get("/alerts", stage="silenced")["items"]) == 2
+    clock.now = end + 1
+    eventually(lambda: {each["stage"] for each in live.get("/alerts", state="firing")["items"]} == {"firing"})
+    assert [entry["change"] for entry in history(live, other["id"])] == ["opened", "silenced", "silence_ended"]
+    assert live.get("/silences", state="ended")["items"][0]["id"] == silence["id"]
+
+
+def test_a_silence_does_not_reach_other_runs_kinds_or_projects(live):
+    """What a silence names restricts it."""
+    run_id = step(live, 1, warn=1.0)["run_id"]
+    step(live, 1, run="other", warn=1.0)
+    post(live, "/silences", run_id=run_id, minutes=60)
+    post(live, "/silences", kind="another", minutes=60)
+    post(live, "/silences", project="another", minutes=60)
+    stages = {each["run"]: each["stage"] for each in live.get("/alerts")["items"]}
+    assert stages == {"r": "silenced", "other": "firing"}
+
+
+def test_ending_one_of_two_silences_leaves_the_other_in_force(live):
+    """The alert stays silenced by the one that is left, and then fires."""
+    step(live, 1, warn=1.0)
+    kind = post(live, "/silences", kind="scripted", minutes=60, by="ann")
+    project = post(live, "/silences", project="default", minutes=30, by="ben")
+    post(live, f"/silences/{kind['id']}/end", by="ann")
+    assert (alert(live)["stage"], alert(live)["silence_id"]) == ("silenced", project["id"])
+    assert post(live, f"/silences/{project['id']}/end", by="cleo")["ended_by"] == "cleo"
+    assert alert(live)["stage"] == "firing"
+    assert changes(live, alert(live)["id"])[-1] == ("silence_ended", "firing", "cleo")
+
+
+def test_an_acknowledged_alert_is_acknowledged_again_after_its_silence(live):
+    """The silence takes nothing from what somebody has said before it, or meanwhile."""
+    step(live, 1, warn=1.0)
+    found = alert(live)
+    silence = post(live, "/silences", alert_id=found["id"], minutes=60)
+    assert post(live, f"/alerts/{found['id']}/ack", by="ann")["stage"] == "silenced"
+    post(live, f"/silences/{silence['id']}/end")
+    assert alert(live)["stage"] == "acknowledged"
+
+
+def test_an_alert_of_a_silent_run_has_no_data_until_steps_arrive(live, clock):
+    """The stage says that nobody knows; the alert of the clock itself fires."""
+    step(live, 1, warn=1.0)
+    found = alert(live)
+    clock.now += 15_000
+    eventually(lambda: live.get(f"/alerts/{found['id']}")["stage"] == "no_data")
+    assert alert(live, stage="firing")["kind"] == "telemetry_stale"
+    step(live, 2, warn=1.0)
+    eventually(lambda: live.get(f"/alerts/{found['id']}")["stage"] == "firing")
+    kinds = [(entry["change"], entry["stage"]) for entry in history(live, found["id"])]
+    assert kinds == [("opened", "firing"), ("data_lost", "no_data"), ("data_returned", "firing")]
+    assert "the run is stalled: no step for 15000 s" in history(live, found["id"])[1]["why"]
+
+
+def test_a_finding_is_pending_for_as_many_steps_as_the_settings_demand(start_collector, scripted):
+    """A warning fires two steps later; what goes before that never fires, and what is critical fires at once."""
+    live = start_collector(engine=scripted, pending_steps=2)
+    step(live, 1, warn=1.0)
+    assert (alert(live)["state"], alert(live)["stage"]) == ("pending", "pending")
+    assert metric(live, "rlvitals_alert_firing", kind="scripted") == []
+    assert live.get("/runs")["items"][0]["alerts"] == 0
+    step(live, 2)
+    eventually(lambda: alert(live)["state"] == "resolved")
+    for number in (3, 4):
+        step(live, number, warn=1.0)
+    assert alert(live)["stage"] == "pending"
+    step(live, 5, warn=1.0)
+    fires = eventually(lambda: alert(live)["stage"] == "firing" and alert(live))
+    assert [entry["change"] for entry in history(live, fires["id"])] == ["opened", "resolved", "reopened", "held"]
+    step(live, 1, run="critical", page=1.0)
+    eventually(lambda: alert(live)["run"] == "critical" and alert(live)["stage"] == "firing")
+
+
+def test_the_stream_says_that_an_alert_is_silenced(live):
+    """The event of the silence has the alert's stage."""
+    step(live, 1, warn=1.0)
+    with listening(live) as events:
+        post(live, "/silences", kind="scripted", minutes=1)
+        stages = (data["stage"] for kind, data in events if kind == "alert")
+        assert next(stage for stage in stages if stage != "firing") == "silenced"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"minutes": 5}, "must name at least one"),
+        ({"kind": "a"}, "exactly one of ends_at, minutes and until_resolved"),
+        ({"kind": "a", "minutes": 5, "until_resolved": True}, "exactly one of"),
+        ({"kind": "a", "until_resolved": True}, "needs alert_id"),
+        ({"kind": "a", "ends_at": 5}, "must end after it starts"),
+        ({"kind": "a", "ends_at": 1e12}, "within 366 days"),
+        ({"kind": "a", "minutes": 0}, "minutes"),
+        ({"kind": "a\x00", "minutes": 1}, "kind"),
+    ],
+)
+def test_a_silence_that_makes_no_sense_is_refused(live, body, message):
+    """With what must hold."""
+    answer = post(live, "/silences", **body)
+    assert (answer["status_code"], answer["error"]) == (422, "InvalidField")
+    assert message in answer["detail"]
+    assert live.get("/silences")["items"] == []
+
+
+def test_what_a_silence_names_must_exist_and_fit(live):
+    """An unknown run or alert is 404; a resolved alert, and one of another run, cannot be silenced."""
+    step(live, 1, warn=1.0)
+    found = alert(live)
+    assert post(live, "/silences", run_id="nobody", minutes=1)["status_code"] == 404
+    assert post(live, "/silences", alert_id="nobody", minutes=1)["status_code"] == 404
+    assert post(live, "/silences/nobody/end")["error"] == "UnknownSilence"
+    assert "another run or kind" in post(live, "/silences", alert_id=found["id"], kind="b", minutes=1)["detail"]
+    assert "another project" in post(live, "/silences", alert_id=found["id"], project="b", minutes=1)["detail"]
+    step(live, 2)
+    eventually(lambda: alert(live)["state"] == "resolved")
+    assert "is resolved" in post(live, "/silences", alert_id=found["id"], minutes=1)["detail"]
+
+
+def test_the_command_silences_lists_and_ends(live, capsys):
+    """And the commands of alerts comment and show the history; every change is in the audit log."""
+    step(live, 1, warn=1.0)
+    found = alert(live)
+    assert main(["silence", "add", "--alert", found["id"], "--hours", "2", "--by", "ann", "--url", live.url]) == 0
+    assert "until" in capsys.readouterr().out
+    assert main(["silence", "list", "--url", live.url]) == 0
+    output = capsys.readouterr().out
+    assert found["id"] in output
+    assert "active" in output
+    silence_id = live.get("/silences")["items"][0]["id"]
+    assert main(["silence", "end", silence_id, "--by", "ben", "--url", live.url]) == 0
+    assert main(["alerts", "--comment", found["id"], "--note", "harmless", "--by", "ann", "--url", live.url]) == 0
+    capsys.readouterr()
+    assert main(["alerts", "--history", found["id"], "--url", live.url]) == 0
+    assert "harmless" in capsys.readouterr().out
+    assert main(["silence", "add", "--kind", "a", "--url", live.url]) == 1
+    assert "--hours or --until-resolved" in capsys.readouterr().err
+    assert main(["silence", "end", "--url", live.url]) == 1
+    audit = [(entry["action"], entry["by"]) for entry in live.get("/audit")["items"][::-1]]
+    assert audit == [("silence.create", "ann"), ("silence.end", "ben"), ("alert.comment", "ann")]

@@ -1,0 +1,90 @@
+"""Nobody is notified of an alert that a silence covers; what still fires when the silence ends is sent."""
+
+import pytest
+
+from tests.live import eventually
+from tests.monitor_server.notifications.receivers import receiving, webhook
+
+AT_ONCE = "[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n"
+ROUTES = '[[routes]]\nchannels = ["hook"]\nescalate = [{ after_minutes = 5, channels = ["oncall"] }]\n'
+
+
+@pytest.fixture
+def oncall():
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def live(notifying, clock, oncall):
+    return notifying(
+        webhook("oncall", oncall.url), AT_ONCE, ROUTES, clock=clock, tick_seconds=0.05, stall_minimum_seconds=1e6
+    )
+
+
+def step(live, number, run="r", **signals):
+    return live.send(run=run, records=[{"step": number, "scalars": signals}])
+
+
+def silence(live, **body):
+    return live.pool.request("POST", f"{live.url}/api/v1/silences", json={"minutes": 10} | body).json()
+
+
+def waiting(live):
+    """Return how many changes wait for any channel, now or later."""
+    with live.app.state.collector.store.read() as repositories:
+        return sum(repositories.notifications._count_of(name) for name in ("hook", "oncall"))
+
+
+def test_a_silenced_alert_is_recorded_and_nobody_is_notified(live, receiver, oncall, clock):
+    """Neither when it opens, nor when it is not acknowledged, nor when it is resolved; another alert is sent."""
+    silence(live, project="default", kind="scripted", by="ann")
+    step(live, 1, warn=1.0)
+    eventually(lambda: live.get("/alerts")["items"][0]["stage"] == "silenced")
+    clock.now += 400
+    step(live, 2, warn=1.0)
+    step(live, 3)
+    eventually(lambda: live.get("/alerts")["items"][0]["stage"] == "resolved")
+    assert waiting(live) == 0
+    live.send(run="other", project="elsewhere", records=[{"step": 1, "scalars": {"warn": 1.0}}])
+    eventually(lambda: receiver.changes == [("other", ("opened",))])
+    assert oncall.received == []
+
+
+def test_what_fires_when_a_silence_ends_is_sent_then(live, receiver, oncall, clock):
+    """And escalated from then on."""
+    made = silence(live, kind="scripted")
+    step(live, 1, warn=1.0)
+    eventually(lambda: live.get("/alerts")["items"][0]["stage"] == "silenced")
+    assert waiting(live) == 0
+    clock.now = made["ends_at"] + 1
+    eventually(lambda: receiver.changes == [("r", ("opened",))])
+    clock.now += 301
+    eventually(lambda: oncall.changes == [("r", ("unacknowledged",))])
+
+
+def test_who_was_notified_before_a_silence_is_not_notified_again(live, receiver, oncall, clock):
+    """The escalation that was waiting is removed by the silence, and its minutes begin again when it ends."""
+    step(live, 1, warn=1.0)
+    eventually(lambda: receiver.changes == [("r", ("opened",))])
+    alert = live.get("/alerts")["items"][0]
+    made = silence(live, alert_id=alert["id"])
+    clock.now += 400
+    assert waiting(live) == 1
+    live.pool.request("POST", f"{live.url}/api/v1/silences/{made['id']}/end", json={})
+    assert waiting(live) == 2
+    clock.now += 301
+    eventually(lambda: oncall.changes == [("r", ("unacknowledged",))])
+    assert receiver.changes == [("r", ("opened",))]
+
+
+def test_a_pending_alert_is_sent_when_it_fires(notifying, receiver):
+    """What is resolved before it fires is not sent at all."""
+    live = notifying(AT_ONCE, '[[routes]]\nchannels = ["hook"]\n', pending_steps=1)
+    step(live, 1, warn=1.0)
+    step(live, 2)
+    step(live, 1, run="s", warn=1.0)
+    step(live, 2, run="s", warn=1.0)
+    eventually(lambda: receiver.changes == [("s", ("opened",))])
+    step(live, 3, run="s")
+    eventually(lambda: receiver.changes == [("s", ("opened",)), ("s", ("resolved",))])
