@@ -77,6 +77,7 @@ class RunCollapsed(StreamDetector):
         self.since: int | None = None
         self.agreeing: list[str] = []
         self.active = False
+        self._squares: tuple[float, int] | None = None  # of the rewards that are held, once it was computed
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         # The distance to the reference grows in healthy runs too, so it is not evidence of a collapse.
@@ -88,6 +89,7 @@ class RunCollapsed(StreamDetector):
         fell = self.fast.update(reward)
         is_unprecedented = self.loss.update(reward) < self.RARITY
         self.rewards.append(reward)
+        self._squares = None
         self.floor = min(self.floor, reward)
         values = list(self.rewards)
         newest = sorted(values[-self.LEVEL_ROWS[0] :])
@@ -139,15 +141,13 @@ class RunCollapsed(StreamDetector):
         best, values = self.best, list(self.rewards)
         if best is None:
             return False
-        squares: tuple[float, int] | None = None
         for rows in self.LEVEL_ROWS:
             if rows > len(values):
                 break
             level = median(values[-rows:])
             if self._share(level) >= self.SHARE:  # the error, which costs more, only raises the share
                 continue
-            squares = squares or self._square_differences()
-            if self._is_half(level, best, _error(squares, rows)):
+            if self._is_half(level, best, _error(self._square_differences(), rows)):
                 return True
         return False
 
@@ -162,8 +162,10 @@ class RunCollapsed(StreamDetector):
 
     def _square_differences(self) -> tuple[float, int]:
         """Return the sum and the number of the squared differences of successive rewards."""
-        values = list(self.rewards)
-        return sum(map(pow, map(sub, values[1:], values), repeat(2))), len(values) - 1
+        if self._squares is None:
+            values = list(self.rewards)
+            self._squares = sum(map(pow, map(sub, values[1:], values), repeat(2))), len(values) - 1
+        return self._squares
 
     def _build_finding(self, observation: Observation) -> Finding:
         best = self.best or 0.0

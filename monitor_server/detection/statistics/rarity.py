@@ -1,7 +1,8 @@
 """How improbable the newest rows are if the run has not changed: a rank statement that assumes no distribution."""
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, repeat
+from operator import ge, le
 
 __all__ = ["MOST_ROWS", "rarity"]
 
@@ -38,6 +39,6 @@ def rarity(values: Sequence[float], *, falls: bool, rows: Sequence[int] = range(
             break
         mildest = value if mildest is None else (max(mildest, value) if falls else min(mildest, value))
         if m in rows:
-            as_extreme = sum(v <= mildest for v in newest[m:]) if falls else sum(v >= mildest for v in newest[m:])
+            as_extreme = sum(map(le if falls else ge, newest[m:], repeat(mildest)))
             smallest = min(smallest, ((as_extreme + 1) / (before + 2)) ** m)
     return smallest

@@ -3,7 +3,7 @@
 import heapq
 import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 
@@ -92,9 +92,43 @@ class Columns:
             own_steps, own_values = self.column(metrics[grouped[begin]], int(in_order[begin]))
             own_steps.frombytes(in_order[begin:end].tobytes())
             own_values.frombytes(in_values[begin:end].tobytes())
+        self._add_times(steps, times)
+
+    def extend_cycles(
+        self,
+        metrics: Sequence[str],
+        which: Sequence[int],
+        steps: NDArray[np.int64],
+        values: NDArray[np.float32],
+        times: NDArray[np.float64],
+    ) -> None:
+        """Take the numbers of cycles that name the same metrics in the same order, as `add` takes one.
+
+        Args:
+            metrics: Names.
+            which: The place in ``metrics`` of each number of a cycle.
+            steps: The steps, in the order logged, shape ``(cycles, numbers)``; likewise the others.
+            values: The numbers.
+            times: Seconds since 1970; NaN where a number has no time.
+        """
+        columns = [self._metrics.get(metrics[place]) for place in which]
+        are_new = any(c is None or first < c[0][-1] for c, first in zip(columns, steps[0].tolist(), strict=True))
+        if are_new or len(set(which)) < len(which) or (steps[1:] < steps[:-1]).any():
+            numbers = values.astype(np.float64).ravel()
+            self.extend(metrics, np.tile(np.array(which), len(steps)), steps.ravel(), numbers, times.ravel())
+            return
+        for place, column in enumerate(columns):
+            if column is not None:
+                column[0].frombytes(steps[:, place].tobytes())
+                column[1].frombytes(values[:, place].astype(np.float64).tobytes())
+        self._add_times(steps.ravel(), times.ravel())
+
+    def _add_times(self, steps: NDArray[np.int64], times: NDArray[np.float64]) -> None:
+        """Keep the first time of each step."""
         has_time = ~np.isnan(times)
-        new, first = np.unique(steps[has_time], return_index=True)
-        for step, time in zip(new.tolist(), times[has_time][first].tolist(), strict=True):
+        steps, times = steps[has_time], times[has_time]
+        begins = np.flatnonzero(np.diff(steps, prepend=steps[:1] - 1))
+        for step, time in zip(steps[begins].tolist(), times[begins].tolist(), strict=True):
             self._times.setdefault(step, time)
 
     def _add_each(
@@ -119,7 +153,7 @@ class Columns:
                 yield from _rows_of_one(groups[0], times)
                 continue
             every = heapq.merge(*(_numbered(place, *group) for place, group in enumerate(groups)))
-            layouts: dict[tuple[int, ...], tuple[list[str], list[int]]] = {}
+            layouts: dict[tuple[int, ...], tuple[list[str], Callable[[tuple[float, ...]], tuple[float, ...]]]] = {}
             for step, found in groupby(every, key=itemgetter(0)):
                 row: dict[str, object] = {"step": step}
                 if step in times:
@@ -129,14 +163,10 @@ class Columns:
                 if which not in layouts:
                     if len(layouts) >= MAX_LAYOUTS:
                         layouts.clear()
-                    layouts[which] = _layout([groups[place][1] for place in which])
-                names, order = layouts[which]
-                numbers = present[0][2] if len(present) == 1 else tuple(chain(*(each for *_, each in present)))
-                row.update(
-                    zip(names, numbers, strict=True)
-                    if len(present) == 1
-                    else ((name, numbers[place]) for name, place in zip(names, order, strict=True))
-                )
+                    names, order = _layout([groups[place][1] for place in which])
+                    layouts[which] = names, itemgetter(*order) if len(order) > 1 else tuple
+                names, pick = layouts[which]
+                row.update(zip(names, pick(tuple(chain(*(each for *_, each in present)))), strict=True))
                 yield row
 
 

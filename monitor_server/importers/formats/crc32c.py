@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["masked_crc32c"]
+__all__ = ["byte_tables", "mask", "masked_crc32c", "register_of_zeros"]
 
 POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
 MASK_DELTA = 0xA282EAD8  # TFRecord: rotate right by 15 bits and add this
@@ -23,7 +23,7 @@ _AT_END = [_TABLE]
 """The table of the byte that stands n bytes before the end, at place n; filled as longer records come."""
 
 
-def _tables(length: int) -> list[NDArray[np.uint32]]:
+def byte_tables(length: int) -> list[NDArray[np.uint32]]:
     """Return the table of each byte of a record of ``length``, the last byte's first."""
     while len(_AT_END) < length:
         _AT_END.append(_after_zero(_AT_END[-1]))
@@ -36,7 +36,7 @@ def _after_zero(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 @lru_cache(maxsize=4096)
-def _of_zeros(length: int) -> np.uint32:
+def register_of_zeros(length: int) -> np.uint32:
     """Return the register after ``length`` zero bytes, which holds what the initial value contributes."""
     crc = np.full(1, 0xFFFFFFFF, dtype=np.uint32)
     for _ in range(length):
@@ -58,8 +58,13 @@ def masked_crc32c(records: NDArray[np.uint8]) -> NDArray[np.uint32]:
         ``((crc >> 15) | (crc << 17)) + 0xA282EAD8`` modulo 2³², shape ``(records,)``.
     """
     count, length = records.shape
-    crc = np.full(count, _of_zeros(length), dtype=np.uint32)
-    for column, table in zip(np.ascontiguousarray(records.T)[::-1], _tables(length), strict=True):
+    crc = np.full(count, register_of_zeros(length), dtype=np.uint32)
+    for column, table in zip(np.ascontiguousarray(records.T)[::-1], byte_tables(length), strict=True):
         crc ^= table.take(column)
-    crc = ~crc
+    return mask(crc)
+
+
+def mask(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the masked checksums that event files store, from the registers after the last byte."""
+    crc = ~registers
     return (((crc >> 15) | (crc << 17)) + np.uint32(MASK_DELTA)).astype(np.uint32)

@@ -41,6 +41,11 @@ class RecordCycle:
                 self._offsets, self._bytes = ends - self._lengths - self._frame, int(ends[-1])
                 return
 
+    @property
+    def count(self) -> int:
+        """The number of records in the cycle that was found last; 0 where there is none."""
+        return len(self._lengths) if self._bytes else 0
+
     def extend(self, buffer: bytes, position: int, last: int, starts: "array[int]", lengths: "array[int]") -> int:
         """Add the records from ``position`` on that keep the cycle, and return where the next one begins.
 

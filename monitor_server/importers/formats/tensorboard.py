@@ -28,6 +28,7 @@ from monitor_server.importers.formats.event_records import (
 )
 from monitor_server.importers.formats.protobuf import MAX_VARINT_BYTES
 from monitor_server.importers.formats.record_cycle import RecordCycle
+from monitor_server.importers.formats.scalar_cycle import ScalarCycle
 from monitor_server.importers.protocol import Log, ReadReport, Row
 from monitor_server.importers.source import chunks
 
@@ -115,7 +116,7 @@ class _Reader:
                     (length,) = unpack(buffer, position)
                 if position <= sure:
                     self._cycle.learn(lengths)
-                    position = self._cycle.extend(buffer, position, sure, starts, lengths)
+                    position = self._read_cycles(buffer, position, sure, starts, lengths)
                     (length,) = unpack(buffer, position)
             if length > MAX_SCALAR_BYTES and not (length < MAX_RECORD_BYTES and _is_header(buffer, position)):
                 self._use(buffer, starts, lengths)
@@ -138,6 +139,36 @@ class _Reader:
         self._use(buffer, starts, lengths)
         self._offset += position
         return buffer[position:]
+
+    def _read_cycles(self, buffer: bytes, position: int, sure: int, starts: "array[int]", lengths: "array[int]") -> int:
+        """Read the records from ``position`` on that repeat the newest ones, and return where the next one begins."""
+        cycle, tags = self._scalar_cycle(buffer, starts, lengths)
+        found = cycle.read(buffer, position, sure) if cycle is not None else None
+        if cycle is None or found is None:
+            return self._cycle.extend(buffer, position, sure, starts, lengths)
+        self._use(buffer, starts, lengths)
+        del starts[:], lengths[:]
+        self._columns.extend_cycles(self._tags, tags, found.steps, found.values, found.times)
+        return position + len(found.steps) * cycle.size
+
+    def _scalar_cycle(
+        self, buffer: bytes, starts: "array[int]", lengths: "array[int]"
+    ) -> tuple[ScalarCycle | None, list[int]]:
+        """Return the newest cycle of records and their tags; None where they are no simple scalars."""
+        records, step_bytes, tags = [], [], []
+        for start, length in zip(starts[-self._cycle.count :], lengths[-self._cycle.count :], strict=True):
+            record = buffer[start : start + FRAME_BYTES + length]
+            event = record[HEADER_BYTES:-FOOTER_BYTES]
+            size = next((place for place, byte in enumerate(event[10:20], 1) if byte < 0x80), 0)  # noqa: PLR2004
+            if length <= SIMPLE_BYTES or event[0] != 0x09 or event[9] != 0x10 or not size:  # noqa: PLR2004 - field keys
+                return None, []
+            tag = self._tag(event, event[10 + size : -4])
+            if tag < 0:
+                return None, []
+            records.append(record)
+            step_bytes.append(size)
+            tags.append(tag)
+        return (ScalarCycle.of(records, step_bytes) if records else None), tags
 
     def _resynchronise(self, buffer: bytes, begin: int) -> int:
         """Return the position of the next header whose checksum is right, or of the last bytes that may begin one."""

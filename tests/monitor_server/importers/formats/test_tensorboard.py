@@ -129,3 +129,47 @@ def test_a_rhythm_of_records_that_breaks_and_returns_is_read_to_the_last_number(
         (row["step"], key): value for row in rows for key, value in row.items() if key not in ("step", "_timestamp")
     }
     assert found == expected
+
+
+def steps_of_one_rhythm(tags, steps):
+    """Return the records of steps that all log the same scalars, and the number of each (place, tag)."""
+    records, numbers = [], {}
+    for place, step in enumerate(steps):
+        for tag in tags:
+            numbers[place, tag] = float(place + len(tag))
+            records.append(event(step, simple(tag, numbers[place, tag]), time=1e9 + place))
+    return records, numbers
+
+
+def test_damage_within_a_rhythm_costs_the_damaged_number_alone(tmp_path):
+    """A flipped bit of a value, of a step and of a tag, far behind where the rhythm was learned, are each named."""
+    tags = [f"part/{'x' * number}" for number in range(12)]
+    records, numbers = steps_of_one_rhythm(tags, range(300, 550))
+    content = bytearray(b"".join(map(record, records)))
+    starts = np.cumsum([0, *(len(each) + 16 for each in records)])
+    for place, tag, byte in ((220, 3, -6), (230, 0, 12 + 10), (240, 11, 12 + 20)):
+        begin, end = starts[place * 12 + tag], starts[place * 12 + tag + 1]
+        content[begin + byte if byte > 0 else end + byte] ^= 0x10
+        del numbers[place, tags[tag]]
+    (tmp_path / "events").write_bytes(content)
+    (log,) = tensorboard.EventFile().logs(tmp_path / "events")
+    report = ReadReport()
+    found = {
+        (row["step"] - 300, tag): value for row in log.read(report) for tag, value in row.items() if tag in set(tags)
+    }
+    assert found == numbers
+    assert [problem.split(": ")[1] for problem in report.problems] == ["a record's checksum is wrong"] * 3
+
+
+def test_a_rhythm_that_goes_back_begins_an_attempt_and_a_metric_named_twice_gives_its_first_number(tmp_path):
+    """Steps that resume in the middle of a rhythm, with one tag standing twice in each step."""
+    tags = [f"part/{'x' * number}" for number in range(12)]
+    steps = [*range(300, 430), *range(400, 500)]
+    records, _ = steps_of_one_rhythm(tags, steps)
+    again = [event(step, simple(tags[0], -1.0), time=1.0) for step in steps]
+    records = [each for place in range(len(steps)) for each in (*records[place * 12 : place * 12 + 12], again[place])]
+    rows, problems = rows_of(tmp_path / "events", records)
+    assert problems == []
+    assert [row["step"] for row in rows] == steps
+    assert [row[tags[0]] for row in rows] == [place + len(tags[0]) for place in range(len(steps))]
+    assert [row["_timestamp"] for row in rows] == [1e9 + place for place in range(len(steps))]
