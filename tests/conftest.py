@@ -14,9 +14,10 @@ import pytest
 from hypothesis import settings
 
 from monitor_server.settings import Settings
-from tests import warm
+from tests import compiled_statements, warm
 from tests.databases import migrated_postgres, migrated_sqlite, postgres_collector
 from tests.live import PATIENCE_SECONDS, LiveCollector, serving
+from tests.memory import memory_folder
 from tests.ports import reserved_port
 from tests.postgres import find_postgres, running_postgres
 from trainer_hooks import Monitor
@@ -36,6 +37,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("rlvitals", deadline=None)
 settings.load_profile("rlvitals")
 Monitor.flush.__defaults__ = (PATIENCE_SECONDS,)
+compiled_statements.share()
+# The tests commit some ten thousand times to databases of their own.
+if (folder_in_memory := memory_folder()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder_in_memory))
 
 # Folders whose tests start processes or browsers, which take seconds.
 PROCESSES = {"benchmarks", "browser", "callbacks", "contract", "deploy", "e2e", "examples", "faults", "reference"}
@@ -114,7 +119,7 @@ def start_collector(database_url: str) -> Iterator[Any]:
             defaults = {
                 "database_url": database_url,
                 "dashboard": "",
-                "tick_seconds": 0.02,
+                "tick_seconds": 0.1,
                 "verdict_wait_seconds": 5.0,
             }
             options = {"clock": clock} | ({"engine": engine} if engine else {})

@@ -14,12 +14,13 @@ from pathlib import Path
 import psycopg
 
 from tests.live import eventually
+from tests.memory import memory_folder
 from tests.ports import reserved_port
 
 __all__ = ["copy_database", "create_database", "drop_database", "find_postgres", "running_postgres"]
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - a database is a folder of its own in it, which only its owner may enter
-MEMORY_BYTES = 2 << 30  # a copy has 8 MB and is dropped after its test
+# The connection to each server on which databases are created and dropped: to open one takes as long as a copy.
+_connections: dict[str, psycopg.Connection] = {}
 
 
 def find_postgres() -> Path | None:
@@ -37,7 +38,7 @@ def running_postgres() -> Iterator[str]:
     # PostgreSQL refuses to run as root.
     user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
     # Not below pytest's folders, which another user may not enter.
-    folder = tempfile.TemporaryDirectory(prefix="rlvitals-postgres-", dir=_fast_folder())
+    folder = tempfile.TemporaryDirectory(prefix="rlvitals-postgres-", dir=memory_folder())
     with folder as data, reserved_port() as port:
         if user:
             owner = pwd.getpwnam("postgres")
@@ -49,11 +50,14 @@ def running_postgres() -> Iterator[str]:
         options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={data}"
         options += " -c fsync=off -c full_page_writes=off"
         ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port), "-d", "postgres"]
+        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{port}"
         with subprocess.Popen([programs / "postgres", "-D", data, *options.split()], **common) as server:
             try:
                 eventually(lambda: subprocess.run(ready, check=False, **common).returncode == 0)
-                yield f"postgresql+psycopg://rlvitals@127.0.0.1:{port}"
+                yield url
             finally:
+                if url in _connections:
+                    _connections.pop(url).close()
                 server.send_signal(signal.SIGQUIT)
 
 
@@ -80,10 +84,8 @@ def drop_database(url: str) -> None:
 
 
 def _execute(server: str, statement: str) -> None:
-    with psycopg.connect(f"{server}/postgres".replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute(statement)
-
-
-def _fast_folder() -> Path | None:
-    """Return a folder in memory, where a database is created ten times as fast as on a disk, or None without room."""
-    return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES else None
+    connection = _connections.get(server)
+    if connection is None or connection.closed:
+        connection = psycopg.connect(f"{server}/postgres".replace("+psycopg", ""), autocommit=True)
+        _connections[server] = connection
+    connection.execute(statement)

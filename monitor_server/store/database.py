@@ -3,6 +3,7 @@
 Knows nothing of what is stored.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -198,8 +199,9 @@ def _decode(text: bytes) -> str:
     return text.decode(errors="replace")
 
 
+@functools.cache
 def migration_scripts() -> ScriptDirectory:
-    """Return the migrations that this version knows."""
+    """Return the migrations that this version knows, which are read once a process: each is a module."""
     return ScriptDirectory.from_config(_config())
 
 
@@ -210,8 +212,7 @@ def _config() -> Config:
 
 
 def _migrate(connection: Connection, url: str) -> None:
-    config = _config()
-    scripts = ScriptDirectory.from_config(config)
+    scripts = migration_scripts()
     connection = connection.execution_options(rlvitals_write=True)
     with connection.begin():
         if connection.dialect.name == "postgresql":  # collectors that start at once migrate one after the other
@@ -225,6 +226,7 @@ def _migrate(connection: Connection, url: str) -> None:
                 "database"
             )
         if current != scripts.get_current_head():
+            config = _config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
         # SQLite opens a read-only file and begins a transaction without an error; only a write fails.

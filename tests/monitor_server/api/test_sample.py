@@ -42,7 +42,7 @@ def test_the_sample_opens_the_alerts_that_its_replay_opens(start_collector, tmp_
 
 def test_a_sample_that_a_stop_has_cut_off_is_played_again(database_url):
     """The next collector plays it to its end, as a trainer that was restarted."""
-    settings = Settings(database_url=database_url, dashboard="", tick_seconds=0.02)
+    settings = Settings(database_url=database_url, dashboard="", tick_seconds=0.1)
     with serving(settings) as live:
         run_id = _play(live)
         eventually(lambda: _status(live, run_id))

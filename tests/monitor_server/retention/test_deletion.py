@@ -46,7 +46,7 @@ def test_a_deleted_run_leaves_no_byte_in_the_files(scripted, clock, database_url
     def found():
         return [path.name for path in sorted(tmp_path.iterdir()) if b"bandersnatch" in path.read_bytes()]
 
-    settings = {"database_url": database_url, "dashboard": "", "tick_seconds": 0.02, "retention_seconds": 0.05}
+    settings = {"database_url": database_url, "dashboard": "", "tick_seconds": 0.1, "retention_seconds": 0.05}
     with serving(Settings(**settings), clock=clock, engine=scripted) as live:
         run_id = send_everything(live, "bandersnatch run", text="bandersnatch", project="bandersnatch")
         send_everything(live, "kept")
