@@ -1,12 +1,16 @@
 """The lines of the collector's log: none can be forged, and nobody can fill a disk with them."""
 
+import json
 import logging
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal
 
-from monitor_server.printable import PrintableFormatter
+from monitor_server.http_server.request_ids import REQUEST_ID
+from monitor_server.printable import PrintableFormatter, printable
 
-__all__ = ["LineLimit", "line_handler"]
+__all__ = ["JsonFormatter", "LineLimit", "line_handler"]
 
 # What a request can cause ten thousand times at once is logged so often in a minute.
 MOST_LINES = 20
@@ -38,9 +42,43 @@ class LineLimit(logging.Filter):
         return count < MOST_LINES
 
 
-def line_handler() -> logging.Handler:
+class LineFormatter(PrintableFormatter):
+    """Formats a record as a line of text, which ends with the id of the request that caused it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Format the first line."""
+        line, request = super().formatMessage(record), REQUEST_ID.get()
+        return line if request is None else f"{line} (request {request})"
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line of JSON: time, level, logger, message, and request and exception where there is one.
+
+    JSON escapes line ends, so that no text of others can look like another line.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record."""
+        fields: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": printable(record.getMessage()),
+        }
+        request = REQUEST_ID.get()
+        if request is not None:
+            fields["request"] = request
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            fields["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(fields)
+
+
+def line_handler(form: Literal["text", "json"] = "text") -> logging.Handler:
     """Return the handler of a server's log, which writes to stderr."""
     handler = logging.StreamHandler()
-    handler.setFormatter(PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
+    plain = LineFormatter("%(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonFormatter() if form == "json" else plain)
     handler.addFilter(LineLimit())
     return handler

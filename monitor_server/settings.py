@@ -117,6 +117,11 @@ class Settings(BaseSettings):
     run_days: float | None = Field(
         default=None, ge=0, description="A run is deleted after so many days without a batch of it"
     )
+    audit_days: float = Field(
+        default=400.0,
+        gt=0,
+        description="Entries of the audit log, and silences that have ended, are removed after so many days",
+    )
     retention_seconds: float = Field(
         default=10.0, gt=0, description="How often the collector looks for what is to be removed"
     )
@@ -184,6 +189,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe line to log"
     )
+    log_format: Literal["text", "json"] = Field(default="text", description="Form of the lines of the log")
 
     @property
     def deadlines(self) -> Deadlines:

@@ -16,7 +16,7 @@ from monitor_server.ingest.recorded_batches import batches
 from monitor_server.ingest.validation.validate import read_batch
 from trainer_hooks import wire
 
-__all__ = ["SamplePlayer"]
+__all__ = ["PROJECT", "SamplePlayer"]
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ A browser sends requests on behalf of its user to any address, so listening on t
 - A request that changes something must carry JSON or msgpack. A form of another site can send neither.
 - A path or a query holds no NUL, which no database of ours can look for.
 - The bytes of a body are counted while it is read, on every route, and those of all bodies together.
+- Every request has an id, which its response names.
 - Every response forbids framing, sniffing of types, and scripts that are not ours.
 """
 
@@ -32,6 +33,7 @@ from monitor_server.errors import (
 )
 from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, refuse, too_large
 from monitor_server.http_server.direct_routes import DirectRoutes, Endpoint
+from monitor_server.http_server.request_ids import HEADER, REQUEST_ID, choose_id
 
 __all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
 
@@ -110,7 +112,14 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        send = _with_headers(send)
+        request_id = choose_id(scope["headers"])
+        token = REQUEST_ID.set(request_id)
+        try:
+            await self._serve(scope, receive, _with_headers(send, request_id))
+        finally:
+            REQUEST_ID.reset(token)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             _check_address(scope)
             headers = _Headers(scope["headers"])
@@ -237,13 +246,13 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, request_id: str) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = list(message.get("headers", ()))
             names = {name.lower() for name, _ in given}
             added = [(name, value) for name, value in RESPONSE_HEADERS.items() if name not in names]
-            message = {**message, "headers": [*given, *added]}
+            message = {**message, "headers": [*given, *added, (HEADER, request_id.encode())]}
         await send(message)
 
     return sending

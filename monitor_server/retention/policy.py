@@ -22,17 +22,20 @@ RETENTION = Caller(name="retention", scope=Scope.ADMIN)  # the author of what th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Something to remove from one run.
+    """Something to remove, from one run where it has one.
 
     Attributes:
-        kind: ``deleted_run`` removes all of a run whose deletion has begun, ``removed_attempts`` what a reset has
+        kind: ``audit_entries`` and ``silences`` belong to no run;
+            ``deleted_run`` removes all of a run whose deletion has begun, ``removed_attempts`` what a reset has
             removed, ``old_responses`` what a run has beyond its limit; the others remove or thin one table of it.
-        run_id: The run.
+        run_id: The run, or "".
         kept_steps: Of ``records``: the newest steps whose records are kept.
     """
 
-    kind: Literal["deleted_run", "removed_attempts", "old_responses", "records", "responses", "steps"]
-    run_id: str
+    kind: Literal[
+        "deleted_run", "removed_attempts", "old_responses", "records", "responses", "steps", "audit_entries", "silences"
+    ]
+    run_id: str = ""
     kept_steps: int = 0
 
 
@@ -73,6 +76,7 @@ class Policy:
         tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted()]
         tasks += [Task(kind="removed_attempts", run_id=run_id) for run_id in retention.with_removed_attempts()]
         tasks += self._with_old_responses(repositories)
+        tasks += [Task(kind="audit_entries"), Task(kind="silences")]
         if settings.record_steps is not None:
             kept = settings.record_steps
             tasks += [Task(kind="records", run_id=each, kept_steps=kept) for each in retention.with_more_steps(kept)]
@@ -90,6 +94,8 @@ class Policy:
     def remove_slice(self, repositories: Repositories, task: Task) -> Removed:
         """Remove a bounded number of rows."""
         retention = repositories.retention
+        if task.kind in ("audit_entries", "silences"):
+            return self._remove_old(repositories, task.kind)
         if task.kind == "deleted_run":
             found = retention.remove_rows(task.run_id, limit=ROWS_PER_SLICE)
             return Removed(table="runs", rows=1, has_more=False) if found is None else _removed(found)
@@ -107,6 +113,13 @@ class Policy:
         if rows and not has_more:
             self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")
         return Removed(table=task.kind, rows=rows, has_more=has_more)
+
+    def _remove_old(self, repositories: Repositories, table: str) -> Removed:
+        """Remove entries of the audit log, or silences that have ended, by their age."""
+        before = self._clock() - self._settings.audit_days * DAY_SECONDS
+        repository = repositories.audit_log if table == "audit_entries" else repositories.silences
+        rows = repository.remove_old(before=before, limit=ROWS_PER_SLICE)
+        return Removed(table=table, rows=rows, has_more=rows == ROWS_PER_SLICE)
 
     def _with_old_responses(self, repositories: Repositories) -> list[Task]:
         silent = repositories.retention.with_old_responses(

@@ -345,7 +345,7 @@ api_keys = Table(
     Column("revoked_at", Float),
 )
 
-audit_entries = Table(  # who changed what; nothing removes a row
+audit_entries = Table(  # who changed what; retention removes old rows
     "audit_entries",
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),

@@ -1,9 +1,12 @@
 """The log of the collector: bounded, whatever is sent."""
 
+import json
 import logging
+import sys
 
 import pytest
 
+from monitor_server.http_server.request_ids import REQUEST_ID
 from monitor_server.log_lines import LineLimit, line_handler
 
 
@@ -38,3 +41,33 @@ def test_a_server_logs_through_the_limit():
     assert [type(each) for each in handler.filters] == [LineLimit]
     record = logging.LogRecord("a", logging.WARNING, "", 0, "x\ny", (), None)
     assert handler.format(record) == r"WARNING a: x\ny"
+
+
+def test_a_line_of_json_has_its_fields_and_cannot_be_forged():
+    """Line ends and quotes of others are escaped; the traceback and the id of the request are fields."""
+    formatter = line_handler("json").formatter
+    token = REQUEST_ID.set("abc")
+    try:
+        float('x"}\n{"level": "info')
+    except ValueError:
+        record = logging.LogRecord("a.b", logging.ERROR, "", 0, "failed: %s", ('y"\nz',), sys.exc_info())
+        line = formatter.format(record)
+    finally:
+        REQUEST_ID.reset(token)
+    assert "\n" not in line
+    fields = json.loads(line)
+    assert {name: fields[name] for name in ("level", "logger", "message", "request")} == {
+        "level": "error", "logger": "a.b", "message": 'failed: y"\\nz', "request": "abc",
+    }  # fmt: skip
+    assert fields["exception"].startswith("Traceback")
+    assert fields["time"].endswith("+00:00")
+
+
+def test_a_line_of_text_ends_with_the_request_that_caused_it():
+    """Outside of requests it has none."""
+    formatter = line_handler().formatter
+    record = logging.LogRecord("a", logging.WARNING, "", 0, "x", (), None)
+    token = REQUEST_ID.set("abc")
+    inside = formatter.format(record)
+    REQUEST_ID.reset(token)
+    assert (inside, formatter.format(record)) == ("WARNING a: x (request abc)", "WARNING a: x")

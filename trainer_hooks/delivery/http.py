@@ -1,5 +1,6 @@
 """Posts batches to `POST /api/v1/ingest` over one kept-alive connection, with time and size limits and no retries."""
 
+import re
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
@@ -38,6 +39,8 @@ class _ErrorAnswer(msgspec.Struct):
     detail: str
 
 
+# By which the collector names a request in its log; what a proxy puts there may be anything.
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ERROR_ANSWERS = msgspec.json.Decoder(_ErrorAnswer)
 
 
@@ -94,7 +97,7 @@ class HttpTransport:
             raise UnavailableError(f"{self._endpoint} cannot be reached: {error}") from error
         if status == OK:
             return self._decode_receipt(answer)
-        detail = f"{self._endpoint} answered {status}: {answer[:200].decode(errors='replace')}"
+        detail = f"{self._endpoint} answered {status}: {answer[:200].decode(errors='replace')}{_request_id(headers)}"
         if _is_refusal(status, answer):
             raise RefusedError(detail)
         raise UnavailableError(detail, retry_after_seconds=_parse_retry_after(headers.get("Retry-After")))
@@ -115,6 +118,12 @@ class HttpTransport:
         except DECODING_ERRORS as error:
             # A proxy may have answered in place of the collector. Ingest is idempotent, so sending again is safe.
             raise UnavailableError(f"{self._endpoint} answered 200 but no receipt: {error}") from error
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    """Return the end of an error message: the id by which the collector's log names the request."""
+    given = headers.get("X-Request-Id", "")
+    return f" (request {given})" if _REQUEST_ID.fullmatch(given) else ""
 
 
 def _is_refusal(status: int, answer: bytes) -> bool:

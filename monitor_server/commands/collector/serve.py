@@ -41,7 +41,7 @@ def run(
     given: dict[str, object] = {"host": host, "port": port, "database_url": database, "role": role}
     given |= {"insecure": True} if insecure else {}
     settings = _settings({name: value for name, value in given.items() if value is not None})
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[line_handler()])
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[line_handler(settings.log_format)])
     logging.getLogger("alembic").setLevel(logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     with bind(settings.host, settings.port) as listening:

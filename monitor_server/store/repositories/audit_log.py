@@ -1,9 +1,9 @@
-"""The audit log: who changed what. Entries are appended; of a deleted project its name is removed."""
+"""The audit log: who changed what. Entries are appended, and removed by their age; of a deleted project its name is."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from monitor_server.store.tables import audit_entries
 
@@ -49,6 +49,11 @@ class AuditLog:
         named = here & (audit_entries.c.target == project)
         self._connection.execute(update(audit_entries).where(named), {"target": "a deleted project"})
         self._connection.execute(update(audit_entries).where(here), {"project": None})
+
+    def remove_old(self, *, before: float, limit: int) -> int:
+        """Remove some entries from before a time, and return their number."""
+        some = select(audit_entries.c.number).where(audit_entries.c.at < before).limit(limit)
+        return self._connection.execute(delete(audit_entries).where(audit_entries.c.number.in_(some))).rowcount
 
     def page(self, *, limit: int, before: int | None = None, project: str | None = None) -> list[dict[str, Any]]:
         """Return entries of one project or of all, the newest first, before the one numbered ``before``."""

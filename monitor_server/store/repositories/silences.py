@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 
 from monitor_server.store.repositories.alerts import Alert, alert_of
 from monitor_server.store.tables import alerts, runs, silences
@@ -123,6 +123,11 @@ class Silences:
         """End a silence that is in force; one that has ended stays as it is."""
         here = _IN_FORCE & (_SILENCE.id == silence_id)
         self._connection.execute(update(silences).where(here), {"ended_at": now, "ended_by": by})
+
+    def remove_old(self, *, before: float, limit: int) -> int:
+        """Remove some silences that ended before a time, and return their number."""
+        some = select(_SILENCE.number).where(_SILENCE.ended_at < before).limit(limit)
+        return self._connection.execute(delete(silences).where(_SILENCE.number.in_(some))).rowcount
 
     def end_of_alert(self, alert_id: str, *, now: float) -> None:
         """End the silences of one alert, which is resolved."""
