@@ -1,38 +1,62 @@
 """Lets ingest go first: while batches are written, the projector pauses between two steps.
 
 Both run in one process, which executes Python in one thread at a time, and a batch that is not acknowledged stops its
-sender. Projection can be done later. It is never stopped altogether: a pause is at most `MAX_PAUSE_FACTOR` times as
-long as what was worked since the last one, which leaves it a tenth of the time under any load.
+sender. Projection can be done later. So the projector takes what ingest leaves of one core: where the other threads
+use the share u of it while the projector pauses, the projector works for the share 1 - u of the time, and always for a
+tenth. A batch that waits for the disk, or for a lock of the database, uses nothing, and then a pause would help nobody.
 """
 
+import time
 from collections.abc import Callable
-from time import perf_counter
 
 __all__ = ["IngestPriority"]
 
 MAX_PAUSE_FACTOR = 9.0
+# So that there are pauses in which to measure.
+MIN_PAUSE_FACTOR = 0.1
 MAX_PAUSE_SECONDS = 0.1
+# Each pause reduces the weight of those before it to this.
+DECAY = 0.8
 
 
 class IngestPriority:
     """Pauses its caller while ingest is busy."""
 
-    def __init__(self, wait_until_idle: Callable[[float], bool], *, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(
+        self,
+        wait_until_idle: Callable[[float], bool],
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        processor_clock: Callable[[], float] = time.process_time,
+    ) -> None:
         """Build it.
 
         Args:
             wait_until_idle: Waits until ingest has nothing to write, no longer than some seconds.
             clock: Returns seconds.
+            processor_clock: Returns seconds of processor time of this process.
         """
         self._wait_until_idle = wait_until_idle
         self._clock = clock
+        self._processor_clock = processor_clock
         self._since = clock()
         self._allowed = 0.0
+        self._paused = self._used = 0.0
 
     def give_way(self) -> None:
         """Pause while ingest is busy, as long as the work since the last call allows."""
-        now = self._clock()
-        self._allowed = min(self._allowed + MAX_PAUSE_FACTOR * (now - self._since), MAX_PAUSE_SECONDS)
+        now, processor = self._clock(), self._processor_clock()
+        self._allowed = min(self._allowed + self._pause_factor() * (now - self._since), MAX_PAUSE_SECONDS)
         self._wait_until_idle(self._allowed)
         self._since = self._clock()
-        self._allowed -= self._since - now
+        paused = self._since - now
+        self._allowed -= paused
+        self._paused = DECAY * self._paused + paused
+        self._used = DECAY * self._used + self._processor_clock() - processor
+
+    def _pause_factor(self) -> float:
+        """Return how many seconds of pause follow a second of work."""
+        left = self._paused - self._used
+        if left * MAX_PAUSE_FACTOR <= self._used:
+            return MAX_PAUSE_FACTOR
+        return max(MIN_PAUSE_FACTOR, self._used / left)

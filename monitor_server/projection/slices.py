@@ -98,6 +98,7 @@ class Projection:
         self._positions: dict[str, tuple[float, dict[str, int]]] = {}
         self._waiting = WaitingCache(step_bounds(settings))
         self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
+        self._owned: dict[str, float] = {}  # until when
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
@@ -106,8 +107,10 @@ class Projection:
         self._waiting.forget(run_id)
         if run_id is None:
             self._positions.clear()
+            self._owned.clear()
         else:
             self._positions.pop(run_id, None)
+            self._owned.pop(run_id, None)
 
     def project(self, store: Store, run_id: str) -> Slice | None:
         """Project a slice; return None where there is nothing to do, or another projector does it.
@@ -145,6 +148,8 @@ class Projection:
             with store.write() as repositories:
                 if not self._save(repositories, context, waiting, state):
                     return None
+            if self._owner is not None and run.owned_until is not None:
+                self._own(run_id, until=run.owned_until)
         self._waiting.keep(run_id, waiting, revision=run.revision)
         return Slice(
             position=run.position,
@@ -191,11 +196,17 @@ class Projection:
 
     def release(self, repositories: Repositories) -> None:
         """Leave all runs of this projector to others."""
+        self._owned.clear()
         if self._owner is not None:
             repositories.runs.release(self._owner)
 
     def _claim(self, store: Store, run_id: str) -> bool:
-        """Make this projector the owner of a run, unless another is; a run that is owned already costs a read."""
+        """Make this projector the owner of a run, unless another is.
+
+        While the last slice's ownership lasts nothing is read, because no other projector takes the run.
+        """
+        if self._owned.get(run_id, 0.0) > self._clock():
+            return True
         with store.read() as repositories:
             run, now = repositories.runs.find(run_id), self._clock()
         if run is None or run.owner == self._owner:
@@ -204,6 +215,11 @@ class Projection:
             return False
         with store.write() as repositories:
             return repositories.runs.claim(run_id, str(self._owner), now=now, until=now + OWNER_SECONDS)
+
+    def _own(self, run_id: str, *, until: float) -> None:
+        if len(self._owned) >= MAX_CACHED_RUNS:
+            self._owned.clear()
+        self._owned[run_id] = until
 
     def _advance(self, context: RunContext, waiting: WaitingSteps) -> bool:
         """Complete what waits, then read the log; return whether nothing that was read is left to do."""

@@ -21,7 +21,7 @@ import urllib3
 
 from monitor_server.store.database import Store
 from tests.faults.collector import start
-from tests.live import eventually
+from tests.live import PATIENCE_SECONDS, eventually
 from tests.ports import reserved_port
 from tests.postgres import create_database, running_postgres
 from trainer_hooks import wire
@@ -31,6 +31,8 @@ __all__ = ["RUN", "Ranks", "compare", "main", "make_record", "read_outcome"]
 RUN = "many"
 RUN_ID = wire.run_id("default", RUN)
 RETRY_SECONDS = 0.05
+# Collectors that are killed leave records behind which the last of them projects; a busy machine takes so long for one.
+SECONDS_PER_RECORD = 0.05
 
 
 @dataclass
@@ -132,7 +134,7 @@ def killed_in_turn(database: str, ports: Sequence[int], *, seconds: float) -> It
             killer.join()
 
 
-def read_outcome(database: str, *, steps: int) -> Outcome:
+def read_outcome(database: str, *, steps: int, ranks: int = 1) -> Outcome:
     """Wait until a run is projected to its end, and return what it has come to."""
     store = Store.open(database)
 
@@ -142,7 +144,7 @@ def read_outcome(database: str, *, steps: int) -> Outcome:
             return run is not None and run.last_step == steps - 1 and run.position == run.log_end
 
     try:
-        eventually(is_done)
+        eventually(is_done, seconds=PATIENCE_SECONDS + SECONDS_PER_RECORD * steps * ranks)
         with store.read() as repositories:
             found = repositories.steps.page(RUN_ID, from_step=0, limit=steps + 1)
             fields = (
@@ -191,14 +193,14 @@ def compare(disturbed: str, quiet: str, *, ranks: int, steps: int, seconds: floa
 
             def wait_for_kills(step: int) -> None:
                 wanted = min(kills, step * (kills + 1) // steps)
-                eventually(lambda: count[0] >= wanted)
+                eventually(lambda: count[0] >= wanted, seconds=PATIENCE_SECONDS + 2 * seconds)
 
             sent = Ranks([_address(port) for port in several], ranks, steps, wait_for_kills)
             sent.run()
-            after = read_outcome(disturbed, steps=steps)
+            after = read_outcome(disturbed, steps=steps, ranks=ranks)
         with start(quiet, single):
             Ranks([_address(single)], ranks, steps).run()
-            wanted = read_outcome(quiet, steps=steps)
+            wanted = read_outcome(quiet, steps=steps, ranks=ranks)
     assert sent.acknowledged == dict.fromkeys(range(ranks), steps)
     assert after.records == sent.acknowledged
     assert [step for _, step, _ in after.steps] == list(range(steps))
@@ -227,6 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ranks=given.ranks,
             steps=given.steps,
             seconds=given.seconds,
+            kills=given.kills,
         )
     print(  # noqa: T201 - the command's answer
         f"{given.ranks} ranks, {given.steps} steps, {kills} kills in {time.monotonic() - begin:.0f} s: everything that "

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, takewhile
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_
@@ -23,6 +24,7 @@ _SEEN = select(records.c.seq).where(
     records.c.seq.in_(bindparam("seqs", expanding=True)),
 )
 _FIELDS = ("position", "batch", "attempt", "rank", "seq", "step", "body")
+_row = attrgetter(*_FIELDS)
 _COLUMNS = [records.c[name] for name in _FIELDS]
 _OF_STEP = (
     records.c.run_id == bindparam("run"),
@@ -182,7 +184,7 @@ class Records:
 
     def add_to_runs(self, new: Iterable[tuple[str, StoredRecord]]) -> None:
         """Append records of several runs, none of which is stored."""
-        rows = [(run_id, *(getattr(record, name) for name in _FIELDS)) for run_id, record in new]
+        rows = [(run_id, *_row(record)) for run_id, record in new]
         _ADD.execute(self._connection, rows)
 
     def of_steps(
