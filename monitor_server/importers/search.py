@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -52,7 +52,11 @@ PROBE_BYTES = 8 << 20
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
-def find_logs(paths: Iterable[Path], keys: Sequence[str] = ()) -> list[Log]:
+# Receives the sentence that names a file or folder that may hold a log and cannot be read.
+PassedOver = Callable[[str], None]
+
+
+def find_logs(paths: Iterable[Path], keys: Sequence[str] = (), passed_over: PassedOver = lambda _: None) -> list[Log]:
     """Return the runs in files and folders, those of a folder in the order of their names.
 
     A file that is named is read in the format that its content shows. A folder is searched; of the files in it whose
@@ -61,29 +65,47 @@ def find_logs(paths: Iterable[Path], keys: Sequence[str] = ()) -> list[Log]:
     Args:
         paths: Files and folders.
         keys: The user's own keys for signals, which count as known.
+        passed_over: Is called with the name of each file and folder in a searched folder that cannot be read, and why:
+            no permission, a locked or damaged database, a damaged file of a known format.
 
     Raises:
         LogError: If a path does not exist, a file cannot be read, or a folder holds no run.
     """
     found: list[Log] = []
     for path in paths:
-        if not path.exists():
+        if not _exists(path):
             raise LogError(f"{path} must be a log or a folder of logs; it does not exist")
         if path.is_dir():
-            logs = _unique(list(_in_folder(path, frozenset(keys))))
+            unreadable: list[str] = []
+            logs = _unique(list(_in_folder(path, frozenset(keys), unreadable.append)))
             if not logs:
-                raise LogError(f"{path} must hold a log in a known format; found none (formats: docs/importers.md)")
+                reasons = "".join(f"; {reason}" for reason in unreadable[:1])
+                raise LogError(
+                    f"{path} must hold a log in a known format; found none{reasons} (formats: docs/importers.md)"
+                )
+            for reason in unreadable:
+                passed_over(reason)
         else:
             logs = _in_file(path)
         found += logs
     return _unique(found)
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise LogError(f"{path} must be a log or a folder of logs that may be read: {error}") from error
+
+
 def _in_file(path: Path) -> list[Log]:
     beginning = head(path)
     for importer in IMPORTERS:
         if importer.recognises(path, beginning):
-            return [replace(log, name=name_without_ending(log.name)) for log in importer.logs(path)]
+            logs = [replace(log, name=name_without_ending(log.name)) for log in importer.logs(path)]
+            if not logs:
+                raise LogError(f"{path} must hold at least one run; found none in it as {importer.name}")
+            return logs
     if not path.is_file():
         raise LogError(f"{path} must be a readable log: it is no regular file")
     raise LogError(f"{path} must be a log: {_reason(path, beginning)}; formats: docs/importers.md")
@@ -97,31 +119,32 @@ def _reason(path: Path, beginning: bytes) -> str:
     return fault or f"its content is in no known format (it begins {beginning[:12]!r})"
 
 
-def _in_folder(folder: Path, keys: frozenset[str]) -> Iterator[Log]:
+def _in_folder(folder: Path, keys: frozenset[str], passed_over: PassedOver) -> Iterator[Log]:
     """Yield the runs in a folder; symbolic links are not followed."""
     entries = 0
     waiting = [(folder, 0)]
     while waiting:
         current, depth = waiting.pop(0)
-        whole = _folder_run(current)
+        try:
+            children = _children(current)
+            whole = _folder_run(current)
+            files = [child for child in children if child.is_file()]
+            folders = [child for child in children if child.is_dir()]
+        except OSError as error:
+            passed_over(f"{current} cannot be searched: {error.strerror}")
+            continue
         if whole is not None:
             yield whole
             continue
-        children = _children(current)
         entries += len(children)
-        files = [child for child in children if child.is_file()]
-        folders = [child for child in children if child.is_dir()]
-        yield from _files_in(current, files, keys)
+        yield from _files_in(current, files, keys, passed_over)
         if depth < MAX_DEPTH and entries < MAX_ENTRIES:
             waiting += [(child, depth + 1) for child in _newest_checkpoint(folders, files)]
 
 
 def _children(folder: Path) -> list[Path]:
-    try:
-        with os.scandir(folder) as scanned:
-            names = sorted(entry.name for entry in islice(scanned, MAX_ENTRIES) if not entry.is_symlink())
-    except OSError:
-        return []
+    with os.scandir(folder) as scanned:
+        names = sorted(entry.name for entry in islice(scanned, MAX_ENTRIES) if not entry.is_symlink())
     return [folder / name for name in names if not name.startswith(".")]
 
 
@@ -157,24 +180,50 @@ def _folder_run(folder: Path) -> Log | None:
     return None
 
 
-def _files_in(folder: Path, files: list[Path], keys: frozenset[str]) -> Iterator[Log]:
+def _files_in(folder: Path, files: list[Path], keys: frozenset[str], passed_over: PassedOver) -> Iterator[Log]:
     events: list[Path] = []
     for path in files:
         if path.name == "meta.json":
             continue
         beginning = head(path)
         importer = next((each for each in IMPORTERS if each.recognises(path, beginning)), None)
-        if isinstance(importer, EventFile):
+        if importer is None:
+            reason = _access_fault(path, beginning)
+            if reason is not None:
+                passed_over(f"{path} was passed over: {reason}")
+        elif isinstance(importer, EventFile):
             events.append(path)
-        elif importer is not None:
-            try:
-                for log in importer.logs(path):
-                    if importer.is_specific or _names_a_signal(log, keys):
-                        yield replace(log, name=name_without_ending(log.name))
-            except LogError:  # it is of a known format and holds no run
-                continue
+        else:
+            yield from _runs_in(path, importer, keys, passed_over)
     if events:
         yield from event_files(folder.absolute().name, events)
+
+
+def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: PassedOver) -> Iterator[Log]:
+    """Yield the runs of a file in a searched folder; a file that might hold anything must name a signal."""
+    try:
+        for log in importer.logs(path):
+            if importer.is_specific or _names_a_signal(log, keys):
+                yield replace(log, name=name_without_ending(log.name))
+    except LogError as error:
+        if importer.is_specific:
+            passed_over(f"{path} was passed over: {error}")
+
+
+def _access_fault(path: Path, beginning: bytes) -> str | None:
+    """Return why a file that no importer recognises could not be looked at; None where it is simply no log."""
+    if beginning.startswith(sqlite.MAGIC):
+        return sqlite.fault(path)
+    if beginning:
+        return None
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except FileNotFoundError:  # it was removed meanwhile
+        return None
+    except OSError as error:
+        return error.strerror
+    return None
 
 
 def _names_a_signal(log: Log, keys: frozenset[str]) -> bool:

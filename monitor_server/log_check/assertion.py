@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from monitor_server.importers.protocol import LogError
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import Outcome, examine
 from monitor_server.log_check.reports.terminal import print_report
@@ -27,16 +28,20 @@ def assert_healthy(
 
     Raises:
         AssertionError: If there is an alarm; its message is the report of `rlvitals check`.
-        LogError: If a log cannot be read.
+        LogError: If a log cannot be read, also one in a folder beside others.
         ValueError: If ``fail_on`` is neither.
     """
     if fail_on not in (Outcome.CRITICAL, Outcome.WARNING):
         raise ValueError(f'fail_on must be "critical" or "warning", got {fail_on!r}')
     failing = {Outcome.CRITICAL, Outcome.NOT_OBSERVED} | ({Outcome.WARNING} if fail_on == Outcome.WARNING else set())
-    for each in find_logs([Path(log)], list((names or {}).values())):
+    for each in find_logs([Path(log)], list((names or {}).values()), _refuse):
         found = examine(each, overrides=names)
         if found.outcome in failing:
             console = Console(width=100, highlight=False, markup=False, emoji=False, color_system=None)
             with console.capture() as captured:
                 print_report(console, found)
             raise AssertionError(captured.get().strip())
+
+
+def _refuse(reason: str) -> None:
+    raise LogError(reason)

@@ -37,7 +37,7 @@ def run(
     try:
         loaded = load_calibration(calibration)
         overrides = parse_overrides(names or [])
-        logs = find_logs([folder], list(overrides.values()))
+        logs = find_logs([folder], list(overrides.values()), error)
         runs = [backtest(log.name, _steps(log, overrides), engine=Engine(loaded)) for log in logs]
     except OSError as failure:
         error(failure)

@@ -59,7 +59,7 @@ def run(
             f"{log.path} {log.name}": score_run(
                 observe(log.read(ReadReport()), NameMapping(aliases=log.aliases).signals),
             )
-            for log in find_logs(runs)
+            for log in find_logs(runs, passed_over=error)
         }
     except OSError as failure:
         error(failure)

@@ -35,6 +35,7 @@ __all__ = ["EXIT_FAILED", "EXIT_NOT_OBSERVED", "run"]
 EXIT_FAILED = 3
 EXIT_NOT_OBSERVED = 4
 DETAILED = 3
+PASSED_OVER_SHOWN = 20
 QUIET_SECONDS = 1.0
 
 
@@ -76,10 +77,12 @@ def run(
                 if as_json or serve or html is not None:
                     raise CommandError("--follow prints a line a change and goes without --json, --html and --serve")
                 return _follow(given, overrides, interval, EngineFactory(load_calibration(calibration)), fail_on)
-            logs = find_logs(given, list(overrides.values()))
+            passed_over: list[str] = []
+            logs = find_logs(given, list(overrides.values()), passed_over.append)
+            _print_passed_over(passed_over)
             if serve:
                 return _serve(logs, overrides)
-            examinations = _examine(logs, overrides, calibration)
+            examinations = _examine(logs, overrides, calibration, passed_over)
         except LogError as failure:
             raise CommandError(str(failure)) from failure
     if html is not None:
@@ -90,7 +93,14 @@ def run(
         _print(examinations, gpus, step_seconds)
         if html is not None:
             say(f"\nwritten to {printable(html)}")
-    return _status(examinations, fail_on)
+    return _status(examinations, fail_on, is_complete=not passed_over)
+
+
+def _print_passed_over(reasons: Sequence[str]) -> None:
+    for reason in reasons[:PASSED_OVER_SHOWN]:
+        error(reason)
+    if len(reasons) > PASSED_OVER_SHOWN:
+        error(f"{len(reasons) - PASSED_OVER_SHOWN} other files and folders were passed over")
 
 
 def _serve(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
@@ -101,8 +111,10 @@ def _serve(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
     return serve_logs(logs, overrides)
 
 
-def _examine(logs: Sequence[Log], overrides: Mapping[str, str], calibration: Path | None) -> list[Examination]:
-    """Examine each log; one that cannot be read costs itself, unless it is the only one."""
+def _examine(
+    logs: Sequence[Log], overrides: Mapping[str, str], calibration: Path | None, passed_over: list[str]
+) -> list[Examination]:
+    """Examine each log; one that cannot be read is added to those passed over, unless it is the only one."""
     loaded = load_calibration(calibration)
     found: list[Examination] = []
     with _progress() as progress:
@@ -112,7 +124,8 @@ def _examine(logs: Sequence[Log], overrides: Mapping[str, str], calibration: Pat
             except LogError as failure:
                 if len(logs) == 1:
                     raise
-                error(f"{log.path} was passed over: {failure}")
+                passed_over.append(f"{log.path} was passed over: {failure}")
+                error(passed_over[-1])
     if not any(each.rows for each in found):
         problems = "".join(f"; {problem}" for each in found for problem in each.report.problems[:1])
         raise LogError(
@@ -151,13 +164,13 @@ def _print(examinations: Sequence[Examination], gpus: int | None, step_seconds: 
         print_report(console, found, gpus=gpus, step_seconds=step_seconds)
 
 
-def _status(examinations: Sequence[Examination], fail_on: FailOn | None) -> int:
+def _status(examinations: Sequence[Examination], fail_on: FailOn | None, *, is_complete: bool) -> int:
     if fail_on is None:
         return 0
     outcomes = {found.outcome for found in examinations}
     if Outcome.CRITICAL in outcomes or (fail_on is FailOn.WARNING and Outcome.WARNING in outcomes):
         return EXIT_FAILED
-    return EXIT_NOT_OBSERVED if Outcome.NOT_OBSERVED in outcomes else 0
+    return EXIT_NOT_OBSERVED if Outcome.NOT_OBSERVED in outcomes or not is_complete else 0
 
 
 def _follow(

@@ -13,7 +13,7 @@ import typer
 
 from monitor_server.commands.client import DEFAULT_URL, fetch, fetch_json
 from monitor_server.commands.errors import CommandError
-from monitor_server.commands.terminal import printable, say
+from monitor_server.commands.terminal import error, printable, say
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import Log, ReadReport
 from monitor_server.importers.search import find_logs
@@ -47,11 +47,11 @@ def run(
         raise CommandError(f"--pace must be above 0 steps a second, got {pace:g}")
     try:
         overrides = parse_overrides(names or [])
-        for log in find_logs(logs, list(overrides.values())):
+        for log in find_logs(logs, list(overrides.values()), error):
             mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
             replay_log(log, mapping, url=url.rstrip("/"), project=project, pace=pace)
-    except OSError as error:
-        raise CommandError(str(error)) from error
+    except OSError as failure:
+        raise CommandError(str(failure)) from failure
     return 0
 
 

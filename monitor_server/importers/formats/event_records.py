@@ -17,6 +17,8 @@ __all__ = [
     "decode_steps",
     "gather",
     "hash_rows",
+    "is_header",
+    "next_header",
     "scalars_of",
     "simple_tag",
 ]
@@ -74,6 +76,26 @@ def are_whole(records: "NDArray[np.uint8]") -> "NDArray[np.bool_]":
         masked_crc32c(records[:, :8]) == headers
     )
     return is_whole
+
+
+def is_header(buffer: bytes, position: int) -> bool:
+    """Tell whether a record's length and its checksum agree."""
+    header = np.frombuffer(buffer[position : position + HEADER_BYTES], np.uint8)
+    if len(header) < HEADER_BYTES:
+        return False
+    return int(masked_crc32c(header[None, :8])[0]) == int.from_bytes(header[8:].tobytes(), "little")
+
+
+def next_header(buffer: bytes, begin: int) -> int:
+    """Return the position of the next header whose checksum is right, or of the last bytes that may begin one."""
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), HEADER_BYTES)[begin:]
+    if not len(windows):
+        return begin
+    # A length fits into four bytes: that leaves few places whose checksum must be computed.
+    likely = np.flatnonzero(~windows[:, 4:8].any(axis=1))
+    right = masked_crc32c(windows[likely][:, :8]) == np.ascontiguousarray(windows[likely][:, 8:]).view("<u4")[:, 0]
+    found = likely[right]
+    return begin + (int(found[0]) if len(found) else len(windows))
 
 
 def hash_rows(rows: "NDArray[np.uint8]") -> "NDArray[np.uint64]":

@@ -38,22 +38,18 @@ class Notebook:
         """Yield a run a cell that holds rows.
 
         Raises:
-            LogError: If it is no notebook, is above 64 MiB, or no cell holds rows.
+            LogError: If it is no notebook or above 64 MiB.
         """
         report = ReadReport()
-        found = 0
         for number, cell in enumerate(_cells(path, report)):
             rows = _best(cell)
             if rows:
-                found += 1
                 yield Log(
                     name=f"{path.stem}.cell{number}",
                     path=path,
                     format=self.name,
                     read=partial(_counted, rows),
                 )
-        if not found:
-            raise LogError(f"{path} must have a cell that shows a table of steps or prints them; found none")
 
 
 def _counted(rows: list[Row], report: ReadReport) -> Iterator[Row]:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor_server.importers.formats.columns import Columns
-from monitor_server.importers.formats.crc32c import masked_crc32c
 from monitor_server.importers.formats.event_records import (
     FOOTER_BYTES,
     HEADER_BYTES,
@@ -23,6 +22,8 @@ from monitor_server.importers.formats.event_records import (
     decode_steps,
     gather,
     hash_rows,
+    is_header,
+    next_header,
     scalars_of,
     simple_tag,
 )
@@ -56,7 +57,7 @@ class EventFile:
     def recognises(self, path: Path, head: bytes) -> bool:
         """Tell whether the first record's length and its checksum agree."""
         del path
-        return len(head) > HEADER_BYTES and _is_header(head, 0)
+        return len(head) > HEADER_BYTES and is_header(head, 0)
 
     def logs(self, path: Path) -> Iterator[Log]:
         """Yield the run of one event file."""
@@ -118,11 +119,11 @@ class _Reader:
                     self._cycle.learn(lengths)
                     position = self._read_cycles(buffer, position, sure, starts, lengths)
                     (length,) = unpack(buffer, position)
-            if length > MAX_SCALAR_BYTES and not (length < MAX_RECORD_BYTES and _is_header(buffer, position)):
+            if length > MAX_SCALAR_BYTES and not (length < MAX_RECORD_BYTES and is_header(buffer, position)):
                 self._use(buffer, starts, lengths)
                 starts, lengths = array("q"), array("q")
                 add_start, add_length = starts.append, lengths.append
-                following = self._resynchronise(buffer, position + 1)
+                following = next_header(buffer, position + 1)
                 self._problem(position, "a record is damaged; reading goes on at the next whole one")
                 position = following
                 continue
@@ -169,17 +170,6 @@ class _Reader:
             step_bytes.append(size)
             tags.append(tag)
         return (ScalarCycle.of(records, step_bytes) if records else None), tags
-
-    def _resynchronise(self, buffer: bytes, begin: int) -> int:
-        """Return the position of the next header whose checksum is right, or of the last bytes that may begin one."""
-        windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), HEADER_BYTES)[begin:]
-        if not len(windows):
-            return begin
-        # A length fits into four bytes: that leaves few places whose checksum must be computed.
-        likely = np.flatnonzero(~windows[:, 4:8].any(axis=1))
-        right = masked_crc32c(windows[likely][:, :8]) == np.ascontiguousarray(windows[likely][:, 8:]).view("<u4")[:, 0]
-        found = likely[right]
-        return begin + (int(found[0]) if len(found) else len(windows))
 
     def _use(self, buffer: bytes, starts: "array[int]", lengths: "array[int]") -> None:
         """Verify the checksums of small records and take their scalars, all records of one length at once."""
@@ -283,11 +273,3 @@ class _Reader:
 
     def _problem(self, position: int, message: str) -> None:
         self._report.add_problem(self._path, f"byte {self._offset + position}", message)
-
-
-def _is_header(buffer: bytes, position: int) -> bool:
-    """Tell whether a record's length and its checksum agree."""
-    header = np.frombuffer(buffer[position : position + HEADER_BYTES], np.uint8)
-    if len(header) < HEADER_BYTES:
-        return False
-    return int(masked_crc32c(header[None, :8])[0]) == int.from_bytes(header[8:].tobytes(), "little")

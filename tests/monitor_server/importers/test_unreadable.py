@@ -1,0 +1,113 @@
+"""Files and folders that cannot be read, in a folder that is searched: each is named, and costs only itself."""
+
+import os
+import sqlite3
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from monitor_server.commands.logs.check import EXIT_NOT_OBSERVED
+from monitor_server.commands.main import main
+from monitor_server.importers.protocol import LogError, ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.log_check import assert_healthy
+
+NOBODY = 65534
+
+
+@contextmanager
+def without_privileges():
+    """Act as a user whom permissions bind; the superuser may read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder with one healthy log, as the working directory: its parents need not be readable then."""
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "healthy.jsonl").write_text("".join(f'{{"step": {step}, "reward": 0.5}}\n' for step in range(40)))
+    return tmp_path
+
+
+def add_locked_database(folder):
+    """Write a database in the folder and return the connection that keeps it locked."""
+    connection = sqlite3.connect(folder / "runs.db")
+    connection.execute("CREATE TABLE metrics (run_name TEXT, step INTEGER, metrics TEXT)")
+    connection.commit()
+    connection.execute("BEGIN EXCLUSIVE")
+    return connection
+
+
+def test_what_a_user_may_not_read_is_named_and_the_rest_is_found(folder):
+    """A file and a folder without permission beside a log."""
+    (folder / "secret.jsonl").write_text('{"step": 1, "reward": 0.5}\n')
+    (folder / "secret.jsonl").chmod(0)
+    (folder / "closed").mkdir(mode=0)
+    reasons = []
+    try:
+        with without_privileges():
+            found = find_logs([Path()], passed_over=reasons.append)
+            with pytest.raises(LogError, match=r"closed/run\.jsonl must .*Permission denied"):
+                find_logs([Path("closed/run.jsonl")])
+    finally:
+        (folder / "closed").chmod(0o755)
+    assert [log.name for log in found] == ["healthy"]
+    assert reasons == [
+        "secret.jsonl was passed over: Permission denied",
+        "closed cannot be searched: Permission denied",
+    ]
+
+
+def test_a_locked_database_in_a_folder_is_named_and_no_verdict_passes_over_it(folder, capsys):
+    """The report of the other log stands; a job that must fail on alarms does not pass on half of the logs."""
+    with closing(add_locked_database(folder)):
+        assert main(["check", str(folder)]) == 0
+        captured = capsys.readouterr()
+        assert "another program keeps this SQLite database locked" in captured.err
+        assert "healthy" in captured.out
+        assert main(["check", str(folder), "--fail-on", "critical"]) == EXIT_NOT_OBSERVED
+        with pytest.raises(LogError, match=r"runs\.db was passed over: another program keeps"):
+            assert_healthy(folder)
+        (folder / "healthy.jsonl").unlink()
+        with pytest.raises(LogError, match=r"found none; .*runs\.db was passed over: another program keeps"):
+            find_logs([folder])
+
+
+def test_other_files_of_a_project_are_no_unreadable_logs(folder):
+    """A database of another program, a notebook without a table, a picture and an empty file are simply no logs."""
+    with closing(sqlite3.connect(folder / "optuna.db")) as connection, connection:
+        connection.execute("CREATE TABLE trials (id INTEGER)")
+    (folder / "notes.ipynb").write_text('{"cells": [{"cell_type": "markdown", "source": ["text"]}], "nbformat": 4}')
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    (folder / "empty.log").touch()
+    reasons = []
+    assert [log.name for log in find_logs([folder], passed_over=reasons.append)] == ["healthy"]
+    assert reasons == []
+
+
+def test_a_database_without_a_run_is_refused_in_one_line(folder, capsys):
+    """An MLflow store in which nothing was logged yet."""
+    with closing(sqlite3.connect(folder / "mlflow.db")) as connection, connection:
+        connection.execute("CREATE TABLE runs (run_uuid TEXT, name TEXT, lifecycle_stage TEXT, start_time INTEGER)")
+        connection.execute(
+            "CREATE TABLE metrics (key TEXT, value REAL, step INTEGER, is_nan INTEGER, run_uuid TEXT, timestamp INT)"
+        )
+    assert main(["check", str(folder / "mlflow.db")]) == 1
+    assert "must hold at least one run; found none in it as MLflow database" in capsys.readouterr().err
+
+
+def test_a_log_that_is_removed_after_it_was_found_is_refused(folder):
+    """A cleaning job may be faster than the reader."""
+    (log,) = find_logs([folder])
+    log.path.unlink()
+    with pytest.raises(LogError, match=r"healthy\.jsonl must be a readable log"):
+        list(log.read(ReadReport()))
