@@ -18,7 +18,7 @@ from monitor_server.importers.formats.console_lines import (
     verl,
 )
 from monitor_server.importers.formats.progress_bars import BarSteps
-from monitor_server.importers.keys import is_known, number
+from monitor_server.importers.keys import is_known, number, signal_of
 from monitor_server.importers.protocol import Log, ReadReport, Row
 from monitor_server.importers.source import lines
 
@@ -35,6 +35,10 @@ _CELL = re.compile(r"^\|\s+([A-Za-z_][\w/ ]{0,60}?)\s*\|\s*(" + NUMBER + r")\s*\
 MAX_TEXT = 1 << 16
 BAR_BEGIN = 6  # bytes at the beginning of a line within which "100%|" stands
 MAX_PENDING = 4096
+# prime-rl's orchestrator and trainer print a step each; the orchestrator may be some steps ahead.
+PRIME_LEVEL = "SUCCESS"
+MAX_AHEAD = 16
+MAX_STEP = 1 << 53
 
 
 class ConsoleLog:
@@ -65,7 +69,7 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
 
 def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows among printed lines; a row without a step is counted later on."""
-    block, rollouts, multiline, bars = _Block(), _Rollouts(), OpenDictionary(), BarSteps()
+    block, rollouts, multiline, bars, processes = _Block(), _Rollouts(), OpenDictionary(), BarSteps(), _TwoProcesses()
     bar = b""  # the newest line that began with one
     for line in printed:
         if b"%|" in line[:BAR_BEGIN]:
@@ -93,12 +97,11 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
             yield from block.close()
             block.open(text)
         found = dictionary(text) if "{" in text else None
-        if found is not None:
-            for row in rollouts.take(*found):
-                yield from bars.take(row, bar)
-        elif counted := _counted(text):
-            yield from bars.take(counted, bar)
+        counted = _counted(text) if found is None else None
+        for row in processes.take(counted, text) if found is None else rollouts.take(*found):
+            yield from bars.take(row, bar)
     yield from block.close()
+    yield from processes.close()
     yield from bars.close()
     yield from rollouts.close()
 
@@ -136,6 +139,51 @@ class _Rollouts:
         if _is_step(self._pending):
             yield {**self._pending, "step": self._rollout}
         self._pending = {}
+
+
+class _TwoProcesses:
+    """Puts the rollouts of prime-rl's orchestrator and the updates of its trainer into one row a step.
+
+    In an output that holds both, the orchestrator's steps come first and may be some steps ahead, so that the trainer's
+    steps would look as if they went back. An output of one process alone has nothing to wait for.
+    """
+
+    def __init__(self) -> None:
+        self._rollouts: dict[int, Row] = {}  # those whose update was not printed yet
+        self._has_updates = False
+        self._newest = -1
+
+    def take(self, row: Row | None, line: str) -> Iterator[Row]:
+        """Take the row of one line, if it has one, and yield the rows that are complete."""
+        if row is None:
+            return
+        signals, step = {signal_of(key) for key in row}, row["step"]
+        is_update = bool(signals & {"loss/policy", "grad/norm"})
+        if PRIME_LEVEL not in line or not isinstance(step, int) or is_update == ("reward/mean" in signals):
+            yield row
+        elif is_update:
+            self._has_updates = True
+            yield from self._before(step)
+            yield {**self._rollouts.pop(step, {}), **row}
+        else:
+            if step <= self._newest:  # the run was resumed
+                yield from self._before(MAX_STEP)
+            self._newest = step
+            self._rollouts[step] = row
+            if len(self._rollouts) > MAX_AHEAD:
+                yield from self._before(step if self._has_updates else MAX_STEP)
+
+    def close(self) -> Iterator[Row]:
+        """Yield the rollouts that are left; beside a trainer the next one alone, because the others are not trained on.
+
+        A log that is followed is read again later, when their updates are printed too.
+        """
+        left = list(self._before(MAX_STEP))
+        yield from left[:1] if self._has_updates else left
+
+    def _before(self, step: int) -> Iterator[Row]:
+        for earlier in [each for each in self._rollouts if each < step]:
+            yield self._rollouts.pop(earlier)
 
 
 def _is_step(row: Row) -> bool:

@@ -140,6 +140,28 @@ def test_every_step_and_number_that_a_trainer_prints_is_read_back(tmp_path, prin
         assert found == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("ahead", [0, 1, 2, 7])
+def test_the_two_processes_of_prime_rl_give_one_row_a_step_in_an_output_that_holds_both(tmp_path, ahead):
+    """The orchestrator prints its steps ahead of the trainer's; a resume in the middle begins the second attempt."""
+    draw = random.Random(ahead)  # noqa: S311 - numbers for a log
+    text, expected = "", []
+    for steps in (range(30), range(20, 50)):
+        rollouts = {step: prime_orchestrator(draw, step) for step in steps}
+        updates = {step: prime_trainer(draw, step) for step in steps}
+        for step in range(steps.start, steps.stop + ahead):
+            text += rollouts[step][0] if step in rollouts else ""
+            text += updates[step - ahead][0] if step - ahead in updates else ""
+        expected += [(step, rollouts[step][1] | updates[step][1]) for step in steps]
+    (tmp_path / "slurm-1.out").write_text(text)
+    (log,) = find_logs([tmp_path / "slurm-1.out"])
+    read = list(observe(log.read(ReadReport()), NameMapping().signals))
+    assert [(row.attempt, row.step) for row in read] == [
+        (1 + (place >= 30), step) for place, (step, _) in enumerate(expected)
+    ]
+    for row, (_, numbers) in zip(read, expected, strict=True):
+        assert {signal: row.signals[signal] for signal in numbers} == pytest.approx(numbers, rel=1e-12)
+
+
 def test_lines_of_other_processes_between_the_lines_of_a_dict_change_nothing(tmp_path):
     """Ray prints the workers' lines as they come, progress bars and one-line dicts among them."""
     draw = random.Random(9)  # noqa: S311 - numbers for a log
