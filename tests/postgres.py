@@ -10,6 +10,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -17,7 +18,15 @@ from tests.live import eventually
 from tests.memory import memory_folder
 from tests.ports import reserved_port
 
-__all__ = ["copy_database", "create_database", "drop_database", "find_postgres", "running_postgres"]
+__all__ = [
+    "PostgresServer",
+    "copy_database",
+    "create_database",
+    "drop_database",
+    "find_postgres",
+    "postgres_server",
+    "running_postgres",
+]
 
 # The connection to each server on which databases are created and dropped: to open one takes as long as a copy.
 _connections: dict[str, psycopg.Connection] = {}
@@ -30,35 +39,67 @@ def find_postgres() -> Path | None:
     return None if found is None else Path(found).resolve().parent
 
 
+class PostgresServer:
+    """A server with a folder of its own, which can be stopped and started again."""
+
+    def __init__(self, folder: str, port: int) -> None:
+        programs = find_postgres()
+        assert programs is not None, "PostgreSQL is needed: apt-get install postgresql"
+        # PostgreSQL refuses to run as root.
+        user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
+        if user:
+            owner = pwd.getpwnam("postgres")
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+        self._common: dict[str, Any] = {
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+            "cwd": folder,
+            **user,
+        }
+        create = [programs / "initdb", "-D", folder, "-U", "rlvitals", "--auth=trust", "-E", "UTF8", "--no-sync"]
+        subprocess.run(create, check=True, **self._common)
+        # Durability is PostgreSQL's own and is not what is tested.
+        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder}"
+        options += " -c fsync=off -c full_page_writes=off"
+        self._command = [programs / "postgres", "-D", folder, *options.split()]
+        self._ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port), "-d", "postgres"]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"postgresql+psycopg://rlvitals@127.0.0.1:{port}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        self._process = subprocess.Popen(self._command, **self._common)
+        eventually(lambda: subprocess.run(self._ready, check=False, **self._common).returncode == 0)
+
+    def stop(self) -> None:
+        """End the server at once, as in a crash; what was committed is there at the next start."""
+        if self.url in _connections:
+            _connections.pop(self.url).close()
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait()
+            self._process = None
+
+
 @contextlib.contextmanager
-def running_postgres() -> Iterator[str]:
-    """Run a server until the block ends, and yield its address as the start of a URL: a database's name follows."""
-    programs = find_postgres()
-    assert programs is not None, "PostgreSQL is needed: apt-get install postgresql"
-    # PostgreSQL refuses to run as root.
-    user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
+def postgres_server() -> Iterator[PostgresServer]:
+    """Yield a server that runs, and end it at the end of the block."""
     # Not below pytest's folders, which another user may not enter.
     folder = tempfile.TemporaryDirectory(prefix="rlvitals-postgres-", dir=memory_folder())
     with folder as data, reserved_port() as port:
-        if user:
-            owner = pwd.getpwnam("postgres")
-            os.chown(data, owner.pw_uid, owner.pw_gid)
-        common = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": data, **user}
-        create = [programs / "initdb", "-D", data, "-U", "rlvitals", "--auth=trust", "-E", "UTF8", "--no-sync"]
-        subprocess.run(create, check=True, **common)
-        # Durability is PostgreSQL's own and is not what is tested.
-        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={data}"
-        options += " -c fsync=off -c full_page_writes=off"
-        ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port), "-d", "postgres"]
-        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{port}"
-        with subprocess.Popen([programs / "postgres", "-D", data, *options.split()], **common) as server:
-            try:
-                eventually(lambda: subprocess.run(ready, check=False, **common).returncode == 0)
-                yield url
-            finally:
-                if url in _connections:
-                    _connections.pop(url).close()
-                server.send_signal(signal.SIGQUIT)
+        server = PostgresServer(data, port)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+@contextlib.contextmanager
+def running_postgres() -> Iterator[str]:
+    """Run a server until the block ends, and yield its address as the start of a URL: a database's name follows."""
+    with postgres_server() as server:
+        yield server.url
 
 
 def create_database(server: str) -> str:

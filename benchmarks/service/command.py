@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.service.charts import chart_table
 from benchmarks.service.databases import NewDatabase, databases
 from benchmarks.service.growth import growth_table, memory_table
-from benchmarks.service.throughput import ingest_table, lag_table, projector_table
+from benchmarks.service.throughput import collectors_table, ingest_table, lag_table, projector_table
 
 __all__ = ["main"]
 
@@ -63,6 +63,10 @@ def _lag(kinds: Kinds, given: argparse.Namespace) -> str:
     return lag_table(kinds, seconds=3.0 if given.quick else 20.0)
 
 
+def _collectors(kinds: Kinds, given: argparse.Namespace) -> str:
+    return collectors_table(kinds, steps=1_600 if given.quick else 32_000)
+
+
 def _charts(kinds: Kinds, given: argparse.Namespace) -> str:
     return chart_table(kinds, sizes=((10_000, 60),) if given.quick else ((100_000, 60), (1_000_000, 6)))
 
@@ -72,13 +76,14 @@ def _growth(kinds: Kinds, given: argparse.Namespace) -> str:
 
 
 def _memory(kinds: Kinds, given: argparse.Namespace) -> str:
-    return memory_table(kinds, steps=2_000 if given.quick else 50_000)
+    return memory_table(kinds, steps=2_000 if given.quick else 1_000_000)
 
 
 PARTS: dict[str, Callable[[Kinds, argparse.Namespace], str]] = {
     "ingest": _ingest,
     "projector": _projector,
     "lag": _lag,
+    "collectors": _collectors,
     "charts": _charts,
     "growth": _growth,
     "memory": _memory,

@@ -15,21 +15,19 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.notifications import Notifications
-from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
 from monitor_server.store.write_turns import Turns
 
 __all__ = ["POSTGRES_OPTIONS", "Store", "migration_scripts", "shown_url"]
 
 BUSY_TIMEOUT_SECONDS = 10.0
 READERS = 40  # as many as the server has threads for requests
-# These errors concern a statement and not the database.
-OUR_FAULTS = (DataError, IntegrityError, ProgrammingError)
 # A process that is paused in a transaction holds its runs; the server ends its connection after so long.
 POSTGRES_OPTIONS: dict[str, Any] = {
     "pool_pre_ping": True,
@@ -123,7 +121,7 @@ class Store:
                     if self._file is not None:
                         self._file.check()
         except (DBAPIError, PoolTimeoutError) as error:
-            if isinstance(error, OUR_FAULTS):
+            if isinstance(error, STATEMENT_ERRORS):
                 raise
             raise Unavailable(f"the store cannot write: {getattr(error, 'orig', error)}; send again later") from error
 

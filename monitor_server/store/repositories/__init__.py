@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 
 from monitor_server.errors import Unavailable
 from monitor_server.store.repositories.actions import Actions
@@ -22,7 +22,10 @@ from monitor_server.store.repositories.series import Series
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.steps import Steps
 
-__all__ = ["Repositories"]
+__all__ = ["STATEMENT_ERRORS", "Repositories"]
+
+# These errors concern a statement and not the database.
+STATEMENT_ERRORS = (DataError, IntegrityError, ProgrammingError)
 
 
 class Repositories:
@@ -52,12 +55,14 @@ class Repositories:
         """Undo what the block wrote, and only that, if it raises.
 
         Raises:
-            Unavailable: If the database could not write, as when its disk is full.
+            Unavailable: If the database could not write, as when its disk is full or it is read-only.
         """
         try:
             with self._connection.begin_nested():
                 yield
-        except OperationalError as error:
+        except DBAPIError as error:
+            if isinstance(error, STATEMENT_ERRORS):
+                raise
             raise Unavailable(f"the store cannot write: {error.orig}; send again later") from error
 
     def probe(self) -> None:
