@@ -10,6 +10,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio.to_thread
 from fastapi import APIRouter, FastAPI, Request
@@ -57,6 +58,7 @@ from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.log_append import Log
 from monitor_server.ingest.writer import Writer
 from monitor_server.notifications.channels import check_channels
+from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.loading import load_notifications
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.routing import Router
@@ -132,8 +134,7 @@ def create_app(
     exposition = Exposition(registry or CollectorRegistry())
     file = None
     if settings.notifications is not None and settings.role != "ingest":
-        file = load_notifications(settings.notifications, variable=environment_variable)
-        check_channels(file)
+        file = CurrentFile(settings.notifications, _read_notifications)
     collector = _build_collector(settings, exposition=exposition, clock=clock, engine=engine, file=file)
 
     player = SamplePlayer(collector)
@@ -235,7 +236,7 @@ def _build_collector(
     exposition: Exposition,
     clock: Callable[[], float] | None,
     engine: EngineFactory,
-    file: NotificationFile | None,
+    file: CurrentFile | None,
 ) -> Collector:
     store = Store.open(settings.database_url)
     if clock is None:
@@ -257,10 +258,15 @@ def _build_collector(
     notifier = None
     if file is not None and is_projecting:
         notifier = NotificationWorker(
-            store, file, public_url=settings.link_url, clock=clock, on_result=exposition.notified
+            store,
+            lambda: file.file,
+            refresh=file.refresh,
+            public_url=settings.link_url,
+            clock=clock,
+            on_result=exposition.notified,
         )
     publish = _publishing(relay, notifier)
-    router = {} if file is None else {"record_transitions": Router(file).record}
+    router = {} if file is None else {"record_transitions": Router(lambda: file.file).record}
     silencing = Silencing(store, clock=clock, on_changed=lambda changed: publish(_alert_events(changed)), **router)
 
     def tick() -> None:
@@ -304,7 +310,9 @@ def _build_collector(
     keys = KnownKeys(store, clock=clock, on_ended=broadcast.end_keys)
     keys.read()
     exposition.watch(store, settings=settings, clock=clock)
-    exposition.watch_notifications(store, channels=[] if file is None else list(file.channels), clock=clock)
+    exposition.watch_notifications(
+        store, channels=lambda: [] if file is None else list(file.file.channels), clock=clock
+    )
     exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
     exposition.watch_projector(queued_runs=lambda: projector.queued_runs, waiters=lambda: projector.waiters)
     return Collector(
@@ -322,8 +330,14 @@ def _build_collector(
         keys=keys,
         silencing=silencing,
         notifier=notifier,
-        notification_file=file,
+        notifications=file,
     )
+
+
+def _read_notifications(path: Path) -> NotificationFile:
+    file = load_notifications(path, variable=environment_variable)
+    check_channels(file)
+    return file
 
 
 def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[Sequence[Event]], None]:

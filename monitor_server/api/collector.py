@@ -22,6 +22,7 @@ from monitor_server.ingest.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
+from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.projector import Projector
@@ -75,10 +76,15 @@ class Collector:
     keys: KnownKeys
     silencing: Silencing
     notifier: NotificationWorker | None = None
-    notification_file: NotificationFile | None = None
+    notifications: CurrentFile | None = None
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     waiting_reads: WaitingReads = field(default_factory=WaitingReads)
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
+
+    @property
+    def notification_file(self) -> NotificationFile | None:
+        """The file of channels and routes in force, or None."""
+        return None if self.notifications is None else self.notifications.file
 
     def start(self) -> None:
         """Begin to write and to project."""
@@ -265,9 +271,8 @@ class Collector:
         return Health(problem=problem, quarantined=quarantined, failing_channels=failing)
 
     def _failing_channels(self, repositories: Repositories) -> int:
-        if self.notification_file is None:
-            return 0
-        return len(repositories.notifications.failing(self.notification_file.channels))
+        file = self.notification_file
+        return 0 if file is None else len(repositories.notifications.failing(file.channels))
 
     async def _projected(self, run_id: str, position: int) -> None:
         """Wait until a run is projected up to a position, no longer than the settings say."""

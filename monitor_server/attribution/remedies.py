@@ -41,7 +41,7 @@ REMEDIES: Final = (
     Remedy(
         change="Go back to a checkpoint from before the onset",
         how="Going on unchanged repeats it: change one of the things below as well.",
-        source="docs/alerts.md, GRPODeathSpiral",
+        source="docs/runbooks/grpodeathspiral.md",
         kinds=_kinds("death_spiral", "run_collapsed", "non_finite", "entropy_collapse"),
     ),
     Remedy(

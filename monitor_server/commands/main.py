@@ -30,7 +30,7 @@ COMMANDS = {
     "silence": ("collector.silence", "Silence alerts, list silences, or end one."),
     "incident": ("collector.incident", "Download the report of an alert as one HTML file."),
     "keys": ("collector.keys", "Make, list and revoke the keys of a collector."),
-    "notifications": ("collector.notifications", "List the channels of notifications, or test one."),
+    "notifications": ("collector.notifications", "List the channels of notifications, test one, or reload them."),
     "doctor": ("doctor.command", "Check settings, database and collector, and say what to do."),
     "audit": ("collector.audit", "List who changed what, the newest first."),
     "backup": ("collector.backup", "Copy the database while the collector runs."),

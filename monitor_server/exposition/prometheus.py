@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase
+from monitor_server.exposition.operation import Channels, DiskAndKeys
 from monitor_server.exposition.sdk_versions import SdkVersions
 from monitor_server.printable import printable
 from monitor_server.settings import Settings
@@ -77,13 +78,16 @@ class Exposition:
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         """Read the runs of ``store`` at each scrape from now on."""
         self._registry.register(_Runs(store, settings=settings, clock=clock))
+        self._registry.register(DiskAndKeys(store, clock=clock))
 
-    def watch_notifications(self, store: Store, *, channels: Sequence[str], clock: Callable[[], float]) -> None:
+    def watch_notifications(
+        self, store: Store, *, channels: Callable[[], Sequence[str]], clock: Callable[[], float]
+    ) -> None:
         """Read what waits for each channel at each scrape from now on."""
-        for channel in channels:
+        for channel in channels():
             for result in ("sent", "failed", "given_up"):
                 self._notified.labels(channel, result)  # so that the first failure is an increase
-        self._registry.register(_Channels(store, channels=channels, clock=clock))
+        self._registry.register(Channels(store, channels=channels, clock=clock))
 
     def watch_writer(self, *, batches: Callable[[], int], waiting_bytes: Callable[[], int]) -> None:
         """Read the queue of the writer at each scrape from now on."""
@@ -214,42 +218,3 @@ class _SdkVersions(Collector):
         for version, count in sorted(self._versions.counts().items()):
             batches.add_metric([version], count)
         return [batches]
-
-
-class _Channels(Collector):
-    """Reads what waits for the channels of notifications at each scrape."""
-
-    def __init__(self, store: Store, *, channels: Sequence[str], clock: Callable[[], float]) -> None:
-        self._store = store
-        self._channels = channels
-        self._clock = clock
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry would scrape on registration to find the names."""
-        return []
-
-    def collect(self) -> Iterable[Metric]:
-        """Return what waits, since when, and whether the channel fails."""
-        waiting = GaugeMetricFamily(
-            "rlvitals_notifications_waiting", "Changes of alerts that a channel has not received", labels=["channel"]
-        )
-        oldest = GaugeMetricFamily(
-            "rlvitals_notifications_oldest_waiting_seconds", "How long the oldest of them waits", labels=["channel"]
-        )
-        failing = GaugeMetricFamily(
-            "rlvitals_notification_channel_failing",
-            "1 for a channel that does not accept its messages, else 0",
-            labels=["channel"],
-        )
-        if not self._channels:
-            return [waiting, oldest, failing]
-        now = self._clock()
-        with self._store.read() as repositories:
-            statuses = repositories.notifications.statuses(now=now)
-            broken = repositories.notifications.failing(self._channels)
-        for channel in self._channels:
-            status = statuses.get(channel, {})
-            waiting.add_metric([channel], float(status.get("waiting", 0)))
-            oldest.add_metric([channel], max(0.0, now - status.get("waiting_since", now)))
-            failing.add_metric([channel], float(channel in broken))
-        return [waiting, oldest, failing]

@@ -1,6 +1,6 @@
 """Which channels are notified of a transition of an alert, decided and written in the transaction of the transition."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, time
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -19,10 +19,10 @@ MINUTE_SECONDS: Final = 60.0
 
 
 class Router:
-    """Applies the routes of a file."""
+    """Applies the routes of the file in force, which ``file`` returns."""
 
-    def __init__(self, file: NotificationFile) -> None:
-        self._file = file
+    def __init__(self, file: Callable[[], NotificationFile]) -> None:
+        self._current = file
 
     def record(self, repositories: Repositories, run: Run, transitions: Sequence[AlertTransition]) -> None:
         """Write whom to notify of transitions of a run's alerts; called in the transaction that writes them.
@@ -57,17 +57,17 @@ class Router:
 
     def matching(self, *, project: str, kind: str, severity: str, now: float) -> list[Route]:
         """Return the routes of an alert at a time: the first that matches, or all, as the file says."""
-        rank = Severity(severity).rank
+        rank, file = Severity(severity).rank, self._current()
         found = [
             route
-            for route in self._file.routes
+            for route in file.routes
             if rank >= route.rank and _concerns(route, project, kind) and is_open(route, now)
         ]
-        return found[:1] if self._file.match == "first" else found
+        return found[:1] if file.match == "first" else found
 
     def _without_resolved(self, project: str, kind: str) -> set[str]:
         """Return the channels that no route of these alerts wants to be notified on when one resolves."""
-        routes = [route for route in self._file.routes if _concerns(route, project, kind)]
+        routes = [route for route in self._current().routes if _concerns(route, project, kind)]
         wanted = {name for route in routes if route.resolved for name in _all_channels(route)}
         return {name for route in routes for name in _all_channels(route)} - wanted
 

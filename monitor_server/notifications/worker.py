@@ -5,27 +5,26 @@ that what a killed collector was about to deliver is delivered by another, or by
 least once, never lost.
 """
 
-import json
 import logging
 import random
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.administration import record_change
 from monitor_server.errors import Unavailable
 from monitor_server.notifications.channels import CLAIM_SECONDS, deliver
 from monitor_server.notifications.configuration.tables import NotificationFile
-from monitor_server.notifications.messages import alert_items, build_body, most_severe
+from monitor_server.notifications.forming import form_message
 from monitor_server.notifications.planning import HOUR_SECONDS, next_message_at, retry_delay
 from monitor_server.notifications.webhook import Cancellation, DeliveryFailed
 from monitor_server.printable import printable
 from monitor_server.store.database import Store
-from monitor_server.store.encoding.stored_json import showable
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.notification_queue import OpenMessage, WaitingEvents
+from monitor_server.store.repositories.notification_queue import OpenMessage
 
 __all__ = ["NotificationWorker"]
 
@@ -36,6 +35,7 @@ CLEANING_SECONDS: Final = 60.0
 KEPT_DAYS: Final = 30.0
 DAY_SECONDS: Final = 86_400.0
 STOP_SECONDS: Final = 5.0
+FILE: Final = Caller(name="whoever wrote the file", scope=Scope.ADMIN)  # the author of what a changed file changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,9 @@ class NotificationWorker:
     def __init__(
         self,
         store: Store,
-        file: NotificationFile,
+        file: Callable[[], NotificationFile],
         *,
+        refresh: Callable[[], bool] = lambda: False,
         public_url: str,
         clock: Callable[[], float],
         on_result: Callable[[str, str], None] = lambda _channel, _result: None,
@@ -60,13 +61,16 @@ class NotificationWorker:
 
         Args:
             store: The database.
-            file: Channels, and how to group.
+            file: Returns the channels in force, and how to group.
+            refresh: Called often; reads the file where it has changed, and returns whether another one is in force.
             public_url: Of the dashboard, for links.
             clock: Returns seconds since the epoch.
             on_result: Called with a channel and ``sent``, ``failed`` or ``given_up`` after each attempt.
         """
         self._store = store
-        self._file = file
+        self._current = file
+        self._taken_up: NotificationFile | None = None
+        self._refresh = refresh
         self._public_url = public_url
         self._clock = clock
         self._on_result = on_result
@@ -76,6 +80,10 @@ class NotificationWorker:
         self._deliveries: dict[str, _Delivery] = {}
         self._next_cleaning = 0.0
         self._thread = threading.Thread(target=self._run, name="rlvitals-notifications", daemon=True)
+
+    @property
+    def _file(self) -> NotificationFile:
+        return self._current()
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -118,17 +126,20 @@ class NotificationWorker:
                 limits=self._file.limits,
             )
             if at <= now:
-                self._form(repositories, waiting, now)
+                form_message(repositories, waiting, public_url=self._public_url, now=now)
             else:
                 look_again = min(look_again, at)
         return look_again
 
     def _run(self) -> None:
-        self._start_anew()
+        self._take_up(is_start=True, is_recorded=False)
         while not self._is_stopping.is_set():
             self._wake.clear()
             look_again = self._clock() + LOOK_SECONDS
             try:
+                is_changed = self._refresh()
+                if self._file is not self._taken_up:
+                    self._take_up(is_start=False, is_recorded=is_changed)
                 look_again = self._advance()
             except Unavailable as error:
                 log.warning("notifications could not be read or written, which is tried again: %s", error)
@@ -136,14 +147,20 @@ class NotificationWorker:
                 log.exception("forming notifications has failed, which is tried again")
             self._wake.wait(min(LOOK_SECONDS, max(0.0, look_again - self._clock())))
 
-    def _start_anew(self) -> None:
-        """Take up what an earlier process has left."""
+    def _take_up(self, *, is_start: bool, is_recorded: bool) -> None:
+        """Take up what an earlier process, or an earlier file, has left; a file that changed by itself is recorded."""
+        file = self._taken_up = self._file
         try:
             with self._store.write() as repositories:
-                if not self._store.is_shared:
+                if is_start and not self._store.is_shared:
                     repositories.notifications.release()
                 now = self._clock()
-                removed = repositories.notifications.remove_unknown_channels(list(self._file.channels), now=now)
+                if is_recorded:
+                    record_change(
+                        repositories, FILE, "notifications.reload", "the file of notifications", now=now,
+                        detail=f"{len(file.channels)} channels, {len(file.routes)} routes",
+                    )  # fmt: skip
+                removed = repositories.notifications.remove_unknown_channels(list(file.channels), now=now)
         except Unavailable as error:
             log.warning("notifications that were left could not be taken up yet: %s", error)
         else:
@@ -174,28 +191,6 @@ class NotificationWorker:
         for message in claimed:
             self._begin(message)
         return look_again
-
-    def _form(self, repositories: Repositories, waiting: WaitingEvents, now: float) -> None:
-        queue, message_id = repositories.notifications, uuid.uuid4().hex
-        severity = most_severe(waiting.rank)
-        number = queue.form(message_id, waiting.channel, severity=severity, now=now)
-        alerts = alert_items(queue.details(message_id), public_url=self._public_url)
-        statuses = queue.statuses(now=now)
-        failing = {
-            name: str(statuses.get(name, {}).get("last_error") or "it has given a message up")
-            for name in sorted({name for alert in alerts for name in alert["instead_of"]})
-        }
-        body = build_body(
-            message_id=message_id,
-            channel=waiting.channel,
-            created_at=now,
-            severity=severity,
-            alerts=alerts,
-            counts=queue.counts(message_id),
-            public_url=self._public_url,
-            failing=failing,
-        )
-        queue.set_body(message_id, json.dumps(showable(body)).encode(), events=number)
 
     def _begin(self, message: OpenMessage) -> None:
         cancellation = Cancellation()

@@ -87,6 +87,11 @@ class Store:
         """Whether several collectors are meant to use the database at once."""
         return self._engine.dialect.name != "sqlite"
 
+    @property
+    def free_bytes(self) -> int | None:
+        """How many bytes are free on the disk of the database; None where it is on a server."""
+        return None if self._file is None else self._file.free_bytes()
+
     @contextmanager
     def read(self) -> Iterator[Repositories]:
         """Open the repositories on one consistent snapshot.

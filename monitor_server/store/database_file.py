@@ -1,5 +1,6 @@
 """Watches the files of a SQLite database: an open one outlives its name, and what is committed to it is then lost."""
 
+import shutil
 from pathlib import Path
 
 from monitor_server.errors import Unavailable
@@ -21,6 +22,10 @@ class DatabaseFile:
         self._identity, _ = _stat(path)
         self._log_identity: Identity | None = None
         self._log_bytes = 0
+
+    def free_bytes(self) -> int:
+        """Return how many bytes are free on the disk of the database."""
+        return shutil.disk_usage(self._path.parent).free
 
     def check_presence(self) -> None:
         """Refuse to open a file that is not the one that was opened first; for any thread at any time.

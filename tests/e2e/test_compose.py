@@ -162,7 +162,7 @@ def test_a_non_finite_gradient_fires_in_prometheus_and_arrives_in_alertmanager(s
     assert (alert["labels"], alert["state"]) == (expected, "firing")
     [alert] = stack.wait_for("the alert in Alertmanager", arrived)
     assert alert["labels"] == expected
-    assert alert["annotations"]["runbook_url"] == "docs/alerts.md#grpononfinite"
+    assert alert["annotations"]["runbook_url"] == "docs/runbooks/grpononfinite.md"
     runs = {alert["labels"].get("run") for alert in stack.get("alertmanager", "/api/v2/alerts")}
     assert "well" not in runs
 

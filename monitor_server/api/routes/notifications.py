@@ -12,7 +12,7 @@ from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import CHANNEL_FAILED, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
-from monitor_server.errors import ChannelFailed, UnknownChannel
+from monitor_server.errors import ChannelFailed, InvalidField, StartupError, UnknownChannel
 from monitor_server.notifications.channels import deliver
 from monitor_server.notifications.configuration.tables import Channel
 from monitor_server.notifications.messages import build_body
@@ -20,7 +20,7 @@ from monitor_server.notifications.webhook import Cancellation, DeliveryFailed
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/notifications/channels")
+router = APIRouter(prefix="/notifications")
 
 
 class ChannelItem(Schema):
@@ -49,9 +49,11 @@ class ChannelTest(Schema):
     id: str
 
 
-@router.get("")
+@router.get("/channels")
 def channels(collector: Serving, reading: Reading) -> ItemList[ChannelItem]:
     """List the channels of the file, without their secrets; none where no file is set."""
+    if collector.notifications is not None and collector.notifier is None:
+        collector.notifications.refresh()  # a process that does not notify has nobody else who looks
     file = collector.notification_file
     if file is None:
         return ItemList(items=[], next=None)
@@ -61,7 +63,32 @@ def channels(collector: Serving, reading: Reading) -> ItemList[ChannelItem]:
     return ItemList(items=items, next=None)
 
 
-@router.post("/{name}/test", responses=NOT_FOUND | CHANNEL_FAILED)
+class ReloadedFile(Schema):
+    """The file of notifications that is in force now."""
+
+    channels: int
+    routes: int
+
+
+@router.post("/reload", responses=NOT_FOUND)
+async def reload(collector: Serving, asking: Asking) -> ReloadedFile:
+    """Read the file of channels and routes anew. One that cannot be used is refused, and changes nothing."""
+    current = collector.notifications
+    if current is None:
+        raise UnknownChannel("no file of notifications is set: RLVITALS_NOTIFICATIONS names it at the start")
+    try:
+        file = await asyncio.to_thread(current.reload)
+    except StartupError as error:
+        raise InvalidField(str(error)) from None
+    detail = f"{len(file.channels)} channels, {len(file.routes)} routes"
+    action, target = "notifications.reload", "the file of notifications"
+    await asyncio.to_thread(_record, collector, asking, target, action=action, detail=detail)
+    if collector.notifier is not None:
+        collector.notifier.notify()
+    return ReloadedFile(channels=len(file.channels), routes=len(file.routes))
+
+
+@router.post("/channels/{name}/test", responses=NOT_FOUND | CHANNEL_FAILED)
 async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Serving, asking: Asking) -> ChannelTest:
     """Send a test message to a channel now, and answer once its receiver has accepted it."""
     file = collector.notification_file
@@ -81,7 +108,7 @@ async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Ser
         public_url=collector.settings.link_url,
         is_test=True,
     )
-    await asyncio.to_thread(_record, collector, asking, name)
+    await asyncio.to_thread(_record, collector, asking, name, action="notifications.test")
     try:
         await asyncio.to_thread(deliver, file.channels[name], json.dumps(body).encode(), cancellation=Cancellation())
     except DeliveryFailed as error:
@@ -89,9 +116,9 @@ async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Ser
     return ChannelTest(name=name, id=message_id)
 
 
-def _record(collector: Collector, asking: Asking, name: str) -> None:
+def _record(collector: Collector, asking: Asking, target: str, *, action: str, detail: str = "") -> None:
     with collector.store.write() as repositories:
-        record_change(repositories, asking, "notifications.test", name, now=collector.clock(), project=None)
+        record_change(repositories, asking, action, target, now=collector.clock(), detail=detail)
 
 
 def _item(name: str, channel: Channel, status: dict[str, Any], failing: set[str]) -> ChannelItem:

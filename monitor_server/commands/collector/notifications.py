@@ -1,4 +1,4 @@
-"""`rlvitals notifications list|test`: the channels that a collector notifies."""
+"""`rlvitals notifications list|test|reload`: the channels that a collector notifies."""
 
 import time
 from typing import Annotated, Any, Literal
@@ -19,11 +19,15 @@ TEST_SECONDS = 70.0
 
 def run(
     *,
-    action: Annotated[Literal["list", "test"], typer.Argument(help="list or test")],
+    action: Annotated[Literal["list", "test", "reload"], typer.Argument(help="list, test or reload")],
     channel: Annotated[str | None, typer.Argument(help="The channel that `test` sends a message to.")] = None,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
 ) -> int:
-    """List the channels, without their secrets, or send a test message to one."""
+    """List the channels, without their secrets, send a test message to one, or read their file anew."""
+    if action == "reload":
+        answer = fetch_json("POST", url, "/notifications/reload", timeout=TEST_SECONDS)
+        say(f"the file is in force: {answer['channels']} channels, {answer['routes']} routes")
+        return 0
     if action == "test":
         if channel is None:
             raise CommandError("`rlvitals notifications test` needs the name of a channel")

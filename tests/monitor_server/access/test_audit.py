@@ -15,9 +15,10 @@ NO_CHANGES = {
     ("DELETE", "/api/v1/session"),
     ("POST", "/_dash-update-component"),
 }
-# With a test of its own, `test_operation.py` of notifications.
+# With tests of their own, `test_operation.py` and `test_reload.py` of notifications.
 RECORDED_ELSEWHERE = {
     ("POST", "/api/v1/notifications/channels/{name}/test"),
+    ("POST", "/api/v1/notifications/reload"),
 }
 
 

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from tests.live import listening
+from tests.live import eventually, listening
+from tests.monitor_server.access.conftest import Guarded
 
+postgres_only = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 LISTS = ["/api/v1/runs", "/api/v1/alerts"]
 
 
@@ -70,6 +72,27 @@ def test_the_stream_carries_one_project(two):
     assert two.run_theirs not in text
     assert "theirs" not in text
     assert len({data["run_id"] for kind, data in seen if kind == "step"}) == 1
+
+
+@postgres_only
+def test_the_stream_carries_one_project_also_from_another_collector(start_collector, scripted):
+    """One collector projects both projects; who listens at the other hears of their own alone."""
+    reader, projector = start_collector(engine=scripted, role="web"), Guarded(start_collector(engine=scripted))
+    relays = [live.app.state.collector.relay for live in (reader, projector.live)]
+    eventually(lambda: all(relay.is_listening for relay in relays))
+    admin, ours = projector.key("admin"), projector.key("read", project="ours")
+    reader.app.state.collector.keys.read()
+    reader.pool.headers["Authorization"] = f"Bearer {ours}"
+    with listening(reader) as events:
+        eventually(lambda: relays[1].is_watched_elsewhere)
+        foreign = projector.send(admin, run="c", project="theirs", steps=20, page=1.0)
+        own = projector.send(admin, run="d", project="ours", steps=2, page=1.0)
+        seen = []
+        while not (seen and seen[-1][0] == "step" and seen[-1][1]["step"] == 1):
+            seen.append(next(events))
+    assert {data["run_id"] for kind, data in seen if kind == "step"} == {own}
+    assert foreign not in json.dumps(seen)
+    assert "theirs" not in json.dumps(seen)
 
 
 def test_a_project_is_deleted_and_exported_by_its_own_key(two):

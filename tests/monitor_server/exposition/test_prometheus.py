@@ -4,6 +4,8 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.administration import create_key
 from tests.live import eventually
 
 
@@ -97,3 +99,28 @@ def test_the_queues_of_the_projector_are_exposed(live):
     live.send(run="r", records=[{"step": 1}])
     eventually(lambda: _samples(live)["rlvitals_projector_queued_runs",] == 0)
     assert _samples(live)["rlvitals_projector_waiters",] == 0
+
+
+def test_the_end_of_a_key_and_the_space_of_the_disk_are_shown(start_collector, clock):
+    """Of valid keys that have an end; of the disk of a SQLite database."""
+    live = start_collector(clock=clock)
+    collector = live.app.state.collector
+    admin = Caller(name="a test", scope=Scope.ADMIN)
+    with collector.store.write() as repositories:
+        ends = {"lasting": None, "ending": clock.now + 60.0, "over": clock.now - 60.0}
+        secrets = [
+            create_key(
+                repositories, name=name, scope=Scope.READ, project=None, expires_at=end, author=admin, now=clock.now
+            )[0]
+            for name, end in ends.items()
+        ]
+    collector.keys.read()
+    headers = {"Authorization": f"Bearer {secrets[0]}"}
+    text = live.pool.request("GET", f"{live.url}/metrics", headers=headers).data.decode()
+    found = [line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("rlvitals_key_expiry")]
+    assert [(name, float(value)) for name, value in found] == [
+        ('rlvitals_key_expiry_timestamp_seconds{key="ending"}', clock.now + 60.0)
+    ]
+    free = [line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("rlvitals_database_free_bytes ")]
+    assert all(float(value) > 0 for _, value in free)
+    assert bool(free) == (not collector.store.is_shared)

@@ -45,7 +45,7 @@ def planned(store, append, clock):
     class Planned:
         def __init__(self, **grouping):
             self.file = file_of(**grouping)
-            self.worker = NotificationWorker(store, self.file, public_url="http://x", clock=clock)
+            self.worker = NotificationWorker(store, lambda: self.file, public_url="http://x", clock=clock)
             self.bodies = []
 
         def open(self, *severities):
@@ -57,7 +57,7 @@ def planned(store, append, clock):
                 run = repositories.runs.find(run_id)
                 for transition in transitions:
                     repositories.alerts.add(transition.alert)
-                Router(self.file).record(repositories, run, transitions)
+                Router(lambda: self.file).record(repositories, run, transitions)
             return [transition.alert.id for transition in transitions]
 
         def look(self, *, accepts=True):

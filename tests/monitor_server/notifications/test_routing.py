@@ -53,7 +53,8 @@ def test_the_first_route_that_matches_counts_or_all(match, expected):
             {"channels": ["b"], "severity": "info"},
         ],
     }
-    router = Router(NotificationFile.model_validate(document))
+    file = NotificationFile.model_validate(document)
+    router = Router(lambda: file)
     found = router.matching(project="p", kind="k", severity="warning", now=0.0)
     assert [route.channels for route in found] == expected
 

@@ -1,0 +1,82 @@
+"""``python -m benchmarks.service.key_check``: how much longer a batch takes where the collector asks for keys.
+
+Two collectors run side by side, one without keys and one with. The same small batch goes to each in turn, so that
+whatever else the machine does slows both.
+"""
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import urllib3
+
+from trainer_hooks import wire
+
+__all__ = ["main"]
+
+PAIRS = 2_000
+WARM_UP = 200
+SIGNALS = 60
+
+
+def main() -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as name, urllib3.PoolManager(maxsize=4, retries=False) as pool:
+        folder = Path(name)
+        key_file = folder / "ingest.key"
+        with (
+            _collector(folder / "plain.db", {}) as plain,
+            _collector(folder / "keys.db", {"RLVITALS_KEY_FILES": f"ingest:{key_file}"}) as guarded,
+        ):
+            key = key_file.read_text().strip()
+            pairs = []
+            for number in range(WARM_UP + PAIRS):
+                body = _batch(number)
+                ends = [(plain, None), (guarded, key)]
+                order = ends if number % 2 else ends[::-1]
+                taken = {url: _send(pool, url, body, sent) for url, sent in order}
+                pairs.append((taken[plain], taken[guarded]))
+    without, with_key = (statistics.median(times) * 1e3 for times in zip(*pairs[WARM_UP:], strict=True))
+    ratio = statistics.median(asked / free for free, asked in pairs[WARM_UP:])
+    print(f"{PAIRS} pairs of a batch of one step with {SIGNALS} signals, on SQLite")
+    print(f"median without keys {without:.2f} ms, with a key {with_key:.2f} ms; median ratio of pairs {ratio:.3f}")
+
+
+@contextlib.contextmanager
+def _collector(database: Path, environment: dict[str, str]) -> Iterator[str]:
+    """Start a collector on a free port, and yield its address."""
+    command = [sys.executable, "-m", "monitor_server", "serve", "--port", "0", "--database", f"sqlite:///{database}"]
+    environment = os.environ | {"RLVITALS_DASHBOARD": "", "RLVITALS_LOG_LEVEL": "error"} | environment
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            yield next(word for word in line.split() if word.startswith("http://"))
+        finally:
+            process.terminate()
+
+
+def _batch(number: int) -> bytes:
+    scalars = {f"signal/{place}": float(number + place) for place in range(SIGNALS)}
+    record = msgspec.Raw(wire.encode(wire.Record(step=number, scalars=scalars)))
+    return wire.encode(wire.Batch(schema_version=wire.SCHEMA_VERSION, run="r", records=[record]))
+
+
+def _send(pool: urllib3.PoolManager, url: str, body: bytes, key: str | None) -> float:
+    headers = {"Content-Type": wire.MSGPACK} | ({"Authorization": f"Bearer {key}"} if key else {})
+    begin = time.perf_counter()
+    answer = pool.request("POST", f"{url}/api/v1/ingest", body=body, headers=headers)
+    seconds = time.perf_counter() - begin
+    if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
+        raise RuntimeError(f"the collector answered {answer.status}: {answer.data[:200]!r}")
+    return seconds
+
+
+if __name__ == "__main__":
+    main()

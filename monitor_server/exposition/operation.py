@@ -1,0 +1,80 @@
+"""Metrics of the collector's own operation that are read at each scrape: channels, disk and keys."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from monitor_server.printable import printable
+from monitor_server.store.database import Store
+
+__all__ = ["Channels", "DiskAndKeys"]
+
+
+class Channels(Collector):
+    """Reads what waits for the channels of notifications at each scrape."""
+
+    def __init__(self, store: Store, *, channels: Callable[[], Sequence[str]], clock: Callable[[], float]) -> None:
+        self._store = store
+        self._channels = channels
+        self._clock = clock
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: the registry would scrape on registration to find the names."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Return what waits, since when, and whether the channel fails."""
+        waiting = GaugeMetricFamily(
+            "rlvitals_notifications_waiting", "Changes of alerts that a channel has not received", labels=["channel"]
+        )
+        oldest = GaugeMetricFamily(
+            "rlvitals_notifications_oldest_waiting_seconds", "How long the oldest of them waits", labels=["channel"]
+        )
+        failing = GaugeMetricFamily(
+            "rlvitals_notification_channel_failing",
+            "1 for a channel that does not accept its messages, else 0",
+            labels=["channel"],
+        )
+        channels = self._channels()
+        if not channels:
+            return [waiting, oldest, failing]
+        now = self._clock()
+        with self._store.read() as repositories:
+            statuses = repositories.notifications.statuses(now=now)
+            broken = repositories.notifications.failing(channels)
+        for channel in channels:
+            status = statuses.get(channel, {})
+            waiting.add_metric([channel], float(status.get("waiting", 0)))
+            oldest.add_metric([channel], max(0.0, now - status.get("waiting_since", now)))
+            failing.add_metric([channel], float(channel in broken))
+        return [waiting, oldest, failing]
+
+
+class DiskAndKeys(Collector):
+    """Reads the free space of the disk, and when keys expire, at each scrape."""
+
+    def __init__(self, store: Store, *, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: the registry would scrape on registration to find the names."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the free bytes of a SQLite database's disk, and the ends of the valid keys that have one."""
+        free = GaugeMetricFamily("rlvitals_database_free_bytes", "Free space on the disk of the SQLite database")
+        free_bytes = self._store.free_bytes
+        if free_bytes is not None:
+            free.add_metric([], float(free_bytes))
+        expiry = GaugeMetricFamily(
+            "rlvitals_key_expiry_timestamp_seconds", "When a valid key that has an end expires", labels=["key"]
+        )
+        now = self._clock()
+        with self._store.read() as repositories:
+            keys = repositories.api_keys.all()
+        for key in keys:
+            if key.expires_at is not None and key.is_valid(now):
+                expiry.add_metric([printable(key.name)], key.expires_at)
+        return [free, expiry]

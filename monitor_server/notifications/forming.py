@@ -1,0 +1,42 @@
+"""Forms a message of what waits for a channel, in the transaction that claims it."""
+
+import json
+import uuid
+
+from monitor_server.notifications.messages import alert_items, build_body, most_severe
+from monitor_server.store.encoding.stored_json import showable
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.notification_queue import WaitingEvents
+
+__all__ = ["form_message"]
+
+
+def form_message(repositories: Repositories, waiting: WaitingEvents, *, public_url: str, now: float) -> None:
+    """Put all events that are due on a channel into a message with its body.
+
+    Args:
+        repositories: An open transaction.
+        waiting: What waits.
+        public_url: Of the dashboard, for links.
+        now: Seconds since the epoch.
+    """
+    queue, message_id = repositories.notifications, uuid.uuid4().hex
+    severity = most_severe(waiting.rank)
+    number = queue.form(message_id, waiting.channel, severity=severity, now=now)
+    alerts = alert_items(queue.details(message_id), public_url=public_url)
+    statuses = queue.statuses(now=now)
+    failing = {
+        name: str(statuses.get(name, {}).get("last_error") or "it has given a message up")
+        for name in sorted({name for alert in alerts for name in alert["instead_of"]})
+    }
+    body = build_body(
+        message_id=message_id,
+        channel=waiting.channel,
+        created_at=now,
+        severity=severity,
+        alerts=alerts,
+        counts=queue.counts(message_id),
+        public_url=public_url,
+        failing=failing,
+    )
+    queue.set_body(message_id, json.dumps(showable(body)).encode(), events=number)

@@ -1,0 +1,66 @@
+"""A browser signs in through a dashboard in a process of its own, which passes the key on and the cookie back."""
+
+import threading
+
+import pytest
+from playwright.sync_api import expect
+
+from dashboard.app import create_app
+from monitor_server.http_server.connections import ConnectionLimits
+from monitor_server.http_server.server import Server, bind
+from tests.browser.test_sign_in import sign_in
+from tests.live import eventually
+from tests.monitor_server.access.conftest import Guarded
+from tests.monitor_server.conftest import ScriptedEngine
+
+
+@pytest.fixture
+def guarded(start_collector):
+    """A collector without a dashboard, which needs keys."""
+    guarded = Guarded(start_collector(engine=ScriptedEngine, dashboard=""))
+    guarded.key("admin", name="everything")
+    return guarded
+
+
+@pytest.fixture
+def standalone(guarded):
+    """The address of a dashboard that asks the collector over HTTP."""
+    listening = bind("127.0.0.1", 0)
+    app = create_app(api_url=guarded.live.url)
+    server = Server(app, limits=ConnectionLimits(), grace_seconds=1)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="dashboard")
+    thread.start()
+    eventually(lambda: server.started)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+    listening.close()
+
+
+def test_a_browser_signs_in_and_out_through_a_dashboard_of_its_own(guarded, standalone, visit):
+    """It sees the runs of its project and no others, the stream is live, and signing out removes the cookie."""
+    guarded.send(guarded.secrets[0], run="one-of-ours", project="ours")
+    guarded.send(guarded.secrets[0], run="one-of-theirs", project="theirs")
+    reader = guarded.key("read", project="ours", name="anna")
+    page = visit.page
+    page.goto(f"{standalone}/sign-in")
+    sign_in(page, reader)
+    page.wait_for_url(f"{standalone}/")
+    expect(page.get_by_text("one-of-ours").first).to_be_visible()
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+    assert "one-of-theirs" not in page.content()
+    (cookie,) = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
+    page.get_by_role("button", name="Sign out anna").click()
+    page.wait_for_url("**/sign-in")
+    assert page.context.cookies() == []
+
+
+def test_a_wrong_key_is_refused_through_a_dashboard_of_its_own(guarded, standalone, visit):
+    """In words, and without a cookie."""
+    assert guarded.secrets
+    visit.page.goto(f"{standalone}/sign-in")
+    sign_in(visit.page, "rlv_wrong")
+    expect(visit.page.get_by_role("alert")).not_to_be_empty()
+    assert visit.page.context.cookies() == []
+    visit.complaints.clear()  # the browser reports the answer 401
