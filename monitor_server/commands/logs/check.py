@@ -36,6 +36,8 @@ EXIT_FAILED = 3
 EXIT_NOT_OBSERVED = 4
 DETAILED = 3
 PASSED_OVER_SHOWN = 20
+# Larger numbers are mistakes, and infinity would be reported as saved hours.
+MOST_GPUS, MOST_SECONDS = 10**7, 1e7
 QUIET_SECONDS = 1.0
 
 
@@ -55,8 +57,12 @@ def run(
     names: Annotated[
         list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
     ] = None,
-    gpus: Annotated[int | None, typer.Option(min=1, help="Accelerators of the run, for the hours saved.")] = None,
-    step_seconds: Annotated[float | None, typer.Option(min=0.0, help="Time of a step; else the log's own.")] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, max=MOST_GPUS, help="Accelerators of the run, for the hours saved.")
+    ] = None,
+    step_seconds: Annotated[
+        float | None, typer.Option(min=0.0, max=MOST_SECONDS, help="Time of a step; else the log's own.")
+    ] = None,
     calibration: Annotated[Path | None, typer.Option(help="File of `rlvitals calibrate`; built-in without.")] = None,
     fail_on: Annotated[FailOn | None, typer.Option(help="Exit with status 3 at this severity, for CI.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -170,7 +176,8 @@ def _status(examinations: Sequence[Examination], fail_on: FailOn | None, *, is_c
     outcomes = {found.outcome for found in examinations}
     if Outcome.CRITICAL in outcomes or (fail_on is FailOn.WARNING and Outcome.WARNING in outcomes):
         return EXIT_FAILED
-    return EXIT_NOT_OBSERVED if Outcome.NOT_OBSERVED in outcomes or not is_complete else 0
+    unread = set.intersection(*(set(found.mapping.unused_overrides()) for found in examinations))
+    return EXIT_NOT_OBSERVED if Outcome.NOT_OBSERVED in outcomes or unread or not is_complete else 0
 
 
 def _follow(

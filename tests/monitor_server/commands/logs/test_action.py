@@ -68,3 +68,12 @@ def test_the_action_maps_keys_a_line_each_and_reads_no_input_as_shell(tmp_path):
     assert "loss/policy = loss_of_mine" in summary
     assert "kl/ref = other" in summary
     assert not (tmp_path / "made").exists()
+
+
+def test_the_action_refuses_an_empty_path(tmp_path):
+    """An unset variable of the workflow would check the whole checkout."""
+    (tmp_path / "output").touch()
+    (tmp_path / "summary").touch()
+    done, output, _ = run_action(tmp_path, path="")
+    assert (done.returncode, output) == (1, "")
+    assert "path must name a log or a folder of logs" in done.stderr

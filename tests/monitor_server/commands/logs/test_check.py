@@ -110,6 +110,28 @@ def test_a_log_of_which_nothing_is_read_does_not_pass(tmp_path, capsys):
     assert check(capsys, tmp_path / "own.csv", "--fail-on", "critical", "--map", "reward/mean=mine")[0] == 0
 
 
+def test_a_key_that_no_log_has_does_not_pass(tmp_path, capsys):
+    """Status 4 where a mapped signal was read from no log, and 0 where one log of several has it."""
+    for name, key in (("a", "mine"), ("b", "other")):
+        rows = "".join(f"{step},0.5,0.1\n" for step in range(30))
+        (tmp_path / f"{name}.csv").write_text(f"step,{key},kl\n{rows}")
+    status, printed = check(capsys, tmp_path / "a.csv", "--fail-on", "critical", "--map", "reward/mean=none")
+    assert status == 4
+    assert "--map reward/mean=none: no row has this key" in printed.out
+    assert check(capsys, tmp_path, "--fail-on", "critical", "--map", "reward/mean=mine")[0] == 0
+    with pytest.raises(AssertionError, match="reward/mean = none: no row has this key"):
+        assert_healthy(tmp_path, names={"reward/mean": "none"})
+    with pytest.raises(ValueError, match=r"names must map signals .* got reward/meen"):
+        assert_healthy(tmp_path, names={"reward/meen": "mine"})
+
+
+@pytest.mark.parametrize("option", [("--step-seconds", "inf"), ("--gpus", "100000000000"), ("--step-seconds", "nan")])
+def test_hours_are_not_computed_from_impossible_numbers(tmp_path, capsys, option):
+    """Infinitely many saved hours would be no report."""
+    assert main(["check", str(write(tmp_path / "dies.json", dies_at=20)), *option]) == 2
+    assert option[0] in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
