@@ -18,9 +18,13 @@ def launch(
     *arguments: str,
     world_size: int = 2,
     timeout: float = 240.0,
+    stdout: int | None = None,
     **environ: str,
 ) -> None:
-    """Run a script, or a module, on several ranks, which find each other by torch's usual variables, to its end."""
+    """Run a script, or a module, on several ranks, which find each other by torch's usual variables, to its end.
+
+    What they print goes to the descriptor ``stdout``, by default to the output of the tests.
+    """
     shared = {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size), "RLVITALS_ATTEMPT": "1"}
     shared |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
     with reserved_port() as port:
@@ -28,7 +32,7 @@ def launch(
         environments = [
             os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | environ for rank in range(world_size)
         ]
-        _wait([start([*_named(script), *arguments], env=env) for env in environments], timeout)
+        _wait([start([*_named(script), *arguments], env=env, stdout=stdout) for env in environments], timeout)
 
 
 def _named(script: Path | str) -> list[str]:

@@ -23,12 +23,12 @@ ONE, TWO = 1, 2
 LEAVING = "tests.trainer_hooks.reference.leaving"
 
 
-def launch(world_size, folder, cache, *options):
+def launch(world_size, folder, cache, *options, stdout=None):
     """Train on the CPU with a log and checkpoints in a folder, as one process or as several ranks."""
     command = ["trainer_hooks.reference", *_options(folder, cache, options)]
     if world_size > 1:
         # The trainer joins the ranks that torchrun starts, which it knows by this variable.
-        ranks.launch(command[0], *command[1:], world_size=world_size, TORCHELASTIC_RUN_ID="tests")
+        ranks.launch(*command, world_size=world_size, stdout=stdout, TORCHELASTIC_RUN_ID="tests")
         return
     done = warm.run(["-m", *command], env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=240)
     assert done.returncode == 0, done.stdout
@@ -127,9 +127,11 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
 
     collector.receipt = receipt
     treated = ["--on-acceleration", "rollback+llds", "--max-rollbacks", "1", "--checkpoint-every", "1"]
-    output = launch_by_torchrun(
-        "trainer_hooks.reference", tmp_path / "run", tiny.cache, "--steps", "500", *treated, "--url", collector.url
-    )
+    printed = tmp_path / "printed"
+    with printed.open("wb") as file:
+        options = ["--steps", "500", *treated, "--url", collector.url]
+        launch(TWO, tmp_path / "run", tiny.cache, *options, stdout=file.fileno())
+    output = printed.read_text()
     assert output.count("rolled back to step") == 1
     assert output.rstrip().endswith("stopped, after as many rollbacks as are allowed")
     ends = {}
