@@ -120,7 +120,7 @@ def start_collector(database_url: str) -> Iterator[Any]:
                 "database_url": database_url,
                 "dashboard": "",
                 "tick_seconds": 0.1,
-                "verdict_wait_seconds": 5.0,
+                "verdict_wait_seconds": PATIENCE_SECONDS,
             }
             options = {"clock": clock} | ({"engine": engine} if engine else {})
             return stack.enter_context(serving(Settings(**(defaults | settings)), **options))

@@ -13,7 +13,7 @@ OF_A_RUN = [table for table in metadata.sorted_tables if "run_id" in table.c]
 
 
 def send_everything(live, name, *, text="text", steps=1_300, **batch):
-    """Send a run that has rows in all tables: steps of a chunk, an alert, actions, responses, a waiting step."""
+    """Send a run with rows in all tables: steps of a chunk, an alert, a silence, actions, responses, a waiting step."""
     common = {"run": name, "schema_version": 2} | batch
     run_id = live.run(config={"note": text}, **common)
     for begin in range(0, steps, 500):
@@ -30,6 +30,9 @@ def send_everything(live, name, *, text="text", steps=1_300, **batch):
     (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
     note = live.pool.request("POST", f"{live.url}/api/v1/alerts/{alert['id']}/ack", json={"by": "a", "note": text})
     assert note.status == 200, note.data
+    silence = {"run_id": run_id, "minutes": 60, "reason": text, "by": "a"}
+    silenced = live.pool.request("POST", f"{live.url}/api/v1/silences", json=silence)
+    assert silenced.status == 200, silenced.data
     live.send(records=[{"step": steps + 1, "scalars": {"reward/mean": 1.0}}], **(common | {"world_size": 2}))
     return run_id
 

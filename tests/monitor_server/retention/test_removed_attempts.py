@@ -17,7 +17,7 @@ MAX_ROWS_AT_ONCE = 600  # 250 records, and their steps
 @pytest.fixture
 def settings(database_url):
     return Settings(
-        database_url=database_url, dashboard="", tick_seconds=0.1, verdict_wait_seconds=5.0, retention_seconds=0.05
+        database_url=database_url, dashboard="", tick_seconds=0.1, verdict_wait_seconds=60.0, retention_seconds=0.05
     )
 
 
