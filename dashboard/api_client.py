@@ -5,10 +5,10 @@ This is the only module that sends HTTP requests to the collector. It neither ca
 
 import math
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, cast
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx2
 
@@ -16,6 +16,9 @@ from dashboard.api_types import (
     ActionItem,
     AlertItem,
     Attribution,
+    AuditItem,
+    ChannelItem,
+    KeyItem,
     PhaseItem,
     ResponseItem,
     RunDetail,
@@ -27,6 +30,8 @@ from dashboard.sign_in.credentials import current_credentials
 __all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats", "without_credentials"]
 
 PAGE_ITEMS: Final = 200
+RUN_PAGE_ITEMS: Final = 1000  # the most that the collector returns at once
+MAX_RUNS: Final = 5000
 ALL_POINTS: Final = 1_000_000  # the most that the collector returns of one signal
 MAX_RESPONSES: Final = 24  # token strips are slow to draw, and nobody reads more at once
 MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
@@ -80,8 +85,8 @@ class ApiClient:
         await self._http.__aexit__(kind, error, trace)
 
     async def runs(self) -> list[RunItem]:
-        """Read all runs, `MAX_ITEMS` at most."""
-        runs = cast("list[RunItem]", await self._items("/runs", {"limit": PAGE_ITEMS}))
+        """Read all runs, `MAX_RUNS` at most."""
+        runs = cast("list[RunItem]", await self._items("/runs", {"limit": RUN_PAGE_ITEMS}, most=MAX_RUNS))
         for run in runs:
             _restore_sparkline(run)
         return runs
@@ -136,7 +141,9 @@ class ApiClient:
 
     async def alerts(self, run_id: str | None = None, *, state: str | None = None) -> list[AlertItem]:
         """Read the alerts of one run or of all runs, in one state or in any."""
-        query: Query = {} if state is None else {"state": state}
+        query: Query = {"limit": PAGE_ITEMS}
+        if state is not None:
+            query["state"] = state
         path = "/alerts" if run_id is None else _path("runs", run_id, "alerts")
         items = cast("list[AlertItem]", await self._items(path, query))
         return [
@@ -150,6 +157,43 @@ class ApiClient:
     async def acknowledge(self, alert_id: str) -> None:
         """Acknowledge an alert in the name of the dashboard."""
         await self._ask("POST", _path("alerts", alert_id, "ack"), json={"by": "the dashboard"})
+
+    async def label(self, run_id: str, **labels: object) -> None:
+        """Change title, tags, notes or whether a run is archived."""
+        await self._ask("PATCH", _path("runs", run_id), json=labels)
+
+    async def delete_run(self, run_id: str, *, is_forced: bool = False) -> None:
+        """Delete a run; one whose trainer sends only if forced."""
+        await self._ask("DELETE", _path("runs", run_id), params={"force": str(is_forced).lower()})
+
+    async def delete_project(self, name: str) -> None:
+        """Delete all runs of a project, unless a trainer of one sends."""
+        await self._ask("DELETE", f"/projects/{quote(name, safe='')}")
+
+    async def keys(self) -> list[KeyItem]:
+        """Read the keys that there are and were."""
+        return cast("list[KeyItem]", await self._items("/keys", {}))
+
+    async def make_key(self, asked: Mapping[str, object]) -> dict[str, object]:
+        """Make a key, and return it with ``key``, which is not stored anywhere."""
+        return await self._ask("POST", "/keys", json=dict(asked))
+
+    async def revoke_key(self, key: str) -> None:
+        """Revoke a key."""
+        await self._ask("DELETE", _path("keys", key))
+
+    async def channels(self) -> list[ChannelItem]:
+        """Read the channels of notifications."""
+        return cast("list[ChannelItem]", await self._items("/notifications/channels", {}))
+
+    async def test_channel(self, name: str) -> None:
+        """Send a test message to a channel."""
+        await self._ask("POST", f"/notifications/channels/{quote(name, safe='')}/test", json={})
+
+    async def audit(self, *, limit: int) -> list[AuditItem]:
+        """Read the newest changes that people made."""
+        answer = await self._get("/audit", {"limit": limit})
+        return cast("list[AuditItem]", answer["items"])
 
     async def play_sample(self) -> None:
         """Have the collector play the recorded collapse that it comes with."""
@@ -201,15 +245,15 @@ class ApiClient:
         except httpx2.HTTPError:
             return  # the browser reconnects by itself
 
-    async def _items(self, path: str, query: Query) -> list[object]:
+    async def _items(self, path: str, query: Query, *, most: int = MAX_ITEMS) -> list[object]:
         items: list[object] = []
         cursor: str | None = None
         while True:
             page = await self._get(path, query if cursor is None else {**query, "cursor": cursor})
             items += cast("list[object]", page["items"])
             cursor = cast("str | None", page.get("next"))
-            if cursor is None or len(items) >= MAX_ITEMS:
-                return items[:MAX_ITEMS]
+            if cursor is None or len(items) >= most:
+                return items[:most]
 
     async def _get(self, path: str, query: Query) -> dict[str, object]:
         return await self._ask("GET", path, params=query)

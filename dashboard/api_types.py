@@ -12,6 +12,9 @@ __all__ = [
     "ActionItem",
     "AlertItem",
     "Attribution",
+    "AuditItem",
+    "ChannelItem",
+    "KeyItem",
     "Moved",
     "PhaseItem",
     "ResponseItem",
@@ -53,6 +56,11 @@ class RunItem(TypedDict, total=False):
     source: str
     alerts: int
     sparkline: Sparkline | None
+    step_seconds: float | None
+    phase_from_step: int | None
+    title: str | None
+    tags: list[str]
+    archived: bool
 
 
 class RunDetail(RunItem, total=False):
@@ -60,6 +68,7 @@ class RunDetail(RunItem, total=False):
 
     config: dict[str, object] | None
     signals: list[str]
+    notes: str | None
 
 
 class SeriesItem(TypedDict):
@@ -221,6 +230,43 @@ class Attribution(TypedDict):
     responses: list[ResponseItem]
     remedies: list[RemedyItem]
     not_observed: list[NotObserved]
+
+
+class KeyItem(TypedDict):
+    """A key, without the key itself; times are seconds since the epoch."""
+
+    id: str
+    name: str
+    scope: str
+    project: str | None
+    state: str
+    created_at: float
+    created_by: str
+    last_used_at: float | None
+    expires_at: float | None
+
+
+class ChannelItem(TypedDict):
+    """A channel of notifications, and how it goes."""
+
+    name: str
+    type: str
+    address: str
+    waiting: int
+    is_failing: bool
+    last_error: str | None
+    last_sent_at: float | None
+
+
+class AuditItem(TypedDict):
+    """One change that somebody made."""
+
+    at: float
+    by: str
+    project: str | None
+    action: str
+    target: str
+    detail: str
 
 
 def firing(alerts: Iterable[AlertItem]) -> list[AlertItem]:

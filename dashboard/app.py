@@ -24,7 +24,9 @@ from dashboard.api_client import ApiClient, ApiError, NotFoundError, without_cre
 from dashboard.callback_requests import DashRequests, refuse_unknown_path
 from dashboard.components.page_frame import message, shell
 from dashboard.compression import CompressedScripts
-from dashboard.pages import alert, compare, fleet, responses, run, workspace
+from dashboard.pages import alert, compare, fleet, responses, run, run_labels, workspace
+from dashboard.pages.settings import channels, keys, projects
+from dashboard.pages.settings.page import settings_page
 from dashboard.sign_in.credentials import remember_credentials
 from dashboard.sign_in.page import ASSETS, forward_sessions, sign_in_route
 from dashboard.theme import style_sheet
@@ -33,7 +35,7 @@ from monitor_server.http_server.security import HostPolicy, SecuredApp, Security
 __all__ = ["attach", "create_app"]
 
 PAGES: Final = re.compile(
-    r"/((?P<compare>compare)/?|runs/(?P<run_id>[^/]+)(/(?P<responses>responses)|/alerts/(?P<alert_id>[^/]+))?/?)?"
+    r"/((?P<compare>compare)/?|(?P<settings>settings)/?|runs/(?P<run_id>[^/]+)(/(?P<responses>responses)|/alerts/(?P<alert_id>[^/]+))?/?)?"
 )
 OWN: Final = re.compile(rf"/(_dash-.*|assets/.*|_favicon\.ico|_reload-hash)|{PAGES.pattern}")
 
@@ -155,21 +157,26 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     _register_pages(app, api_url, connect_url)
     fleet.register(app, api_url)
     run.register(app, api_url)
+    run_labels.register(app, api_url)
     workspace.register(app, api_url)
     compare.register(app, api_url)
     responses.register(app, api_url)
     alert.register(app, api_url)
+    for section in (keys, channels, projects):
+        section.register(app, api_url)
     return DashRequests(CompressedScripts(server), app)
 
 
 def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
-    async def page(pathname: str, href: str) -> Component:
+    async def page(pathname: str, href: str) -> Component:  # noqa: PLR0911 - one a page
         found = PAGES.fullmatch(pathname)
         if found is None:
             return message("No such page", f"Nothing is at {pathname}.")
         address = urlsplit(href)
         if found["compare"]:
             return await compare.compare_page(api_url, address.query)
+        if found["settings"]:
+            return await settings_page(api_url)
         if found["alert_id"]:
             return await alert.alert_page(api_url, found["alert_id"])
         if found["responses"]:

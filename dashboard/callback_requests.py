@@ -34,6 +34,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_text_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
 def _is_address(value: object) -> bool:
     """Whether a value is text that can be read as an address."""
     try:
@@ -56,6 +60,9 @@ EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {
     (ids.ADDRESS, "href"): _is_address,
     (ids.LIVE, "data"): _is_page,
     (ids.ALERT_ACKNOWLEDGE, "n_clicks"): _is_count,
+    (ids.LABEL_TITLE, "value"): _is_text_or_none,
+    (ids.LABEL_TAGS, "value"): _is_text_or_none,
+    (ids.LABEL_NOTES, "value"): _is_text_or_none,
 }
 
 

@@ -1,12 +1,13 @@
 """The ids of components that callbacks and browser code share; assets/*.js uses the same strings."""
 
-from typing import Final
+from typing import Any, Final
 
 __all__ = [
     "ADDRESS",
     "ALERT",
     "ALERT_ACKNOWLEDGE",
     "ALERT_REFRESH",
+    "CHANNEL_STATE",
     "COMPARE_ALIGN",
     "COMPARE_BODY",
     "COMPARE_GROUP",
@@ -19,17 +20,50 @@ __all__ = [
     "CONNECT_WAY",
     "FIGURE",
     "FLEET",
-    "FLEET_INDEX",
+    "FLEET_ARCHIVED",
+    "FLEET_COLLAPSED",
+    "FLEET_COLUMNS",
+    "FLEET_CSV",
+    "FLEET_FILTERS",
+    "FLEET_FORGET",
+    "FLEET_GRID",
+    "FLEET_GROUP",
+    "FLEET_LIBRARY",
     "FLEET_NONE_MATCH",
     "FLEET_PROJECT",
     "FLEET_REFRESH",
+    "FLEET_ROWS",
+    "FLEET_SAVE",
     "FLEET_STATUS",
+    "FLEET_TABLE",
+    "FLEET_TABLE_DESCRIPTION",
     "FLEET_TEXT",
+    "FLEET_VIEW",
+    "FLEET_WALL",
     "KEYS",
+    "KEYS_LIST",
     "KEYS_OPEN",
+    "KEY_DAYS",
+    "KEY_MADE",
+    "KEY_MAKE",
+    "KEY_NAME",
+    "KEY_PROJECT",
+    "KEY_SCOPE",
+    "LABEL_ARCHIVED",
+    "LABEL_NOTES",
+    "LABEL_NOTES_SHOWN",
+    "LABEL_SAVE",
+    "LABEL_STATE",
+    "LABEL_TAGS",
+    "LABEL_TITLE",
     "LIVE",
     "LIVE_STATE",
+    "NOTIFY",
     "PAGE",
+    "PROJECTS_LIST",
+    "PROJECT_CHOSEN",
+    "PROJECT_CONFIRMED",
+    "PROJECT_STATE",
     "RESPONSES_CORRECT",
     "RESPONSES_FROM",
     "RESPONSES_LIST",
@@ -37,6 +71,8 @@ __all__ = [
     "RESPONSES_ORDER",
     "RESPONSES_TO",
     "RUN_ALERTS",
+    "RUN_DELETE",
+    "RUN_DELETE_CONFIRMED",
     "RUN_HEADER",
     "RUN_REFRESH",
     "SIGN_OUT",
@@ -50,13 +86,17 @@ __all__ = [
     "WORKSPACE_SMOOTHING",
     "WORKSPACE_WANTED",
     "WORKSPACE_ZOOM",
-    "fleet_row",
+    "channel_test",
+    "connect_panel",
+    "key_revoke",
     "panel",
     "panel_csv",
+    "project_delete",
 ]
 
 ADDRESS: Final = "address"
 PAGE: Final = "page"
+NOTIFY: Final = "notify"
 SIGN_OUT: Final = "sign-out"
 THEME: Final = "theme"
 CONNECT_SAMPLE: Final = "connect-sample"
@@ -68,7 +108,21 @@ LIVE: Final = "live"
 LIVE_STATE: Final = "live-state"
 
 FLEET: Final = "fleet"
-FLEET_INDEX: Final = "fleet-index"
+FLEET_ARCHIVED: Final = "fleet-archived"
+FLEET_COLLAPSED: Final = "fleet-collapsed"
+FLEET_COLUMNS: Final = "fleet-columns"
+FLEET_CSV: Final = "fleet-csv"
+FLEET_FILTERS: Final = "fleet-filters"
+FLEET_FORGET: Final = "fleet-forget"
+FLEET_GRID: Final = "fleet-grid"
+FLEET_GROUP: Final = "fleet-group"
+FLEET_ROWS: Final = "fleet-rows"
+FLEET_SAVE: Final = "fleet-save"
+FLEET_TABLE: Final = "fleet-table"
+FLEET_TABLE_DESCRIPTION: Final = "fleet-table-description"
+FLEET_LIBRARY: Final = "fleet-library"
+FLEET_VIEW: Final = "fleet-view"
+FLEET_WALL: Final = "fleet-wall"
 FLEET_REFRESH: Final = "fleet-refresh"
 FLEET_TEXT: Final = "fleet-text"
 FLEET_PROJECT: Final = "fleet-project"
@@ -97,6 +151,15 @@ COMPARE_BODY: Final = "compare-body"
 FIGURE: Final = "run-figure"
 RUN_HEADER: Final = "run-header"
 RUN_ALERTS: Final = "run-alerts"
+RUN_DELETE: Final = "run-delete"
+RUN_DELETE_CONFIRMED: Final = "run-delete-confirmed"
+LABEL_ARCHIVED: Final = "label-archived"
+LABEL_NOTES: Final = "label-notes"
+LABEL_NOTES_SHOWN: Final = "label-notes-shown"
+LABEL_SAVE: Final = "label-save"
+LABEL_STATE: Final = "label-state"
+LABEL_TAGS: Final = "label-tags"
+LABEL_TITLE: Final = "label-title"
 RUN_REFRESH: Final = "run-refresh"
 
 WORKSPACE: Final = "workspace"
@@ -109,10 +172,18 @@ WORKSPACE_WANTED: Final = "workspace-wanted"  # which panels the browser wants d
 WORKSPACE_DRAWN: Final = "workspace-drawn"
 WORKSPACE_DOWNLOAD: Final = "workspace-download"
 
-
-def fleet_row(run_id: str) -> dict[str, str]:
-    """Return the id of a run's row in the fleet."""
-    return {"type": "fleet-row", "run": run_id}
+CHANNEL_STATE: Final = "channel-state"
+KEYS_LIST: Final = "keys-list"
+KEY_DAYS: Final = "key-days"
+KEY_MADE: Final = "key-made"
+KEY_MAKE: Final = "key-make"
+KEY_NAME: Final = "key-name"
+KEY_PROJECT: Final = "key-project"
+KEY_SCOPE: Final = "key-scope"
+PROJECTS_LIST: Final = "projects-list"
+PROJECT_CHOSEN: Final = "project-chosen"
+PROJECT_CONFIRMED: Final = "project-confirmed"
+PROJECT_STATE: Final = "project-state"
 
 
 def connect_panel(name: str) -> dict[str, str]:
@@ -128,3 +199,19 @@ def panel(signal: str) -> dict[str, str]:
 def panel_csv(signal: str) -> dict[str, str]:
     """Return the id of the button that exports a signal."""
     return {"type": "panel-csv", "signal": signal}
+
+
+# Their arguments are names, or Dash's `ALL`.
+def key_revoke(key: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of the button that revokes a key."""
+    return {"type": "key-revoke", "key": key}
+
+
+def channel_test(name: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of the button that tests a channel."""
+    return {"type": "channel-test", "channel": name}
+
+
+def project_delete(name: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of the button that deletes a project."""
+    return {"type": "project-delete", "project": name}

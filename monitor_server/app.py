@@ -38,6 +38,7 @@ from monitor_server.api.routes import (
     ingest,
     keys,
     notifications,
+    run_labels,
     runs,
     sample,
     session,
@@ -88,6 +89,7 @@ ROUTES = {
     "all": (
         ingest,
         runs,
+        run_labels,
         deletion,
         export,
         alerts,
@@ -102,7 +104,7 @@ ROUTES = {
     ),
     "ingest": (ingest, status),
     "projector": (status,),
-    "web": (runs, deletion, export, alerts, silences, stream, keys, audit, status, session, notifications),
+    "web": (runs, run_labels, deletion, export, alerts, silences, stream, keys, audit, status, session, notifications),
 }
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 

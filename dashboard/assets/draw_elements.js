@@ -52,14 +52,18 @@
     if ("number" in data) element.textContent = formatNumber(data.number);
     if ("sparkline" in data) element.innerHTML = sparklineSvg(JSON.parse(data.sparkline));
     if ("epoch" in data) tick(element);
+    if ("until" in data) element.textContent = LOCAL.format(1000 * data.until);
   }
 
+  const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+
   function tick(element) {
+    if (element.dataset.epoch) element.title = LOCAL.format(1000 * element.dataset.epoch);
     const shown = formatSince(element.dataset.epoch, Date.now() / 1000);
     if (element.textContent !== shown) element.textContent = shown;
   }
 
-  const DRAWN = "[data-number], [data-sparkline], [data-epoch]";
+  const DRAWN = "[data-number], [data-sparkline], [data-epoch], [data-until]";
 
   function drawAll(root) {
     if (root.matches && root.matches(DRAWN)) draw(root);

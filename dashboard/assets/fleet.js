@@ -1,40 +1,232 @@
-/* The fleet page in the browser: filters, and steps pushed into rows. */
+/* The fleet page in the browser: filters, groups, the view in the address, and steps pushed into rows. */
 (function () {
   "use strict";
 
-  const SPARKLINE_POINTS = 120;
+  const GRID = "fleet-grid";
+  const SPARKLINE_POINTS = 40;
+  const REMEMBERED = "rlvitals-fleet";
+  const VIEWS = "rlvitals-fleet-views";
+  const FILTERS = { run: "fleet-text", project: "fleet-project", state: "fleet-status", group: "fleet-group" };
+  const EMPTY = { run: "", project: null, state: "all", group: null };
+  const collapsed = new Set();
+  let openedFor = null; // the description of the table that is drawn
+  let arranged = []; // the rows of the table
+  let current = {}; // what is set above the table
+  let isOpening = false; // the table does not have its columns yet
 
-  function filterFleet(text, project, state, index, ids) {
-    const words = (text || "").toLowerCase().split(/\s+/).filter(Boolean);
-    const isShown = (run) =>
-      (!project || run.project === project) &&
-      (!state || state === "all" || run.state === state) &&
-      words.every((word) => run.text.includes(word));
-    const styles = ids.map((_, place) => (!index[place] || isShown(index[place]) ? {} : { display: "none" }));
-    return [styles, !styles.length || styles.some((style) => !style.display)];
+  const grid = () => window.dash_ag_grid && document.getElementById(GRID) && window.dash_ag_grid.getApi(GRID);
+  const setProps = (id, properties) => window.dash_clientside.set_props(id, properties);
+
+  const groupOf = (row, by) => (by === "tag" ? row.tags[0] || "no tag" : row[by]);
+
+  /* Gives the table the rows that match, with a row that heads each group; returns whether there are any. */
+  function arrangeFleet(rows, run, project, state, group, archived, _collapsed, table, library) {
+    if (rows && rows.length && openedFor !== table) openFleet(table, library);
+    current = { run, project, state, group, archived: archived.length > 0 };
+    const words = (run || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const shown = (rows || []).filter(
+      (row) =>
+        (current.archived || !row.archived) &&
+        (!project || row.project === project) &&
+        (!state || state === "all" || row.state === state) &&
+        words.every((word) => row.text.includes(word)),
+    );
+    arranged = group ? grouped(shown, group) : shown;
+    if (grid()) setProps(GRID, { rowData: arranged });
+    remember();
+    return shown.length > 0 || !rows || !rows.length;
   }
 
-  /* Gives true if the server must draw the rows again: an unknown run, or a new phase. */
-  function pushFleetStep(step) {
-    const row = document.querySelector(`[data-run="${CSS.escape(step.run_id)}"]`);
-    if (!row) return true;
-    const number = row.querySelector('[data-signal="step"]');
-    if (number) number.dataset.number = step.step;
-    const since = row.querySelector("[data-epoch]");
-    if (since) since.dataset.epoch = Date.now() / 1000;
-    const line = row.querySelector("[data-sparkline]");
-    if (!line) return true;
-    if (line.dataset.signal in step.signals) {
-      const value = step.signals[line.dataset.signal];
-      const values = JSON.parse(line.dataset.sparkline);
-      values.push(typeof value === "number" ? value : null);
-      line.dataset.sparkline = JSON.stringify(values.slice(-SPARKLINE_POINTS));
+  function grouped(rows, by) {
+    const heads = new Map();
+    const members = [];
+    for (const row of rows) {
+      const name = groupOf(row, by);
+      if (!heads.has(name)) {
+        heads.set(name, { id: `group ${name}`, group: name, is_head: true, place: heads.size, is_open: !collapsed.has(name), count: 0, counts: {} });
+      }
+      const head = heads.get(name);
+      head.count += 1;
+      for (const severity in row.counts) head.counts[severity] = (head.counts[severity] || 0) + row.counts[severity];
+      if (head.is_open) members.push({ ...row, group: name });
     }
-    const phase = row.querySelector("[data-phase]");
-    return Boolean(phase && phase.dataset.phase !== step.phase);
+    return [...heads.values(), ...members];
   }
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { pushFleetStep });
+  function toggleFleetGroup(name) {
+    if (!collapsed.delete(name)) collapsed.add(name);
+    setProps("fleet-collapsed", { data: [...collapsed] });
+  }
+
+  window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
+    isFleetGroup: ({ rowNode }) => Boolean(rowNode.data && rowNode.data.is_head),
+    fleetRowHeight: ({ data }) => (data.is_head ? 40 : document.documentElement.dataset.wall ? 80 : 54),
+    /* Whatever the order of runs, each group stays together behind its head; groups keep the order of urgency. */
+    groupFleetRows: ({ nodes }) => {
+      const heads = nodes.filter((node) => node.data.is_head).sort((one, other) => one.data.place - other.data.place);
+      if (!heads.length) return;
+      const members = new Map(heads.map((head) => [head.data.group, [head]]));
+      for (const node of nodes) if (!node.data.is_head) members.get(node.data.group).push(node);
+      nodes.splice(0, nodes.length, ...[...members.values()].flat());
+    },
+  });
+
+  /* The address holds what is set, so that it can be sent to somebody; this browser remembers it as well. */
+  function query() {
+    const asked = new URLSearchParams();
+    for (const name in FILTERS) if (current[name] && current[name] !== EMPTY[name]) asked.set(name, current[name]);
+    if (current.archived) asked.set("archived", "1");
+    const api = grid();
+    if (api && !isOpening) {
+      const columns = api.getColumnState();
+      const sorted = columns.filter((column) => column.sort).sort((one, other) => one.sortIndex - other.sortIndex);
+      if (sorted.length) asked.set("sort", sorted.map((column) => `${column.colId}:${column.sort}`).join());
+      const shown = columns.filter((column) => !column.hide).map((column) => column.colId).join();
+      if (shown !== api.rlvitalsColumns) asked.set("columns", shown);
+      const filters = api.getFilterModel();
+      if (Object.keys(filters).length) asked.set("filter", JSON.stringify(filters));
+    }
+    return asked.toString();
+  }
+
+  function remember() {
+    if (isOpening || window.location.pathname !== "/" || !grid()) return;
+    const asked = query();
+    localStorage.setItem(REMEMBERED, asked);
+    window.history.replaceState(window.history.state, "", asked ? `/?${asked}` : "/");
+  }
+
+  /* Loads the table's library, sets what the address says (or what this browser remembers), and draws the table. */
+  async function openFleet(table, library) {
+    isOpening = true;
+    openedFor = table;
+    const asked = new URLSearchParams(window.location.search || localStorage.getItem(REMEMBERED) || "");
+    setFilters(asked);
+    await window.rlvitals.load(library);
+    setProps("fleet-table", { children: table });
+    opened(await window.dash_ag_grid.getApiAsync(GRID), asked);
+  }
+
+  function setFilters(asked) {
+    for (const name in FILTERS) setProps(FILTERS[name], { value: asked.get(name) || EMPTY[name] });
+    setProps("fleet-archived", { value: asked.has("archived") ? ["archived"] : [] });
+  }
+
+  function opened(api, asked) {
+    setProps(GRID, { rowData: arranged });
+    api.rlvitalsColumns = shownColumns(api).join();
+    apply(api, asked);
+    for (const event of ["sortChanged", "filterChanged", "columnMoved", "columnVisible"]) api.addEventListener(event, remember);
+    showViews();
+  }
+
+  const shownColumns = (api) => api.getColumnState().filter((column) => !column.hide).map((column) => column.colId);
+
+  function apply(api, asked) {
+    isOpening = true;
+    const narrow = window.innerWidth < 700 ? "run,phase,sparkline,alerts" : api.rlvitalsColumns;
+    const columns = (asked.get("columns") || narrow).split(",");
+    const sorts = new Map((asked.get("sort") || "").split(",").map((sort) => sort.split(":")));
+    const order = [...sorts.keys()];
+    const all = api.getColumnState().map((column) => column.colId);
+    const ordered = [...columns.filter((name) => all.includes(name)), ...all.filter((name) => !columns.includes(name))];
+    const state = ordered.map((colId) => ({
+      colId,
+      hide: !columns.includes(colId),
+      sort: sorts.get(colId) || null,
+      sortIndex: sorts.has(colId) ? order.indexOf(colId) : null,
+    }));
+    api.applyColumnState({ state, applyOrder: true });
+    api.setFilterModel(filterOf(asked));
+    setProps("fleet-columns", { value: shownColumns(api) });
+    isOpening = false;
+    remember();
+  }
+
+  function filterOf(asked) {
+    try {
+      return JSON.parse(asked.get("filter"));
+    } catch {
+      return null;
+    }
+  }
+
+  function chooseFleetColumns(chosen) {
+    const api = grid();
+    if (!api || isOpening) return;
+    const columns = api.getColumnState().map((column) => column.colId).filter((name) => name !== "run");
+    api.setColumnsVisible(columns.filter((name) => !chosen.includes(name)), false);
+    api.setColumnsVisible(columns.filter((name) => chosen.includes(name)), true);
+  }
+
+  /* Saved views: a name and an address, kept in this browser. */
+  const views = () => JSON.parse(localStorage.getItem(VIEWS) || "{}");
+
+  function showViews(value = null) {
+    setProps("fleet-view", { options: Object.entries(views()).map(([label, view]) => ({ label, value: view || "-" })), value });
+  }
+
+  function changeViews(change, value) {
+    const held = views();
+    change(held);
+    localStorage.setItem(VIEWS, JSON.stringify(held));
+    showViews(value);
+  }
+
+  function saveFleetView() {
+    const name = window.prompt("Name of the view");
+    if (name) changeViews((held) => (held[name] = query()), query() || "-");
+  }
+
+  function forgetFleetView(_clicks, chosen) {
+    changeViews((held) => Object.keys(held).forEach((name) => (held[name] || "-") === chosen && delete held[name]), null);
+  }
+
+  function openFleetView(chosen) {
+    const api = grid();
+    if (chosen && api) {
+      const asked = new URLSearchParams(chosen === "-" ? "" : chosen);
+      setFilters(asked);
+      apply(api, asked);
+    }
+    return !chosen;
+  }
+
+  function exportFleet() {
+    const api = grid();
+    const columns = shownColumns(api).filter((name) => name !== "sparkline");
+    if (api) api.exportDataAsCsv({ fileName: "runs.csv", columnKeys: columns, shouldRowBeSkipped: ({ node }) => node.data.is_head });
+  }
+
+  function toggleWall() {
+    const root = document.documentElement;
+    if (root.dataset.wall) delete root.dataset.wall;
+    else root.dataset.wall = "on";
+    const api = grid();
+    if (api) api.resetRowHeights();
+  }
+
+  document.addEventListener("keydown", (event) => event.key === "Escape" && document.documentElement.dataset.wall && toggleWall());
+
+  /* Gives true if the server must send the rows again: an unknown run, or a new phase. */
+  function pushFleetStep(step) {
+    const api = grid();
+    const row = api && api.getRowNode(step.run_id);
+    if (!row) return !api || !collapsed.size;
+    const data = { ...row.data, step: step.step, last_seen: Date.now() / 1000 };
+    if (data.signal in step.signals) {
+      const value = step.signals[data.signal];
+      const isNumber = typeof value === "number";
+      data.sparkline = [...data.sparkline, isNumber ? value : null].slice(-SPARKLINE_POINTS);
+      if (isNumber) data.reward = value;
+    }
+    row.updateData(data);
+    return data.phase !== step.phase;
+  }
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { pushFleetStep, toggleFleetGroup });
   window.dash_clientside = window.dash_clientside || {};
-  window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { filterFleet });
+  window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, {
+    arrangeFleet, chooseFleetColumns, exportFleet, forgetFleetView, openFleetView, saveFleetView, toggleWall,
+  });
 })();

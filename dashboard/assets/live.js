@@ -7,7 +7,7 @@
   const REFRESH_MS = 2000; // the server draws a page anew at most this often
   const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
 
-  const NOT_LIVE = new Set(["compare", "responses"]); // drawn when something is chosen
+  const NOT_LIVE = new Set(["compare", "responses", "settings"]); // drawn when something is chosen
 
   let live = null;
   let source = null;
@@ -118,7 +118,10 @@
       }
     };
     source.addEventListener("step", (event) => onStep(JSON.parse(event.data)));
-    source.addEventListener("alert", refresh);
+    source.addEventListener("alert", (event) => {
+      window.rlvitals.notify(JSON.parse(event.data));
+      refresh();
+    });
     source.addEventListener("action", refresh);
     source.addEventListener("run", refresh);
     source.addEventListener("dropped", refresh); // we were too slow for the stream
@@ -140,13 +143,13 @@
 
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiddenTimer);
-    if (document.hidden) {
+    if (document.hidden && !window.rlvitals.notifies()) {
       hiddenTimer = setTimeout(() => {
         close();
         wasLost = true;
         showState("waiting");
       }, HIDDEN_MS);
-    } else if (live) {
+    } else if (live && !document.hidden) {
       if (!source) open();
       scheduleFlush();
     }

@@ -2,7 +2,7 @@
 (function () {
   "use strict";
 
-  const FIRING = ".fleet-cells, .alert.firing, .alert-head.firing";
+  const FIRING = ".summary .badge, .alert.firing, .alert-head.firing";
   const MARKS = { critical: "▲ ", warning: "● " };
 
   function mostSevere() {

@@ -33,7 +33,11 @@ def shell() -> Component:
                 children=[
                     dcc.Link([html.Span(className="pulse-mark"), "rlvitals"], href="/", className="wordmark"),
                     html.Nav(
-                        [dcc.Link("Runs", href="/"), dcc.Link("Compare", href="/compare")],
+                        [
+                            dcc.Link("Runs", href="/"),
+                            dcc.Link("Compare", href="/compare"),
+                            dcc.Link("Settings", href="/settings"),
+                        ],
                         className="bar-links",
                         **{"aria-label": "pages"},
                     ),
@@ -44,6 +48,7 @@ def shell() -> Component:
                         className="theme-choice",
                         title="System, light or dark",
                     ),
+                    html.Button("Notify", id=ids.NOTIFY, className="bar-button", hidden=True),
                     html.Button("?", id=ids.KEYS_OPEN, className="bar-button", title="Keyboard (?)"),
                     html.Button(id=ids.SIGN_OUT, className="bar-button sign-out", hidden=True, title="Sign out"),
                     html.A("API", href="/docs", className="bar-link"),

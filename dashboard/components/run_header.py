@@ -19,6 +19,7 @@ VITALS: Final = (
     ("entropy/mean", "entropy"),
     ("ratio/max", "largest ratio"),
 )
+NEWEST_PHASES: Final = 8
 LEVELS: Final = {
     "L0": "imported logs",
     "L1": "the trainer's own metrics",
@@ -41,12 +42,29 @@ def run_header(run: RunItem, phases: Sequence[PhaseItem], series: Mapping[str, S
             className="crumbs",
         ),
         html.Div(
-            [html.H1(run["name"]), badge("phase", run["phase"]), badge("status", run["status"])], className="title"
+            [
+                html.H1(run.get("title") or run["name"]),
+                badge("phase", run["phase"]),
+                badge("status", run["status"]),
+                *(html.Span(tag, className="tag") for tag in run.get("tags") or []),
+                *([html.Span("archived", className="tag")] if run.get("archived") else []),
+            ],
+            className="title",
         ),
         html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in _facts(run)], className="facts"),
         html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
-        html.Ol([_span(span) for span in phases], className="timeline", **{"aria-label": "phases"}),
+        *_timeline(phases),
     ]
+
+
+def _timeline(phases: Sequence[PhaseItem]) -> list[Component]:
+    """Return the newest phases, and the earlier ones behind a line that opens; the chart's band shows them all."""
+    earlier, newest = phases[:-NEWEST_PHASES], phases[-NEWEST_PHASES:]
+    shown = html.Ol([_span(span) for span in newest], className="timeline", **{"aria-label": "phases"})
+    if not earlier:
+        return [shown]
+    spans = html.Ol([_span(span) for span in earlier], className="timeline", **{"aria-label": "earlier phases"})
+    return [shown, html.Details([html.Summary(f"{len(earlier)} earlier phases"), spans])]
 
 
 def _facts(run: RunItem) -> list[tuple[str, object]]:
@@ -59,6 +77,8 @@ def _facts(run: RunItem) -> list[tuple[str, object]]:
     ]
     if run.get("world_size", 1) > 1:
         facts.append(("ranks", str(run["world_size"])))
+    if run.get("title"):
+        facts.append(("name in the trainer", run["name"]))
     if run.get("source"):
         facts.append(("source", run["source"]))
     return facts

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
-__all__ = ["badge", "number", "since", "sparkline", "spell"]
+__all__ = ["badge", "number", "save_buttons", "since", "sparkline", "spell"]
 
 
 def badge(family: str, name: str, *, text: str | None = None) -> Component:
@@ -34,6 +34,14 @@ def sparkline(values: Sequence[float], *, signal: str) -> Component:
     """Return a line of the last values without axes; it has a gap where a value is not finite."""
     spelled = json.dumps([value if math.isfinite(value) else None for value in values])
     return html.Span(className="sparkline", title=signal, **{"data-sparkline": spelled, "data-signal": signal})
+
+
+def save_buttons(*formats: str, chart: str) -> list[Component]:
+    """Return a button for each format (png, svg, csv) that saves the chart; an element around it has ``data-chart``."""
+    return [
+        html.Button(name.upper(), title=f"Save {chart} as {name.upper()}", className="save", **{"data-save": name})
+        for name in formats
+    ]
 
 
 def spell(value: float) -> str:

@@ -8,7 +8,8 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_types import SeriesItem
-from dashboard.components.small_elements import number
+from dashboard.components.small_elements import number, save_buttons
+from dashboard.figures.definitions import define, unit_of
 
 __all__ = ["groups_of", "panel_body", "workspace"]
 
@@ -123,16 +124,19 @@ def _group(name: str, signals: Sequence[str]) -> Component:
 
 
 def _panel(signal: str) -> Component:
+    unit, definition = unit_of(signal), define(signal)
+    csv = html.Button("CSV", id=ids.panel_csv(signal), title=f"Save every value of {signal} as CSV")
     return html.Article(
         [
             html.Header(
                 [
-                    html.H3(signal, title=signal),
-                    html.Button("CSV", id=ids.panel_csv(signal), title=f"Save every value of {signal} as CSV"),
+                    html.H3([signal, *([html.Span(f" {unit}", className="unit")] if unit else [])], title=signal),
+                    html.Span([*save_buttons("png", "svg", chart=signal), csv], className="saves"),
                 ]
             ),
+            html.P(definition or "a name of the trainer's own", className="definition", title=definition),
             html.Div(id=ids.panel(signal), className="panel-body"),
         ],
         className="panel card",
-        **{"data-panel": signal},
+        **{"data-panel": signal, "data-chart": signal},
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from dashboard.api_types import PhaseItem, RunDetail, SeriesItem
+from dashboard.api_types import PhaseItem, RunDetail, RunItem, SeriesItem
 from dashboard.figures.curves.lines import log_dtick
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
@@ -54,7 +54,7 @@ def acceleration_step(phases: Sequence[PhaseItem]) -> int | None:
     return next((span["from_step"] for span in phases if span["phase"] in DYING), None)
 
 
-def setting_of(run: RunDetail) -> str:
+def setting_of(run: RunItem) -> str:
     """Return the name of a run without its seed."""
     return SEED.sub("", run["name"]) or run["name"]
 

@@ -14,6 +14,8 @@ from dashboard.api_types import AlertItem
 from dashboard.components.compare.controls import controls
 from dashboard.components.compare.tables import config_differences, legend, outcomes
 from dashboard.components.page_frame import message
+from dashboard.components.small_elements import save_buttons
+from dashboard.figures.definitions import define, unit_of
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure
 
 __all__ = ["compare_page", "register"]
@@ -21,12 +23,7 @@ __all__ = ["compare_page", "register"]
 VITALS: Final = ("reward/mean", "likelihood/correct", "entropy/mean", "grad/norm")
 MAX_RUNS: Final = 20
 MAX_POINTS: Final = 800
-GRAPH_CONFIG: Final = {
-    "displaylogo": False,
-    "modeBarButtons": [["toImage"]],
-    "toImageButtonOptions": {"format": "png", "filename": "compare", "scale": 2},
-    "responsive": True,
-}
+GRAPH_CONFIG: Final = {"displayModeBar": False, "responsive": True}
 
 
 async def compare_page(api_url: str, query: str = "") -> Component:
@@ -120,4 +117,9 @@ async def _read(
 
 def _chart(signal: str, figure: dict[str, object]) -> Component:
     graph = dcc.Graph(figure=figure, config=GRAPH_CONFIG, style={"height": 280}, responsive=True)
-    return html.Article([html.H2(signal), graph], className="card compare-chart")
+    unit = html.Span(unit_of(signal), className="unit", title=define(signal))
+    head = html.Header(
+        [html.H2(signal, title=define(signal)), unit, *save_buttons("png", "svg", "csv", chart=signal)],
+        className="chart-head",
+    )
+    return html.Article([head, graph], className="card compare-chart", **{"data-chart": signal})

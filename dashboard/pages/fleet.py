@@ -3,14 +3,17 @@
 import asyncio
 from urllib.parse import parse_qsl
 
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 from dash.dependencies import ALL
 from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError
+from dashboard.api_types import AlertItem, RunItem
 from dashboard.components.connect import connect_card
-from dashboard.components.fleet import fleet_filters, fleet_index, fleet_list
+from dashboard.components.fleet.filters import MANY, fleet_filters, fleet_summary
+from dashboard.components.fleet.rows import fleet_rows
+from dashboard.components.fleet.table import fleet_table, library_address
 from dashboard.components.page_frame import message
 
 __all__ = ["fleet_page", "register"]
@@ -23,8 +26,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
     """
     asked = dict(parse_qsl(query))
     try:
-        async with ApiClient(api_url) as api:
-            runs, alerts = await asyncio.gather(api.runs(), api.alerts(state="firing"))
+        runs, alerts = await _read(api_url)
     except ApiError as error:
         return message("The fleet cannot be shown", str(error))
     return html.Div(
@@ -33,33 +35,36 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
             dcc.Store(id=ids.LIVE, data={"page": "fleet", "title": "Fleet"}),
             html.H1("Runs", className="unseen"),
             dcc.Store(id=ids.FLEET_REFRESH),
-            dcc.Store(id=ids.FLEET_INDEX, data=fleet_index(runs, alerts)),
+            dcc.Store(id=ids.FLEET_ROWS, data=fleet_rows(runs, alerts)),
+            dcc.Store(id=ids.FLEET_COLLAPSED),
+            dcc.Store(id=ids.FLEET_TABLE_DESCRIPTION, data=fleet_table()),
+            dcc.Store(id=ids.FLEET_LIBRARY, data=library_address()),
             fleet_filters(runs, project=asked.get("project"), text=asked.get("run", "")),
-            html.Div(id=ids.FLEET, children=fleet_list(runs, alerts) if runs else connect_card(connect_url)),
+            html.Div(id=ids.FLEET, children=fleet_summary(runs, alerts) if runs else connect_card(connect_url)),
+            html.Div(id=ids.FLEET_TABLE, className="fleet-table"),
             html.P("No run matches.", id=ids.FLEET_NONE_MATCH, className="none-match", hidden=True),
         ],
     )
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register the refresh of the rows when runs or alerts change, and the filters, which work in the browser.
+    """Register the refresh of the rows when runs or alerts change; what the controls do happens in the browser.
 
     Where the page had no run, the first one opens.
     """
 
-    async def refresh(changed: object, shown: list[object] | None) -> tuple[object, object, object]:
+    async def refresh(changed: object, shown: list[object] | None) -> tuple[object, ...]:
         if changed is None:  # Dash calls it when the page is drawn, because the address was there before
-            return no_update, no_update, no_update
+            return (no_update,) * 4
         try:
-            async with ApiClient(api_url) as api:
-                runs, alerts = await asyncio.gather(api.runs(), api.alerts(state="firing"))
+            runs, alerts = await _read(api_url)
         except ApiError as error:
-            return message("The fleet cannot be shown", str(error)), no_update, no_update
+            return message("The fleet cannot be shown", str(error)), *(no_update,) * 3
         if not runs:
-            return no_update, no_update, no_update
-        is_first = shown == [] and len(runs) == 1
+            return (no_update,) * 4
+        is_first = not shown and len(runs) == 1
         address = f"/runs/{runs[0]['id']}" if is_first else no_update
-        return fleet_list(runs, alerts), fleet_index(runs, alerts), address
+        return fleet_summary(runs, alerts), fleet_rows(runs, alerts), len(runs) < MANY, address
 
     async def play_sample(clicks: int | None) -> object:
         if not clicks:  # the button was drawn and not clicked
@@ -78,10 +83,11 @@ def register(app: Dash, api_url: str) -> None:
     )(play_sample)
     app.callback(
         Output(ids.FLEET, "children"),
-        Output(ids.FLEET_INDEX, "data"),
+        Output(ids.FLEET_ROWS, "data"),
+        Output(ids.FLEET_FILTERS, "hidden"),
         Output(ids.ADDRESS, "pathname"),
         Input(ids.FLEET_REFRESH, "data"),
-        State(ids.FLEET_INDEX, "data"),
+        State(ids.FLEET_ROWS, "data"),
         prevent_initial_call=True,
     )(refresh)
     app.clientside_callback(
@@ -90,13 +96,45 @@ def register(app: Dash, api_url: str) -> None:
         Input(ids.CONNECT_WAY, "value"),
         State({"type": "connect-panel", "name": ALL}, "id"),
     )
+    _register_table(app)
+
+
+def _register_table(app: Dash) -> None:
+    """Register what assets/fleet.js does in the browser."""
     app.clientside_callback(
-        "function() { return window.dash_clientside.rlvitals.filterFleet.apply(null, arguments); }",
-        Output({"type": "fleet-row", "run": ALL}, "style"),
+        ClientsideFunction("rlvitals", "arrangeFleet"),
         Output(ids.FLEET_NONE_MATCH, "hidden"),
+        Input(ids.FLEET_ROWS, "data"),
         Input(ids.FLEET_TEXT, "value"),
         Input(ids.FLEET_PROJECT, "value"),
         Input(ids.FLEET_STATUS, "value"),
-        Input(ids.FLEET_INDEX, "data"),
-        State({"type": "fleet-row", "run": ALL}, "id"),
+        Input(ids.FLEET_GROUP, "value"),
+        Input(ids.FLEET_ARCHIVED, "value"),
+        Input(ids.FLEET_COLLAPSED, "data"),
+        State(ids.FLEET_TABLE_DESCRIPTION, "data"),
+        State(ids.FLEET_LIBRARY, "data"),
     )
+    app.clientside_callback(
+        ClientsideFunction("rlvitals", "openFleetView"),
+        Output(ids.FLEET_FORGET, "hidden"),
+        Input(ids.FLEET_VIEW, "value"),
+    )
+    for name, output, input_, *state in (
+        ("chooseFleetColumns", Output(ids.FLEET_COLUMNS, "title"), Input(ids.FLEET_COLUMNS, "value")),
+        ("saveFleetView", Output(ids.FLEET_SAVE, "title"), Input(ids.FLEET_SAVE, "n_clicks")),
+        (
+            "forgetFleetView",
+            Output(ids.FLEET_FORGET, "title"),
+            Input(ids.FLEET_FORGET, "n_clicks"),
+            State(ids.FLEET_VIEW, "value"),
+        ),
+        ("exportFleet", Output(ids.FLEET_CSV, "n_clicks_timestamp"), Input(ids.FLEET_CSV, "n_clicks")),
+        ("toggleWall", Output(ids.FLEET_WALL, "n_clicks_timestamp"), Input(ids.FLEET_WALL, "n_clicks")),
+    ):
+        app.clientside_callback(ClientsideFunction("rlvitals", name), output, input_, *state, prevent_initial_call=True)
+
+
+async def _read(api_url: str) -> tuple[list[RunItem], list[AlertItem]]:
+    async with ApiClient(api_url) as api:
+        runs, alerts = await asyncio.gather(api.runs(), api.alerts(state="firing"))
+    return runs, alerts

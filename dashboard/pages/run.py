@@ -15,6 +15,8 @@ from dashboard.components.alert.actions import action_list
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.page_frame import message
 from dashboard.components.run_header import run_header
+from dashboard.components.run_labels import run_labels
+from dashboard.components.small_elements import save_buttons
 from dashboard.components.workspace import workspace
 from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
@@ -56,7 +58,7 @@ class _Read:
         """Return what the browser must know to append steps: it asks again when the points have doubled."""
         return {
             "page": "run",
-            "title": self.run["name"],
+            "title": self.run.get("title") or self.run["name"],
             "run": self.run["id"],
             "attempt": self.run["attempt"],
             "max_points": MAX_POINTS,
@@ -80,11 +82,19 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
             dcc.Store(id=ids.LIVE, data=read.live()),
             dcc.Store(id=ids.RUN_REFRESH),
             html.Section(id=ids.RUN_HEADER, className="card run-header", children=read.header()),
+            run_labels(read.run),
             html.Section(
                 className="card run-figure",
+                **{"data-chart": f"{read.run['name']}-vital-signs"},
                 children=[
                     dcc.Graph(id=ids.FIGURE, figure=read.figure(), config=GRAPH_CONFIG, style=read.style()),
-                    html.P("Drag to zoom the steps, double-click to see all.", className="hint"),
+                    html.Div(
+                        [
+                            html.P("Drag to zoom the steps, double-click to see all.", className="hint"),
+                            *save_buttons("png", "svg", "csv", chart="the vital signs"),
+                        ],
+                        className="below-chart",
+                    ),
                 ],
             ),
             html.Aside(id=ids.RUN_ALERTS, className="card run-alerts", children=read.aside()),

@@ -18,6 +18,11 @@ from dashboard.figures.signal import View, merged, signal_figure
 __all__ = ["register"]
 
 MAX_POINTS: Final = 600  # of one panel, about one point per pixel
+GRAPH_CONFIG: Final = {
+    "displayModeBar": False,
+    "doubleClick": "autosize",  # codespell:ignore
+    "responsive": True,
+}
 MAX_PANELS: Final = 24  # of one request; the browser asks for the others next
 
 
@@ -97,19 +102,7 @@ def _body(
     if series is None:
         return html.P("not observed", className="panel-error")
     figure = signal_figure(series, view=view, phases=phases, alerts=alerts)
-    return panel_body(signal, series, figure, _config(signal))
-
-
-def _config(signal: str) -> dict[str, object]:
-    """Let the chart be saved as a picture, under the signal's name."""
-    picture = {"format": "png", "filename": signal.replace("/", "-"), "scale": 2}
-    return {
-        "displaylogo": False,
-        "modeBarButtons": [["toImage"]],
-        "toImageButtonOptions": picture,
-        "doubleClick": "autosize",  # codespell:ignore
-        "responsive": True,
-    }
+    return panel_body(signal, series, figure, GRAPH_CONFIG)
 
 
 def _csv(series: SeriesItem | None) -> str:

@@ -3,6 +3,7 @@
 A number that is not finite is written as "NaN", "Infinity" or "-Infinity".
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -77,6 +78,11 @@ class RunItem(Schema):
     source: str
     alerts: int
     sparkline: Sparkline
+    step_seconds: float | None = Field(description="Median time of a step, once two were seen")
+    phase_from_step: int | None = Field(description="The first step of the current phase")
+    title: str | None = Field(description="What people call the run, in place of its name")
+    tags: list[str]
+    archived: bool
 
 
 class RunDetail(RunItem):
@@ -85,6 +91,7 @@ class RunDetail(RunItem):
     config: dict[str, JsonValue] | None
     signals: list[str]
     quarantine_reason: str | None
+    notes: str | None
 
 
 class AttemptItem(Schema):
@@ -289,5 +296,7 @@ def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "phase": shown_phase(row["status"], row["phase"]),
         "attempt": row["ordinal"],
         "alerts": row["firing"],
+        "tags": [] if row["tags"] is None else json.loads(row["tags"]),
+        "archived": row["archived_at"] is not None,
         "sparkline": {"signal": SPARKLINE_SIGNAL, "values": read_recent(row["recent"]).rewards},
     }

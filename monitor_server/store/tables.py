@@ -105,6 +105,11 @@ runs = Table(
     Column("deleted_at", Float),  # when its deletion began; no reader and no writer sees the run any more
     Column("records_thinned_to", BigInteger, nullable=False, server_default="0"),  # position in its log
     Column("steps_thinned_to", BigInteger, nullable=False, server_default="0"),  # every step below is thinned
+    # What people write about the run.
+    Column("title", String),  # shown in place of its name
+    Column("tags", LargeBinary),  # JSON, a list of texts
+    Column("notes", Text),
+    Column("archived_at", Float),
 )
 
 attempts = Table(

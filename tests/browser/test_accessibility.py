@@ -15,7 +15,7 @@ def collector(start_collector):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_violates_a_rule_of_accessibility(collector, visit, scheme):
-    """The empty page, the fleet, a run with an alert, its responses, and a comparison."""
+    """The empty page, the fleet, a run with an alert, its responses, a comparison, and the settings; all menus open."""
     visit.page.emulate_media(color_scheme=scheme)
     visit.page.goto(collector.url)
     expect(visit.page.locator("pre:visible")).to_be_visible()
@@ -35,14 +35,16 @@ def test_no_page_violates_a_rule_of_accessibility(collector, visit, scheme):
     ]
     first, second = (collector.run(run=name, config={"lr": name}, records=records) for name in ("one", "two"))
     for address, ready in (
-        ("/", ".fleet-row"),
+        ("/?group=project", ".fleet-row"),
         (f"/runs/{first}", "[data-panel] .js-plotly-plot"),
         (f"/runs/{first}/responses", ".responses-list .response"),
         (f"/compare?run={first}&run={second}", ".compare-chart .js-plotly-plot"),
+        ("/settings", "#keys-list"),
     ):
         visit.page.goto(f"{collector.url}{address}")
         visit.page.locator(ready).first.scroll_into_view_if_needed()
         expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        visit.page.evaluate("document.querySelectorAll('main details').forEach((menu) => (menu.open = true))")
         assert violations(visit) == [], address
 
 

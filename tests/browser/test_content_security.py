@@ -4,11 +4,12 @@ import pytest
 from playwright.sync_api import expect
 
 PAGES = {
-    "/": "#fleet",
+    "/": "#fleet-grid .fleet-row",
     "/runs/{run}": "#run-figure .js-plotly-plot",
     "/runs/{run}/responses": "h1",
     "/runs/{run}/alerts/{alert}": "h1",
     "/compare?runs={run}": "h1",
+    "/settings": "h1",
     "/runs/nobody": "main h1",
     "/docs": "h1",
 }

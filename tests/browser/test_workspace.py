@@ -100,8 +100,29 @@ def test_a_signal_is_saved_with_every_value(collector, visit):
     run_id = collector.run(run="saved", records=steps(0, 3000))
     open_workspace(collector, visit, run_id)
     with visit.page.expect_download() as download:
-        visit.page.get_by_role("button", name="CSV").first.click()
+        visit.page.locator("[data-panel]").get_by_role("button", name="CSV").first.click()
     rows = list(csv.reader(Path(download.value.path()).read_text().splitlines()))
     assert rows[0] == ["step", "time", "alpha/a"]
     assert rows[-1] == ["2999", str(1.7e9 + 60 * 2999), "3.0"]
     assert len(rows) == 3001
+
+
+def test_a_chart_is_saved_as_svg_and_png_and_states_what_it_shows(collector, visit):
+    """The file is a drawing of its type; a signal of docs/signals.md has its unit and its definition."""
+    records = [{"step": step, "scalars": {"reward/mean": 0.5, "entropy/mean": 1.0}} for step in range(5)]
+    run_id = collector.run(run="drawn", records=records)
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "entropy/mean")
+    panel = visit.page.locator('[data-panel="entropy/mean"]')
+    expect(panel.locator("h3")).to_have_text("entropy/mean nats/token")
+    expect(panel.locator(".definition")).to_have_text("mean token entropy, all responses")
+    for name, begin in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+        with visit.page.expect_download() as download:
+            panel.get_by_role("button", name=name).click()
+        assert download.value.suggested_filename == f"entropy-mean.{name.lower()}"
+        assert Path(download.value.path()).read_bytes().startswith(begin)
+    with visit.page.expect_download() as download:
+        visit.page.locator(".below-chart").get_by_role("button", name="CSV").click()
+    rows = Path(download.value.path()).read_text().splitlines()
+    assert rows[0] == "line,x,y"
+    assert any(row.endswith('"4","0.5"') for row in rows)

@@ -12,7 +12,8 @@ from dashboard.api_types import by_trouble
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.connect import WAYS
-from dashboard.components.fleet import fleet_filters, fleet_index, fleet_list
+from dashboard.components.fleet.filters import fleet_filters, fleet_summary
+from dashboard.components.fleet.rows import fleet_rows
 from dashboard.components.run_header import run_header
 from dashboard.components.small_elements import badge, number, sparkline
 from dashboard.components.values import plain
@@ -49,6 +50,7 @@ def alert(run_id, severity="warning", **given):
         "severity": severity,
         "state": "firing",
         "phase": "decay",
+        "opened_at": 50.0,
         "opened_step": 12,
         "severity_step": 12,
         "summary": "It falls.",
@@ -78,21 +80,43 @@ def test_equal_runs_are_ordered_by_their_last_sign_of_life():
 
 
 @pytest.mark.parametrize("count", [1, 100])
-def test_every_run_has_a_row_that_leads_to_its_page(count):
+def test_every_run_has_a_row(count):
     """One run or a hundred."""
-    runs = [run(f"run-{index}") for index in range(count)]
-    _, card = fleet_list(runs, [])
-    rows = card.children[1:]
-    assert sorted(row.href for row in rows) == sorted(f"/runs/run-{index}" for index in range(count))
-    assert len(fleet_index(runs, [])) == count
+    rows = fleet_rows([run(f"run-{index}") for index in range(count)], [])
+    assert sorted(row["id"] for row in rows) == sorted(f"run-{index}" for index in range(count))
 
 
-def test_rows_and_filter_index_stand_in_the_same_order():
-    """The browser hides rows by their place."""
-    runs = [run("a"), run("b", status="lost"), run("c")]
-    alerts = [alert("c", "critical")]
-    rows = fleet_list(runs, alerts)[1].children[1:]
-    assert [row.id["run"] for row in rows] == [entry["text"].split()[1] for entry in fleet_index(runs, alerts)]
+def test_rows_stand_in_the_order_of_urgency():
+    """The table shows them in this order until a reader sorts it."""
+    rows = fleet_rows([run("a"), run("b", status="lost"), run("c")], [alert("c", "critical")])
+    assert [row["id"] for row in rows] == ["c", "b", "a"]
+
+
+def test_a_row_states_how_long_a_phase_lasts_and_what_an_alert_costs():
+    """Steps 90 to 99 at 6 s each are a minute; 8 ranks for half an hour are 4 GPU-hours."""
+    held = run("a", last_step=99, phase_from_step=90, step_seconds=6.0, world_size=8, last_seen=5400.0)
+    (row,) = fleet_rows([held], [alert("a", opened_at=3600.0)])
+    assert (row["phase_steps"], row["phase_seconds"], row["gpu_hours"]) == (10, 60, 4.0)
+
+
+def test_a_row_compares_the_newest_rewards_with_the_first_that_are_kept():
+    """Of 16 rewards the mean of the last 8 minus the mean of the first 8; what is not finite is left out."""
+    line = {"signal": "reward/mean", "values": [0.25] * 8 + [math.nan] + [0.75] * 8}
+    (row,) = fleet_rows([run("a", sparkline=line)], [])
+    assert (row["reward"], row["change"]) == (0.75, 0.5)
+    assert row["sparkline"][8] is None
+
+
+def test_a_row_has_the_title_and_the_tags_of_its_run():
+    """People's title stands in place of the trainer's name, and both are found."""
+    (row,) = fleet_rows([run("a", title="The good one", tags=["kept"])], [])
+    assert (row["run"], row["name"], row["tags"]) == ("The good one", "a", ["kept"])
+    assert {"a", "good", "kept"} <= set(row["text"].split())
+
+
+def test_archived_runs_are_not_counted(texts):
+    """The summary counts what the table shows at first."""
+    assert texts(fleet_summary([run("a"), run("b", archived=True)], [])) == ["1 run", "1 running"]
 
 
 def test_one_run_needs_no_filters():
@@ -101,11 +125,11 @@ def test_one_run_needs_no_filters():
     assert not fleet_filters([run("a"), run("b")]).hidden
 
 
-def test_a_row_counts_its_alerts_by_severity(texts):
-    """Two warnings and one critical, the critical first, and their summaries on hover."""
+def test_a_row_counts_its_alerts_by_severity():
+    """Two warnings and one critical; the critical one gives its severity and its kind."""
     alerts = [alert("a"), alert("a", id="other"), alert("a", "critical")]
-    row = fleet_list([run("a")], alerts)[1].children[1]
-    assert texts(row.children.children[-1]) == ["1 critical", "2 warning"]
+    (row,) = fleet_rows([run("a")], alerts)
+    assert (row["alerts"], row["counts"], row["severity"]) == (3, {"critical": 1, "warning": 2}, "critical")
 
 
 def test_a_sparkline_states_gaps_as_null():

@@ -31,7 +31,7 @@ from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire
 from trainer_hooks.wire import ResponseKind
 
-__all__ = ["router"]
+__all__ = ["read_detail", "router"]
 
 router = APIRouter(prefix="/runs")
 
@@ -45,6 +45,7 @@ def runs(
     cursor: Cursor,
     project: str | None = None,
     status: Status | None = None,
+    archived: Annotated[bool | None, Query(description="Left out: archived runs too")] = None,
     limit: Limit = 100,
 ) -> ItemList[RunItem]:
     """List the runs that the key reaches, the newest first."""
@@ -58,6 +59,7 @@ def runs(
             before=cursor,
             project=asking.project or project,
             status=status,
+            is_archived=archived,
         ),
         limit=limit,
         item=run_item,
@@ -90,7 +92,7 @@ async def reset(run_id: str, collector: Serving, asking: Asking, body: ResetBody
     """
     given = body or ResetBody()
     await collector.reset_run(run_id, author=asking, attempt=given.attempt, world_size=given.world_size)
-    return await asyncio.to_thread(_read_detail, collector, run_id)
+    return await asyncio.to_thread(read_detail, collector, run_id)
 
 
 @router.get("/{run_id}/attempts", responses=NOT_FOUND)
@@ -225,7 +227,8 @@ def actions(run_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -
     )
 
 
-def _read_detail(collector: Collector, run_id: str) -> RunDetail:
+def read_detail(collector: Collector, run_id: str) -> RunDetail:
+    """Return one run as `GET /runs/{run_id}` does, in a transaction of its own."""
     with collector.store.read() as reading:
         return _detail(reading, collector, run_id)
 

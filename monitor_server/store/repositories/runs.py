@@ -1,6 +1,6 @@
 """Runs and their attempts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -16,7 +16,7 @@ from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.statements import Statement
-from monitor_server.store.tables import alerts, attempts, runs, waiting
+from monitor_server.store.tables import alerts, attempts, phases, runs, waiting
 
 __all__ = ["SPARKLINE_SIGNAL", "Extension", "Recent", "Run", "Runs", "read_recent"]
 
@@ -25,7 +25,8 @@ SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
-_OF_OTHERS = ("number", "config", "compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to")
+_LABELS = ("title", "tags", "notes", "archived_at")
+_OF_OTHERS = ("number", "config", "compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to", *_LABELS)
 _WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
 _FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))
 _LOCK = _FIND.with_for_update()
@@ -281,6 +282,7 @@ class Runs:
         before: int | None = None,
         project: str | None = None,
         status: str | None = None,
+        is_archived: bool | None = None,
     ) -> list[dict[str, Any]]:
         """Return runs as readers see them, the newest first, before the one numbered ``before``."""
         query = _view(now, deadlines).order_by(runs.c.number.desc()).limit(limit)
@@ -290,7 +292,13 @@ class Runs:
             query = query.where(runs.c.project == project)
         if status is not None:
             query = query.where(status_column(now, deadlines) == status)
+        if is_archived is not None:
+            query = query.where(runs.c.archived_at.is_not(None) == is_archived)
         return [_fields(row) for row in self._connection.execute(query).mappings()]
+
+    def save_labels(self, run_id: str, labels: Mapping[str, object]) -> None:
+        """Write what people say about a run: some of ``title``, ``tags`` (JSON), ``notes`` and ``archived_at``."""
+        self._connection.execute(update(runs).where(runs.c.id == run_id), dict(labels))
 
     def row(self, run_id: str) -> dict[str, Any] | None:
         """Return all columns of a run, or None."""
@@ -380,5 +388,10 @@ def _view(now: float, deadlines: Deadlines) -> Select[Any]:
         .where(attempts.c.run_id == runs.c.id, attempts.c.attempt <= runs.c.attempt, attempts.c.world_size != REMOVED)
         .scalar_subquery()
     )
-    status = status_column(now, deadlines).label("status")
-    return select(runs, status, firing.label("firing"), ordinal.label("ordinal")).where(runs.c.deleted_at.is_(None))
+    began = (
+        select(func.max(phases.c.from_step))
+        .where(phases.c.run_id == runs.c.id, phases.c.to_step.is_(None))
+        .scalar_subquery()
+    )
+    shown = (status_column(now, deadlines).label("status"), firing.label("firing"), ordinal.label("ordinal"))
+    return select(runs, *shown, began.label("phase_from_step")).where(runs.c.deleted_at.is_(None))

@@ -31,6 +31,7 @@ PATHS = [
         ("POST", "/api/nothing", 404, "UnknownPath"),
         ("GET", "/nothing", 404, "UnknownPath"),
         ("GET", "/api/v1/ingest", 405, "MethodNotAllowed"),
+        ("PATCH", "/api/v1/runs/nobody", 422, "InvalidField"),
         ("DELETE", "/api/v1/runs", 405, "MethodNotAllowed"),
         ("POST", "/api/v1/alerts", 405, "MethodNotAllowed"),
         ("POST", "/healthz", 405, "MethodNotAllowed"),

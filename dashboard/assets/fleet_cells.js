@@ -1,0 +1,69 @@
+/* The cells of the table of runs, for AG Grid. assets/draw_elements.js fills those that have data- attributes. */
+(function () {
+  "use strict";
+
+  const SEVERITIES = ["critical", "warning", "info"];
+
+  function element(kind, properties, ...children) {
+    return window.React.createElement(kind, properties, ...children);
+  }
+
+  function badge(family, name, text) {
+    return name && element("span", { className: `badge ${family}`, [`data-${family}`]: name }, text || name);
+  }
+
+  /* Opens a run without loading the page anew; a click with a key is left to the browser. */
+  function openRun(event) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    window.dash_clientside.set_props("address", { pathname: event.currentTarget.getAttribute("href"), search: "" });
+  }
+
+  function duration(seconds) {
+    if (seconds == null) return "–";
+    if (seconds < 120) return `${Math.round(seconds)} s`;
+    if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+    if (seconds < 172800) return `${(seconds / 3600).toFixed(1)} h`;
+    return `${(seconds / 86400).toFixed(1)} days`;
+  }
+
+  const number = (value) => element("span", { className: "number", "data-number": value ?? "" });
+
+  window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFunctions || {}, {
+    FleetRun: ({ data }) =>
+      element(
+        "a",
+        { className: "fleet-row", href: `/runs/${data.id}`, onClick: openRun, "data-run": data.id, title: data.name },
+        element("span", { className: "name" }, data.run),
+        element("span", { className: "project" }, data.project, data.archived ? " · archived" : ""),
+      ),
+    FleetPhase: ({ value }) => badge("phase", value),
+    FleetStatus: ({ value }) => badge("status", value),
+    FleetNumber: ({ value }) => number(value),
+    FleetDuration: ({ value }) => duration(value),
+    FleetSince: ({ value }) => element("time", { className: "since", "data-epoch": value ?? "" }),
+    FleetSparkline: ({ value, data }) =>
+      element("span", { className: "sparkline", title: data.signal, "data-sparkline": JSON.stringify(value) }),
+    FleetAlerts: ({ data }) =>
+      element(
+        "span",
+        { className: "cell-alerts", title: data.summary },
+        data.severity && badge("severity", data.severity, `${data.counts[data.severity]} ${data.severity}`),
+        data.alerts > data.counts[data.severity] && element("span", { className: "more" }, `+${data.alerts - data.counts[data.severity]}`),
+      ),
+    FleetTags: ({ value }) =>
+      element("span", { className: "cell-alerts" }, ...value.map((tag) => element("span", { className: "tag", key: tag }, tag))),
+    FleetGroup: ({ data }) =>
+      element(
+        "button",
+        {
+          className: "fleet-group",
+          "aria-expanded": String(data.is_open),
+          onClick: () => window.rlvitals.toggleFleetGroup(data.group),
+        },
+        element("span", { className: "group-name" }, data.group),
+        element("span", { className: "group-count" }, `${data.count} run${data.count === 1 ? "" : "s"}`),
+        ...SEVERITIES.map((name) => data.counts[name] && badge("severity", name, `${data.counts[name]} ${name}`)),
+      ),
+  });
+})();

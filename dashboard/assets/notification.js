@@ -1,0 +1,50 @@
+/* Notifications of the desktop about alerts, for who asks for them. The choice is kept in this browser. */
+(function () {
+  "use strict";
+
+  const CHOICE = "rlvitals-notify";
+  const NOTIFIED = new Set(["critical", "warning"]);
+
+  const isPossible = () => "Notification" in window && window.isSecureContext;
+
+  function notifies() {
+    return isPossible() && Notification.permission === "granted" && localStorage.getItem(CHOICE) === "on";
+  }
+
+  function show() {
+    const button = document.getElementById("notify");
+    if (!button) return;
+    button.hidden = !isPossible();
+    button.setAttribute("aria-pressed", String(notifies()));
+    button.title = notifies() ? "Notifications of the desktop are on" : "Notify me on this desktop when an alert opens";
+  }
+
+  async function toggle() {
+    const isWanted = !notifies();
+    localStorage.setItem(CHOICE, isWanted ? "on" : "off");
+    if (isWanted && Notification.permission === "default") await Notification.requestPermission();
+    if (isWanted && Notification.permission === "denied") {
+      window.alert("This browser blocks notifications of this address. Allow them in its settings, then try again.");
+    }
+    show();
+  }
+
+  /* An alert has opened or become more severe; a page that is looked at shows it itself. */
+  function notify(alert) {
+    if (!notifies() || document.visibilityState === "visible" || alert.state !== "firing" || !NOTIFIED.has(alert.severity)) return;
+    const shown = new Notification(`${alert.severity}: ${alert.run}`, { body: alert.summary, tag: `${alert.id} ${alert.severity}` });
+    shown.onclick = () => {
+      window.focus();
+      window.location.assign(`/runs/${alert.run_id}/alerts/${alert.id}`);
+    };
+  }
+
+  document.addEventListener("click", (event) => event.target.closest("#notify") && toggle());
+  new MutationObserver((_, observer) => {
+    if (!document.getElementById("notify")) return;
+    observer.disconnect();
+    show();
+  }).observe(document.documentElement, { subtree: true, childList: true });
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { notifies, notify });
+})();

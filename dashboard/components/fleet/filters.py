@@ -1,0 +1,91 @@
+"""Draws what stands above the table of runs: the summary, the filters, grouping, columns and saved views."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_types import AlertItem, RunItem, firing
+from dashboard.components.fleet.rows import state_of
+from dashboard.components.fleet.table import COLUMNS, HIDDEN_AT_FIRST
+from dashboard.components.small_elements import badge
+
+__all__ = ["MANY", "fleet_filters", "fleet_summary"]
+
+MANY: Final = 2
+STATES: Final = ("all", "running", "silent", "ended")
+GROUPS: Final = {
+    "project": "by project",
+    "phase": "by phase",
+    "status": "by status",
+    "seeds": "by setting (seeds)",
+    "tag": "by tag",
+}
+
+
+def fleet_summary(runs: Sequence[RunItem], alerts: Sequence[AlertItem]) -> Component:
+    """Return one line: how many runs there are, in which state, and how many alerts fire."""
+    shown = [run for run in runs if not run.get("archived")]
+    states = Counter(state_of(run) for run in shown)
+    severities = Counter(alert["severity"] for alert in firing(alerts))
+    parts = [html.Strong(f"{len(shown)} run{'' if len(shown) == 1 else 's'}")]
+    parts += [html.Span(f"{states[name]} {name}") for name in STATES if states[name]]
+    parts += [
+        badge("severity", name, text=f"{severities[name]} {name}")
+        for name in ("critical", "warning", "info")
+        if severities[name]
+    ]
+    return html.P(parts, className="summary")
+
+
+def fleet_filters(runs: Sequence[RunItem], *, project: str | None = None, text: str = "") -> Component:
+    """Return the filters with the given values; hidden while no filter is set and there is at most one run."""
+    projects = sorted({run["project"] for run in runs} | ({project} if project else set()))
+    return html.Div(
+        id=ids.FLEET_FILTERS,
+        className="filters",
+        hidden=len(runs) < MANY and not project and not text,
+        children=[
+            dcc.Input(id=ids.FLEET_TEXT, type="search", value=text, placeholder="Find a run", className="find"),
+            _choice(ids.FLEET_PROJECT, "Project", projects, value=project, empty="All projects"),
+            html.Fieldset(
+                [
+                    html.Legend("Status", className="unseen"),
+                    dcc.RadioItems(
+                        id=ids.FLEET_STATUS, options=list(STATES), value="all", inline=True, className="segments"
+                    ),
+                ],
+                className="plain-fieldset",
+            ),
+            _choice(ids.FLEET_GROUP, "Groups", GROUPS, empty="Not grouped"),
+            _columns(),
+            dcc.Checklist(id=ids.FLEET_ARCHIVED, options={"archived": "archived"}, value=[], className="inline-check"),
+            html.Div(
+                [
+                    _choice(ids.FLEET_VIEW, "Saved views", {}, empty="Saved views"),
+                    html.Button("Save view", id=ids.FLEET_SAVE, className="quiet"),
+                    html.Button("Forget view", id=ids.FLEET_FORGET, className="quiet", hidden=True),
+                ],
+                className="views",
+            ),
+            html.Button("CSV", id=ids.FLEET_CSV, className="quiet", title="Save the rows that are shown as CSV"),
+            html.Button(
+                "Wall", id=ids.FLEET_WALL, className="quiet", title="For a big screen: larger, without controls"
+            ),
+        ],
+    )
+
+
+def _choice(name: str, label: str, options: object, *, value: str | None = None, empty: str = "") -> Component:
+    chosen = dcc.Dropdown(id=name, options=options, value=value, placeholder=empty, className="choose")
+    return html.Div([html.Span(label, className="unseen control-label"), chosen], className="control")
+
+
+def _columns() -> Component:
+    names = {str(column["field"]): str(column["headerName"]) for column in COLUMNS if column["field"] != "run"}
+    shown = [name for name in names if name not in HIDDEN_AT_FIRST]
+    boxes = dcc.Checklist(id=ids.FLEET_COLUMNS, options=names, value=shown, className="column-choice")
+    return html.Details([html.Summary("Columns"), boxes], className="columns-menu")

@@ -1,0 +1,102 @@
+"""Describes the table of runs: AG Grid's columns, whose cells assets/fleet.js draws.
+
+AG Grid is 600 kB compressed, so the browser loads it for this page alone (assets/lazy_components.js).
+"""
+
+from pathlib import Path
+from typing import Any, Final, cast
+
+import dash_ag_grid
+from dash.fingerprint import build_fingerprint
+
+from dashboard import ids
+
+__all__ = ["COLUMNS", "HIDDEN_AT_FIRST", "fleet_table", "library_address"]
+
+SCRIPT: Final = "dash_ag_grid.min.js"
+
+# The script of every component library that is imported is part of every page, unless it is marked as asynchronous.
+for _script in dash_ag_grid.AgGrid._js_dist:  # noqa: SLF001 - Dash's own attribute of component libraries
+    if _script["relative_package_path"] == SCRIPT:
+        _script["async"] = True
+
+ROW_PIXELS: Final = 54
+HIDDEN_AT_FIRST: Final = ("phase_steps", "step_seconds", "tags", "gpu_hours", "project", "started_at", "name")
+NO_VALUE: Final[dict[str, Any]] = {
+    "sortable": False,
+    "filter": False,
+    "cellDataType": False,
+}  # a cell of several values
+CHANGE: Final = "Mean of the newest 8 rewards minus the mean of the first 8 of the newest 64 steps"
+GPU_HOURS: Final = "Hours from the first firing alert to the newest record, times the number of ranks"
+
+
+def _column(field: str, title: str, *, width: int, kind: str = "", cell: str = "", **more: object) -> dict[str, object]:
+    numeric = {"type": "rightAligned", "filter": "agNumberColumnFilter"} if kind == "number" else {}
+    renderer = {"cellRenderer": cell} if cell else {}
+    return {"field": field, "headerName": title, "width": width, **numeric, **renderer, **more}
+
+
+COLUMNS: Final = (
+    _column("run", "Run", width=250, cell="FleetRun", pinned="left", lockVisible=True, minWidth=150),
+    _column("alerts", "Alerts", width=145, kind="number", cell="FleetAlerts", type=None),
+    _column("phase", "Phase", width=135, cell="FleetPhase"),
+    _column("phase_seconds", "Time in phase", width=115, kind="number", cell="FleetDuration"),
+    _column("phase_steps", "Steps in phase", width=115, kind="number", cell="FleetNumber"),
+    _column("status", "Status", width=105, cell="FleetStatus"),
+    _column("step", "Step", width=90, kind="number", cell="FleetNumber"),
+    _column("step_seconds", "Seconds a step", width=115, kind="number", cell="FleetNumber"),
+    _column("reward", "Reward", width=90, kind="number", cell="FleetNumber"),
+    _column("change", "Change", width=90, kind="number", cell="FleetNumber", headerTooltip=CHANGE),
+    _column("sparkline", "Newest rewards", width=150, cell="FleetSparkline", minWidth=90, **NO_VALUE),
+    _column("last_seen", "Last record", width=115, kind="number", cell="FleetSince"),
+    _column("lead", "Leading alert", width=160),
+    _column("tags", "Tags", width=150, cell="FleetTags", **NO_VALUE),
+    _column(
+        "gpu_hours", "GPU-hours since alert", width=145, kind="number", cell="FleetNumber", headerTooltip=GPU_HOURS
+    ),
+    _column("project", "Project", width=130),
+    _column("started_at", "Started", width=115, kind="number", cell="FleetSince"),
+    _column("name", "Name in the trainer", width=180),
+)
+
+
+def library_address() -> str:
+    """Return the address of AG Grid's script, which browsers keep as long as the version is the same."""
+    changed = (Path(dash_ag_grid.__file__).parent / SCRIPT).stat().st_mtime
+    return f"/_dash-component-suites/dash_ag_grid/{build_fingerprint(SCRIPT, dash_ag_grid.__version__, int(changed))}"
+
+
+def fleet_table() -> dict[str, object]:
+    """Return the table without rows, as JSON that the browser makes a component of once the library is loaded."""
+    grid = dash_ag_grid.AgGrid(
+        id=ids.FLEET_GRID,
+        className="fleet-grid",
+        columnDefs=[
+            column | {"initialHide": column["field"] in HIDDEN_AT_FIRST, "colId": column["field"]} for column in COLUMNS
+        ],
+        defaultColDef={"sortable": True, "filter": True, "resizable": True, "suppressHeaderMenuButton": True},
+        getRowId="params.data.id",
+        rowData=[],
+        dashGridOptions={
+            "rowHeight": ROW_PIXELS,
+            "headerHeight": 38,
+            "ensureDomOrder": True,
+            "suppressCellFocus": True,
+            "suppressDragLeaveHidesColumns": True,
+            "suppressColumnVirtualisation": True,
+            "animateRows": False,
+            "enableCellTextSelection": True,
+            "tooltipShowDelay": 300,
+            "isFullWidthRow": {"function": "isFleetGroup(params)"},
+            "fullWidthCellRenderer": "FleetGroup",
+            "postSortRows": {"function": "groupFleetRows(params)"},
+            "getRowHeight": {"function": "fleetRowHeight(params)"},
+            "rowClassRules": {
+                "is-critical": "params.data.severity === 'critical'",
+                "is-warning": "params.data.severity === 'warning'",
+                "is-ended": "params.data.state === 'ended'",
+            },
+        },
+    )
+    return cast("dict[str, object]", grid.to_plotly_json())

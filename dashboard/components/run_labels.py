@@ -1,0 +1,62 @@
+"""Draws what people write about a run, and the form that changes it, archives the run or deletes it."""
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_types import RunDetail
+
+__all__ = ["parse_tags", "run_labels"]
+
+
+def run_labels(run: RunDetail) -> Component:
+    """Return the notes of a run, and a form that is closed at first."""
+    notes = run.get("notes")
+    return html.Section(
+        className="run-labels",
+        children=[
+            html.P(notes, className="card run-notes", id=ids.LABEL_NOTES_SHOWN, hidden=not notes),
+            html.Details(
+                className="label-form",
+                children=[
+                    html.Summary("Title, tags, notes, archive, delete"),
+                    html.Div(_fields(run), className="card fields"),
+                ],
+            ),
+        ],
+    )
+
+
+def parse_tags(text: str | None) -> list[str]:
+    """Return the tags of a text in which commas separate them."""
+    return [tag for part in (text or "").split(",") if (tag := part.strip())]
+
+
+def _fields(run: RunDetail) -> list[Component]:
+    return [
+        _field("Title", dcc.Input(id=ids.LABEL_TITLE, value=run.get("title") or "", placeholder=run["name"])),
+        _field("Tags, separated by commas", dcc.Input(id=ids.LABEL_TAGS, value=", ".join(run.get("tags") or []))),
+        _field("Notes", dcc.Textarea(id=ids.LABEL_NOTES, value=run.get("notes") or "", rows=4)),
+        dcc.Checklist(
+            id=ids.LABEL_ARCHIVED,
+            options={"archived": "archived: left out of the fleet at first"},
+            value=["archived"] if run.get("archived") else [],
+            className="inline-check",
+        ),
+        html.Div(
+            [
+                html.Button("Save", id=ids.LABEL_SAVE, className="button"),
+                html.Button("Delete run", id=ids.RUN_DELETE, className="quiet"),
+                html.Span(id=ids.LABEL_STATE, role="status"),
+            ],
+            className="field-buttons",
+        ),
+        dcc.ConfirmDialog(
+            id=ids.RUN_DELETE_CONFIRMED,
+            message=f"Delete {run['name']} with all its steps, alerts and responses? This cannot be undone.",
+        ),
+    ]
+
+
+def _field(label: str, control: Component) -> Component:
+    return html.Div([html.Label(label, htmlFor=control.id), control], className="field")

@@ -1,0 +1,1 @@
+"""Page elements of the settings: keys, channels of notifications, projects, changes."""

@@ -1,0 +1,44 @@
+"""Draws the form that makes a key."""
+
+from typing import Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+
+__all__ = ["SCOPES", "key_form"]
+
+SCOPES: Final = {
+    "ingest": "ingest: a trainer sends records",
+    "read": "read: see runs and alerts",
+    "operate": "operate: also acknowledge alerts, label runs, test channels",
+    "admin": "admin: everything",
+}
+
+
+def key_form() -> Component:
+    """Return the fields of a new key, and the place where it is shown once."""
+    return html.Div(
+        className="fields form-row",
+        children=[
+            _field("Name", dcc.Input(id=ids.KEY_NAME, maxLength=200, autoComplete="off")),
+            html.Div(
+                [
+                    html.Span("Scope", className="control-label"),
+                    dcc.Dropdown(id=ids.KEY_SCOPE, options=SCOPES, value="read", clearable=False),
+                ],
+                className="field control",
+            ),
+            _field("Project (empty: all)", dcc.Input(id=ids.KEY_PROJECT, maxLength=200)),
+            _field(
+                "Days until it expires (empty: never)", dcc.Input(id=ids.KEY_DAYS, type="number", min=1, max=36_500)
+            ),
+            html.Div(html.Button("Make a key", id=ids.KEY_MAKE, className="button"), className="field-buttons"),
+            html.Div(id=ids.KEY_MADE, role="status", className="key-made"),
+        ],
+    )
+
+
+def _field(label: str, control: Component) -> Component:
+    return html.Div([html.Label(label, htmlFor=control.id), control], className="field")

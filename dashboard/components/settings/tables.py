@@ -1,0 +1,95 @@
+"""Draws keys, channels, projects and changes as tables, each row with what can be done about it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from dash import html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_types import AuditItem, ChannelItem, KeyItem, RunItem
+from dashboard.components.small_elements import badge, since
+
+__all__ = ["audit_table", "channel_table", "key_table", "project_table"]
+
+NONE: Final = "–"
+
+
+def key_table(keys: Sequence[KeyItem]) -> Component:
+    """Return the keys, those that are valid first; a valid one can be revoked."""
+    rows = [
+        (
+            key["name"],
+            key["scope"],
+            key["project"] or "all",
+            key["state"],
+            since(key["created_at"]),
+            since(key["last_used_at"]),
+            since(key["expires_at"]) if key["state"] == "expired" else _until(key["expires_at"]),
+            _button("Revoke", ids.key_revoke(key["id"]), key["name"]) if key["state"] == "active" else NONE,
+        )
+        for key in sorted(keys, key=lambda key: key["state"] != "active")
+    ]
+    heads = ("name", "scope", "project", "state", "made", "last used", "expires", "")
+    return _table(
+        heads, rows, empty="No key was made yet. The first is made where the database is: rlvitals keys create NAME"
+    )
+
+
+def channel_table(channels: Sequence[ChannelItem]) -> Component:
+    """Return the channels with what waits for each and how its last message went; each can be tested."""
+    rows = [
+        (
+            channel["name"],
+            channel["type"],
+            channel["address"],
+            badge("severity", "critical", text="failing") if channel["is_failing"] else "works",
+            str(channel["waiting"]),
+            since(channel["last_sent_at"]),
+            channel["last_error"] or NONE,
+            _button("Send a test", ids.channel_test(channel["name"]), channel["name"]),
+        )
+        for channel in channels
+    ]
+    heads = ("channel", "type", "address", "state", "waiting", "last sent", "last error", "")
+    empty = (
+        "No channel is set up. RLVITALS_NOTIFICATIONS names the file of channels and routes (docs/notifications.md)."
+    )
+    return _table(heads, rows, empty=empty)
+
+
+def project_table(runs: Sequence[RunItem]) -> Component:
+    """Return the projects with their number of runs; a project can be deleted with all of them."""
+    counts = Counter(run["project"] for run in runs)
+    newest = {name: max(run.get("last_seen") or 0.0 for run in runs if run["project"] == name) for name in counts}
+    rows = [
+        (name, str(counts[name]), since(newest[name]), _button("Delete", ids.project_delete(name), name))
+        for name in sorted(counts)
+    ]
+    return _table(("project", "runs", "last record", ""), rows, empty="No project has a run.")
+
+
+def audit_table(entries: Sequence[AuditItem]) -> Component:
+    """Return who changed what, the newest first."""
+    rows = [
+        (since(entry["at"]), entry["by"], entry["action"], entry["project"] or NONE, entry["target"], entry["detail"])
+        for entry in entries
+    ]
+    return _table(("when", "by", "action", "project", "target", "detail"), rows, empty="Nothing was changed yet.")
+
+
+def _until(epoch: float | None) -> Component | str:
+    return "never" if epoch is None else html.Time(className="until", **{"data-until": f"{epoch:.3f}"})
+
+
+def _button(label: str, name: dict[str, str], target: str) -> Component:
+    return html.Button(label, id=name, className="quiet", **{"aria-label": f"{label}: {target}"})
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> Component:
+    if not rows:
+        return html.P(empty, className="calm")
+    head = html.Thead(html.Tr([html.Th(name, scope="col") if name else html.Td() for name in heads]))
+    body = [html.Tr([html.Th(first, scope="row"), *map(html.Td, rest)]) for first, *rest in rows]
+    return html.Div(html.Table([head, html.Tbody(body)]), className="scroll", tabIndex="0")

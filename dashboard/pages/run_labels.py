@@ -1,0 +1,69 @@
+"""The callbacks of the form that changes what people write about a run, archives or deletes it."""
+
+from collections.abc import Mapping
+
+from dash import Dash, Input, Output, State, no_update, set_props
+
+from dashboard import ids
+from dashboard.api_client import ApiClient, ApiError
+from dashboard.components.run_labels import parse_tags
+
+__all__ = ["register"]
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callbacks."""
+
+    async def save(  # noqa: PLR0917 - Dash passes inputs by their places
+        clicks: int | None,
+        title: str | None,
+        tags: str | None,
+        notes: str | None,
+        archived: list[str],
+        live: Mapping[str, str],
+    ) -> object:
+        if not clicks:  # the button was drawn and not clicked
+            return no_update
+        labels = {"title": title or None, "tags": parse_tags(tags), "notes": notes or None, "archived": bool(archived)}
+        try:
+            async with ApiClient(api_url) as api:
+                await api.label(live["run"], **labels)
+        except ApiError as error:
+            return f"Not saved. {error}"
+        set_props(ids.LABEL_NOTES_SHOWN, {"children": notes, "hidden": not notes})
+        set_props(ids.RUN_REFRESH, {"data": f"labels {clicks}"})
+        return "Saved."
+
+    async def delete(confirmed: int | None, live: Mapping[str, str]) -> tuple[object, object]:
+        if not confirmed:
+            return no_update, no_update
+        try:
+            async with ApiClient(api_url) as api:
+                await api.delete_run(live["run"])
+        except ApiError as error:
+            return f"Not deleted. {error}", no_update
+        return "Deleted.", "/"
+
+    app.callback(
+        Output(ids.LABEL_STATE, "children"),
+        Input(ids.LABEL_SAVE, "n_clicks"),
+        State(ids.LABEL_TITLE, "value"),
+        State(ids.LABEL_TAGS, "value"),
+        State(ids.LABEL_NOTES, "value"),
+        State(ids.LABEL_ARCHIVED, "value"),
+        State(ids.LIVE, "data"),
+        prevent_initial_call=True,
+    )(save)
+    app.callback(
+        Output(ids.LABEL_STATE, "children", allow_duplicate=True),
+        Output(ids.ADDRESS, "pathname", allow_duplicate=True),
+        Input(ids.RUN_DELETE_CONFIRMED, "submit_n_clicks"),
+        State(ids.LIVE, "data"),
+        prevent_initial_call=True,
+    )(delete)
+    app.clientside_callback(
+        "(clicks) => Boolean(clicks)",
+        Output(ids.RUN_DELETE_CONFIRMED, "displayed"),
+        Input(ids.RUN_DELETE, "n_clicks"),
+        prevent_initial_call=True,
+    )

@@ -1,0 +1,1 @@
+"""The page of settings, and its callbacks."""

@@ -1,0 +1,50 @@
+"""The callbacks of keys: make one, show it once, revoke one."""
+
+from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
+
+from dashboard import ids
+from dashboard.api_client import ApiClient, ApiError
+from dashboard.components.settings.tables import key_table
+
+__all__ = ["register"]
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callbacks."""
+
+    async def make_key(
+        clicks: int | None, name: str | None, scope: str, project: str | None, days: float | None
+    ) -> tuple[object, object]:
+        if not clicks:  # the button was drawn and not clicked
+            return no_update, no_update
+        if not (name or "").strip():
+            return html.P("A key needs a name, such as that of the trainer or the person who uses it."), no_update
+        asked = (
+            {"name": name, "scope": scope}
+            | ({"project": project} if project else {})
+            | ({"days": days} if days else {})
+        )
+        try:
+            async with ApiClient(api_url) as api:
+                made = await api.make_key(asked)
+                keys = key_table(await api.keys())
+        except ApiError as error:
+            return html.P(f"Not made. {error}"), no_update
+        shown = html.Div([html.Code(made["key"]), dcc.Clipboard(content=made["key"], title="Copy the key")])
+        return [html.P("Copy the key now. It is not shown again."), shown], keys
+
+    async def revoke_key(clicks: list[int | None]) -> tuple[object, object]:
+        if not any(clicks) or not ctx.triggered_id:
+            return no_update, no_update
+        try:
+            async with ApiClient(api_url) as api:
+                await api.revoke_key(ctx.triggered_id["key"])
+                return html.P("Revoked."), key_table(await api.keys())
+        except ApiError as error:
+            return html.P(f"Not revoked. {error}"), no_update
+
+    made = (Output(ids.KEY_MADE, "children"), Output(ids.KEYS_LIST, "children"))
+    again = tuple(Output(out.component_id, out.component_property, allow_duplicate=True) for out in made)
+    values = [State(name, "value") for name in (ids.KEY_NAME, ids.KEY_SCOPE, ids.KEY_PROJECT, ids.KEY_DAYS)]
+    app.callback(*made, Input(ids.KEY_MAKE, "n_clicks"), *values, prevent_initial_call=True)(make_key)
+    app.callback(*again, Input(ids.key_revoke(ALL), "n_clicks"), prevent_initial_call=True)(revoke_key)

@@ -1,0 +1,64 @@
+"""The page of settings, at ``/settings``: keys, channels of notifications, projects, and who changed what."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_client import ApiClient, ApiError
+from dashboard.components.settings.key_form import key_form
+from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table
+
+__all__ = ["settings_page"]
+
+AUDIT_ENTRIES: Final = 50
+
+
+async def settings_page(api_url: str) -> Component:
+    """Draw the page; a section that the caller's key does not reach states what it needs."""
+    async with ApiClient(api_url) as api:
+        keys, channels, projects, audit = await asyncio.gather(
+            _section(api.keys, key_table),
+            _section(api.channels, channel_table),
+            _section(api.runs, project_table),
+            _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
+        )
+    return html.Div(
+        className="settings-page",
+        children=[
+            dcc.Store(id=ids.LIVE, data={"page": "settings", "title": "Settings"}),
+            html.H1("Settings"),
+            _card("Keys", "Who may do what.", html.Div(keys, id=ids.KEYS_LIST), key_form()),
+            _card(
+                "Notifications",
+                "Channels are set up in the file that RLVITALS_NOTIFICATIONS names.",
+                html.P(id=ids.CHANNEL_STATE, role="status", className="calm"),
+                channels,
+            ),
+            _card(
+                "Projects",
+                "Retention is set by RLVITALS_RETENTION_* when the collector starts. A deletion cannot be undone.",
+                html.P(id=ids.PROJECT_STATE, role="status", className="calm"),
+                html.Div(projects, id=ids.PROJECTS_LIST),
+                dcc.ConfirmDialog(id=ids.PROJECT_CONFIRMED),
+                dcc.Store(id=ids.PROJECT_CHOSEN),
+            ),
+            _card("Changes", f"The newest {AUDIT_ENTRIES} changes that people made.", audit),
+        ],
+    )
+
+
+async def _section(
+    read: Callable[[], Awaitable[Sequence[Any]]], draw: Callable[[Sequence[Any]], Component]
+) -> Component:
+    try:
+        return draw(await read())
+    except ApiError as error:
+        return html.P(f"Not shown. {error}", className="calm")
+
+
+def _card(title: str, hint: str, *parts: Component) -> Component:
+    return html.Section([html.H2(title), html.P(hint, className="aside"), *parts], className="card table-card")

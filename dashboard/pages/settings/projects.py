@@ -1,0 +1,44 @@
+"""The callbacks that delete a project, once a person has confirmed it."""
+
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
+
+from dashboard import ids
+from dashboard.api_client import ApiClient, ApiError
+from dashboard.components.settings.tables import project_table
+
+__all__ = ["register"]
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callbacks."""
+
+    def ask(clicks: list[int | None]) -> tuple[object, object, object]:
+        if not any(clicks) or not ctx.triggered_id:
+            return no_update, no_update, no_update
+        name = ctx.triggered_id["project"]
+        return True, f"Delete the project {name} with all its runs? This cannot be undone.", name
+
+    async def delete_project(confirmed: int | None, name: str) -> tuple[object, object]:
+        if not confirmed:
+            return no_update, no_update
+        try:
+            async with ApiClient(api_url) as api:
+                await api.delete_project(name)
+                return f"{name} is deleted.", project_table(await api.runs())
+        except ApiError as error:
+            return f"Not deleted. {error}", no_update
+
+    app.callback(
+        Output(ids.PROJECT_CONFIRMED, "displayed"),
+        Output(ids.PROJECT_CONFIRMED, "message"),
+        Output(ids.PROJECT_CHOSEN, "data"),
+        Input(ids.project_delete(ALL), "n_clicks"),
+        prevent_initial_call=True,
+    )(ask)
+    app.callback(
+        Output(ids.PROJECT_STATE, "children"),
+        Output(ids.PROJECTS_LIST, "children"),
+        Input(ids.PROJECT_CONFIRMED, "submit_n_clicks"),
+        State(ids.PROJECT_CHOSEN, "data"),
+        prevent_initial_call=True,
+    )(delete_project)

@@ -1,0 +1,130 @@
+"""The table of runs in a real browser: sorted, filtered, grouped, its columns remembered, its views saved."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from monitor_server.settings import Settings
+from tests.live import serving
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """A collector with five runs of two projects, which no test changes."""
+    address = f"sqlite:///{tmp_path_factory.mktemp('fleet')}/fleet.db"
+    with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
+        yield filled(live)
+
+
+def filled(live):
+    """Send the runs to a collector, and return it."""
+    for index, (project, reward) in enumerate([("one", 0.5), ("one", 0.9), ("two", 0.1), ("two", 0.7), ("two", 0.3)]):
+        live.run(
+            run=f"r{index}-seed{index}", project=project, records=[{"step": 0, "scalars": {"reward/mean": reward}}]
+        )
+    return live
+
+
+def names(visit):
+    return visit.page.locator(".fleet-row .name")
+
+
+def open_fleet(fleet, visit, query=""):
+    visit.page.goto(f"{fleet.url}/{query}")
+    expect(visit.page.locator("#fleet-grid .ag-header-cell").first).to_be_visible()
+
+
+def choose(visit, label, option):
+    visit.page.locator(f"#{label}").click()
+    visit.page.get_by_role("option", name=option).click()
+
+
+def test_runs_are_sorted_by_a_column_and_the_address_holds_it(fleet, visit):
+    """A click on a heading sorts, a second one turns the order round; a new page at the address is sorted alike."""
+    open_fleet(fleet, visit)
+    heading = visit.page.get_by_role("columnheader", name="Reward", exact=True).locator(".ag-header-cell-text")
+    heading.click()
+    expect(names(visit)).to_have_text([f"r{index}-seed{index}" for index in (2, 4, 0, 3, 1)])
+    heading.click()
+    expect(names(visit)).to_have_text([f"r{index}-seed{index}" for index in (1, 3, 0, 4, 2)])
+    visit.page.wait_for_url("**/?sort=reward%3Adesc")
+    address = visit.page.url
+    visit.page.evaluate("localStorage.clear()")
+    visit.page.goto("about:blank")
+    visit.page.goto(address)
+    expect(names(visit)).to_have_text([f"r{index}-seed{index}" for index in (1, 3, 0, 4, 2)])
+
+
+def test_runs_are_grouped_and_a_group_closes(fleet, visit):
+    """Each group has a head with its number of runs, and stays together when the table is sorted."""
+    open_fleet(fleet, visit, "?group=project&sort=reward:desc")
+    heads = visit.page.locator(".fleet-group")
+    expect(heads).to_have_text(["two3 runs", "one2 runs"])
+    expect(names(visit)).to_have_text([f"r{index}-seed{index}" for index in (3, 4, 2, 1, 0)])
+    heads.first.click()
+    expect(heads.first).to_have_attribute("aria-expanded", "false")
+    expect(names(visit)).to_have_text(["r1-seed1", "r0-seed0"])
+
+
+def test_columns_are_chosen_and_remembered(fleet, visit):
+    """A column that is chosen is there on the next visit, without an address that says so."""
+    open_fleet(fleet, visit)
+    project = visit.page.get_by_role("columnheader", name="Project", exact=True)
+    expect(project).to_have_count(0)
+    visit.page.get_by_text("Columns", exact=True).click()
+    visit.page.locator("#fleet-columns").get_by_text("Project", exact=True).click()
+    expect(project).to_have_count(1)
+    visit.page.wait_for_url("**/?columns=*")
+    visit.page.goto(f"{fleet.url}/compare")
+    visit.page.goto(fleet.url)
+    expect(project).to_have_count(1)
+
+
+def test_a_view_is_saved_under_a_name(fleet, visit):
+    """Its filters come back when it is chosen, and a view that is forgotten is gone."""
+    open_fleet(fleet, visit)
+    visit.page.get_by_placeholder("Find a run").fill("r4")
+    expect(names(visit)).to_have_text(["r4-seed4"])
+    visit.page.once("dialog", lambda dialog: dialog.accept("the <b>fourth</b>"))
+    visit.page.get_by_role("button", name="Save view").click()
+    visit.page.get_by_placeholder("Find a run").fill("")
+    expect(names(visit)).to_have_count(5)
+    visit.page.reload()
+    expect(names(visit)).to_have_count(5)
+    choose(visit, "fleet-view", "the <b>fourth</b>")
+    expect(names(visit)).to_have_text(["r4-seed4"])
+    visit.page.get_by_role("button", name="Forget view").click()
+    expect(visit.page.get_by_role("button", name="Forget view")).to_be_hidden()
+    assert visit.page.evaluate("localStorage.getItem('rlvitals-fleet-views')") == "{}"
+
+
+def test_the_rows_that_are_shown_are_saved_as_csv(fleet, visit):
+    """One line a run, by the names of the columns."""
+    open_fleet(fleet, visit, "?project=one")
+    expect(names(visit)).to_have_count(2)
+    with visit.page.expect_download() as download:
+        visit.page.get_by_role("button", name="CSV").click()
+    rows = list(csv.DictReader(Path(download.value.path()).read_text("utf-8-sig").splitlines()))
+    assert {row["Run"]: row["Reward"] for row in rows} == {"r0-seed0": "0.5", "r1-seed1": "0.9"}
+
+
+def test_the_wall_has_no_controls(fleet, visit):
+    """Escape brings them back."""
+    open_fleet(fleet, visit)
+    visit.page.get_by_role("button", name="Wall").click()
+    expect(visit.page.get_by_placeholder("Find a run")).to_be_hidden()
+    visit.page.keyboard.press("Escape")
+    expect(visit.page.get_by_placeholder("Find a run")).to_be_visible()
+
+
+def test_a_step_and_a_new_run_reach_the_table(start_collector, visit):
+    """The newest reward of a run changes without a request; a run that is new appears."""
+    fleet = filled(start_collector(dashboard="dashboard.app:attach"))
+    open_fleet(fleet, visit, "?project=one")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    fleet.run(run="r0-seed0", project="one", records=[{"step": 1, "scalars": {"reward/mean": 0.625}}])
+    expect(visit.page.locator('[row-id] [col-id="reward"]', has_text="0.625")).to_have_count(1)
+    fleet.run(run="new", project="one", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    expect(names(visit).filter(has_text="new")).to_have_count(1)

@@ -1,0 +1,50 @@
+"""Title, tags, notes and deletion of a run in a real browser."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.live import eventually
+
+
+@pytest.fixture
+def collector(start_collector):
+    """A collector with the dashboard mounted and an empty store."""
+    return start_collector(dashboard="dashboard.app:attach")
+
+
+def open_form(collector, visit, run_id):
+    visit.page.goto(f"{collector.url}/runs/{run_id}")
+    visit.page.get_by_text("Title, tags, notes, archive, delete").click()
+
+
+def test_a_run_is_named_tagged_and_archived(collector, visit):
+    """What is written is shown as text, and the fleet leaves an archived run out until it is asked for."""
+    run_id = collector.run(run="plain", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    collector.run(run="other", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    open_form(collector, visit, run_id)
+    visit.page.get_by_label("Title", exact=True).fill("<img onerror=alert(1)> 😀")
+    visit.page.get_by_label("Tags").fill("عربي, 中文")
+    visit.page.get_by_label("Notes").fill("Dies at\nstep 300.")
+    visit.page.get_by_text("archived: left out").click()
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(visit.page.locator("h1")).to_have_text("<img onerror=alert(1)> 😀")
+    expect(visit.page.locator(".title .tag")).to_have_text(["عربي", "中文", "archived"])
+    expect(visit.page.locator(".run-notes")).to_have_text("Dies at\nstep 300.")
+    found = collector.get(f"/runs/{run_id}")
+    assert (found["tags"], found["archived"]) == (["عربي", "中文"], True)
+    visit.page.goto(collector.url)
+    names = visit.page.locator(".fleet-row .name")
+    expect(names).to_have_text(["other"])
+    visit.page.locator("#fleet-archived").get_by_text("archived").click()
+    expect(names.filter(has_text="onerror")).to_have_text(["<img onerror=alert(1)> 😀"])
+
+
+def test_a_run_is_deleted_once_it_is_confirmed(collector, visit):
+    """The run is gone, and the fleet is shown."""
+    run_id = collector.run(run="gone", end="finished", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    eventually(lambda: collector.get(f"/runs/{run_id}")["status"] == "finished")
+    open_form(collector, visit, run_id)
+    visit.page.once("dialog", lambda dialog: dialog.accept())
+    visit.page.get_by_role("button", name="Delete run").click()
+    expect(visit.page.locator("pre:visible")).to_be_visible()
+    assert collector.get("/runs")["items"] == []

@@ -1,0 +1,70 @@
+"""What people write about a run: title, tags, notes, archived."""
+
+import pytest
+
+
+def change(collector, run_id, **body):
+    """Send a change and return the status and the answer."""
+    answer = collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{run_id}", json=body)
+    return answer.status, answer.json()
+
+
+def records(last):
+    return [{"step": step, "scalars": {"reward/mean": 0.5}} for step in range(last)]
+
+
+def test_a_run_has_title_tags_and_notes(collector):
+    """What is sent is stored with the run, what is left out stays, and null removes it."""
+    run_id = collector.run(run="labelled", records=records(3))
+    assert collector.get(f"/runs/{run_id}") | {"title": None, "tags": [], "notes": None, "archived": False} == (
+        collector.get(f"/runs/{run_id}")
+    )
+    status, found = change(
+        collector, run_id, title=" The good one ", tags=["b", "عربي", "b"], notes="<img onerror>\n😀"
+    )
+    assert status == 200
+    assert (found["title"], found["tags"], found["notes"]) == ("The good one", ["b", "عربي"], "<img onerror>\n😀")
+    _, found = change(collector, run_id, title=None)
+    assert (found["title"], found["tags"], found["name"]) == (None, ["b", "عربي"], "labelled")
+    collector.run(run="labelled", records=[{"step": 3, "scalars": {"reward/mean": 0.5}}])
+    assert collector.get(f"/runs/{run_id}")["tags"] == ["b", "عربي"]
+
+
+def test_an_archived_run_can_be_left_out_of_lists(collector):
+    """It stays readable, and comes back."""
+    kept, gone = (collector.run(run=name, project="archive", records=records(2)) for name in ("kept", "gone"))
+    change(collector, gone, archived=True)
+    query = {"project": "archive"}
+    assert [run["id"] for run in collector.get("/runs", archived="false", **query)["items"]] == [kept]
+    assert [run["id"] for run in collector.get("/runs", archived="true", **query)["items"]] == [gone]
+    assert len(collector.get("/runs", **query)["items"]) == 2
+    assert collector.get(f"/runs/{gone}")["archived"]
+    assert not change(collector, gone, archived=False)[1]["archived"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"tags": [""]}, {"tags": ["x"] * 33}, {"title": "x" * 201}, {"notes": "a\0b"}, {"name": "x"}, {"archived": None}],
+)
+def test_a_label_that_cannot_be_stored_is_refused(collector, body):
+    """Nothing of it is stored, and the answer names the field."""
+    run_id = collector.run(run="refused", records=records(2))
+    status, answer = change(collector, run_id, **body)
+    assert (status, answer["error"]) == (422, "InvalidField")
+    assert next(iter(body)) in answer["detail"]
+
+
+def test_a_run_that_is_not_there_has_no_labels(collector):
+    """404, as everywhere."""
+    status, answer = change(collector, "nobody", title="x")
+    assert (status, answer["error"]) == (404, "UnknownRun")
+
+
+def test_a_run_shows_since_which_step_it_is_in_its_phase_and_its_pace(collector):
+    """The median time of a step, and the first step of the current phase."""
+    timed = [{"step": step, "time": 1.7e9 + 2 * step, "scalars": {"reward/mean": 0.5}} for step in range(5)]
+    run_id = collector.run(run="paced", records=timed)
+    found = collector.get(f"/runs/{run_id}")
+    assert found["step_seconds"] == 2.0
+    (phase,) = [span for span in collector.get(f"/runs/{run_id}/phases")["items"] if span["to_step"] is None]
+    assert found["phase_from_step"] == phase["from_step"]
