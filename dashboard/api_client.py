@@ -18,6 +18,7 @@ from dashboard.api_types import (
     Attribution,
     AuditItem,
     ChannelItem,
+    HistoryItem,
     KeyItem,
     PhaseItem,
     ResponseItem,
@@ -154,6 +155,21 @@ class ApiClient:
         """Read one alert."""
         return cast("AlertItem", to_floats(await self._get(_path("alerts", alert_id), {})))
 
+    async def history(self, alert_id: str) -> list[HistoryItem]:
+        """Read what has happened to the alerts of this alert's run and kind, the newest first, 100 at most."""
+        answer = await self._get(_path("alerts", alert_id, "history"), {"limit": 100})
+        return cast("list[HistoryItem]", answer["items"])
+
+    async def comment(self, alert_id: str, text: str) -> None:
+        """Add a comment to the history of an alert."""
+        await self._ask("POST", _path("alerts", alert_id, "comments"), json={"by": "the dashboard", "text": text})
+
+    async def silence(self, alert_id: str, *, minutes: int | None, reason: str) -> None:
+        """Silence an alert for some minutes, or until it is resolved."""
+        end: dict[str, object] = {"until_resolved": True} if minutes is None else {"minutes": minutes}
+        asked = {"alert_id": alert_id, "by": "the dashboard", "reason": reason, **end}
+        await self._ask("POST", "/silences", json=asked)
+
     async def acknowledge(self, alert_id: str) -> None:
         """Acknowledge an alert in the name of the dashboard."""
         await self._ask("POST", _path("alerts", alert_id, "ack"), json={"by": "the dashboard"})
@@ -204,17 +220,28 @@ class ApiClient:
         return cast("list[ActionItem]", await self._items(_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS}))
 
     async def responses(
-        self, run_id: str, *, from_step: int | None = None, to_step: int | None = None, correct: bool | None = None
+        self,
+        run_id: str,
+        *,
+        from_step: int | None = None,
+        to_step: int | None = None,
+        correct: bool | None = None,
+        kind: str | None = None,
+        limit: int = MAX_RESPONSES,
     ) -> list[ResponseItem]:
-        """Read the newest sampled responses of a run, `MAX_RESPONSES` at most.
+        """Read the newest sampled responses of a run.
 
         Args:
             run_id: The run.
             from_step: The first step, or None.
             to_step: The last step, or None.
             correct: Only correct or only incorrect ones, or None for both.
+            kind: Why they were sampled, such as ``random``, or None for all.
+            limit: The most that are read, 200 at most.
         """
-        query: Query = {"limit": MAX_RESPONSES}
+        query: Query = {"limit": limit}
+        if kind is not None:
+            query["kind"] = kind
         for name, step in (("from_step", from_step), ("to_step", to_step)):
             if step is not None:
                 query[name] = step

@@ -14,6 +14,7 @@ __all__ = [
     "Attribution",
     "AuditItem",
     "ChannelItem",
+    "HistoryItem",
     "KeyItem",
     "Moved",
     "PhaseItem",
@@ -98,6 +99,8 @@ class AlertItem(TypedDict, total=False):
     kind: str
     severity: str
     state: str
+    stage: str
+    silenced_until: float | None
     phase: str
     opened_step: int
     severity_step: int
@@ -109,6 +112,18 @@ class AlertItem(TypedDict, total=False):
     note: str | None
     summary: str
     evidence: dict[str, object]
+
+
+class HistoryItem(TypedDict):
+    """Something that happened to an alert; ``by`` is None where the collector caused it."""
+
+    alert_id: str
+    at: float
+    change: str
+    stage: str
+    step: int | None
+    by: str | None
+    why: str
 
 
 class ActionItem(TypedDict):

@@ -6,7 +6,13 @@ __all__ = [
     "ADDRESS",
     "ALERT",
     "ALERT_ACKNOWLEDGE",
+    "ALERT_COMMENT",
+    "ALERT_COMMENT_SEND",
+    "ALERT_HISTORY",
+    "ALERT_LIFE_STATE",
     "ALERT_REFRESH",
+    "ALERT_SILENCE",
+    "ALERT_SILENCE_SEND",
     "CHANNEL_STATE",
     "COMPARE_ALIGN",
     "COMPARE_BODY",
@@ -69,6 +75,8 @@ __all__ = [
     "RESPONSES_LIST",
     "RESPONSES_MEASURE",
     "RESPONSES_ORDER",
+    "RESPONSES_QUESTIONS",
+    "RESPONSES_QUESTIONS_DRAW",
     "RESPONSES_TO",
     "RUN_ALERTS",
     "RUN_DELETE",
@@ -130,12 +138,20 @@ FLEET_STATUS: Final = "fleet-status"
 FLEET_NONE_MATCH: Final = "fleet-none-match"
 
 ALERT: Final = "alert"
+ALERT_COMMENT: Final = "alert-comment"
+ALERT_COMMENT_SEND: Final = "alert-comment-send"
+ALERT_HISTORY: Final = "alert-history"
+ALERT_LIFE_STATE: Final = "alert-life-state"
+ALERT_SILENCE: Final = "alert-silence"
+ALERT_SILENCE_SEND: Final = "alert-silence-send"
 ALERT_REFRESH: Final = "alert-refresh"
 ALERT_ACKNOWLEDGE: Final = "alert-acknowledge"
 
 RESPONSES_FROM: Final = "responses-from"
 RESPONSES_TO: Final = "responses-to"
 RESPONSES_CORRECT: Final = "responses-correct"
+RESPONSES_QUESTIONS: Final = "responses-questions"
+RESPONSES_QUESTIONS_DRAW: Final = "responses-questions-draw"
 RESPONSES_ORDER: Final = "responses-order"
 RESPONSES_MEASURE: Final = "responses-measure"
 RESPONSES_LIST: Final = "responses-list"

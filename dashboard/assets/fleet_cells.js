@@ -54,7 +54,7 @@
     FleetTags: ({ value }) =>
       element("span", { className: "cell-alerts" }, ...value.map((tag) => element("span", { className: "tag", key: tag }, tag))),
     FleetGroup: ({ data }) =>
-      element(
+      element("div", { role: "gridcell", className: "fleet-group-cell" }, element(
         "button",
         {
           className: "fleet-group",
@@ -64,6 +64,6 @@
         element("span", { className: "group-name" }, data.group),
         element("span", { className: "group-count" }, `${data.count} run${data.count === 1 ? "" : "s"}`),
         ...SEVERITIES.map((name) => data.counts[name] && badge("severity", name, `${data.counts[name]} ${name}`)),
-      ),
+      )),
   });
 })();

@@ -7,14 +7,14 @@
   }
 
   function nameOf(element) {
-    const control = element.closest("fieldset, .control");
-    const label = control && control.querySelector("legend, .control-label");
+    const control = element.closest("fieldset, .control, details");
+    const label = control && control.querySelector("legend, .control-label, summary");
     return label ? label.textContent : "Choice";
   }
 
   function nameAll() {
-    document.querySelectorAll(".dash-radioitems[role]").forEach((group) => {
-      set(group, "role", "radiogroup");
+    document.querySelectorAll(":is(.dash-radioitems, .dash-checklist)[role]").forEach((group) => {
+      set(group, "role", group.matches(".dash-checklist") ? "group" : "radiogroup");
       set(group, "aria-label", nameOf(group));
       group.querySelectorAll("label[role]").forEach((label) => {
         label.removeAttribute("role");

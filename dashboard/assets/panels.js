@@ -75,6 +75,22 @@
     } else if (change["xaxis.autorange"]) zoomTo(null);
   }
 
+  /* Whether the zoom of the address was applied to the page that is open; the figure above takes it once it is drawn. */
+  function isZoomRead() {
+    const workspace = document.getElementById("workspace");
+    const isRead = !workspace || workspace.rlvitalsZoom;
+    if (workspace) workspace.rlvitalsZoom = true;
+    if (!isRead) setTimeout(zoomVitals, SOON_MS);
+    return isRead;
+  }
+
+  function zoomVitals() {
+    const vitals = window.rlvitals.figure.find();
+    if (!zoom || settings.axis === "time") return;
+    if (vitals && vitals.layout) window.Plotly.relayout(vitals, { "xaxis.range": zoom });
+    else setTimeout(zoomVitals, SOON_MS);
+  }
+
   /* Zooms every panel, and the vital signs if they share the axis. */
   function zoomTo(range) {
     if (JSON.stringify(range) === JSON.stringify(zoom)) return; // the event comes from a figure that this function has just zoomed
@@ -107,12 +123,14 @@
     put("smoothing", settings.smoothing);
     put("x", settings.axis === "step" ? "" : settings.axis);
     put("y", settings.scale === "linear" ? "" : settings.scale);
+    put("zoom", zoom && zoom.map((end) => Math.round(end)).join());
     const text = query.toString();
     window.history.replaceState(window.history.state, "", window.location.pathname + (text ? `?${text}` : ""));
   }
 
-  function configurePanels(search, smoothing, axis, scale) {
-    if (axis !== settings.axis) zoom = null; // steps are no times
+  function configurePanels(search, smoothing, axis, scale, asked) {
+    if (settings.axis && axis !== settings.axis) zoom = null; // steps are no times
+    if (!isZoomRead()) zoom = asked;
     const next = { smoothing, axis, scale, zoom };
     if (JSON.stringify(next) !== JSON.stringify(settings)) {
       settings = next;

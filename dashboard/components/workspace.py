@@ -1,5 +1,6 @@
 """Draws the workspace of a run: every signal as a panel, grouped by the first part of its name, and the controls."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -39,7 +40,7 @@ def workspace(signals: Sequence[str], query: Mapping[str, str]) -> Component:
         id=ids.WORKSPACE,
         className="workspace",
         children=[
-            dcc.Store(id=ids.WORKSPACE_ZOOM),
+            dcc.Store(id=ids.WORKSPACE_ZOOM, data=_zoom(query.get("zoom"))),
             dcc.Store(id=ids.WORKSPACE_WANTED),
             dcc.Store(id=ids.WORKSPACE_DRAWN),
             dcc.Download(id=ids.WORKSPACE_DOWNLOAD),
@@ -101,6 +102,15 @@ def _segments(name: str, label: str, options: Mapping[str, str], asked: str | No
     value = asked if asked in options else next(iter(options))
     radio = dcc.RadioItems(id=name, options=dict(options), value=value, inline=True, className="segments")
     return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")
+
+
+def _zoom(text: str | None) -> list[float] | None:
+    """Read the interval of the axis from the address, two numbers with a comma."""
+    try:
+        ends = [float(end) for end in (text or "").split(",")]
+    except ValueError:
+        return None
+    return ends if len(ends) == 2 and ends[0] < ends[1] < math.inf else None  # noqa: PLR2004 - two ends
 
 
 def _share(text: str | None) -> float:

@@ -7,9 +7,10 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import AlertItem, Attribution
+from dashboard.api_types import AlertItem, Attribution, HistoryItem
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
+from dashboard.components.alert.life import SILENCES, history_list, life_forms
 from dashboard.components.alert.listing import alert_head
 from dashboard.components.page_frame import message
 
@@ -19,7 +20,7 @@ __all__ = ["alert_page", "register"]
 async def alert_page(api_url: str, alert_id: str) -> Component:
     """Draw the page, or a message that says why it cannot be drawn."""
     try:
-        alert, attribution = await _read(api_url, alert_id)
+        alert, attribution, history = await _read(api_url, alert_id)
     except NotFoundError:
         return message("No such alert", f"No alert has the id {alert_id}. The address may be mistyped.")
     except ApiError as error:
@@ -31,6 +32,7 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
             dcc.Store(id=ids.LIVE, data=live),
             dcc.Store(id=ids.ALERT_REFRESH),
             html.Div(id=ids.ALERT, className="alert-parts", children=_parts(alert, attribution)),
+            html.Div([life_forms(), html.Div(history_list(history), id=ids.ALERT_HISTORY)], className="alert-life"),
         ],
     )
 
@@ -38,36 +40,82 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
 def register(app: Dash, api_url: str) -> None:
     """Register the refresh of the page when the alert changes, and the acknowledgement."""
 
-    async def refresh(_changed: object, live: dict[str, str]) -> object:
+    async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, object]:
         try:
-            alert, attribution = await _read(api_url, live["alert"])
+            alert, attribution, history = await _read(api_url, live["alert"])
         except ApiError:
-            return no_update  # the page keeps what it shows; the bar shows that the connection is lost
-        return _parts(alert, attribution)
+            return no_update, no_update  # the page keeps what it shows; the bar shows that the connection is lost
+        return _parts(alert, attribution), history_list(history)
 
-    async def acknowledge(clicks: int | None, live: dict[str, str]) -> object:
+    async def acknowledge(clicks: int | None, live: dict[str, str]) -> tuple[object, object]:
         if not clicks:  # the button was drawn and not clicked
-            return no_update
+            return no_update, no_update
         try:
             async with ApiClient(api_url) as api:
                 await api.acknowledge(live["alert"])
-            alert, attribution = await _read(api_url, live["alert"])
+            alert, attribution, history = await _read(api_url, live["alert"])
         except ApiError as error:
-            return message("The alert could not be acknowledged", str(error))
-        return _parts(alert, attribution)
+            return message("The alert could not be acknowledged", str(error)), no_update
+        return _parts(alert, attribution), history_list(history)
 
     app.callback(
         Output(ids.ALERT, "children", allow_duplicate=True),
+        Output(ids.ALERT_HISTORY, "children", allow_duplicate=True),
         Input(ids.ALERT_ACKNOWLEDGE, "n_clicks"),
         State(ids.LIVE, "data"),
         prevent_initial_call=True,
     )(acknowledge)
     app.callback(
         Output(ids.ALERT, "children"),
+        Output(ids.ALERT_HISTORY, "children"),
         Input(ids.ALERT_REFRESH, "data"),
         State(ids.LIVE, "data"),
         prevent_initial_call=True,
     )(refresh)
+    _register_forms(app, api_url)
+
+
+def _register_forms(app: Dash, api_url: str) -> None:
+    """Register the comment and the silence; the alert is read anew after both."""
+
+    async def comment(clicks: int | None, text: str | None, live: dict[str, str]) -> tuple[object, object, object]:
+        if not clicks or not (text or "").strip():
+            return ("A comment needs a text." if clicks else no_update), no_update, no_update
+        try:
+            async with ApiClient(api_url) as api:
+                await api.comment(live["alert"], text or "")
+        except ApiError as error:
+            return f"Not commented. {error}", no_update, no_update
+        return "Commented.", "", f"comment {clicks}"
+
+    async def silence(
+        clicks: int | None, time: str, reason: str | None, live: dict[str, str]
+    ) -> tuple[object, object, object]:
+        if not clicks or time not in SILENCES:
+            return no_update, no_update, no_update
+        try:
+            async with ApiClient(api_url) as api:
+                await api.silence(live["alert"], minutes=int(time) if time.isdigit() else None, reason=reason or "")
+        except ApiError as error:
+            return f"Not silenced. {error}", no_update, no_update
+        return f"Silenced: {SILENCES[time]}.", "", f"silence {clicks}"
+
+    outputs = (
+        Output(ids.ALERT_LIFE_STATE, "children"),
+        Output(ids.ALERT_COMMENT, "value"),
+        Output(ids.ALERT_REFRESH, "data"),
+    )
+    again = [Output(one.component_id, one.component_property, allow_duplicate=True) for one in outputs]
+    text, live = State(ids.ALERT_COMMENT, "value"), State(ids.LIVE, "data")
+    app.callback(*outputs, Input(ids.ALERT_COMMENT_SEND, "n_clicks"), text, live, prevent_initial_call=True)(comment)
+    app.callback(
+        *again,
+        Input(ids.ALERT_SILENCE_SEND, "n_clicks"),
+        State(ids.ALERT_SILENCE, "value"),
+        text,
+        live,
+        prevent_initial_call=True,
+    )(silence)
 
 
 def _parts(alert: AlertItem, attribution: Attribution) -> list[Component]:
@@ -77,7 +125,6 @@ def _parts(alert: AlertItem, attribution: Attribution) -> list[Component]:
     return [alert_head(alert), *explanation(attribution, opened_step=alert["opened_step"]), evidence]
 
 
-async def _read(api_url: str, alert_id: str) -> tuple[AlertItem, Attribution]:
+async def _read(api_url: str, alert_id: str) -> tuple[AlertItem, Attribution, list[HistoryItem]]:
     async with ApiClient(api_url) as api:
-        alert, attribution = await asyncio.gather(api.alert(alert_id), api.attribution(alert_id))
-    return alert, attribution
+        return await asyncio.gather(api.alert(alert_id), api.attribution(alert_id), api.history(alert_id))

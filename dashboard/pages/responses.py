@@ -1,16 +1,32 @@
 """The page of a run's sampled responses, at ``/runs/<id>/responses``, token by token."""
 
+import asyncio
+from typing import Final
 from urllib.parse import parse_qsl
 
-from dash import Dash, Input, Output, State, dcc, html
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
 from dashboard.components.page_frame import message
 from dashboard.components.responses.listing import listing, response_controls
+from dashboard.components.small_elements import save_buttons
+from dashboard.figures.question_displacement import question_displacements, question_figure, windows_of
 
 __all__ = ["register", "responses_page"]
+
+
+GRAPH_CONFIG: Final = {"displayModeBar": False, "responsive": True}
+MAX_SAMPLED: Final = 200  # of each time; the most that the collector returns at once
+QUESTIONS: Final = (
+    "Nats per token by which the correct responses to each question rose or fell, sorted, in the first, the middle "
+    "and the last fifth of the run (Figure 3 of arXiv 2512.04220). Randomly sampled responses only."
+)
+NOT_OBSERVED: Final = (
+    "Not observed. It needs correct responses that are sampled at random and have a displacement: "
+    "rollouts with old_logprobs."
+)
 
 
 async def responses_page(api_url: str, run_id: str, query: str = "") -> Component:
@@ -36,6 +52,23 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
                 ],
                 className="card compare-controls",
             ),
+            html.Section(
+                className="card explains",
+                **{"data-chart": f"{run['name']}-displacement-over-questions"},
+                children=[
+                    html.Div(
+                        [
+                            html.Button(
+                                "Draw displacement over questions", id=ids.RESPONSES_QUESTIONS_DRAW, className="quiet"
+                            ),
+                            html.P(QUESTIONS, className="hint"),
+                            *save_buttons("png", "svg", "csv", chart="the displacements"),
+                        ],
+                        className="below-chart",
+                    ),
+                    html.Div(id=ids.RESPONSES_QUESTIONS),
+                ],
+            ),
             html.Div(id=ids.RESPONSES_LIST, className="responses-list"),
         ],
     )
@@ -59,6 +92,23 @@ def register(app: Dash, api_url: str) -> None:
             return message("The responses cannot be shown", str(error))
         return listing(responses, order=order, measure=measure)
 
+    async def questions(clicks: int | None, live: dict[str, str]) -> object:
+        if not clicks:  # the button was drawn and not clicked
+            return no_update
+        try:
+            parts = await _read_questions(api_url, live["run"])
+        except ApiError as error:
+            return message("The displacements cannot be shown", str(error))
+        if not any(values for _, values in parts):
+            return html.P(NOT_OBSERVED, className="calm")
+        return dcc.Graph(figure=question_figure(parts), config=GRAPH_CONFIG, style={"height": 260}, responsive=True)
+
+    app.callback(
+        Output(ids.RESPONSES_QUESTIONS, "children"),
+        Input(ids.RESPONSES_QUESTIONS_DRAW, "n_clicks"),
+        State(ids.LIVE, "data"),
+        prevent_initial_call=True,
+    )(questions)
     app.callback(
         Output(ids.RESPONSES_LIST, "children"),
         Input(ids.RESPONSES_FROM, "value"),
@@ -68,3 +118,20 @@ def register(app: Dash, api_url: str) -> None:
         Input(ids.RESPONSES_MEASURE, "value"),
         State(ids.LIVE, "data"),
     )(draw)
+
+
+async def _read_questions(api_url: str, run_id: str) -> list[tuple[str, list[float]]]:
+    """Read the responses at three times of the run, and return the name and the displacements of each."""
+    async with ApiClient(api_url) as api:
+        last = (await api.run(run_id)).get("last_step") or 0
+        windows = windows_of(last)
+        read = await asyncio.gather(
+            *(
+                api.responses(run_id, from_step=first, to_step=end, correct=True, kind="random", limit=MAX_SAMPLED)
+                for _, first, end in windows
+            )
+        )
+    return [
+        (f"{name}, steps {first} to {end}", question_displacements(responses))
+        for (name, first, end), responses in zip(windows, read, strict=True)
+    ]

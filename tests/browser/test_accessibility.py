@@ -34,12 +34,14 @@ def test_no_page_violates_a_rule_of_accessibility(collector, visit, scheme):
         for step in range(24)
     ]
     first, second = (collector.run(run=name, config={"lr": name}, records=records) for name in ("one", "two"))
+    alert = collector.get("/alerts", run_id=first, state="firing")["items"][0]
     for address, ready in (
         ("/?group=project", ".fleet-row"),
         (f"/runs/{first}", "[data-panel] .js-plotly-plot"),
         (f"/runs/{first}/responses", ".responses-list .response"),
         (f"/compare?run={first}&run={second}", ".compare-chart .js-plotly-plot"),
         ("/settings", "#keys-list"),
+        (f"/runs/{first}/alerts/{alert['id']}", ".history"),
     ):
         visit.page.goto(f"{collector.url}{address}")
         visit.page.locator(ready).first.scroll_into_view_if_needed()

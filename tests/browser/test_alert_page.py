@@ -85,3 +85,25 @@ def test_responses_are_browsed_without_an_alert(collector, visit):
     visit.page.locator("#responses-from").press("Enter")
     expect(visit.page.locator(".responses-list")).to_contain_text("No response is stored for these steps")
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_alert_is_commented_silenced_and_opened_in_its_run(collector, visit):
+    """The history has the opening, the comment as text, and the silence; the run opens zoomed to the alert."""
+    paged(collector)
+    alert = collector.get("/alerts", severity="critical")["items"][0]
+    visit.page.goto(f"{collector.url}/runs/{alert['run_id']}/alerts/{alert['id']}")
+    history = visit.page.locator(".history")
+    expect(history).to_contain_text("opened")
+    visit.page.get_by_label("Comment", exact=True).fill("<b>The learning rate</b> 😀")
+    visit.page.get_by_role("button", name="Comment").click()
+    expect(history.locator(".said").first).to_have_text("<b>The learning rate</b> 😀")
+    visit.page.get_by_label("Comment", exact=True).fill("known")
+    visit.page.get_by_role("button", name="Silence").click()
+    expect(history).to_contain_text("silenced by the dashboard")
+    expect(visit.page.locator(".alert-head")).to_contain_text("silenced until")
+    visit.page.get_by_role("link", name="Open the run at this moment").click()
+    visit.page.wait_for_function(
+        "(step) => { const graph = document.querySelector('#run-figure .js-plotly-plot');"
+        " return graph && graph._fullLayout && graph._fullLayout.xaxis.range[1] === step + 50; }",
+        arg=alert["opened_step"],
+    )

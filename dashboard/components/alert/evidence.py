@@ -33,7 +33,7 @@ def evidence_table(evidence: Mapping[str, object]) -> Component:
         html.Div([html.Dt(NAMES.get(name, name.replace("_", " "))), html.Dd(plain(evidence[name]))])
         for name in known + rest
     ]
-    return html.Dl([_comparison(evidence), _formula(evidence), *rows], className="evidence")
+    return html.Div([_comparison(evidence), _formula(evidence), html.Dl(rows)], className="evidence")
 
 
 def _comparison(evidence: Mapping[str, object]) -> Component | None:

@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 from dashboard import ids
 from dashboard.api_types import AlertItem, firing
 from dashboard.components.alert.evidence import evidence_table
+from dashboard.components.alert.life import moment_link
 from dashboard.components.small_elements import badge, since
 
 __all__ = ["alert_head", "alert_list"]
@@ -41,13 +42,15 @@ def alert_head(alert: AlertItem) -> Component:
                 [
                     html.H1(kind[:1].upper() + kind[1:]),
                     badge("severity", alert["severity"]),
-                    html.Span(alert["state"], className="badge"),
+                    html.Span((alert.get("stage") or alert["state"]).replace("_", " "), className="badge"),
                 ],
                 className="title",
             ),
             html.P(alert.get("summary", "")),
             html.P(_when(alert), className="when"),
+            *_silence(alert),
             *_acknowledgement(alert),
+            moment_link(alert),
             html.A(
                 "Incident report",
                 href=f"/api/v1/alerts/{alert['id']}/incident",
@@ -57,6 +60,15 @@ def alert_head(alert: AlertItem) -> Component:
             ),
         ],
     )
+
+
+def _silence(alert: AlertItem) -> list[Component]:
+    """Return until when nobody is notified of the alert."""
+    if alert.get("stage") != "silenced":
+        return []
+    until = alert.get("silenced_until")
+    end = "it is resolved" if until is None else html.Time(**{"data-until": f"{until:.3f}"})
+    return [html.P(["silenced until ", end], className="when")]
 
 
 def _acknowledgement(alert: AlertItem) -> list[Component]:

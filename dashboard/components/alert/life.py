@@ -1,0 +1,77 @@
+"""Draws the life of an alert: what has happened to it, who said what, and the forms to comment and to silence."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_types import AlertItem, HistoryItem
+from dashboard.components.small_elements import since
+
+__all__ = ["SILENCES", "history_list", "life_forms", "moment_link"]
+
+RESOLVED: Final = "until_resolved"
+SILENCES: Final = {"60": "1 hour", "480": "8 hours", "1440": "1 day", "10080": "1 week", RESOLVED: "until resolved"}
+BEFORE, AFTER = 200, 50  # steps around the opening that "open the run at this moment" shows
+
+
+def life_forms() -> Component:
+    """Return the forms; they stay as they are while the alert is drawn anew."""
+    return html.Section(
+        className="card explains life-forms",
+        children=[
+            html.H2("Comment or silence"),
+            html.Div(
+                [
+                    html.Label("Comment", htmlFor=ids.ALERT_COMMENT),
+                    dcc.Textarea(id=ids.ALERT_COMMENT, rows=2, maxLength=2000, placeholder="What did you find, or do?"),
+                ],
+                className="field",
+            ),
+            html.Div(
+                [
+                    html.Button("Comment", id=ids.ALERT_COMMENT_SEND, className="button"),
+                    html.Div(
+                        [
+                            html.Span("Silence for", className="control-label"),
+                            dcc.Dropdown(id=ids.ALERT_SILENCE, options=SILENCES, value="60", clearable=False),
+                        ],
+                        className="control silence-time",
+                    ),
+                    html.Button(
+                        "Silence",
+                        id=ids.ALERT_SILENCE_SEND,
+                        className="quiet",
+                        title="Nobody is notified of this alert meanwhile; the comment is kept as the reason",
+                    ),
+                    html.Span(id=ids.ALERT_LIFE_STATE, role="status"),
+                ],
+                className="field-buttons",
+            ),
+        ],
+    )
+
+
+def history_list(entries: Sequence[HistoryItem]) -> Component:
+    """Return what has happened to the alerts of this run and kind, the newest first."""
+    return html.Section(
+        [html.H2("History"), html.Ol([_entry(entry) for entry in entries], className="history")],
+        className="card explains",
+    )
+
+
+def moment_link(alert: AlertItem) -> Component:
+    """Return a link to the run, zoomed to the steps around the opening of the alert."""
+    opened = alert["opened_step"]
+    zoom = f"{max(0, opened - BEFORE)},{opened + AFTER}"
+    return html.A("Open the run at this moment", href=f"/runs/{alert['run_id']}?zoom={zoom}", className="incident-link")
+
+
+def _entry(entry: HistoryItem) -> Component:
+    step = "" if entry["step"] is None else f" at step {entry['step']}"
+    by = f" by {entry['by']}" if entry["by"] else ""
+    said = html.P(entry["why"], className="said") if entry["why"] else None
+    change = entry["change"].replace("_", " ")
+    return html.Li([html.Span([html.Strong(change), f"{by}{step} ", since(entry["at"])]), said])
