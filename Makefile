@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: architecture bench bench-detection bench-overhead bench-service check compose-test demo e2e fmt help hooks lock \
+.PHONY: architecture bench bench-dashboard bench-detection bench-overhead bench-service check compose-test demo e2e fmt help hooks lock \
 	new-adapter new-detector new-importer pin-images test test-durations \
 	test-fast test-trainers
 
@@ -87,6 +87,9 @@ $(VENV)/overhead/.installed: requirements/overhead.txt
 
 bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Compare with wandb, trackio, mlflow, tensorboard, swanlab; share of a step
 	$(BIN)/python -m benchmarks.overhead --peers $(VENV)/overhead/bin/python --write docs/overhead.md
+
+bench-dashboard: $(VENV)/.dev ## Load fleet and run beside bare Dash pages with the same points (15 minutes; needs chromium)
+	$(BIN)/python -m benchmarks.dashboard
 
 bench-service: $(VENV)/.dev ## Measure one collector on SQLite and PostgreSQL: ingest, projector, charts, growth (15 minutes)
 	$(BIN)/python -m benchmarks.service --peers $(VENV)/overhead/bin/python --write docs/service-results.md

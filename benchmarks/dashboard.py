@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import uvicorn
@@ -27,13 +27,22 @@ PORT = 8699
 URL = f"http://127.0.0.1:{PORT}"
 HAS_STEP = """(step) => { const graph = document.querySelector('#run-figure .js-plotly-plot');
     return graph && graph.data && graph.data.some((trace) => trace.x.at(-1) >= step); }"""
+TRACE = ".scatterlayer .trace"
+PANEL = "document.querySelector('[data-panel=\"reward/mean\"] .js-plotly-plot')"
+PANEL_ZOOM = f"(range) => Plotly.relayout({PANEL}, {{'xaxis.range[0]': range[0], 'xaxis.range[1]': range[1]}})"
+PANEL_POINTS = f"""([first, last, least]) => {{ const graph = {PANEL};
+    return graph && graph.data && graph.data[0].x.filter((x) => x >= first && x <= last).length >= least; }}"""
+FLEET_STEPS = 40  # of each run of the fleet
+ZOOMED = 500  # steps
 SIGNALS = ("likelihood/correct", "likelihood/incorrect", "reward/mean", "grad/norm", "entropy/mean", "ratio/max")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dashboard", description=__doc__)
-    parser.add_argument("--steps", type=int, default=10_000, help="steps of the long run (10000)")
+    parser.add_argument("--runs", type=int, default=1_000, help="runs of the fleet (1000)")
+    parser.add_argument("--steps", type=int, default=100_000, help="steps of the long run (100000)")
+    parser.add_argument("--signals", type=int, default=100, help="signals of the long run (100)")
     parser.add_argument("--pushes", type=int, default=20, help="steps pushed into the open page (20)")
     asked = parser.parse_args(arguments)
     path = shutil.which("chromium")
@@ -42,17 +51,24 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     with _collector(), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        short, long = _feed("short", 0, 100), _feed("long", 0, asked.steps)
-        with _bare_dash(asked.steps) as bare:
-            rows = [("smallest Dash page", *_visit(browser, bare, ".scatterlayer .trace"))]
-        rows.append(("fleet", *_visit(browser, URL, ".fleet-row")))
-        rows.append(("run page, 100 steps", *_visit(browser, f"{URL}/runs/{short}", ".scatterlayer .trace")))
-        rows.append(
-            (f"run page, {asked.steps:,} steps", *_visit(browser, f"{URL}/runs/{long}", ".scatterlayer .trace"))
-        )
-        print(f"{'cold load':28}{'seconds':>9}{'resources':>11}{'MB over the wire':>18}")
-        for name, seconds, resources, megabytes in rows:
-            print(f"{name:28}{seconds:9.2f}{resources:11}{megabytes:18.2f}")
+        names = (*SIGNALS, *(f"own/s{index}" for index in range(asked.signals - len(SIGNALS))))
+        for index in range(asked.runs):
+            _feed(f"run-{index}", 0, FLEET_STEPS)
+        long = _feed("long", 0, asked.steps, names)
+        rows = []
+        for name, lines, points, address, ready in (
+            (f"fleet, {asked.runs:,} runs", asked.runs, FLEET_STEPS, URL, ".fleet-row"),
+            (f"run, {len(names)} × {asked.steps:,}", len(SIGNALS), asked.steps, f"{URL}/runs/{long}", TRACE),
+        ):
+            with _bare_dash(lines, points) as bare:
+                rows.append((name, _visit(browser, bare, TRACE), _visit(browser, address, ready)))
+        print(f"{'cold load to first chart':28}{'bare Dash':>20}{'rlvitals':>20}{'ratio':>16}")
+        for name, bare_page, ours in rows:
+            shown = [f"{seconds:.2f} s, {megabytes:.2f} MB" for seconds, _, megabytes in (bare_page, ours)]
+            ratio = f"{ours[0] / bare_page[0]:.2f}, {ours[2] / bare_page[2]:.2f}"
+            print(f"{name:28}{shown[0]:>20}{shown[1]:>20}{ratio:>16}")
+        zooms = _zooms(browser.new_page(), long, asked.steps)
+        print(f"\nzoom of a panel to its values at full resolution: median {statistics.median(zooms):.2f} s")
         delays, requests = _pushes(browser.new_page(), "long", asked.steps, asked.pushes)
         print(
             f"\npushed step, commit to screen: median {statistics.median(delays):.2f} s, largest {max(delays):.2f} s"
@@ -78,6 +94,21 @@ def _visit(browser: Browser, url: str, ready: str) -> tuple[float, int, float]:
     return seconds, len(received), sum(received) / 1e6
 
 
+def _zooms(page: Page, run_id: str, steps: int, count: int = 10) -> list[float]:
+    """Zoom the first panel again and again; give the seconds until it shows the new interval's own values."""
+    page.goto(f"{URL}/runs/{run_id}?signals=reward/mean$")
+    page.locator(".workspace-bar").scroll_into_view_if_needed()
+    page.wait_for_function(PANEL_POINTS, arg=[0, steps - 1, 2])
+    seconds = []
+    for index in range(count):
+        first = index * (steps // (2 * count))
+        began = time.perf_counter()
+        page.evaluate(PANEL_ZOOM, [first, first + ZOOMED])
+        page.wait_for_function(PANEL_POINTS, arg=[first, first + ZOOMED, ZOOMED])
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
 def _pushes(page: Page, run: str, first: int, count: int) -> tuple[list[float], int]:
     """Send steps one by one into an open page; give the seconds until each is drawn, and the page's requests."""
     run_id = _feed(run, first, first + 1)
@@ -96,13 +127,11 @@ def _pushes(page: Page, run: str, first: int, count: int) -> tuple[list[float], 
 
 
 @contextmanager
-def _bare_dash(steps: int) -> Iterator[str]:
+def _bare_dash(count: int, steps: int) -> Iterator[str]:
     """Run the smallest Dash page that shows as many points."""
     server = FastAPI()
     app = Dash("bare", server=server, add_log_handler=False)
-    lines = [
-        {"x": list(range(steps)), "y": [(7 * at + line) % 5 for at in range(steps)]} for line in range(len(SIGNALS))
-    ]
+    lines = [{"x": list(range(steps)), "y": [(7 * at + line) % 5 for at in range(steps)]} for line in range(count)]
     app.layout = html.Div(dcc.Graph(figure={"data": lines, "layout": {}}))
     running = uvicorn.Server(uvicorn.Config(server, port=PORT + 1, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=running.run)
@@ -140,14 +169,14 @@ def _wait(url: str) -> None:
             return
 
 
-def _feed(run: str, first: int, last: int) -> str:
+def _feed(run: str, first: int, last: int, signals: Sequence[str] = SIGNALS) -> str:
     """Send steps [first, last) and give the run's id."""
     run_id = ""
     for start in range(first, last, 1000):
         records = [
             {
                 "step": step,
-                "scalars": {name: 0.5 + 0.1 * ((step * 7 + place) % 5) for place, name in enumerate(SIGNALS)},
+                "scalars": {name: 0.5 + 0.1 * ((step * 7 + place) % 5) for place, name in enumerate(signals)},
             }
             for step in range(start, min(start + 1000, last))
         ]

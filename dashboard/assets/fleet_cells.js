@@ -16,7 +16,9 @@
   function openRun(event) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    window.dash_clientside.set_props("address", { pathname: event.currentTarget.getAttribute("href"), search: "" });
+    window.history.pushState({}, "", event.currentTarget.getAttribute("href"));
+    window.dispatchEvent(new CustomEvent("_dashprivate_pushstate")); // as Dash's own links do
+    window.scrollTo(0, 0);
   }
 
   function duration(seconds) {

@@ -28,17 +28,19 @@ def groups_of(signals: Sequence[str]) -> dict[str, list[str]]:
     return dict(sorted(groups.items(), key=lambda group: (group[0] == OTHER, group[0])))
 
 
-def workspace(signals: Sequence[str], query: Mapping[str, str]) -> Component:
+def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str = "") -> Component:
     """Return the controls and an empty place for each panel; the browser asks for those that come into view.
 
     Args:
         signals: The names of the run's signals.
         query: The query of the address, which may set the controls.
+        project: The project, for which the browser remembers what is pinned.
     """
     groups = groups_of(signals)
     return html.Section(
         id=ids.WORKSPACE,
         className="workspace",
+        **{"data-project": project},
         children=[
             dcc.Store(id=ids.WORKSPACE_ZOOM, data=_zoom(query.get("zoom"))),
             dcc.Store(id=ids.WORKSPACE_WANTED),
@@ -133,6 +135,13 @@ def _group(name: str, signals: Sequence[str]) -> Component:
     )
 
 
+def _choices(signal: str) -> list[Component]:
+    return [
+        html.Button(label, title=f"{label} {signal}: {effect}", **{"data-choice": kind, "aria-pressed": "false"})
+        for kind, label, effect in (("pin", "Pin", "show it first"), ("wide", "Wide", "give it a whole row"))
+    ]
+
+
 def _panel(signal: str) -> Component:
     unit, definition = unit_of(signal), define(signal)
     csv = html.Button("CSV", id=ids.panel_csv(signal), title=f"Save every value of {signal} as CSV")
@@ -141,7 +150,7 @@ def _panel(signal: str) -> Component:
             html.Header(
                 [
                     html.H3([signal, *([html.Span(f" {unit}", className="unit")] if unit else [])], title=signal),
-                    html.Span([*save_buttons("png", "svg", chart=signal), csv], className="saves"),
+                    html.Span([*_choices(signal), *save_buttons("png", "svg", chart=signal), csv], className="saves"),
                 ]
             ),
             html.P(definition or "a name of the trainer's own", className="definition", title=definition),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from dashboard.api_types import AlertItem, PhaseItem, SeriesItem
+from dashboard.api_types import SEVERITY_ORDER, AlertItem, PhaseItem, SeriesItem
 from dashboard.figures.alert_marks import alert_lines
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import log_dtick, signal_traces
@@ -17,6 +17,7 @@ from dashboard.theme import PRIMARY
 __all__ = ["View", "merged", "places", "signal_figure"]
 
 RAW_OPACITY: Final = 0.28
+MAX_ALERTS: Final = 12  # more lines hide a small chart; those that fire and the most severe come first
 MARGIN: Final = {"l": 52, "r": 10, "t": 6, "b": 26, "pad": 0}
 NO_STRIP: Final = (1.0, 1.0)
 
@@ -100,7 +101,10 @@ def signal_figure(
     where = places(series, view.axis)
     traces = _traces(series, where, view)
     bands = bands_of(phases, series["steps"][-1])
-    opened = [alert for alert in alerts if alert["state"] != "pending"]
+    opened = sorted(
+        (alert for alert in alerts if alert["state"] != "pending"),
+        key=lambda alert: (alert["state"] != "firing", SEVERITY_ORDER.get(alert["severity"], 3), -alert["opened_step"]),
+    )[:MAX_ALERTS]
     shapes = [*band_shapes(bands, NO_STRIP), *alert_lines(opened)]
     layout = _layout(view, _moved(shapes, series, where), dtick=log_dtick(series["values"]) if view.is_log else None)
     return {"data": traces, "layout": layout}

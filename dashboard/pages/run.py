@@ -100,7 +100,9 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
             html.Aside(id=ids.RUN_ALERTS, className="card run-alerts", children=read.aside()),
         ],
     )
-    return html.Div([parts, workspace(read.run.get("signals") or [], dict(parse_qsl(query)))])
+    return html.Div(
+        [parts, workspace(read.run.get("signals") or [], dict(parse_qsl(query)), project=read.run["project"])]
+    )
 
 
 def register(app: Dash, api_url: str) -> None:

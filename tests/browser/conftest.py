@@ -52,7 +52,7 @@ def visit(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
             seen.complaints.append(message.text)
 
     page.on("console", note)
-    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on("pageerror", lambda error: seen.complaints.append(f"{error} {error.stack}"))
     page.on("request", lambda sent: seen.outside.append(sent.url) if is_outside(sent.url) else None)
     yield seen
     page.close()

@@ -44,7 +44,7 @@ def test_a_browser_signs_in_and_out(guarded, visit, scheme):
     (alert,) = guarded.ask("GET", "/api/v1/alerts", reader).json()["items"]
     visit.page.goto(f"{guarded.live.url}/runs/{run}/alerts/{alert['id']}")
     visit.page.get_by_role("button", name="Acknowledge").click()
-    expect(visit.page.get_by_text("the dashboard (anna)")).to_be_visible()
+    expect(visit.page.locator(".alert-head").get_by_text("the dashboard (anna)")).to_be_visible()
     visit.page.get_by_role("button", name="Sign out anna").click()
     visit.page.wait_for_url("**/sign-in")
     assert visit.page.context.cookies() == []

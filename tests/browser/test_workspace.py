@@ -126,3 +126,31 @@ def test_a_chart_is_saved_as_svg_and_png_and_states_what_it_shows(collector, vis
     rows = Path(download.value.path()).read_text().splitlines()
     assert rows[0] == "line,x,y"
     assert any(row.endswith('"4","0.5"') for row in rows)
+
+
+def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, visit):
+    """The pinned panel is the first on the page, on the next visit too; other projects do not have it."""
+    run_id = collector.run(run="pins", project="one", records=steps(0, 20))
+    open_workspace(collector, visit, run_id)
+    panel = visit.page.locator('[data-panel="beta/c"]')
+    panel.scroll_into_view_if_needed()
+    for name in ("Pin", "Wide"):
+        panel.get_by_role("button", name=name).click()
+    for _ in range(2):
+        is_first = "Math.min(...[...document.querySelectorAll('[data-panel]')].map((each) => each.offsetTop))"
+        expect(panel).to_have_class("panel card is-pin is-wide")
+        assert visit.page.evaluate(f"document.querySelector('[data-panel=\"beta/c\"]').offsetTop === {is_first}")
+        open_workspace(collector, visit, run_id)
+    other = collector.run(run="pins", project="two", records=steps(0, 20))
+    open_workspace(collector, visit, other)
+    expect(panel).to_have_class("panel card")
+
+
+def test_the_cursor_is_one_over_all_panels(collector, visit):
+    """The place under the pointer in one panel is shown in the others."""
+    run_id = collector.run(run="cursor", records=steps(0, 20))
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a")
+    is_drawn(visit, "alpha/b", "graph.rlvitalsPanel")
+    visit.page.evaluate(f"Plotly.Fx.hover({GRAPH.format(signal='alpha/b')}, [{{curveNumber: 0, pointNumber: 7}}])")
+    is_drawn(visit, "alpha/a", "graph._hoverdata && graph._hoverdata[0].x === 7")

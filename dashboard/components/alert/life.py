@@ -57,7 +57,11 @@ def life_forms() -> Component:
 def history_list(entries: Sequence[HistoryItem]) -> Component:
     """Return what has happened to the alerts of this run and kind, the newest first."""
     return html.Section(
-        [html.H2("History"), html.Ol([_entry(entry) for entry in entries], className="history")],
+        [
+            html.H2("History"),
+            html.Ol([_entry(entry) for entry in entries], className="history"),
+            *([] if entries else [html.P("Nothing was recorded before this version.", className="calm")]),
+        ],
         className="card explains",
     )
 
