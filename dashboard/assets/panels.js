@@ -11,7 +11,6 @@
   let version = 0;
   let timer = null;
   let isAsking = false;
-  let isSharing = false;
   let zoom = null;
 
   const observer = new IntersectionObserver(
@@ -62,27 +61,10 @@
       if (graph && !graph.rlvitalsPanel) {
         graph.rlvitalsPanel = true;
         graph.on("plotly_relayout", (change) => shareZoom(change));
-        graph.on("plotly_hover", (event) => shareCursor(graph, event.points[0].x));
-        graph.on("plotly_unhover", () => shareCursor(graph, null));
       }
       isWaiting = isWaiting || (!graph && panel.isConnected && panel.querySelector(".dash-graph"));
     }
     if (isWaiting) setTimeout(watchAll, SOON_MS);
-  }
-
-  /* One cursor over all panels in view: each shows its values at the place that one of them is asked for. */
-  function shareCursor(from, place) {
-    if (isSharing) return; // this function itself has moved the cursor of another panel
-    isSharing = true;
-    for (const panel of inView) {
-      const graph = graphOf(panel);
-      if (!graph || graph === from) continue;
-      const x = graph.data[0].x;
-      const nearest = place === null ? -1 : x.findIndex((each) => each >= place);
-      if (nearest < 0) window.Plotly.Fx.unhover(graph);
-      else window.Plotly.Fx.hover(graph, [{ curveNumber: 0, pointNumber: nearest }]);
-    }
-    isSharing = false;
   }
 
   function shareZoom(change) {

@@ -144,13 +144,3 @@ def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, v
     other = collector.run(run="pins", project="two", records=steps(0, 20))
     open_workspace(collector, visit, other)
     expect(panel).to_have_class("panel card")
-
-
-def test_the_cursor_is_one_over_all_panels(collector, visit):
-    """The place under the pointer in one panel is shown in the others."""
-    run_id = collector.run(run="cursor", records=steps(0, 20))
-    open_workspace(collector, visit, run_id)
-    is_drawn(visit, "alpha/a")
-    is_drawn(visit, "alpha/b", "graph.rlvitalsPanel")
-    visit.page.evaluate(f"Plotly.Fx.hover({GRAPH.format(signal='alpha/b')}, [{{curveNumber: 0, pointNumber: 7}}])")
-    is_drawn(visit, "alpha/a", "graph._hoverdata && graph._hoverdata[0].x === 7")
