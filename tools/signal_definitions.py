@@ -11,7 +11,7 @@ __all__ = ["definitions", "main"]
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "signals.md"
-COPY: Final = ROOT / "dashboard" / "figures" / "signal_definitions.txt"
+COPY: Final = ROOT / "dashboard" / "signal_definitions" / "table.txt"
 ROW: Final = re.compile(r"^\| (`[^|]*?) \| ([^|]*) \|", re.MULTILINE)
 
 

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from dashboard import ids
 from dashboard.api_types import SeriesItem
 from dashboard.components.small_elements import number, save_buttons
-from dashboard.figures.definitions import define, unit_of
+from dashboard.signal_definitions.lookup import define, unit_of
 
 __all__ = ["groups_of", "panel_body", "workspace"]
 

@@ -15,8 +15,8 @@ from dashboard.components.compare.controls import controls
 from dashboard.components.compare.tables import config_differences, legend, outcomes
 from dashboard.components.page_frame import message
 from dashboard.components.small_elements import save_buttons
-from dashboard.figures.definitions import define, unit_of
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure
+from dashboard.signal_definitions.lookup import define, unit_of
 
 __all__ = ["compare_page", "register"]
 

@@ -1,6 +1,6 @@
 """Units and definitions at the charts, from the table of docs/signals.md."""
 
-from dashboard.figures.definitions import TABLE, define, unit_of
+from dashboard.signal_definitions.lookup import TABLE, define, unit_of
 from tools.signal_definitions import PAGE, definitions
 
 

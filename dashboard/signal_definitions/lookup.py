@@ -7,9 +7,7 @@ from typing import Final
 __all__ = ["define", "unit_of"]
 
 # Written by `python -m tools.signal_definitions`.
-TABLE: Final = dict(
-    line.split("\t", 1) for line in (Path(__file__).parent / "signal_definitions.txt").read_text().splitlines()
-)
+TABLE: Final = dict(line.split("\t", 1) for line in (Path(__file__).parent / "table.txt").read_text().splitlines())
 # The first pattern that a name matches gives its unit; docs/signals.md states them before its tables.
 UNITS: Final = (
     (re.compile(r"_(frac|share)(_max)?$|^(control/(share|prob)|text/|similarity/)"), "share"),
