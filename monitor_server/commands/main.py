@@ -5,6 +5,7 @@ A subcommand's module is imported when that subcommand is run, completed or aske
 """
 
 import contextlib
+import errno
 import importlib
 import io
 import os
@@ -71,7 +72,13 @@ class CommandGroup(TyperGroup):
         try:
             status = super().invoke(ctx)
         except BrokenPipeError:  # the reader of the output has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
+            status = 1
+        except OSError as failure:
+            if failure.errno != errno.ENOSPC or failure.filename is not None:
+                raise
+            _discard_output()
+            error(f"the output must be written to a place that has room: {failure.strerror}")
             status = 1
         except KeyboardInterrupt:
             status = 0
@@ -79,6 +86,11 @@ class CommandGroup(TyperGroup):
             error(failure)
             status = 1
         raise typer.Exit(int(status or 0))
+
+
+def _discard_output() -> None:
+    """Let what is still to be written go nowhere, so that the end of the process does not fail on it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(

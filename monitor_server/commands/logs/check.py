@@ -34,6 +34,7 @@ __all__ = ["EXIT_FAILED", "EXIT_NOT_OBSERVED", "run"]
 # Exit statuses of --fail-on; 1 is a log that cannot be read, 2 a wrong option, as for every command.
 EXIT_FAILED = 3
 EXIT_NOT_OBSERVED = 4
+EXIT_INTERRUPTED = 130  # as of a process that SIGINT ends
 DETAILED = 3
 PASSED_OVER_SHOWN = 20
 # Larger numbers are mistakes, and infinity would be reported as saved hours.
@@ -72,11 +73,9 @@ def run(
     interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks with --follow.")] = 5.0,
 ) -> int:
     """Check logs; the exit status is 0 unless --fail-on says otherwise."""
-    given = list(paths or [])
     with resources.as_file(resources.files("monitor_server.log_check") / "sample") as folder:
-        given += [folder / "search-agent.jsonl.gz"] if sample else []
-        if not given:
-            raise CommandError("name a log or a folder of logs, or try `rlvitals check --sample`")
+        given = [*(paths or []), *([folder / "search-agent.jsonl.gz"] if sample else [])]
+        _require(given)
         try:
             overrides = parse_overrides(names or [])
             if following:
@@ -91,6 +90,11 @@ def run(
             examinations = _examine(logs, overrides, calibration, passed_over)
         except LogError as failure:
             raise CommandError(str(failure)) from failure
+        except KeyboardInterrupt:
+            if following or serve:  # these end so
+                raise
+            error("interrupted before the logs were read; there is no verdict")
+            return EXIT_INTERRUPTED
     if html is not None:
         _write(html, page(examinations, gpus=gpus, step_seconds=step_seconds))
     if as_json:
@@ -100,6 +104,11 @@ def run(
         if html is not None:
             say(f"\nwritten to {printable(html)}")
     return _status(examinations, fail_on, is_complete=not passed_over)
+
+
+def _require(paths: Sequence[Path]) -> None:
+    if not paths:
+        raise CommandError("name a log or a folder of logs, or try `rlvitals check --sample`")
 
 
 def _print_passed_over(reasons: Sequence[str]) -> None:

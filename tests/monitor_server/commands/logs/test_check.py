@@ -1,5 +1,6 @@
 """`rlvitals check` gives a verdict on any log without a server."""
 
+import contextlib
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from monitor_server.commands.logs.backtest import backtest
 from monitor_server.commands.main import main
 from monitor_server.importers.corpus import read_run
 from monitor_server.log_check import assert_healthy
+from tests.live import eventually
 
 RECORDED = Path(__file__).parents[4] / "docs/experiments/runs-stubborn/grpo-seed5.jsonl.gz"
 HOSTILE = "\x1b]0;mine\x07<script>alert(1)</script>\u202e[bold]"
@@ -304,3 +306,33 @@ def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
         finally:
             process.terminate()
     assert [path.name for path in tmp_path.iterdir()] == ["trainer_state.json"]
+
+
+def test_an_interrupted_check_does_not_pass(tmp_path):
+    """Ctrl-C while a log is read: no verdict is no healthy run."""
+    log = tmp_path / "long.jsonl"
+    log.write_text("".join(f'{{"step": {step}, "reward": 0.5, "entropy": 0.4}}\n' for step in range(200_000)))
+    command = [sys.executable, "-m", "monitor_server", "check", str(log), "--fail-on", "critical"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+
+        def is_reading():
+            for each in Path(f"/proc/{process.pid}/fd").iterdir():
+                with contextlib.suppress(OSError):  # it was closed meanwhile
+                    if each.readlink() == log:
+                        return True
+            return False
+
+        eventually(is_reading)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "")
+    assert errors == "rlvitals: interrupted before the logs were read; there is no verdict\n"
+
+
+def test_a_full_disk_is_reported_in_one_line():
+    """The report of a check may be written to a file."""
+    command = [sys.executable, "-m", "monitor_server", "check", "--sample"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "rlvitals: the output must be written to a place that has room: No space left on device\n"
