@@ -58,10 +58,10 @@ from monitor_server.importers.calibration import load_calibration
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.log_append import Log
 from monitor_server.ingest.writer import Writer
-from monitor_server.notifications.channels import check_channels
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.loading import load_notifications
 from monitor_server.notifications.configuration.tables import NotificationFile
+from monitor_server.notifications.delivery.channels import check_channels
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.events import AlertChanged, Event
@@ -266,6 +266,7 @@ def _build_collector(
             public_url=settings.link_url,
             clock=clock,
             on_result=exposition.notified,
+            on_alerts=lambda changed: publish(_alert_events(changed)),
         )
     publish = _publishing(relay, notifier)
     router = {} if file is None else {"record_transitions": Router(lambda: file.file).record}

@@ -9,22 +9,25 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import record_change
 from monitor_server.errors import Unavailable
-from monitor_server.notifications.channels import CLAIM_SECONDS, deliver
+from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
 from monitor_server.notifications.configuration.tables import NotificationFile
+from monitor_server.notifications.delivery.channels import CLAIM_SECONDS, deliver
+from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
 from monitor_server.notifications.forming import form_message
 from monitor_server.notifications.planning import HOUR_SECONDS, next_message_at, retry_delay
-from monitor_server.notifications.webhook import Cancellation, DeliveryFailed
 from monitor_server.printable import printable
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.notification_queue import OpenMessage
+from monitor_server.store.repositories.runs import Run
 
 __all__ = ["NotificationWorker"]
 
@@ -56,6 +59,7 @@ class NotificationWorker:
         public_url: str,
         clock: Callable[[], float],
         on_result: Callable[[str, str], None] = lambda _channel, _result: None,
+        on_alerts: Callable[[Sequence[tuple[Run, Alert]]], None] = lambda _changed: None,
     ) -> None:
         """Build a worker, which begins with `start`.
 
@@ -66,6 +70,7 @@ class NotificationWorker:
             public_url: Of the dashboard, for links.
             clock: Returns seconds since the epoch.
             on_result: Called with a channel and ``sent``, ``failed`` or ``given_up`` after each attempt.
+            on_alerts: Called after a commit with the alerts about channels that have changed, and their run.
         """
         self._store = store
         self._current = file
@@ -74,6 +79,7 @@ class NotificationWorker:
         self._public_url = public_url
         self._clock = clock
         self._on_result = on_result
+        self._on_alerts = on_alerts
         self._wake = threading.Event()
         self._is_stopping = threading.Event()
         self._lock = threading.Lock()
@@ -161,9 +167,11 @@ class NotificationWorker:
                         detail=f"{len(file.channels)} channels, {len(file.routes)} routes",
                     )  # fmt: skip
                 removed = repositories.notifications.remove_unknown_channels(list(file.channels), now=now)
+                changed = resolve_removed_channels(repositories, file.channels, now=now)
         except Unavailable as error:
             log.warning("notifications that were left could not be taken up yet: %s", error)
         else:
+            self._on_alerts(changed)
             if removed:
                 log.warning(
                     "%d notifications waited for channels that the file no longer has; they are dropped", removed
@@ -213,7 +221,9 @@ class NotificationWorker:
                     return
                 else:
                     result = self._record_failure(repositories, message, failure)
+                changed = update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
             self._on_result(message.channel, result)
+            self._on_alerts(changed)
         except Unavailable as error:
             # The claim ends by itself, and the message is then sent again with the same key.
             log.warning("the result of a notification to %s could not be stored: %s", message.channel, error)

@@ -13,10 +13,10 @@ from monitor_server.api.error_handlers import CHANNEL_FAILED, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import ChannelFailed, InvalidField, StartupError, UnknownChannel
-from monitor_server.notifications.channels import deliver
 from monitor_server.notifications.configuration.tables import Channel
+from monitor_server.notifications.delivery.channels import deliver
+from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
 from monitor_server.notifications.messages import build_body
-from monitor_server.notifications.webhook import Cancellation, DeliveryFailed
 
 __all__ = ["router"]
 

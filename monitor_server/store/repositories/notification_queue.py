@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor_server.store.tables import alerts, notification_events, notification_messages, runs
 
-__all__ = ["NotificationEvent", "NotificationQueue", "OpenMessage", "WaitingEvents"]
+__all__ = ["FAILING_ATTEMPTS", "NotificationEvent", "NotificationQueue", "OpenMessage", "WaitingEvents"]
 
 PLANNING_LOCK = 7_239_023  # any number that nobody else uses
 # More than are named in any message, so that an alert with several changes is named once.

@@ -9,8 +9,8 @@ import pytest
 from aiosmtpd.smtp import SMTP
 
 from monitor_server.errors import StartupError
-from monitor_server.notifications.channels import check_channels
 from monitor_server.notifications.configuration.loading import load_notifications
+from monitor_server.notifications.delivery.channels import check_channels
 from monitor_server.notifications.messages import harmless
 from tests.databases import sqlite_only
 from tests.live import eventually

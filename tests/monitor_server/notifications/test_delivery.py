@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from monitor_server.notifications.webhook import signature
+from monitor_server.notifications.delivery.webhook import signature
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook
 

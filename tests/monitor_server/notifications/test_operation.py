@@ -7,7 +7,7 @@ from pathlib import Path
 from monitor_server.commands.main import main
 from tests.databases import sqlite_only
 from tests.live import eventually
-from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook
+from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook, written
 
 PAGE = (Path(__file__).parents[3] / "docs/notifications.md").read_text(encoding="utf-8")
 AT_ONCE = "[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n"
@@ -90,6 +90,41 @@ def test_a_channel_that_fails_is_shown_and_its_fallback_is_notified_instead(noti
         assert metrics(live)['rlvitals_notifications_waiting{channel="hook"}'] == 0.0
         assert metrics(live)['rlvitals_notification_attempts_total{channel="hook",result="sent"}'] == 1.0
     assert len(other.received) == 1
+
+
+def test_a_channel_that_fails_is_itself_an_alert(notifying, receiver):
+    """It stands in the list with its reason, can be acknowledged, and ends when a message is accepted."""
+
+    def alert():
+        kind = "channel_failing:hook"
+        return next((each for each in live.get("/alerts")["items"] if each["kind"] == kind), None)
+
+    receiver.answer = lambda _: 503
+    live = notifying(AT_ONCE, ROUTE)
+    live.send(run="r", records=[{"step": 0, "scalars": {"page": 1.0}}])
+    found = eventually(alert)
+    assert (found["project"], found["run"], found["stage"]) == ("rlvitals", "collector", "firing")
+    assert found["summary"] == "the channel hook does not accept its messages: the receiver answered 503"
+    assert live.get(f"/runs/{found['run_id']}")["status"] == "finished"
+    for part in ("attribution", "incident"):
+        assert live.pool.request("GET", f"{live.url}/api/v1/alerts/{found['id']}/{part}").status == 200
+    answer = live.pool.request("POST", f"{live.url}/api/v1/alerts/{found['id']}/ack", json={"by": "ann"})
+    assert answer.json()["stage"] == "acknowledged"
+    receiver.answer = lambda _: 200
+    eventually(lambda: alert()["stage"] == "resolved")
+    assert {name for body in receiver.bodies for name in body["counts"]["kinds"]} == {"scripted"}
+
+
+def test_the_alert_of_a_channel_that_is_removed_is_resolved(notifying, receiver, tmp_path):
+    """The file no longer has the channel, and nobody waits for it."""
+    receiver.answer = lambda _: 503
+    live = notifying(AT_ONCE, ROUTE)
+    live.send(run="r", records=[{"step": 0, "scalars": {"page": 1.0}}])
+    eventually(lambda: [each for each in live.get("/alerts")["items"] if each["kind"].startswith("channel_failing")])
+    with receiving() as other:
+        written(tmp_path, webhook("other", other.url), AT_ONCE, '[[routes]]\nchannels = ["other"]\n')
+        assert live.pool.request("POST", f"{live.url}/api/v1/notifications/reload").status == 200
+        eventually(lambda: [each["kind"] for each in live.get("/alerts", state="firing")["items"]] == ["scripted"])
 
 
 def test_a_message_that_is_never_accepted_is_given_up_and_says_so(notifying, receiver, caplog):

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile, WebhookChannel
+from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed, post_webhook
 from monitor_server.notifications.messages import markdown, text, title
-from monitor_server.notifications.webhook import Cancellation, DeliveryFailed, post_webhook
 
 __all__ = ["CLAIM_SECONDS", "check_channels", "deliver"]
 

@@ -1,0 +1,65 @@
+"""Alerts about the collector itself, which stand among those of runs, in a run of their own."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.detection.protocol import Finding, Phase
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.runs import Run
+from trainer_hooks import wire
+
+__all__ = ["PROJECT", "RUN", "update_collector_alerts"]
+
+PROJECT: Final = "rlvitals"
+RUN: Final = "collector"
+
+
+def update_collector_alerts(
+    repositories: Repositories, findings: Sequence[Finding], *, now: float, concerns: Callable[[str], bool]
+) -> list[tuple[Run, Alert]]:
+    """Bring the alerts about the collector to what is found; nobody is notified of them.
+
+    Args:
+        repositories: An open transaction.
+        findings: What holds, at step 0: the collector makes no steps.
+        now: Seconds since the epoch.
+        concerns: Whether the findings cover a kind at all; alerts of other kinds are left alone.
+
+    Returns:
+        The run and each alert that has changed.
+    """
+    run_id = wire.run_id(PROJECT, RUN)
+    run = repositories.runs.lock(run_id)
+    if run is None:
+        if not findings:
+            return []
+        run = _add_run(repositories, run_id, now)
+    alerts = Lifecycle(repositories.alerts, run_id)
+    changed = alerts.reconcile(findings, phase=str(Phase.UNKNOWN), step=0, now=now, concerns=concerns)
+    alerts.save(repositories, now=now)
+    return [(run, alerts.as_saved(alert)) for alert in changed]
+
+
+def _add_run(repositories: Repositories, run_id: str, now: float) -> Run:
+    """Add a run that has ended, so that no clock looks at it."""
+    run = repositories.runs.add(
+        Run(
+            id=run_id,
+            project=PROJECT,
+            name=RUN,
+            source="rlvitals",
+            capability="L0",
+            world_size=1,
+            attempt=0,
+            started_at=now,
+            last_seen=now,
+            last_step_at=now,
+            stall_seconds=1.0,
+            ended="finished",
+            announced="finished",
+        )
+    )
+    repositories.runs.enter_attempt(run_id, 0, world_size=1, now=now, position=run.log_end)
+    return run

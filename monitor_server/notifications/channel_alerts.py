@@ -1,0 +1,55 @@
+"""A channel that fails is itself an alert: `channel_failing:NAME`, among the alerts about the collector."""
+
+from collections.abc import Collection
+from typing import Final
+
+from monitor_server.alerts.collector_alerts import update_collector_alerts
+from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.notification_queue import FAILING_ATTEMPTS
+from monitor_server.store.repositories.runs import Run
+
+__all__ = ["resolve_removed_channels", "update_channel_alert"]
+
+PREFIX: Final = "channel_failing:"
+
+
+def update_channel_alert(
+    repositories: Repositories, channel: str, *, error: str | None, now: float
+) -> list[tuple[Run, Alert]]:
+    """Open or resolve the alert of a channel after an attempt, in the transaction that records the attempt.
+
+    Args:
+        repositories: An open transaction.
+        channel: Its name.
+        error: Why the attempt has failed; None if it has not.
+        now: Seconds since the epoch.
+
+    Returns:
+        The run and each alert that has changed.
+    """
+    kind, findings = PREFIX + channel, []
+    if channel in repositories.notifications.failing([channel]):
+        reason = error or "its newest message was given up"
+        finding = Finding(
+            kind=kind,
+            severity=Severity.WARNING,
+            step=0,
+            score=float(FAILING_ATTEMPTS),
+            threshold=float(FAILING_ATTEMPTS),
+            summary=f"the channel {channel} does not accept its messages: {reason}",
+            evidence={"channel": channel, "error": reason},
+        )
+        findings.append(finding)
+    return update_collector_alerts(repositories, findings, now=now, concerns=lambda found: found == kind)
+
+
+def resolve_removed_channels(
+    repositories: Repositories, known: Collection[str], *, now: float
+) -> list[tuple[Run, Alert]]:
+    """Resolve the alerts of channels that the file no longer has; return the run and each alert that has changed."""
+    kinds = {PREFIX + channel for channel in known}
+    return update_collector_alerts(
+        repositories, [], now=now, concerns=lambda kind: kind.startswith(PREFIX) and kind not in kinds
+    )

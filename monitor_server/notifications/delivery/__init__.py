@@ -1,0 +1,1 @@
+"""Delivers messages: webhooks, and Apprise in a process of its own."""
