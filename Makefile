@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
 .PHONY: architecture bench bench-dashboard bench-detection bench-overhead bench-service check compose-test demo e2e fmt help hooks lock \
-	new-adapter new-detector new-importer pin-images test test-durations \
+	new-adapter new-detector new-importer pictures pin-images test test-durations \
 	test-fast test-trainers
 
 new-detector new-adapter new-importer: $(VENV)/.dev
@@ -90,6 +90,10 @@ bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Compare with wandb, 
 
 bench-dashboard: $(VENV)/.dev ## Load fleet and run beside bare Dash pages with the same points (15 minutes; needs chromium)
 	$(BIN)/python -m benchmarks.dashboard
+
+URL ?= http://127.0.0.1:8600
+pictures: $(VENV)/.dev ## Take the pictures of docs/images from a demo that runs (make demo; needs chromium)
+	$(BIN)/python -m benchmarks.pictures $(URL) docs/images
 
 bench-service: $(VENV)/.dev ## Measure one collector on SQLite and PostgreSQL: ingest, projector, charts, growth (15 minutes)
 	$(BIN)/python -m benchmarks.service --peers $(VENV)/overhead/bin/python --write docs/service-results.md
