@@ -1,0 +1,46 @@
+"""The page of settings in a real browser: keys are made and revoked, projects deleted."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.monitor_server.access.conftest import Guarded
+
+
+@pytest.fixture
+def guarded(start_collector):
+    """A collector with its dashboard, which needs keys."""
+    return Guarded(start_collector(dashboard="dashboard.app:attach"))
+
+
+def open_settings(guarded, visit, secret):
+    visit.page.goto(f"{guarded.live.url}/sign-in?next=/settings")
+    visit.page.get_by_label("Key").fill(secret)
+    visit.page.get_by_role("button", name="Sign in").click()
+    expect(visit.page.get_by_role("heading", name="Settings")).to_be_visible()
+
+
+def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
+    """The key works until it is revoked; a form without a name makes nothing."""
+    open_settings(guarded, visit, guarded.key("admin", name="root"))
+    make = visit.page.get_by_role("button", name="Make a key")
+    make.click()
+    expect(visit.page.locator("#key-made")).to_contain_text("A key needs a name")
+    visit.page.get_by_label("Name", exact=True).fill("<i>trainer</i> 中文")
+    make.click()
+    secret = visit.page.locator("#key-made code")
+    expect(secret).to_contain_text("rlv_")
+    made = secret.inner_text()
+    assert guarded.ask("GET", "/api/v1/runs", made).status == 200
+    visit.page.get_by_role("button", name="Revoke: <i>trainer</i> 中文").click()
+    expect(visit.page.locator("#key-made")).to_have_text("Revoked.")
+    assert guarded.ask("GET", "/api/v1/runs", made).status == 401
+
+
+def test_who_may_only_read_is_told_what_is_missing(guarded, visit):
+    """Sections that the key does not reach say so; projects are shown, and not deleted."""
+    guarded.send(guarded.key("ingest", name="trainer"), run="kept", project="mine")
+    open_settings(guarded, visit, guarded.key("read", name="reader"))
+    expect(visit.page.locator("#keys-list")).to_contain_text("Not shown.")
+    visit.page.once("dialog", lambda dialog: dialog.accept())
+    visit.page.get_by_role("button", name="Delete: mine").click()
+    expect(visit.page.locator("#project-state")).to_contain_text("Not deleted.")
