@@ -14,6 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor_server.access.callers import Caller
+from monitor_server.access.cursors import CURSOR_SECRET
 from monitor_server.access.identification import Identification
 from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.route_table import Access, Reach, find_access
@@ -75,7 +76,17 @@ class Enforcement:
         scope[CALLER] = caller
         if caller is not None and caller.name is not None and scope["path"].startswith(DASHBOARD_UPDATES):
             scope = self._delegated(scope, caller)
-        await self._app(scope, receive if counted is None else self._counting(receive, counted), send)
+        token = CURSOR_SECRET.set(self._cursor_secret(caller))
+        try:
+            await self._app(scope, receive if counted is None else self._counting(receive, counted), send)
+        finally:
+            CURSOR_SECRET.reset(token)
+
+    def _cursor_secret(self, caller: Caller | None) -> bytes | None:
+        if caller is None or caller.project is None or caller.key_id is None:
+            return None
+        key = self._identification.keys.find(caller.key_id)
+        return None if key is None else key.session_secret
 
     def _identify(self, scope: Scope, access: Access) -> Caller | None:
         address = (scope.get("client") or ("", 0))[0]

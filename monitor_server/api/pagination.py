@@ -5,6 +5,7 @@ from typing import Annotated, Generic, TypeVar
 
 from fastapi import Depends, Query
 
+from monitor_server.access.cursors import hide, reveal
 from monitor_server.api.schemas import Schema
 
 __all__ = ["MAX_NUMBERS", "Cursor", "ItemList", "Limit", "StepNumber", "item_list"]
@@ -45,7 +46,7 @@ def item_list(
     for row in read(limit + 1):
         total += weight(row)
         if fitting and (len(fitting) >= limit or total > MAX_NUMBERS):
-            following = str(cursor(fitting[-1]))
+            following = str(hide(cursor(fitting[-1])))
             break
         fitting.append(row)
     return ItemList(items=[item(row) for row in fitting], next=following)
@@ -54,7 +55,7 @@ def item_list(
 def _cursor(
     cursor: Annotated[str | None, Query(pattern="^[0-9]{1,18}$", description="`next` of the part before")] = None,
 ) -> int | None:
-    return None if cursor is None else int(cursor)  # 18 digits fit 63 bits
+    return None if cursor is None else reveal(int(cursor))  # 18 digits fit 63 bits
 
 
 Cursor = Annotated[int | None, Depends(_cursor)]

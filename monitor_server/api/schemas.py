@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from monitor_server.access.cursors import hide
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.alerts.transitions import Stage
 from monitor_server.detection.protocol import Phase, Severity
@@ -271,7 +272,13 @@ def response_item(run_id: str, stored: StoredResponse, *, attempt: int) -> Respo
     response = stored.response
     plain = {name: getattr(response, name) for name in response.__struct_fields__}
     arrays = {name: value.to_numpy().tolist() for name, value in plain.items() if isinstance(value, Array)}
-    place = {"id": str(stored.number), "run_id": run_id, "step": stored.step, "attempt": attempt, "rank": stored.rank}
+    place = {
+        "id": str(hide(stored.number)),
+        "run_id": run_id,
+        "step": stored.step,
+        "attempt": attempt,
+        "rank": stored.rank,
+    }
     return ResponseItem.model_validate(plain | arrays | place)
 
 

@@ -3,7 +3,10 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from monitor_server.access.cursors import CURSOR_SECRET, hide, reveal
 from tests.live import eventually, listening
 from tests.monitor_server.access.conftest import Guarded
 
@@ -72,6 +75,40 @@ def test_the_stream_carries_one_project(two):
     assert two.run_theirs not in text
     assert "theirs" not in text
     assert len({data["run_id"] for kind, data in seen if kind == "step"}) == 1
+
+
+def test_cursors_tell_a_key_of_one_project_nothing_of_the_others(two):
+    """The list of a project continues by its cursors, which are no numbers of all runs or alerts."""
+    admin = two.key("admin")
+    for run in ("c", "d", "e"):
+        two.send(two.ours, run=run, project="ours", page=1.0)
+    for path in LISTS:
+        seen, cursors, query = [], [], "?limit=1"
+        while True:
+            part = two.ask("GET", path + query, two.ours).json()
+            seen += [item["id"] for item in part["items"]]
+            if part["next"] is None:
+                break
+            cursors.append(int(part["next"]))
+            query = f"?limit=1&cursor={part['next']}"
+        every = two.ask("GET", path, admin).json()["items"]
+        assert seen == [item["id"] for item in every if item["project"] == "ours"]
+        assert len(seen) == 4
+        assert min(cursors) > 1_000
+        assert int(two.ask("GET", path + "?limit=1", admin).json()["next"]) < 1_000
+
+
+@given(st.integers(0, 2**56 - 1), st.binary(min_size=32, max_size=32))
+def test_each_number_has_one_cursor_and_back(number, secret):
+    """For each secret; without one, cursors are the numbers."""
+    assert reveal(hide(number)) == number
+    token = CURSOR_SECRET.set(secret)
+    try:
+        assert reveal(hide(number)) == number
+        assert 0 <= hide(number) < 10**18
+        assert 0 <= reveal(10**18 - 1) < 2**56
+    finally:
+        CURSOR_SECRET.reset(token)
 
 
 @postgres_only

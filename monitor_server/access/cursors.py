@@ -1,0 +1,46 @@
+"""Hides the numbers behind cursors and ids from keys of one project, which would learn how much all projects hold.
+
+A number of 56 bits goes through four rounds of a Feistel network whose function is keyed by a secret of the key. That
+is a permutation: each number has one cursor and back, and nothing is stored. All collectors of a database know the
+secret.
+"""
+
+from contextvars import ContextVar
+from hashlib import blake2b
+from typing import Final
+
+__all__ = ["CURSOR_SECRET", "hide", "reveal"]
+
+CURSOR_SECRET: Final[ContextVar[bytes | None]] = ContextVar("rlvitals_cursor_secret", default=None)
+"""Of the key that asks, where it reaches one project only; None for everybody else, whose cursors are plain numbers."""
+
+HALF_BITS: Final = 28  # two halves fit the 18 digits of a cursor
+MASK: Final = (1 << HALF_BITS) - 1
+ROUNDS: Final = 4  # with a random function for each, nobody can tell the permutation from a random one
+
+
+def hide(number: int) -> int:
+    """Return the cursor of a number for the one who asks."""
+    secret = CURSOR_SECRET.get()
+    if secret is None:
+        return number
+    left, right = number >> HALF_BITS & MASK, number & MASK
+    for place in range(ROUNDS):
+        left, right = right, left ^ _mixed(secret, place, right)
+    return left << HALF_BITS | right
+
+
+def reveal(cursor: int) -> int:
+    """Return the number of a cursor for the one who asks."""
+    secret = CURSOR_SECRET.get()
+    if secret is None:
+        return cursor
+    left, right = cursor >> HALF_BITS & MASK, cursor & MASK
+    for place in reversed(range(ROUNDS)):
+        left, right = right ^ _mixed(secret, place, left), left
+    return left << HALF_BITS | right
+
+
+def _mixed(secret: bytes, place: int, half: int) -> int:
+    digest = blake2b(half.to_bytes(4), key=secret, person=b"cursor", salt=bytes([place]), digest_size=4).digest()
+    return int.from_bytes(digest) & MASK
