@@ -76,16 +76,18 @@ def run(
     with resources.as_file(resources.files("monitor_server.log_check") / "sample") as folder:
         given = [*(paths or []), *([folder / "search-agent.jsonl.gz"] if sample else [])]
         _require(given)
+        reports = {"--json": as_json, "--html": html is not None, "--serve": serve, "--fail-on": fail_on is not None}
+        asked = [option for option, is_asked in reports.items() if is_asked]
         try:
             overrides = parse_overrides(names or [])
             if following:
-                if as_json or serve or html is not None:
-                    raise CommandError("--follow prints a line a change and goes without --json, --html and --serve")
+                _refuse(asked, "--follow prints a line a change", ["--json", "--html", "--serve"])
                 return _follow(given, overrides, interval, EngineFactory(load_calibration(calibration)), fail_on)
             passed_over: list[str] = []
             logs = find_logs(given, list(overrides.values()), passed_over.append)
             _print_passed_over(passed_over)
             if serve:
+                _refuse(asked, "--serve opens a dashboard", ["--json", "--html", "--fail-on"])
                 return _serve(logs, overrides)
             examinations = _examine(logs, overrides, calibration, passed_over)
         except LogError as failure:
@@ -109,6 +111,13 @@ def run(
 def _require(paths: Sequence[Path]) -> None:
     if not paths:
         raise CommandError("name a log or a folder of logs, or try `rlvitals check --sample`")
+
+
+def _refuse(asked: Sequence[str], what: str, without: Sequence[str]) -> None:
+    """Refuse the options that would have no effect, because a missing report would be noticed too late."""
+    useless = [option for option in asked if option in without]
+    if useless:
+        raise CommandError(f"{what} and goes without {', '.join(useless)}")
 
 
 def _print_passed_over(reasons: Sequence[str]) -> None:

@@ -224,11 +224,22 @@ def test_a_log_that_is_being_written_is_followed_until_it_fails(tmp_path):
         assert "step     20  CRITICAL  non_finite: " in watcher.stdout.read()
 
 
-@pytest.mark.parametrize("option", ["--json", "--serve", "--html=page.html"])
-def test_following_refuses_what_it_does_not_do(tmp_path, capsys, option):
+@pytest.mark.parametrize(
+    ("kept", "refused"),
+    [
+        (("--follow",), ("--json",)),
+        (("--follow",), ("--serve",)),
+        (("--follow",), ("--html", "report.html")),
+        (("--serve",), ("--json",)),
+        (("--serve",), ("--html", "report.html")),
+        (("--serve",), ("--fail-on", "critical")),
+    ],
+)
+def test_following_and_serving_refuse_what_they_do_not_do(tmp_path, capsys, kept, refused):
     """A page that is never written would be missed only when the run is over."""
-    assert main(["check", str(tmp_path), "--follow", option]) == 1
-    assert "--follow prints a line a change and goes without --json, --html and --serve" in capsys.readouterr().err
+    write(tmp_path / "trainer_state.json")
+    assert main(["check", str(tmp_path), *kept, *refused]) == 1
+    assert f"and goes without {refused[0]}" in capsys.readouterr().err
 
 
 def test_a_test_asserts_that_a_log_is_healthy(tmp_path):
