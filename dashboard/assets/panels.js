@@ -61,10 +61,22 @@
       if (graph && !graph.rlvitalsPanel) {
         graph.rlvitalsPanel = true;
         graph.on("plotly_relayout", (change) => shareZoom(change));
+        graph.on("plotly_hover", (event) => shareCursor(graph, event.xvals[0]));
+        graph.on("plotly_unhover", () => shareCursor(graph, null));
       }
       isWaiting = isWaiting || (!graph && panel.isConnected && panel.querySelector(".dash-graph"));
     }
     if (isWaiting) setTimeout(watchAll, SOON_MS);
+  }
+
+  /* One cursor over all panels in view: each shows its values at the place to which one of them is pointed. */
+  function shareCursor(from, place) {
+    for (const panel of inView) {
+      const graph = graphOf(panel);
+      if (!graph || graph === from) continue;
+      if (place === null) window.Plotly.Fx.unhover(graph);
+      else window.Plotly.Fx.hover(graph, { xval: place });
+    }
   }
 
   function shareZoom(change) {

@@ -144,3 +144,13 @@ def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, v
     other = collector.run(run="pins", project="two", records=steps(0, 20))
     open_workspace(collector, visit, other)
     expect(panel).to_have_class("panel card")
+
+
+def test_the_cursor_is_one_over_all_panels(collector, visit):
+    """The place under the pointer in one panel is shown in the others."""
+    run_id = collector.run(run="cursor", records=steps(0, 20))
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a")
+    is_drawn(visit, "alpha/b", "graph.rlvitalsPanel")
+    visit.page.locator('[data-panel="alpha/b"] .nsewdrag').hover()
+    is_drawn(visit, "alpha/a", "graph.querySelector('.hoverlayer').textContent.includes('step')")
