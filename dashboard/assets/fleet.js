@@ -103,6 +103,7 @@
     const asked = new URLSearchParams(window.location.search || localStorage.getItem(REMEMBERED) || "");
     setFilters(asked);
     await window.rlvitals.load(library);
+    if (!document.getElementById("fleet-table")) return; // the reader has gone to another page meanwhile
     setProps("fleet-table", { children: table });
     opened(await window.dash_ag_grid.getApiAsync(GRID), asked);
   }

@@ -37,11 +37,17 @@ def _fields(run: RunDetail) -> list[Component]:
         _field("Title", dcc.Input(id=ids.LABEL_TITLE, value=run.get("title") or "", placeholder=run["name"])),
         _field("Tags, separated by commas", dcc.Input(id=ids.LABEL_TAGS, value=", ".join(run.get("tags") or []))),
         _field("Notes", dcc.Textarea(id=ids.LABEL_NOTES, value=run.get("notes") or "", rows=4)),
-        dcc.Checklist(
-            id=ids.LABEL_ARCHIVED,
-            options={"archived": "archived: left out of the fleet at first"},
-            value=["archived"] if run.get("archived") else [],
-            className="inline-check",
+        html.Div(
+            [
+                html.Span("Archive", className="unseen control-label"),
+                dcc.Checklist(
+                    id=ids.LABEL_ARCHIVED,
+                    options={"archived": "archived: left out of the fleet at first"},
+                    value=["archived"] if run.get("archived") else [],
+                    className="inline-check",
+                ),
+            ],
+            className="control",
         ),
         html.Div(
             [

@@ -23,7 +23,7 @@ def test_a_run_is_named_tagged_and_archived(collector, visit):
     collector.run(run="other", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     open_form(collector, visit, run_id)
     visit.page.get_by_label("Title", exact=True).fill("<img onerror=alert(1)> 😀")
-    visit.page.get_by_label("Tags").fill("عربي, 中文")
+    visit.page.get_by_label("Tags, separated by commas").fill("عربي, 中文")
     visit.page.get_by_label("Notes").fill("Dies at\nstep 300.")
     visit.page.get_by_text("archived: left out").click()
     visit.page.get_by_role("button", name="Save", exact=True).click()

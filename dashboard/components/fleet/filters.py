@@ -62,7 +62,15 @@ def fleet_filters(runs: Sequence[RunItem], *, project: str | None = None, text: 
             ),
             _choice(ids.FLEET_GROUP, "Groups", GROUPS, empty="Not grouped"),
             _columns(),
-            dcc.Checklist(id=ids.FLEET_ARCHIVED, options={"archived": "archived"}, value=[], className="inline-check"),
+            html.Div(
+                [
+                    html.Span("Archived runs", className="unseen control-label"),
+                    dcc.Checklist(
+                        id=ids.FLEET_ARCHIVED, options={"archived": "archived"}, value=[], className="inline-check"
+                    ),
+                ],
+                className="control",
+            ),
             html.Div(
                 [
                     _choice(ids.FLEET_VIEW, "Saved views", {}, empty="Saved views"),
