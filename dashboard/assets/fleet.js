@@ -138,6 +138,7 @@
       sortIndex: sorts.has(colId) ? order.indexOf(colId) : null,
     }));
     api.applyColumnState({ state, applyOrder: true });
+    if (window.innerWidth < 700) api.setColumnWidths([{ key: "run", newWidth: 180 }]);
     api.setFilterModel(filterOf(asked));
     setProps("fleet-columns", { value: shownColumns(api) });
     isOpening = false;
