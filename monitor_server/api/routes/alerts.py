@@ -21,7 +21,7 @@ from monitor_server.api.incident.page import page
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, HistoryItem, alert_item
 from monitor_server.detection.protocol import Severity
-from monitor_server.errors import UnknownAlert
+from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert, alert_of
@@ -30,6 +30,8 @@ __all__ = ["router"]
 
 router = APIRouter()
 
+# Of a run and a kind; each has up to 2,000 characters.
+MAX_COMMENTS = 1_000
 # PostgreSQL stores no NUL.
 STORABLE = r"^[^\x00]*$"
 
@@ -141,6 +143,8 @@ async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: 
         found = repositories.alerts.find(alert_id)
         if found is None:
             raise UnknownAlert.by_id(alert_id)
+        if repositories.alert_history.comments(found) >= MAX_COMMENTS:
+            raise InvalidField(f"the alerts of a run and a kind have at most {MAX_COMMENTS} comments")
         repositories.alert_history.add(found, entry)
         project = repositories.runs.project(found.run_id)
         record_change(repositories, asking, "alert.comment", alert_id, now=now, project=project, by=body.by)

@@ -26,7 +26,7 @@ LONGEST_SECONDS = 366 * 86_400.0
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 Long = Annotated[str, Field(max_length=2000, pattern=r"^[^\x00]*$")]
 SilenceState = Literal["scheduled", "active", "ended"]
-Seconds = Annotated[float, Field(ge=0, le=2**40, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=2**40, allow_inf_nan=False, strict=True)]
 
 
 class SilenceItem(Schema):
@@ -63,8 +63,10 @@ class SilenceBody(BaseModel):
     ] = None
     starts_at: Annotated[Seconds | None, Field(description="Left out: now")] = None
     ends_at: Seconds | None = None
-    minutes: Annotated[float | None, Field(gt=0, le=LONGEST_SECONDS / 60, description="Instead of `ends_at`")] = None
-    until_resolved: Annotated[bool, Field(description="Instead of `ends_at`, with `alert_id`")] = False
+    minutes: Annotated[
+        float | None, Field(gt=0, le=LONGEST_SECONDS / 60, strict=True, description="Instead of `ends_at`")
+    ] = None
+    until_resolved: Annotated[bool, Field(strict=True, description="Instead of `ends_at`, with `alert_id`")] = False
     by: Text = "somebody"
     reason: Long = ""
 

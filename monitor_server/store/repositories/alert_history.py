@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.numbering import numbered
@@ -43,6 +43,12 @@ class AlertHistory:
         self._connection.execute(
             insert(alert_history), numbered(self._connection, alert_history, [row], run_id=alert.run_id)
         )
+
+    def comments(self, alert: Alert) -> int:
+        """Return how many comments the alerts of a run and a kind have."""
+        here = (alert_history.c.run_id == alert.run_id) & (alert_history.c.kind == alert.kind)
+        query = select(func.count()).where(here, alert_history.c.change == "commented")
+        return int(self._connection.execute(query).scalar_one())
 
     def page(self, run_id: str, kind: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
         """Return the history of all alerts of a run and a kind, the newest first, before the one of a number."""

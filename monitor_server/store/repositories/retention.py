@@ -30,6 +30,7 @@ from monitor_server.store.repositories.records import MAX_PARAMETERS, Waiting
 from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
 from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.repositories.series import Series
+from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.tables import (
     alerts,
     attempts,
@@ -104,6 +105,7 @@ class Retention:
             and self._connection.execute(select(runs.c.id).where(runs.c.project == project)).first() is None
         ):
             AuditLog(self._connection).forget_project(project)
+            Silences(self._connection).remove_project(project)
         return None
 
     def with_removed_attempts(self) -> list[str]:

@@ -129,6 +129,10 @@ class Silences:
         some = select(_SILENCE.number).where(_SILENCE.ended_at < before).limit(limit)
         return self._connection.execute(delete(silences).where(_SILENCE.number.in_(some))).rowcount
 
+    def remove_project(self, project: str) -> None:
+        """Remove the silences of a project whose last run is deleted."""
+        self._connection.execute(delete(silences).where(_SILENCE.project == project))
+
     def end_of_alert(self, alert_id: str, *, now: float) -> None:
         """End the silences of one alert, which is resolved."""
         here = _IN_FORCE & (_SILENCE.alert_id == alert_id)

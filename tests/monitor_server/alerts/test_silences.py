@@ -257,3 +257,20 @@ def test_the_command_silences_lists_and_ends(live, capsys):
     assert main(["silence", "end", "--url", live.url]) == 1
     audit = [(entry["action"], entry["by"]) for entry in live.get("/audit")["items"][::-1]]
     assert audit == [("silence.create", "ann"), ("silence.end", "ben"), ("alert.comment", "ann")]
+
+
+def test_a_project_is_deleted_with_its_silences(live):
+    """Also those that name nothing but the project; those of others stay."""
+    step(live, 1, warn=1.0)
+    post(live, "/silences", project="default", minutes=5)
+    kept = post(live, "/silences", project="another", minutes=5)
+    assert live.pool.request("DELETE", f"{live.url}/api/v1/projects/default?force=true").status == 200
+    eventually(lambda: [each["id"] for each in live.get("/silences")["items"]] == [kept["id"]])
+
+
+def test_comments_are_bounded(live, monkeypatch):
+    """Whoever may comment cannot fill the database."""
+    monkeypatch.setattr("monitor_server.api.routes.alerts.MAX_COMMENTS", 2)
+    step(live, 1, warn=1.0)
+    path = f"/alerts/{alert(live)['id']}/comments"
+    assert [post(live, path, text="t")["status_code"] for _ in range(3)] == [200, 200, 422]
