@@ -49,7 +49,7 @@ class RunLabels(BaseModel):
     title: Annotated[Text | None, Field(max_length=200, description="Shown in place of the run's name")] = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS), AfterValidator(_distinct)] = []
     notes: Annotated[Text | None, Field(max_length=20_000)] = None
-    archived: Annotated[bool, Field(description="Whether lists may leave the run out")] = False
+    archived: Annotated[bool, Field(strict=True, description="Whether lists may leave the run out")] = False
 
 
 @router.patch("/runs/{run_id}", responses=NOT_FOUND | BODY_REFUSALS)
