@@ -18,7 +18,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.tables import steps as steps_table
 
-__all__ = ["chart_table"]
+__all__ = ["chart_table", "fill", "listener"]
 
 MAX_POINTS = 1_500
 REQUESTS = 40
@@ -37,7 +37,7 @@ def chart_table(kinds: dict[str, NewDatabase], *, sizes: tuple[tuple[int, int], 
     for kind, create in kinds.items():
         for steps, signals in sizes:
             url = create()
-            _fill(url, steps, signals)
+            fill(url, steps, signals)
             size = stored_bytes(url) / steps / signals
             with process(collector(url), PORT) as server:
                 for read in (1, min(6, signals)):
@@ -50,7 +50,7 @@ def chart_table(kinds: dict[str, NewDatabase], *, sizes: tuple[tuple[int, int], 
     return "\n".join([*rows, "", note])
 
 
-def _fill(url: str, steps: int, signals: int) -> None:
+def fill(url: str, steps: int, signals: int) -> None:
     """Write a run's steps and compact them, as the projector does."""
     store, random = Store.open(url), np.random.default_rng(0)
     run = Run(
@@ -92,7 +92,7 @@ def _add(repositories: Repositories, start: int, values: "np.ndarray[tuple[int, 
 
 def _cost(server: str, signals: list[str]) -> tuple[float, float]:
     """Return the milliseconds of the collector's processor time, and of the wall, for a request."""
-    pid = _listener(int(server.rsplit(":", 1)[1]))
+    pid = listener(int(server.rsplit(":", 1)[1]))
     with urllib3.PoolManager(retries=False) as pool:
         ask = [*(("signals", signal) for signal in signals), ("max_points", str(MAX_POINTS))]
         pool.request("GET", f"{server}/api/v1/runs/{RUN}/series", fields=ask)
@@ -110,7 +110,7 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _listener(port: int) -> int:
+def listener(port: int) -> int:
     """Return the collector's process: our only child that serves this port."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.service.charts import chart_table
 from benchmarks.service.databases import NewDatabase, databases
 from benchmarks.service.growth import growth_table, memory_table
+from benchmarks.service.large import large_table
 from benchmarks.service.throughput import collectors_table, ingest_table, lag_table, projector_table
 
 __all__ = ["main"]
@@ -71,6 +72,11 @@ def _charts(kinds: Kinds, given: argparse.Namespace) -> str:
     return chart_table(kinds, sizes=((10_000, 60),) if given.quick else ((100_000, 60), (1_000_000, 6)))
 
 
+def _large(kinds: Kinds, given: argparse.Namespace) -> str:
+    steps, runs = (20_000, 40) if given.quick else (1_000_000, 1_000)
+    return large_table(kinds, steps=steps, runs=runs)
+
+
 def _growth(kinds: Kinds, given: argparse.Namespace) -> str:
     return growth_table(kinds, steps=300 if given.quick else 5_000)
 
@@ -85,6 +91,7 @@ PARTS: dict[str, Callable[[Kinds, argparse.Namespace], str]] = {
     "lag": _lag,
     "collectors": _collectors,
     "charts": _charts,
+    "large": _large,
     "growth": _growth,
     "memory": _memory,
 }

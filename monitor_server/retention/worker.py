@@ -8,10 +8,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from monitor_server.errors import Unavailable
-from monitor_server.retention.policy import Policy, Removed, Task
+from monitor_server.retention.policy import ROWS_PER_SLICE, Policy, Removed, Task
 from monitor_server.store.database import Store
 
 __all__ = ["RetentionWorker"]
@@ -96,15 +96,26 @@ class RetentionWorker:
                 continue  # it costs this run alone
             if removed is None:
                 return
-            if removed.rows:
-                self._on_removed(removed)
-            if removed.has_more:
+            for each in removed:
+                if each.rows:
+                    self._on_removed(each)
+            if removed[-1].has_more:
                 tasks.append(task)
             self._is_stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSE_PER_SECOND * (time.perf_counter() - begun)))
 
-    def _remove_slice(self, task: Task) -> Removed | None:
-        """Remove a slice in one transaction; None where another collector removes."""
+    def _remove_slice(self, task: Task) -> list[Removed] | None:
+        """Remove a slice in one transaction; None where another collector removes.
+
+        A deleted run has rows in many tables, which one transaction removes as long as they are few.
+        """
         with self._store.write() as repositories:
             if not repositories.retention.lock():
                 return None
-            return self._policy.remove_slice(repositories, task)
+            removed = [self._policy.remove_slice(repositories, task)]
+            while task.kind == "deleted_run" and removed[-1].has_more and _rows(removed) < ROWS_PER_SLICE:
+                removed.append(self._policy.remove_slice(repositories, task))
+            return removed
+
+
+def _rows(removed: Iterable[Removed]) -> int:
+    return sum(each.rows for each in removed)
