@@ -76,7 +76,11 @@ class Policy:
         tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted()]
         tasks += [Task(kind="removed_attempts", run_id=run_id) for run_id in retention.with_removed_attempts()]
         tasks += self._with_old_responses(repositories)
-        tasks += [Task(kind="audit_entries"), Task(kind="silences")]
+        before = now - settings.audit_days * DAY_SECONDS
+        if repositories.audit_log.has_old(before=before):
+            tasks.append(Task(kind="audit_entries"))
+        if repositories.silences.has_old(before=before):
+            tasks.append(Task(kind="silences"))
         if settings.record_steps is not None:
             kept = settings.record_steps
             tasks += [Task(kind="records", run_id=each, kept_steps=kept) for each in retention.with_more_steps(kept)]

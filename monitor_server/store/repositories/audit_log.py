@@ -50,6 +50,12 @@ class AuditLog:
         self._connection.execute(update(audit_entries).where(named), {"target": "a deleted project"})
         self._connection.execute(update(audit_entries).where(here), {"project": None})
 
+    def has_old(self, *, before: float) -> bool:
+        """Return whether the oldest entry is from before a time."""
+        oldest = select(audit_entries.c.at).order_by(audit_entries.c.number).limit(1)
+        at = self._connection.execute(oldest).scalar()
+        return at is not None and at < before
+
     def remove_old(self, *, before: float, limit: int) -> int:
         """Remove some entries from before a time, and return their number."""
         some = select(audit_entries.c.number).where(audit_entries.c.at < before).limit(limit)

@@ -124,6 +124,11 @@ class Silences:
         here = _IN_FORCE & (_SILENCE.id == silence_id)
         self._connection.execute(update(silences).where(here), {"ended_at": now, "ended_by": by})
 
+    def has_old(self, *, before: float) -> bool:
+        """Return whether a silence ended before a time."""
+        query = select(_SILENCE.number).where(_SILENCE.ended_at < before).limit(1)
+        return self._connection.execute(query).first() is not None
+
     def remove_old(self, *, before: float, limit: int) -> int:
         """Remove some silences that ended before a time, and return their number."""
         some = select(_SILENCE.number).where(_SILENCE.ended_at < before).limit(limit)
