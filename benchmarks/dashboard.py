@@ -28,12 +28,7 @@ URL = f"http://127.0.0.1:{PORT}"
 HAS_STEP = """(step) => { const graph = document.querySelector('#run-figure .js-plotly-plot');
     return graph && graph.data && graph.data.some((trace) => trace.x.at(-1) >= step); }"""
 TRACE = ".scatterlayer .trace"
-PANEL = "document.querySelector('[data-panel=\"reward/mean\"] .js-plotly-plot')"
-PANEL_ZOOM = f"(range) => Plotly.relayout({PANEL}, {{'xaxis.range[0]': range[0], 'xaxis.range[1]': range[1]}})"
-PANEL_POINTS = f"""([first, last, least]) => {{ const graph = {PANEL};
-    return graph && graph.data && graph.data[0].x.filter((x) => x >= first && x <= last).length >= least; }}"""
 FLEET_STEPS = 40  # of each run of the fleet
-ZOOMED = 500  # steps
 SIGNALS = ("likelihood/correct", "likelihood/incorrect", "reward/mean", "grad/norm", "entropy/mean", "ratio/max")
 
 
@@ -67,8 +62,6 @@ def main(arguments: list[str] | None = None) -> int:
             shown = [f"{seconds:.2f} s, {megabytes:.2f} MB" for seconds, _, megabytes in (bare_page, ours)]
             ratio = f"{ours[0] / bare_page[0]:.2f}, {ours[2] / bare_page[2]:.2f}"
             print(f"{name:28}{shown[0]:>20}{shown[1]:>20}{ratio:>16}")
-        zooms = _zooms(browser.new_page(), long, asked.steps)
-        print(f"\nzoom of a panel to its values at full resolution: median {statistics.median(zooms):.2f} s")
         delays, requests = _pushes(browser.new_page(), "long", asked.steps, asked.pushes)
         print(
             f"\npushed step, commit to screen: median {statistics.median(delays):.2f} s, largest {max(delays):.2f} s"
@@ -92,21 +85,6 @@ def _visit(browser: Browser, url: str, ready: str) -> tuple[float, int, float]:
     seconds = time.perf_counter() - began
     context.close()
     return seconds, len(received), sum(received) / 1e6
-
-
-def _zooms(page: Page, run_id: str, steps: int, count: int = 10) -> list[float]:
-    """Zoom the first panel again and again; give the seconds until it shows the new interval's own values."""
-    page.goto(f"{URL}/runs/{run_id}?signals=reward/mean$")
-    page.locator(".workspace-bar").scroll_into_view_if_needed()
-    page.wait_for_function(PANEL_POINTS, arg=[0, steps - 1, 2])
-    seconds = []
-    for index in range(count):
-        first = index * (steps // (2 * count))
-        began = time.perf_counter()
-        page.evaluate(PANEL_ZOOM, [first, first + ZOOMED])
-        page.wait_for_function(PANEL_POINTS, arg=[first, first + ZOOMED, ZOOMED])
-        seconds.append(time.perf_counter() - began)
-    return seconds
 
 
 def _pushes(page: Page, run: str, first: int, count: int) -> tuple[list[float], int]:
