@@ -21,8 +21,8 @@
 
   /* Gives the table the rows that match, with a row that heads each group; returns whether there are any. */
   function arrangeFleet(rows, run, project, state, group, archived, _collapsed, table, library) {
-    if (rows && rows.length && openedFor !== table) openFleet(table, library);
     current = { run, project, state, group, archived: archived.length > 0 };
+    if (rows && rows.length && openedFor !== table) openFleet(table, library);
     const words = (run || "").toLowerCase().split(/\s+/).filter(Boolean);
     const shown = (rows || []).filter(
       (row) =>
@@ -101,11 +101,20 @@
     isOpening = true;
     openedFor = table;
     const asked = new URLSearchParams(window.location.search || localStorage.getItem(REMEMBERED) || "");
-    setFilters(asked);
+    restoreFilters(asked);
     await window.rlvitals.load(library);
     if (!document.getElementById("fleet-table")) return; // the reader has gone to another page meanwhile
     setProps("fleet-table", { children: table });
     opened(await window.dash_ag_grid.getApiAsync(GRID), asked);
+  }
+
+  /* What the reader has set before the table was there stays. */
+  function restoreFilters(asked) {
+    for (const name in FILTERS) {
+      const isFree = (current[name] || EMPTY[name]) === EMPTY[name];
+      if (isFree && asked.has(name)) setProps(FILTERS[name], { value: asked.get(name) });
+    }
+    if (asked.has("archived")) setProps("fleet-archived", { value: ["archived"] });
   }
 
   function setFilters(asked) {
@@ -125,7 +134,7 @@
 
   function apply(api, asked) {
     isOpening = true;
-    const narrow = window.innerWidth < 700 ? "run,phase,sparkline,alerts" : api.rlvitalsColumns;
+    const narrow = window.innerWidth < 700 ? "run,alerts,phase,sparkline" : api.rlvitalsColumns;
     const columns = (asked.get("columns") || narrow).split(",");
     const sorts = new Map((asked.get("sort") || "").split(",").map((sort) => sort.split(":")));
     const order = [...sorts.keys()];
@@ -196,8 +205,9 @@
 
   function exportFleet() {
     const api = grid();
+    if (!api) return;
     const columns = shownColumns(api).filter((name) => name !== "sparkline");
-    if (api) api.exportDataAsCsv({ fileName: "runs.csv", columnKeys: columns, shouldRowBeSkipped: ({ node }) => node.data.is_head });
+    api.exportDataAsCsv({ fileName: "runs.csv", columnKeys: columns, shouldRowBeSkipped: ({ node }) => node.data.is_head });
   }
 
   function toggleWall() {

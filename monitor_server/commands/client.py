@@ -14,6 +14,7 @@ __all__ = ["DEFAULT_URL", "download", "fetch", "fetch_json"]
 DEFAULT_URL = "http://127.0.0.1:8600"
 DOWNLOAD_SECONDS = 60.0  # between two parts of a download
 PART_BYTES = 1 << 20
+LONGEST_DETAIL = 2_000
 
 
 def fetch_json(method: str, url: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - urllib3's own
@@ -34,7 +35,7 @@ def download(url: str, path: str, file: Path) -> int:
         with urllib3.PoolManager(retries=False, timeout=DOWNLOAD_SECONDS) as pool:
             answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False, headers=_authorization())
             if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
-                raise _refused(url, path, answer.status, answer.read(amt=200))
+                raise _refused(url, path, answer.status, answer.read(amt=4 * LONGEST_DETAIL))
             with partial.open("wb") as written:
                 for part in answer.stream(PART_BYTES):
                     written.write(part)
@@ -86,4 +87,12 @@ def _authorization() -> dict[str, str]:
 def _refused(url: str, path: str, status: int, body: bytes) -> CommandError:
     if status == 401:  # noqa: PLR2004 - HTTP's number for a missing key
         return CommandError(f"the collector at {url} needs a valid key; set RLVITALS_API_KEY to one")
-    return CommandError(f"{url}/api/v1{path} answered {status}: {body[:200].decode(errors='replace')}")
+    return CommandError(f"{url}/api/v1{path} answered {status}: {_detail(body)}")
+
+
+def _detail(body: bytes) -> str:
+    """Return what a collector says is wrong, or the beginning of an answer that is not a collector's."""
+    try:
+        return str(json.loads(body)["detail"])[:LONGEST_DETAIL]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return body[:200].decode(errors="replace")

@@ -77,6 +77,8 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
         "RlvitalsDetectionBehind": set(),
         "RlvitalsNotificationsFailing": set(),
         "RlvitalsChannelFailing": set(),
+        "RlvitalsDiskFilling": set(),
+        "RlvitalsKeyExpiring": set(),
         "Watchdog": set(),
     }
 

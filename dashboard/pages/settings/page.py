@@ -40,7 +40,8 @@ async def settings_page(api_url: str) -> Component:
             ),
             _card(
                 "Projects",
-                "Retention is set by RLVITALS_RETENTION_* when the collector starts. A deletion cannot be undone.",
+                "RLVITALS_RUN_DAYS and others set how long data is kept (docs/operations.md). "
+                "A deletion cannot be undone.",
                 html.P(id=ids.PROJECT_STATE, role="status", className="calm"),
                 html.Div(projects, id=ids.PROJECTS_LIST),
                 dcc.ConfirmDialog(id=ids.PROJECT_CONFIRMED),
