@@ -11,19 +11,21 @@ from monitor_server.importers.protocol import LogError
 __all__ = ["MAGIC", "fault", "open_read_only", "tables"]
 
 MAGIC = b"SQLite format 3\x00"
+WAL_VERSIONS = b"\x02\x02"  # in bytes 18 and 19 of a database in WAL mode
 LOCK_SECONDS = 1.0  # that a writer may keep the database locked; a transaction of a logger takes milliseconds
 
 
 @contextmanager
 def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database for reading.
+    """Open a database for reading; no file is made beside it.
 
     Raises:
         LogError: If it cannot be read, also while it is being read.
     """
     try:
-        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=LOCK_SECONDS)
-    except sqlite3.Error as error:
+        mode = "mode=ro&immutable=1" if _is_closed_wal(path) else "mode=ro"
+        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True, timeout=LOCK_SECONDS)
+    except (sqlite3.Error, OSError) as error:
         raise LogError(f"{path} must be a readable SQLite database: {error}") from error
     try:
         connection.text_factory = lambda text: text.decode(errors="replace")
@@ -34,6 +36,18 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
         raise LogError(f"{path} must be a readable SQLite database: {error}") from error
     finally:
         connection.close()
+
+
+def _is_closed_wal(path: Path) -> bool:
+    """Whether a database is in WAL mode and no program has it open.
+
+    SQLite would make two files beside such a database to read it, leave them there, and fail in a folder that it may
+    not write. A database that is written to has its log beside it, and is opened with SQLite's locks.
+    """
+    with path.open("rb") as file:
+        versions = file.read(20)[18:]
+    real = path.resolve()  # beside which SQLite keeps the log
+    return versions == WAL_VERSIONS and not real.with_name(f"{real.name}-wal").exists()
 
 
 def fault(path: Path) -> str | None:

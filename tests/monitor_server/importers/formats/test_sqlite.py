@@ -40,6 +40,20 @@ def test_a_database_in_use_is_read_with_what_is_not_yet_in_its_file(database):
     assert rows[7]["reward"] == 0.75
 
 
+def test_a_database_that_no_program_has_open_is_read_without_a_trace(database, tmp_path):
+    """SQLite alone leaves two files beside a database in WAL mode, and fails in a folder that it may not write."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("UPDATE metrics SET metrics = '{\"reward\": 0.75}' WHERE step = 7")
+        connection.commit()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (log,) = find_logs([tmp_path])
+    rows = list(log.read(ReadReport()))
+    assert (len(rows), rows[7]["reward"]) == (200, 0.75)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert list(before) == ["p.db"]
+
+
 def test_a_database_that_is_locked_damaged_or_compressed_is_refused_with_the_reason(database, tmp_path):
     """That its format is unknown would send the reader in a wrong direction."""
     with closing(sqlite3.connect(database)) as connection:
