@@ -85,7 +85,13 @@ def eventually(ask: Any, *, seconds: float = PATIENCE_SECONDS) -> Any:
 
 @contextlib.contextmanager
 def listening(live: LiveCollector, **query: str) -> Iterator[Iterator[tuple[Any, Any]]]:
-    """Listen to the stream, and yield its events as (event, data), without the comments that keep it open."""
+    """Listen to the stream, and yield its events as (event, data), without the comments that keep it open.
+
+    On PostgreSQL this waits for the collector's relay first: a subscriber who is earlier learns that it may have missed
+    events, by the event ``dropped``.
+    """
+    collector = live.app.state.collector
+    eventually(lambda: collector.relay.is_listening or not collector.store.is_shared)
     answer = live.pool.request("GET", f"{live.url}/api/v1/stream", fields=query, preload_content=False)
     assert answer.headers["content-type"].startswith("text/event-stream")
     events = _events(answer)
