@@ -260,7 +260,7 @@ class Collector:
             self.store.probe()
             with self.store.read() as repositories:
                 quarantined = len(repositories.runs.quarantined())
-                failing = self._failing_channels(repositories)
+                failing = len(self.failing_channels(repositories))
         except Unavailable as error:
             return Health(problem=str(error), quarantined=0)
         problem = self.writer.recent_failure
@@ -270,9 +270,10 @@ class Collector:
             problem = "the projector has ended or hangs; restart the collector"
         return Health(problem=problem, quarantined=quarantined, failing_channels=failing)
 
-    def _failing_channels(self, repositories: Repositories) -> int:
+    def failing_channels(self, repositories: Repositories) -> set[str]:
+        """Return the channels of the file in force that do not accept their messages."""
         file = self.notification_file
-        return 0 if file is None else len(repositories.notifications.failing(file.channels))
+        return set() if file is None else repositories.notifications.failing(file.channels)
 
     async def _projected(self, run_id: str, position: int) -> None:
         """Wait until a run is projected up to a position, no longer than the settings say."""

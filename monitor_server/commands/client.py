@@ -9,7 +9,7 @@ import urllib3
 
 from monitor_server.commands.errors import CommandError
 
-__all__ = ["DEFAULT_URL", "download", "fetch", "fetch_json"]
+__all__ = ["DEFAULT_URL", "authorization", "download", "fetch", "fetch_json"]
 
 DEFAULT_URL = "http://127.0.0.1:8600"
 DOWNLOAD_SECONDS = 60.0  # between two parts of a download
@@ -33,7 +33,7 @@ def download(url: str, path: str, file: Path) -> int:
     partial = file.with_name(f"{file.name}.partial")
     try:
         with urllib3.PoolManager(retries=False, timeout=DOWNLOAD_SECONDS) as pool:
-            answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False, headers=_authorization())
+            answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False, headers=authorization())
             if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
                 raise _refused(url, path, answer.status, answer.read(amt=4 * LONGEST_DETAIL))
             with partial.open("wb") as written:
@@ -63,7 +63,7 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
         CommandError: If the address is not valid, no collector answers, or its answer is not a success.
     """
     _check(url)
-    options["headers"] = _authorization() | dict(options.get("headers") or {})
+    options["headers"] = authorization() | dict(options.get("headers") or {})
     try:
         answer = urllib3.request(method, f"{url}/api/v1{path}", **{"retries": False, "timeout": 10, **options})
     except (urllib3.exceptions.HTTPError, ValueError) as error:
@@ -78,7 +78,7 @@ def _check(url: str) -> None:
         raise CommandError(f"--url must look like {DEFAULT_URL}, got {url!r}")
 
 
-def _authorization() -> dict[str, str]:
+def authorization() -> dict[str, str]:
     """Return the header with the key of the environment, which trainers read as well."""
     key = os.environ.get("RLVITALS_API_KEY", "").strip()
     return {"Authorization": f"Bearer {key}"} if key else {}

@@ -59,22 +59,21 @@ class CollectorStatus(Schema):
 @router.get("/status")
 def status(collector: Serving, reading: Reading) -> CollectorStatus:
     """Return versions, database, clock, backlog, keys and the SDKs that were seen."""
-    now = time.time()
+    wall, now = time.time(), collector.clock()
     state = inspect_database(collector.settings.database_url)
-    keys = [key for key in reading.api_keys.all() if key.is_valid(collector.clock())]
-    file = collector.notification_file
+    keys = [key for key in reading.api_keys.all() if key.is_valid(now)]
     return CollectorStatus(
         version=version("rlvitals"),
         role=collector.settings.role,
-        time=now,
-        clock_offset_seconds=collector.clock() - now,
+        time=wall,
+        clock_offset_seconds=now - wall,
         database=None
         if state is None
         else DatabaseStatus(**{name: getattr(state, name) for name in DatabaseStatus.model_fields}),
         unprojected_records=reading.runs.unprojected(),
         quarantined_runs=len(reading.runs.quarantined()),
-        failing_channels=[] if file is None else sorted(reading.notifications.failing(file.channels)),
-        keys=KeyStatus(valid=len(keys), expiring=[key.name for key in keys if _expires_soon(key, collector.clock())]),
+        failing_channels=sorted(collector.failing_channels(reading)),
+        keys=KeyStatus(valid=len(keys), expiring=[key.name for key in keys if _expires_soon(key, now)]),
         sdk_versions=collector.exposition.sdk_versions.counts(),
     )
 

@@ -1,7 +1,6 @@
 """Checks a running collector over HTTP: whether it answers and is ready, its key, clock, backlog and SDKs."""
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
@@ -9,7 +8,7 @@ from typing import Any
 
 import urllib3
 
-from monitor_server.commands.client import DEFAULT_URL
+from monitor_server.commands.client import DEFAULT_URL, authorization
 from monitor_server.commands.doctor.database import check_clock, check_disk
 from monitor_server.commands.doctor.findings import Finding, Level
 
@@ -129,7 +128,7 @@ def _not_shown(code: int) -> Finding:
         403: "use a key with the scope read, operate or admin that is not confined to a project",
         404: "the collector is older than this command; upgrade it",
     }.get(code, "the collector's log has the reason")
-    is_key_wrong = code == 401 and bool(os.environ.get("RLVITALS_API_KEY"))  # noqa: PLR2004 - HTTP's number for no valid key
+    is_key_wrong = code == 401 and bool(authorization())  # noqa: PLR2004 - HTTP's number for no valid key
     return Finding(
         level=Level.PROBLEM if is_key_wrong or code >= 500 else Level.NOT_OBSERVED,  # noqa: PLR2004
         about="status",
@@ -139,10 +138,9 @@ def _not_shown(code: int) -> Finding:
 
 
 def _get(url: str, path: str) -> tuple[int, dict[str, Any]]:
-    key = os.environ.get("RLVITALS_API_KEY", "").strip()
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    address = url.rstrip("/") + path
     answer = urllib3.request(
-        "GET", url.rstrip("/") + path, headers=headers, retries=False, timeout=TIMEOUT_SECONDS, preload_content=False
+        "GET", address, headers=authorization(), retries=False, timeout=TIMEOUT_SECONDS, preload_content=False
     )
     try:
         body = json.loads(answer.read(LONGEST_ANSWER_BYTES) or b"null")
