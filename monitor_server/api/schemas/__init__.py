@@ -1,0 +1,57 @@
+"""The shapes of the API's answers: one model for each shape of docs/api.md, made from rows of the store.
+
+A number that is not finite is written as "NaN", "Infinity" or "-Infinity".
+"""
+
+from monitor_server.api.schemas.alerts import (
+    AcknowledgementItem,
+    ActionEvent,
+    ActionItem,
+    AlertItem,
+    AlertState,
+    HistoryItem,
+    alert_item,
+)
+from monitor_server.api.schemas.base import Schema
+from monitor_server.api.schemas.health import Health, Readiness
+from monitor_server.api.schemas.responses import ResponseItem, response_item, response_numbers
+from monitor_server.api.schemas.runs import (
+    AttemptItem,
+    PhaseItem,
+    RunDetail,
+    RunItem,
+    SeriesItem,
+    Sparkline,
+    Status,
+    StepEvent,
+    StepItem,
+    run_detail,
+    run_item,
+)
+
+__all__ = [
+    "AcknowledgementItem",
+    "ActionEvent",
+    "ActionItem",
+    "AlertItem",
+    "AlertState",
+    "AttemptItem",
+    "Health",
+    "HistoryItem",
+    "PhaseItem",
+    "Readiness",
+    "ResponseItem",
+    "RunDetail",
+    "RunItem",
+    "Schema",
+    "SeriesItem",
+    "Sparkline",
+    "Status",
+    "StepEvent",
+    "StepItem",
+    "alert_item",
+    "response_item",
+    "response_numbers",
+    "run_detail",
+    "run_item",
+]

@@ -1,0 +1,94 @@
+"""Alerts, their history, and what trainers and people did about them."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+from monitor_server.alerts.transitions import Stage
+from monitor_server.api.schemas.base import Schema
+from monitor_server.detection.protocol import Phase, Severity
+from monitor_server.store.encoding.stored_json import read_object, showable
+from trainer_hooks.wire import Action, ActionOutcome, spell_non_finite
+
+__all__ = ["AcknowledgementItem", "ActionEvent", "ActionItem", "AlertItem", "AlertState", "HistoryItem", "alert_item"]
+
+AlertState = Literal["pending", "firing", "resolved"]
+
+
+class AlertItem(Schema):
+    """One opening of an alert; ``state`` is a part of what ``stage`` says."""
+
+    id: str
+    run_id: str
+    run: str
+    project: str
+    kind: str
+    severity: Severity
+    state: AlertState
+    stage: Stage
+    phase: Phase
+    opened_step: int
+    severity_step: int
+    last_step: int
+    resolved_step: int | None
+    opened_at: float
+    acknowledged_at: float | None
+    acknowledged_by: str | None
+    note: str | None
+    reopened_from: str | None
+    silence_id: str | None
+    silenced_until: float | None
+    summary: str
+    evidence: dict[str, JsonValue]
+
+
+class HistoryItem(Schema):
+    """Something that happened to an alert; ``by`` is null where the collector caused it."""
+
+    alert_id: str
+    at: float
+    change: str
+    stage: Stage
+    step: int | None
+    by: str | None
+    why: str
+
+
+class ActionItem(Schema):
+    """An action of the trainer about an alert: taken, only foreseen, or refused, with the reason."""
+
+    action: Action
+    outcome: ActionOutcome
+    alert_id: str
+    reason: str
+    detail: str
+    attempt: int
+    step: int
+    rank: int
+    time: float
+
+
+class ActionEvent(ActionItem):
+    """An action, as the stream sends it."""
+
+    run_id: str
+
+
+class AcknowledgementItem(Schema):
+    """A person acknowledged an alert; ``attempt`` counts from 1, ``step`` is the newest that detection had seen."""
+
+    alert_id: str
+    kind: str
+    attempt: int
+    step: int
+    at: float
+    by: str
+    note: str
+
+
+def alert_item(row: Mapping[str, Any]) -> AlertItem:
+    """Make an alert's item from its row in ``Alerts.page``."""
+    evidence = row["evidence"]
+    spelled = read_object(evidence) if isinstance(evidence, bytes) else showable(spell_non_finite(evidence))
+    return AlertItem.model_validate({**row, "evidence": spelled})

@@ -1,0 +1,11 @@
+"""The base of all answers, which are frozen and spell numbers that are not finite."""
+
+from pydantic import BaseModel, ConfigDict
+
+__all__ = ["Schema"]
+
+
+class Schema(BaseModel):
+    """Base of all shapes of answers."""
+
+    model_config = ConfigDict(ser_json_inf_nan="strings", frozen=True)

@@ -1,0 +1,24 @@
+"""Whether the collector works."""
+
+from typing import Literal
+
+from monitor_server.api.schemas.base import Schema
+
+__all__ = ["Health", "Readiness"]
+
+
+class Health(Schema):
+    """The answer of a health check that passes."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(Health):
+    """The collector stores and processes batches; ``quarantined_runs`` cannot be processed, and are stored only.
+
+    ``failing_channels`` of notifications do not accept their messages. Both are null for who may not read every
+    project.
+    """
+
+    quarantined_runs: int | None
+    failing_channels: int | None

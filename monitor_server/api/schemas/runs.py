@@ -1,0 +1,139 @@
+"""Runs, their attempts, signals, steps and phases."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue
+
+from monitor_server.alerts.liveness import shown_phase
+from monitor_server.api.schemas.base import Schema
+from monitor_server.detection.protocol import Phase
+from monitor_server.store.encoding.stored_json import read_object
+from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, read_recent
+from trainer_hooks.wire import Capability
+
+__all__ = [
+    "AttemptItem",
+    "PhaseItem",
+    "RunDetail",
+    "RunItem",
+    "SeriesItem",
+    "Sparkline",
+    "Status",
+    "StepEvent",
+    "StepItem",
+    "run_detail",
+    "run_item",
+]
+
+Status = Literal["running", "finished", "stopped", "stalled", "lost"]
+
+
+class Sparkline(Schema):
+    """The newest values of one signal."""
+
+    signal: str
+    values: list[float]
+
+
+class RunItem(Schema):
+    """A run, as lists show it."""
+
+    id: str
+    project: str
+    name: str
+    status: Status
+    phase: Phase
+    attempt: int
+    last_step: int | None
+    last_seen: float
+    started_at: float
+    world_size: int
+    capability: Capability
+    source: str
+    alerts: int
+    sparkline: Sparkline
+    step_seconds: float | None = Field(description="Median time of a step, once two were seen")
+    phase_from_step: int | None = Field(description="The first step of the current phase")
+    title: str | None = Field(description="What people call the run, in place of its name")
+    tags: list[str]
+    archived: bool
+
+
+class RunDetail(RunItem):
+    """A run with its configuration and the names of its signals; a run that cannot be processed states why."""
+
+    config: dict[str, JsonValue] | None
+    signals: list[str]
+    quarantine_reason: str | None
+    notes: str | None
+
+
+class AttemptItem(Schema):
+    """One attempt of a run, counted from 1; ``number`` is what its trainer calls it (`RLVITALS_ATTEMPT`)."""
+
+    attempt: int
+    number: int
+    world_size: int
+
+
+class SeriesItem(Schema):
+    """The values of one signal at the steps at which it was observed."""
+
+    signal: str
+    steps: list[int]
+    values: list[float]
+    times: list[float] | None = None  # when each step was recorded, Unix seconds, if asked for
+
+
+class StepItem(Schema):
+    """One step with all its signals."""
+
+    step: int
+    attempt: int
+    time: float
+    policy_version: int | None
+    signals: dict[str, float]
+    damaged: bool = Field(default=False, description="Its stored signals cannot be decoded, and are left out")
+
+
+class PhaseItem(Schema):
+    """An interval of steps, both ends included; ``to_step`` is null for the phase the run is in."""
+
+    phase: Phase
+    from_step: int
+    to_step: int | None
+
+
+class StepEvent(Schema):
+    """A step, as the stream sends it."""
+
+    run_id: str
+    attempt: int
+    step: int
+    phase: Phase
+    signals: dict[str, float]
+
+
+def run_item(row: Mapping[str, Any]) -> RunItem:
+    """Make a run's item from its row in ``Runs.page`` or ``Runs.view``."""
+    return RunItem.model_validate(_run_fields(row))
+
+
+def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
+    """Make a run's detailed item from its row in ``Runs.view``."""
+    config = None if row["config"] is None else read_object(row["config"])
+    return RunDetail.model_validate(_run_fields(row) | {"config": config, "signals": sorted(signals)})
+
+
+def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **row,
+        "phase": shown_phase(row["status"], row["phase"]),
+        "attempt": row["ordinal"],
+        "alerts": row["firing"],
+        "tags": [] if row["tags"] is None else json.loads(row["tags"]),
+        "archived": row["archived_at"] is not None,
+        "sparkline": {"signal": SPARKLINE_SIGNAL, "values": read_recent(row["recent"]).rewards},
+    }

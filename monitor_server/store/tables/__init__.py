@@ -1,0 +1,33 @@
+"""The tables. Their history is in ``migrations``; a test holds the two together."""
+
+from monitor_server.store.tables.access import api_keys, audit_entries
+from monitor_server.store.tables.alerts import actions, alert_history, alerts, detector_states, silences
+from monitor_server.store.tables.columns import metadata
+from monitor_server.store.tables.log import acknowledgements, records, waiting
+from monitor_server.store.tables.notifications import notification_events, notification_messages
+from monitor_server.store.tables.runs import attempts, phases, runs, signals
+from monitor_server.store.tables.steps import chunk_values, chunks, responses, steps
+
+__all__ = [
+    "acknowledgements",
+    "actions",
+    "alert_history",
+    "alerts",
+    "api_keys",
+    "attempts",
+    "audit_entries",
+    "chunk_values",
+    "chunks",
+    "detector_states",
+    "metadata",
+    "notification_events",
+    "notification_messages",
+    "phases",
+    "records",
+    "responses",
+    "runs",
+    "signals",
+    "silences",
+    "steps",
+    "waiting",
+]

@@ -1,0 +1,24 @@
+"""What every table shares: the metadata with its naming convention, and the first columns of the tables of a run."""
+
+from sqlalchemy import Column, FetchedValue, ForeignKey, Integer, MetaData, String
+
+__all__ = ["arrival_number", "metadata", "run_key"]
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_N_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def run_key() -> Column[str]:
+    """Make the first part of a primary key, the run, so that a table can be distributed by run."""
+    return Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+
+
+def arrival_number() -> Column[int]:
+    """Make a number in the order of arrival: of PostgreSQL's sequence, and on SQLite of `repositories.numbering`."""
+    return Column("number", Integer, primary_key=True, autoincrement=False, server_default=FetchedValue())

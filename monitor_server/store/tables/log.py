@@ -1,0 +1,48 @@
+"""The log of each run: what its ranks sent and what people acknowledged, in the order of commit."""
+
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, String, Table, Text, UniqueConstraint
+
+from monitor_server.store.tables.columns import arrival_number, metadata, run_key
+
+__all__ = ["acknowledgements", "records", "waiting"]
+
+records = Table(  # the log: records in the order in which they were committed, as the ranks sent them
+    "records",
+    metadata,
+    run_key(),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("batch", BigInteger, nullable=False),  # position of the last entry of its batch
+    Column("attempt", BigInteger, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),  # msgpack of wire.Record; empty once retention has removed it
+    UniqueConstraint("run_id", "attempt", "rank", "seq"),
+    Index(None, "run_id", "attempt", "step"),
+)
+
+waiting = Table(  # steps of which not every rank has reported
+    "waiting",
+    metadata,
+    run_key(),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("step", BigInteger, primary_key=True, autoincrement=False),
+    Column("first_seen", Float, nullable=False, index=True),
+)
+
+acknowledgements = Table(  # of alerts, by people; entries of the log like records, and inputs of detection
+    "acknowledgements",
+    metadata,
+    run_key(),
+    arrival_number(),
+    Column("position", BigInteger, nullable=False, server_default="0"),
+    Column("alert_id", String, nullable=False),
+    Column("kind", String, nullable=False),
+    # The newest step that detection had seen, which is where a replay repeats it; NULL until projected, and where
+    # detection has no part in it.
+    Column("attempt", BigInteger),
+    Column("step", BigInteger),
+    Column("at", Float, nullable=False),
+    Column("by", String, nullable=False),
+    Column("note", Text, nullable=False),
+)

@@ -1,0 +1,54 @@
+"""Messages to the channels, and the events of which they are made."""
+
+from sqlalchemy import Column, Float, ForeignKey, Index, Integer, LargeBinary, String, Table, Text, text
+
+from monitor_server.store.tables.columns import metadata, run_key
+
+__all__ = ["notification_events", "notification_messages"]
+
+notification_messages = Table(  # to one channel; of messages that wait the body holds names and summaries of runs
+    "notification_messages",
+    metadata,
+    Column("id", String, primary_key=True),  # by which a receiver recognises a repeat
+    Column("channel", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("severity", String, nullable=False),  # the most severe of its alerts
+    Column("events", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),  # JSON; empty once it is sent or given up
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", Float, nullable=False),
+    Column("claimed_until", Float),  # while a collector delivers it
+    Column("fallback_at", Float),  # when its alerts were first passed on to the fallback channel
+    Column("sent_at", Float),
+    Column("given_up_at", Float),
+    Column("error", Text),  # of the newest attempt
+    Index(None, "channel", "created_at"),
+    Index(  # few rows of many, which are looked for twice a second
+        "ix_notification_messages_open",
+        "channel",
+        sqlite_where=text("sent_at IS NULL AND given_up_at IS NULL"),
+        postgresql_where=text("sent_at IS NULL AND given_up_at IS NULL"),
+    ),
+)
+
+notification_events = Table(  # what a channel is to be notified of; written with the alert's transition
+    "notification_events",
+    metadata,
+    run_key(),
+    Column("alert_id", String, primary_key=True),
+    Column("change", String, primary_key=True),
+    Column("severity", String, primary_key=True),
+    Column("channel", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("due_at", Float, nullable=False),  # later than `at` where it is the escalation of an alert
+    Column("instead_of", String),  # the channel that failed, of what the fallback channel receives
+    Column("message_id", String, ForeignKey("notification_messages.id", ondelete="CASCADE"), index=True),
+    Index(
+        "ix_notification_events_waiting",
+        "channel",
+        "due_at",
+        sqlite_where=text("message_id IS NULL"),
+        postgresql_where=text("message_id IS NULL"),
+    ),
+)

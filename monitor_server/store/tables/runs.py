@@ -1,0 +1,82 @@
+"""Runs, their attempts, the names of their signals, and their phases."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, String, Table, Text, UniqueConstraint
+
+from monitor_server.store.tables.columns import metadata, run_key
+
+__all__ = ["attempts", "phases", "runs", "signals"]
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("project", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("source", String, nullable=False),
+    Column("capability", String, nullable=False),
+    Column("world_size", Integer, nullable=False),
+    Column("config", LargeBinary),  # JSON
+    Column("attempt", BigInteger, nullable=False),  # the newest, as the trainer numbers it
+    Column("phase", String, nullable=False),
+    Column("ended", String),  # finished or stopped, said by the trainer
+    Column("given_up_at", Float),  # when a person last acknowledged that its trainer is lost
+    Column("announced", String, nullable=False),  # the status of the last `RunChanged` event
+    Column("started_at", Float, nullable=False),
+    Column("last_seen", Float, nullable=False),
+    Column("last_step", BigInteger),
+    Column("last_attempt", BigInteger, nullable=False),  # which made the last step
+    Column("last_step_at", Float, nullable=False),  # when the newest step was completed here
+    Column("step_seconds", Float),  # median, once two steps were seen
+    Column("stall_seconds", Float, nullable=False),
+    Column("recent", LargeBinary, nullable=False),  # msgpack of the last steps' times and rewards
+    Column("log_end", BigInteger, nullable=False, server_default="0"),  # position of the newest entry in its log
+    Column("signal_count", Integer, nullable=False, server_default="0"),  # rows of `signals`
+    # What the projector owns, beside phase, announced and what the steps say.
+    Column("position", BigInteger, nullable=False, server_default="0"),  # up to which the log is projected
+    Column("projected_attempt", BigInteger, nullable=False, server_default="0"),  # the newest up to there
+    Column("revision", BigInteger, nullable=False, server_default="0"),  # counts commits of the projector
+    Column("owner", String),  # the projector that holds the run's state in memory: others leave it alone
+    Column("owned_until", Float),
+    Column("compacted_to", BigInteger, nullable=False, server_default="0"),  # the end of the last chunk there was
+    Column("quarantined_at", Float),  # when the projector gave up on it
+    Column("quarantine_reason", Text),
+    # What `repositories.retention` owns.
+    Column("deleted_at", Float),  # when its deletion began; no reader and no writer sees the run any more
+    Column("records_thinned_to", BigInteger, nullable=False, server_default="0"),  # position in its log
+    Column("steps_thinned_to", BigInteger, nullable=False, server_default="0"),  # every step below is thinned
+    # What people write about the run.
+    Column("title", String),  # shown in place of its name
+    Column("tags", LargeBinary),  # JSON, a list of texts
+    Column("notes", Text),
+    Column("archived_at", Float),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    run_key(),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("world_size", Integer, nullable=False),  # 0 of a removed attempt, whose rows are removed in slices
+    Column("first_seen", Float, nullable=False),
+    Column("position", BigInteger, nullable=False),  # in the run's log, at which it began
+    Column("has_config", Boolean, nullable=False),  # whether the run's configuration was written in it
+)
+
+signals = Table(
+    "signals",
+    metadata,
+    run_key(),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("name", String, nullable=False),
+    UniqueConstraint("run_id", "name"),
+)
+
+phases = Table(
+    "phases",
+    metadata,
+    run_key(),
+    Column("from_step", BigInteger, primary_key=True, autoincrement=False),
+    Column("to_step", BigInteger),  # NULL while it lasts
+    Column("phase", String, nullable=False),
+)
