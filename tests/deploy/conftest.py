@@ -9,15 +9,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-# Marker, which is also the name of Debian's package → the program that its tests run.
-PROGRAMS = {"prometheus": "promtool", "systemd": "systemd-analyze"}
+# Marker → Debian's package, and the programs of it that the tests run.
+PROGRAMS = {
+    "prometheus": ("prometheus", ("prometheus", "promtool")),
+    "alertmanager": ("prometheus-alertmanager", ("prometheus-alertmanager", "amtool")),
+    "systemd": ("systemd", ("systemd-analyze",)),
+}
 
 
 @pytest.fixture(autouse=True)
 def _program_is_there(request):
-    for marker, program in PROGRAMS.items():
-        if request.node.get_closest_marker(marker) and not shutil.which(program):
-            message = f"{program} is needed: apt-get install {marker}"
+    for marker, (package, programs) in PROGRAMS.items():
+        missing = [program for program in programs if not shutil.which(program)]
+        if request.node.get_closest_marker(marker) and missing:
+            message = f"{', '.join(missing)} is needed: apt-get install {package}"
             if os.environ.get("CI") == "true":
                 pytest.fail(message)
             pytest.skip(message)
