@@ -16,6 +16,11 @@ parts, and ln π of a response y changes by ⟨∇ ln π(y), part⟩ to first or
   above are computed with p̄, which gives the update by the gradient the same length: ‖p̄ g‖ = ‖P ∘ g‖;
 - ``momentum``: the first moment, made by earlier updates;
 - ``remainder``: the measured change minus all of these: second and higher orders, the overshoot of a large step.
+
+The first moment is a weighted sum of the gradients of earlier updates, m = (1 − β₁) Σ_s β₁^{t−1−s} c_s g_s, so the part
+``momentum`` is a sum too. A gradient enters its own update with the weight 1 − β₁ = 0.1, and acts mostly through
+later ones. ``momentum_own``, ``momentum_negatives``, ``momentum_others`` and ``momentum_regularisers`` are the shares
+of gradients of this step's earlier updates, named as above, and ``momentum_earlier`` is the share of steps before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,9 +38,18 @@ from trainer_hooks.reference.protocols import Policy
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
 from trainer_hooks.reference.updates.learner import Learner
 
-__all__ = ["PARTS", "Decomposition"]
+__all__ = ["MOMENTUM_PARTS", "PARTS", "Decomposition"]
 
 PARTS = ("own", "negatives", "others", "regularisers", "scaling", "momentum", "remainder")
+
+MOMENTUM_PARTS = (
+    "momentum_own",
+    "momentum_negatives",
+    "momentum_others",
+    "momentum_regularisers",
+    "momentum_earlier",
+)
+"""The parts of ``momentum``, by the gradients that made it."""
 
 Weights = dict[str, Tensor]
 """One tensor for each weight, by its name."""
@@ -43,13 +57,28 @@ Weights = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class _AdamStep:
-    """One update of AdamW: its parts as directions in the space of weights, as they were added to the weights."""
+    """One update of AdamW: its parts as directions in the space of weights, as they were added to the weights.
+
+    Attributes:
+        scale: (1 − β₁) P, the factor of the gradient.
+        momentum: −β₁ P ∘ m.
+        decay: −η w θ.
+        gradient: c g, after clipping.
+        mean_scale: p̄ (1 − β₁).
+        first_decay: β₁.
+    """
 
     scale: Weights
     momentum: Weights
     decay: Weights
     gradient: Weights
     mean_scale: float
+    first_decay: float
+
+    def moved_by(self, moment: Weights) -> Weights:
+        """Return the direction in which a part of the first moment moved the weights: −β₁ P ∘ part."""
+        factor = self.first_decay / (1 - self.first_decay)
+        return {name: -factor * scale * moment[name] for name, scale in self.scale.items()}
 
 
 class Decomposition:
@@ -68,7 +97,12 @@ class Decomposition:
         self._batch = batch
         mixed = torch.tensor(mixed_groups(batch), dtype=batch.group_ids.dtype, device=batch.group_ids.device)
         self._rows = (torch.isin(batch.group_ids, mixed) & (batch.rewards > 0)).nonzero()[:, 0]
-        self._sums = {part: torch.zeros(len(self._rows), device=batch.rewards.device) for part in PARTS}
+        self._sums = {
+            part: torch.zeros(len(self._rows), device=batch.rewards.device) for part in (*PARTS, *MOMENTUM_PARTS)
+        }
+        # What this step's updates have added to the first moment: by group, of its correct and its incorrect responses.
+        self._carried: dict[int, tuple[Weights, Weights]] = {}
+        self._carried_rest: Weights = {}
         self._measured = torch.zeros(len(self._rows), device=batch.rewards.device)
 
     def update(self, part: Minibatch) -> dict[str, float]:
@@ -91,6 +125,8 @@ class Decomposition:
         # First-order changes are taken at the weights before the update.
         found = self._first_order({name: before[name][0] for name in names}, step, gradients, clip)
         found["remainder"] = moved - torch.stack(list(found.values())).sum(dim=0)
+        found |= self._momentum({name: before[name][0] for name in names}, step)
+        self._carry(step, gradients, clip)
         self._measured += moved
         for name, change in found.items():
             self._sums[name] += change
@@ -100,8 +136,8 @@ class Decomposition:
         """Average over the responses, in nats a response.
 
         Returns:
-            ``decomposition/measured`` and ``decomposition/<part>`` for each of `PARTS`, which add up to it;
-            nothing where the batch has no mixed group.
+            ``decomposition/measured`` and ``decomposition/<part>`` for each of `PARTS`, which add up to it, and of
+            `MOMENTUM_PARTS`, which add up to ``decomposition/momentum``; nothing where the batch has no mixed group.
         """
         if not len(self._rows):
             return {}
@@ -141,13 +177,61 @@ class Decomposition:
         found["momentum"] = change(step.momentum)
         return found
 
-    def _derivative(self, weights: Weights) -> Callable[[Weights], Tensor]:
+    def _momentum(self, weights: Weights, step: _AdamStep) -> dict[str, Tensor]:
+        """Compute the first-order change of each response by the parts of the first moment."""
+        change = self._derivative(weights)
+        zero = torch.zeros(len(self._rows), device=self._measured.device)
+        found = {"momentum_own": zero.clone(), "momentum_negatives": zero.clone()}
+        groups = self._batch.group_ids[self._rows]
+        for group, signs in self._carried.items():
+            is_own = groups == group
+            if is_own.any():
+                of_group = self._derivative(weights, self._rows[is_own])
+                for part, carried in zip(tuple(found), signs, strict=True):
+                    found[part][is_own] = of_group(step.moved_by(carried))
+        policy = zero
+        if self._carried:
+            sums = {
+                name: torch.stack([signs[0][name] + signs[1][name] for signs in self._carried.values()]).sum(dim=0)
+                for name in weights
+            }
+            policy = change(step.moved_by(sums))
+        rest = change(step.moved_by(self._carried_rest)) if self._carried_rest else zero
+        return found | {
+            "momentum_others": policy - found["momentum_own"] - found["momentum_negatives"],
+            "momentum_regularisers": rest,
+            "momentum_earlier": change(step.momentum) - policy - rest,
+        }
+
+    def _carry(self, step: _AdamStep, gradients: Mapping[int, tuple[Weights, Weights]], clip: float) -> None:
+        """Add an update's gradients to what this step has added to the first moment."""
+        keep, add = step.first_decay, 1 - step.first_decay
+        for group in {*self._carried, *gradients}:
+            old = self._carried.get(group, ({}, {}))
+            new = gradients.get(group, ({}, {}))
+            positive, negative = (
+                {
+                    name: keep * held.get(name, torch.zeros_like(whole)) + add * clip * given[name]
+                    if given
+                    else keep * held[name]
+                    for name, whole in step.gradient.items()
+                }
+                for held, given in zip(old, new, strict=True)
+            )
+            self._carried[group] = positive, negative
+        for name, whole in step.gradient.items():
+            policy = sum((signs[0][name] + signs[1][name] for signs in gradients.values()), torch.zeros_like(whole))
+            held = self._carried_rest.get(name, torch.zeros_like(whole))
+            self._carried_rest[name] = keep * held + add * (whole - clip * policy)
+
+    def _derivative(self, weights: Weights, rows: Tensor | None = None) -> Callable[[Weights], Tensor]:
         """Return the map from a direction to ⟨∇ ln π(y), direction⟩ of each response, shape ``(responses,)``.
 
         One graph serves all directions: Jᵀ u is linear in u, and the gradient of ⟨Jᵀ u, direction⟩ by u is J direction.
         """
         batch = self._batch
-        tokens, mask = batch.tokens[self._rows], batch.mask[self._rows]
+        rows = self._rows if rows is None else rows
+        tokens, mask = batch.tokens[rows], batch.mask[rows]
         held = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
         # The fused attention kernels have no second derivative.
         with sdpa_kernel(SDPBackend.MATH):
@@ -224,7 +308,7 @@ class Decomposition:
             gradient[name] = torch.zeros_like(weight) if taken is None else taken.detach().clone()
         length = _norm(gradient)
         scaled = _norm({name: scale[name] * gradient[name] for name in scale})
-        return _AdamStep(scale, momentum, shrink, gradient, scaled / length if length else 0.0)
+        return _AdamStep(scale, momentum, shrink, gradient, scaled / length if length else 0.0, first)
 
 
 class _ResponseScorer(torch.nn.Module):

@@ -17,7 +17,7 @@ from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import read, record
 from trainer_hooks.reference.experiments.tables.arms import share_interval, table
 from trainer_hooks.reference.experiments.tables.course import course_table
-from trainer_hooks.reference.experiments.tables.sweep import decomposition_table, sweep_table
+from trainer_hooks.reference.experiments.tables.sweep import decomposition_table, momentum_table, sweep_table
 from trainer_hooks.reference.run.trainer import Trainer
 
 
@@ -222,3 +222,16 @@ def test_the_table_of_a_decomposition_averages_the_steps_that_have_one(tmp_path)
         f"| grpo-sweep | {third} | 1 | −0.250 | +0.500 | +0.000 | +0.000 | +0.000 | +0.000 | −0.750 | +0.000 |"
         for third in ("early", "late")
     ]
+
+
+def test_the_table_of_momentum_leaves_out_steps_that_were_recorded_without_its_parts(tmp_path):
+    """One of two decomposed steps has the parts of the momentum: its row alone is there."""
+    parts = {"momentum": -0.75, "momentum_own": 0.25, "momentum_negatives": 0.0, "momentum_others": -0.5}
+    parts |= {"momentum_regularisers": 0.0, "momentum_earlier": -0.5}
+    split = {f"decomposition/{name}": value for name, value in parts.items()}
+    rows = [{"step": 1, "decomposition/momentum": 0.5}, {"step": 2}, {"step": 3} | split]
+    text = "".join(json.dumps(row | {"reward/mean": 0.5}) + "\n" for row in rows)
+    (tmp_path / "grpo-sweep-seed0.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    lines = momentum_table(tmp_path, ["grpo-sweep"]).splitlines()
+    assert lines[0] == "| arm | third | steps | momentum | own | negatives | others | regularisers | earlier |"
+    assert lines[2:] == ["| grpo-sweep | late | 1 | −0.750 | +0.250 | +0.000 | −0.500 | +0.000 | −0.500 |"]

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from trainer_hooks.reference.measurements.decomposition import PARTS, Decomposition
+from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS, Decomposition
+from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.trainer import Trainer
 from trainer_hooks.reference.updates.batch import prepare
@@ -64,12 +65,14 @@ def test_the_updates_are_those_of_the_learner_to_the_last_bit(tiny):
     plain, split = (Trainer(replace(tiny, decompose_every=every), warm_start(tiny)) for every in (0, 1))
     results = [(plain.step(), split.step()) for _ in range(2)]
     assert all(torch.equal(a, b) for a, b in zip(plain.model.parameters(), split.model.parameters(), strict=True))
-    names = {"decomposition/measured", *(f"decomposition/{part}" for part in PARTS)}
+    names = {"decomposition/measured", *(f"decomposition/{part}" for part in (*PARTS, *MOMENTUM_PARTS))}
     assert any(names <= result.scalars.keys() for _, result in results)
     for _, result in results:
         if "decomposition/measured" in result.scalars:
             total = sum(result.scalars[f"decomposition/{part}"] for part in PARTS)
             assert total == pytest.approx(result.scalars["decomposition/measured"], abs=1e-4)
+            carried = sum(result.scalars[f"decomposition/{part}"] for part in MOMENTUM_PARTS)
+            assert carried == pytest.approx(result.scalars["decomposition/momentum"], abs=1e-4)
 
 
 def test_a_batch_without_a_mixed_group_has_no_parts(tiny):
@@ -79,3 +82,66 @@ def test_a_batch_without_a_mixed_group_has_no_parts(tiny):
     decomposition = Decomposition(trainer.learner, equal)
     assert "grad/norm" in decomposition.update(equal.minibatches[0])
     assert decomposition.signals() == {}
+
+
+def flat(parts):
+    """Tensors as one vector."""
+    return torch.cat([part.flatten() for part in parts])
+
+
+def policy_gradient(trainer, batch, part, rows):
+    """The gradient of eq. 1 of some rows of a minibatch, written as a loop over its tokens."""
+    logprobs = token_statistics(trainer.model, batch.tokens[part.rows], batch.mask[part.rows])[0]
+    total = 0.0 * logprobs.sum()
+    for at, row in enumerate(part.rows.tolist()):
+        if row in rows:
+            for column in batch.mask[row].nonzero()[:, 0].tolist():
+                ratio = (logprobs[at, column] - batch.old_logprobs[row, column]).exp()
+                advantage = batch.advantages[row]
+                total = total - torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage) / part.tokens
+    return flat(torch.autograd.grad(total, list(trainer.model.parameters())))
+
+
+def test_momentum_is_split_by_the_gradients_that_made_it(tiny):
+    """The shares of own, negative and other gradients in the first moment are those of a loop over responses."""
+    trainer, batch = prepared(replace(tiny, lr=2e-3, kl=0.1, max_grad_norm=0.0), steps=1)
+    model, adamw = trainer.model, trainer.learner.optimiser
+    rate, (first, second) = adamw.param_groups[0]["lr"], adamw.param_groups[0]["betas"]
+    decomposition = Decomposition(trainer.learner, batch)
+    groups, right = batch.group_ids.tolist(), (batch.rewards > 0).tolist()
+    kept = decomposition._rows.tolist()
+    expected = {name: torch.zeros(len(kept)) for name in MOMENTUM_PARTS}
+    carried = {(group, sign): 0.0 for group in set(groups) for sign in (True, False)}
+    rest, earlier = 0.0, flat(adamw.state[weight]["exp_avg"] for weight in model.parameters())
+    for part in [*batch.minibatches, *batch.minibatches]:
+        own_rows = {key: [r for r in part.rows.tolist() if (groups[r], right[r]) == key] for key in carried}
+        gradients = {key: policy_gradient(trainer, batch, part, rows) for key, rows in own_rows.items()}
+        slopes = []
+        for row in kept:
+            score = token_statistics(model, batch.tokens[[row]], batch.mask[[row]])[0].sum()
+            slopes.append(flat(torch.autograd.grad(score, list(model.parameters()))))
+        decomposition.update(part)
+        count = adamw.state[next(model.parameters())]["step"].item()
+        variance = flat(adamw.state[weight]["exp_avg_sq"] for weight in model.parameters())
+        scale = rate / (1 - first**count) / ((variance / (1 - second**count)).sqrt() + 1e-8)
+        for at, row in enumerate(kept):
+
+            def moved(moment, slope=slopes[at], scale=scale):
+                return (slope * -scale * first * moment).sum() if torch.is_tensor(moment) else torch.tensor(0.0)
+
+            own, bad = carried[groups[row], True], carried[groups[row], False]
+            everything = sum(carried.values())
+            expected["momentum_own"][at] += moved(own)
+            expected["momentum_negatives"][at] += moved(bad)
+            expected["momentum_others"][at] += moved(everything) - moved(own) - moved(bad)
+            expected["momentum_regularisers"][at] += moved(rest)
+            expected["momentum_earlier"][at] += moved(earlier)
+        taken = flat(weight.grad for weight in model.parameters())
+        carried = {key: first * held + (1 - first) * gradients[key] for key, held in carried.items()}
+        rest = first * rest + (1 - first) * (taken - sum(gradients.values()))
+        earlier = first * earlier
+    found = decomposition.by_response()
+    for name in MOMENTUM_PARTS:
+        assert torch.allclose(found[name], expected[name], atol=1e-5, rtol=1e-3), name
+    assert found["momentum_own"].abs().sum() > 0
+    assert found["momentum_others"].abs().sum() > 0

@@ -14,10 +14,10 @@ from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.record import Row
 from trainer_hooks.reference.experiments.tables.arms import read_runs
 from trainer_hooks.reference.experiments.tables.question import STAGES, fell_share
-from trainer_hooks.reference.measurements.decomposition import PARTS
+from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS
 from trainer_hooks.reference.measurements.probe import MULTIPLIERS, half_fall_multiplier
 
-__all__ = ["decomposition_table", "pool_by_third", "sweep_table"]
+__all__ = ["decomposition_table", "momentum_table", "pool_by_third", "sweep_table"]
 
 _FIRST, _WHOLE, _ACTION = "probe/by_question", "probe/gwhes_by_question", "probe/gwhes_action0_by_question"
 
@@ -61,17 +61,29 @@ def sweep_table(folder: Path, arms: Iterable[str]) -> str:
 def decomposition_table(folder: Path, arms: Iterable[str]) -> str:
     """Format a row for each third of an arm's runs: the mean change of ln π of correct responses over a step, by cause.
 
-    The columns after the measured change add up to it (`updates.decomposition`), in nats a response.
+    The columns after the measured change add up to it (`measurements.decomposition`), in nats a response.
     """
-    names = ["measured", *PARTS]
-    head = f"| arm | third | steps | {' | '.join(names)} |"
+    return _means_by_third(folder, arms, ["measured", *PARTS])
+
+
+def momentum_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each third of an arm's runs: the part ``momentum``, by the gradients that made it.
+
+    Runs recorded without these parts are left out. The columns after the first add up to it, in nats a response.
+    """
+    return _means_by_third(folder, arms, ["momentum", *MOMENTUM_PARTS])
+
+
+def _means_by_third(folder: Path, arms: Iterable[str], names: Sequence[str]) -> str:
+    """Average signals of a decomposition over the steps that have all of them, by thirds of each run."""
+    head = f"| arm | third | steps | {' | '.join(name.removeprefix('momentum_') for name in names)} |"
     lines = [head, "|---" * (head.count("|") - 1) + "|"]
     for arm in arms:
         pooled: dict[str, list[Row]] = {stage: [] for stage in STAGES}
         for rows in read_runs(folder, arm).values():
             end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
             for at, row in enumerate(rows[: end - 1]):
-                if "decomposition/measured" in row:
+                if all(f"decomposition/{name}" in row for name in names):
                     pooled[STAGES[len(STAGES) * at // (end - 1)]].append(row)
         for stage, found in pooled.items():
             if found:
