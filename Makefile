@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: architecture bench bench-dashboard bench-detection bench-overhead bench-service check compose-test demo e2e fmt help hooks lock \
+.PHONY: architecture bench bench-dashboard bench-detection bench-notifications bench-overhead bench-service check compose-test demo e2e fmt grafana help hooks lock \
 	new-adapter new-detector new-importer pictures pin-images test test-durations \
 	test-fast test-trainers
 
@@ -45,13 +45,14 @@ test-durations: $(VENV)/.dev ## The same, and list what takes longest, file by f
 test-fast: $(VENV)/.dev ## Run the tests that take seconds
 	$(BIN)/pytest -m 'not docker and not slow and not browser' -n $(WORKERS)
 
-check: $(VENV)/.dev ## Lint, types, borders, spelling, the drawing of the architecture
+check: $(VENV)/.dev ## Lint, types, borders, spelling, the drawing of the architecture, the dashboard of Grafana
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/python -m tools.architecture --check
+	$(BIN)/python -m tools.grafana --check
 
 architecture: $(VENV)/.dev ## Draw the imports of the packages into docs/architecture.md
 	$(BIN)/python -m tools.architecture
@@ -98,6 +99,9 @@ pictures: $(VENV)/.dev ## Take the pictures of docs/images from a demo that runs
 bench-service: $(VENV)/.dev ## Measure one collector on SQLite and PostgreSQL: ingest, projector, charts, growth (15 minutes)
 	$(BIN)/python -m benchmarks.service --peers $(VENV)/overhead/bin/python --write docs/service-results.md
 
+bench-notifications: $(VENV)/.dev ## Measure how soon a notification leaves, and what 10,000 alerts in a minute become (6 minutes)
+	$(BIN)/python -m benchmarks.notifications
+
 e2e: $(VENV)/.dev ## Real trainer, real server, real browser
 	$(BIN)/pytest -m 'not docker' tests/e2e tests/browser
 
@@ -111,6 +115,9 @@ LOCK = $(VENV)/uv/bin/uv pip compile --quiet --no-config --default-index https:/
 lock: $(VENV)/uv/bin/uv ## Write the hashed requirements of the images, in the versions of the constraints
 	$(LOCK) pyproject.toml --extra server --extra dashboard --extra postgres --extra notify -o requirements/collector.txt
 	$(LOCK) requirements/trainer.in -o requirements/trainer.txt
+
+grafana: $(VENV)/.dev ## Write the dashboard of Grafana from the tables of panels, signals and alert rules
+	$(BIN)/python -m tools.grafana
 
 pin-images: ## Pull the base images and write their digests to .env, which Compose reads
 	@python3 -m tools.pin_images

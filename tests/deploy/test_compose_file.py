@@ -41,7 +41,7 @@ def test_base_images_are_named_by_version_and_can_be_pinned_by_digest():
     images = [service["image"] for service in SERVICES.values() if "build" not in service]
     dockerfile = (ROOT / "deploy/Dockerfile").read_text()
     images += re.findall(r"^ARG (PYTHON_IMAGE=\S+)", dockerfile, re.MULTILINE)
-    assert len(images) == 3
+    assert len(images) == 4
     assert all(re.fullmatch(r"(\$\{)?[A-Z]+_IMAGE(:-|=)[a-z/-]+:v?[0-9][0-9.a-z-]*\}?", image) for image in images)
     assert re.findall(r"^FROM (\S+) AS python$", dockerfile, re.MULTILINE) == ["${PYTHON_IMAGE}"]
 

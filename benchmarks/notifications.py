@@ -1,0 +1,216 @@
+"""How soon a notification leaves, and what a storm of alerts becomes: ``python -m benchmarks.notifications``.
+
+A real `rlvitals serve` on SQLite and on PostgreSQL, with all detectors and the default grouping, sends signed webhooks
+to a real HTTP receiver. The alerts are of the kind `non_finite`: the step that opens one has a gradient norm of NaN.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import platform
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import urllib3
+
+from benchmarks.ingest import process, rate
+from benchmarks.service.databases import databases
+from trainer_hooks import wire
+
+__all__ = ["main"]
+
+CHANNELS = 30  # each with a first alert of its own, because what follows on a channel is gathered for a minute
+STORM_CHANNEL = "storm"
+STORM_SECONDS = 60.0
+SENDERS = 4
+BUSY_BATCHES = 20.0  # a second, of 10 steps with 60 scalars, beside the alerts that are measured
+DRAIN_SECONDS = 600.0
+
+
+@dataclass
+class _Receiver:
+    """What an HTTP receiver was sent: when each message arrived, and its body."""
+
+    url: str = ""
+    received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+
+    def messages(self, channel: str) -> list[tuple[float, dict[str, Any]]]:
+        """Return the messages of a channel, each once, in the order of their arrival."""
+        found = {body["id"]: (at, body) for at, body in reversed(self.received) if body["channel"] == channel}
+        return sorted(found.values(), key=lambda message: message[0])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table of each database that this machine has."""
+    parser = argparse.ArgumentParser(prog="benchmarks.notifications", description=__doc__)
+    parser.add_argument("--alerts", type=int, default=10_000, help="alerts of the storm, over a minute")
+    given = parser.parse_args(arguments)
+    print("| database | what | measured |")
+    print("|---|---|---|")
+    with databases() as kinds:
+        for kind, create in kinds.items():
+            with _collector(create()) as (url, receiver):
+                for what in ("quiet", "busy"):
+                    print(f"| {kind} | {_latencies(url, receiver, what)} |", flush=True)
+                for row in _storm(url, receiver, given.alerts):
+                    print(f"| {kind} | {row} |", flush=True)
+    print(f"\n{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}.")
+    return 0
+
+
+@contextlib.contextmanager
+def _collector(database_url: str) -> Iterator[tuple[str, _Receiver]]:
+    """Run a collector that notifies a receiver until the block ends."""
+    with tempfile.TemporaryDirectory() as folder, _receiving() as receiver, socket.socket() as probe:
+        projects = [f"{what}-{place}" for what in ("quiet", "busy") for place in range(CHANNELS // 2)]
+        parts = ["version = 1"]
+        for name in (*projects, STORM_CHANNEL):
+            secret = "a secret of the benchmark"  # noqa: S105 - signs what stays on this machine
+            parts.append(f'[channels.{name}]\ntype = "webhook"\nurl = "{receiver.url}"\nsecret = "{secret}"')
+        parts += [f'[[routes]]\nprojects = ["{name}"]\nchannels = ["{name}"]' for name in (*projects, STORM_CHANNEL)]
+        path = Path(folder) / "notifications.toml"
+        path.write_text("\n".join(parts), encoding="utf-8")
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+        probe.close()
+        serve = [sys.executable, "-m", "monitor_server", "serve", "--port", str(port), "--database", database_url]
+        with process(["env", f"RLVITALS_NOTIFICATIONS={path}", *serve], port) as url:
+            yield url, receiver
+
+
+@contextlib.contextmanager
+def _receiving() -> Iterator[_Receiver]:
+    receiver = _Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            at = time.monotonic()
+            receiver.received.append((at, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    receiver.url = f"http://127.0.0.1:{server.server_address[1]}/"
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _latencies(url: str, receiver: _Receiver, what: str) -> str:
+    """Measure the first alert of each of some channels, one after the other."""
+    load = threading.Thread(
+        target=lambda: rate(url, 2, 2.0 * CHANNELS // 2, label="load", batches_a_second=BUSY_BATCHES)
+    )
+    if what == "busy":
+        load.start()
+    taken = []
+    with urllib3.PoolManager(retries=False) as pool:
+        for place in range(CHANNELS // 2):
+            channel = f"{what}-{place}"
+            _send(pool, url, project=channel, run="run", norms=[1.0])
+            begun = time.monotonic()
+            _send(pool, url, project=channel, run="run", norms=[float("nan")], first=1)
+            _wait(lambda channel=channel: receiver.messages(channel), f"the message of {channel}")
+            taken.append(receiver.messages(channel)[0][0] - begun)
+    beside = "nothing else is sent"
+    if what == "busy":
+        load.join()
+        beside = f"{BUSY_BATCHES * 10:.0f} steps of 60 signals a second are sent beside it"
+    taken.sort()
+    return (
+        f"from the sending of the step to the receiver, {len(taken)} times, while {beside} | "
+        f"median {taken[len(taken) // 2]:.2f} s, longest {taken[-1]:.2f} s"
+    )
+
+
+def _storm(url: str, receiver: _Receiver, alerts: int) -> list[str]:
+    """Let so many runs open a critical alert within a minute, and account for each of them."""
+    begun = time.monotonic()
+
+    def send(sender: int) -> None:
+        with urllib3.PoolManager(retries=False) as pool:
+            for place in range(sender, alerts, SENDERS):
+                time.sleep(max(0.0, begun + STORM_SECONDS * place / alerts - time.monotonic()))
+                _send(pool, url, project=STORM_CHANNEL, run=f"run {place}", norms=[1.0, float("nan")])
+
+    with ThreadPoolExecutor(SENDERS) as pool:
+        for done in [pool.submit(send, sender) for sender in range(SENDERS)]:
+            done.result()
+    sent_in = time.monotonic() - begun
+
+    def notified() -> int:
+        return sum(body["counts"]["alerts"] for _, body in receiver.messages(STORM_CHANNEL))
+
+    _wait(lambda: notified() >= alerts, "the messages of the storm")
+    messages = receiver.messages(STORM_CHANNEL)
+    sizes = ", ".join(f"{body['counts']['alerts']:,}" for _, body in messages)
+    opened, stored = _alerts(url), collections.Counter(body["id"] for _, body in receiver.received)
+    repeated = sum(stored[body["id"]] - 1 for _, body in messages)
+    longest = max(len(json.dumps(body)) for _, body in messages)
+    first, last = messages[0][0] - begun, messages[-1][0] - begun - sent_in
+    return [
+        f"{alerts:,} alerts of as many runs, sent in {sent_in:.0f} s: first message | {first:.2f} s after a step",
+        f"the same: messages | {len(messages)}, of {sizes} alerts; the largest has {longest / 1024:.0f} KiB",
+        f"the same: last message | {last:.0f} s after the last step",
+        f"the same: opened, notified, lost | {opened:,}, {notified():,}, {opened - notified():,}; {repeated} repeated",
+    ]
+
+
+def _alerts(url: str) -> int:
+    """Count the alerts of the storm's project by the API."""
+    count: int = 0
+    cursor: str | None = None
+    while True:
+        fields = {"limit": "1000"} | ({"cursor": cursor} if cursor else {})
+        page = urllib3.request("GET", f"{url}/api/v1/alerts", fields=fields, retries=False).json()
+        count += len([alert for alert in page["items"] if alert["project"] == STORM_CHANNEL])
+        cursor = page["next"]
+        if not cursor:
+            return count
+
+
+def _send(
+    pool: urllib3.PoolManager, url: str, *, project: str, run: str, norms: Sequence[float], first: int = 0
+) -> None:
+    records = [
+        msgspec.Raw(wire.encode(wire.Record(step=first + place, time=time.time(), scalars={"grad/norm": norm})))
+        for place, norm in enumerate(norms)
+    ]
+    batch = wire.Batch(schema_version=wire.SCHEMA_VERSION, project=project, run=run, records=records)
+    answer = pool.request(
+        "POST", f"{url}/api/v1/ingest", body=wire.encode(batch), headers={"Content-Type": wire.MSGPACK}
+    )
+    if answer.status != 200:  # noqa: PLR2004 - success
+        raise RuntimeError(answer.data.decode())
+
+
+def _wait(is_there: Any, what: str) -> None:  # noqa: ANN401 - any question
+    deadline = time.monotonic() + DRAIN_SECONDS
+    while not is_there():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{what} did not arrive within {DRAIN_SECONDS:.0f} s")
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
