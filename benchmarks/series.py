@@ -70,7 +70,7 @@ def _fill(store: Store, steps: int) -> None:
         ]
         with store.write() as repositories:
             repositories.steps.put("r", chunk, replace=False, positions=positions)
-            repositories.series.compact("r", newest_step=start + CHUNK - 1)
+            repositories.compaction.compact("r", newest_step=start + CHUNK - 1)
 
 
 def _print_table(repositories: Repositories, steps: int, repeats: int) -> None:

@@ -76,7 +76,7 @@ def fill(url: str, steps: int, signals: int) -> None:
         with store.write() as repositories:
             _add(repositories, start, values)
             if not start % (10 * ROWS) or start + ROWS >= steps:
-                while repositories.series.compact(RUN, newest_step=start + ROWS - 1):
+                while repositories.compaction.compact(RUN, newest_step=start + ROWS - 1):
                     pass
     store.close()
 

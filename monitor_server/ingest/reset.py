@@ -45,7 +45,7 @@ def reset_run(
         if seen is not None and seen.attempt > number:
             repositories.detector_states.remove(run_id)
         repositories.runs.mark_removed(run_id, above=number)
-        repositories.series.remove_all(run_id)
+        repositories.compaction.remove_all(run_id)
         _remove_some_rows(repositories, run_id)
         run.attempt = run.projected_attempt = number
         run.world_size = attempts[number][1]

@@ -313,9 +313,9 @@ class Projection:
         if len(self._compacted) >= MAX_CACHED_RUNS:
             self._compacted.clear()
         self._compacted[run.id] = newest // COMPACTION_STEPS
-        chunk = context.repositories.series.next_chunk(run.id, newest_step=newest)
+        chunk = context.repositories.compaction.next_chunk(run.id, newest_step=newest)
         if chunk is not None:
-            context.defer(lambda repositories: repositories.series.add(run.id, chunk))
+            context.defer(lambda repositories: repositories.compaction.add(run.id, chunk))
 
     def _signal_positions(self, repositories: Repositories, run: Run) -> dict[str, int]:
         started_at, positions = self._positions.get(run.id, (None, {}))

@@ -3,7 +3,7 @@
 import numpy as np
 from tsdownsample import NaNMinMaxDownsampler
 
-from monitor_server.store.repositories.series import Column
+from monitor_server.store.repositories.series.columns import Column
 
 __all__ = ["downsample"]
 
@@ -20,4 +20,4 @@ def downsample(column: Column, *, max_points: int) -> Column:
     room = max_points - 2 - max_points % 2
     chosen = NaNMinMaxDownsampler().downsample(column.values, n_out=room)
     kept = np.union1d(chosen.astype(np.int64), [0, len(column.steps) - 1])
-    return Column(signal=column.signal, steps=column.steps[kept], values=column.values[kept], times=column.times[kept])
+    return column.select(kept)

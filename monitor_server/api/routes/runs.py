@@ -128,12 +128,14 @@ def series(
     names = reading.steps.signals(run_id) if signals is None else list(dict.fromkeys(signals))
     begin = SeriesCursor.parse(cursor)
     part = read_part(
-        lambda some: reading.series.read(run_id, some, from_step=from_step, to_step=to_step, max_points=max_points),
+        lambda some: reading.series.read(
+            run_id, some, from_step=from_step, to_step=to_step, max_points=max_points, with_times=times
+        ),
         names,
         begin=begin,
         max_points=max_points,
     )
-    return Response(render_part(part, times=times), media_type=wire.JSON)
+    return Response(render_part(part), media_type=wire.JSON)
 
 
 @router.get("/{run_id}/steps", responses=NOT_FOUND)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from monitor_server.api.pagination import MAX_NUMBERS
 from monitor_server.store.downsampling import downsample
-from monitor_server.store.repositories.series import Column
+from monitor_server.store.repositories.series.columns import Column
 from trainer_hooks.wire import spell_non_finite
 
 __all__ = ["PATTERN", "SeriesCursor", "SeriesPart", "read_part", "render_part"]
@@ -63,39 +63,32 @@ def read_part(
         for place, whole in enumerate(read(names[first : first + SIGNALS_AT_ONCE]), start=first):
             column = downsample(whole, max_points=max_points)
             if place == begin.place:
-                column = _slice(column, int(np.searchsorted(column.steps, begin.step)), None)
+                column = column.select(slice(int(np.searchsorted(column.steps, begin.step)), None))
             if room == 0:
                 return SeriesPart(found, SeriesCursor(place))
-            found.append(_slice(column, 0, room))
+            found.append(column.select(slice(room)))
             if len(column.steps) > room:
                 return SeriesPart(found, SeriesCursor(place, int(column.steps[room])))
             room -= len(column.steps)
     return SeriesPart(found, None)
 
 
-def _slice(column: Column, first: int, end: int | None) -> Column:
-    return Column(
-        signal=column.signal,
-        steps=column.steps[first:end],
-        values=column.values[first:end],
-        times=column.times[first:end],
-    )
-
-
-def render_part(part: SeriesPart, *, times: bool) -> bytes:
+def render_part(part: SeriesPart) -> bytes:
     """Return an answer in JSON, an `ItemList` of `SeriesItem`.
 
     FastAPI would write it on the event loop, where 50,000 points hold up everybody else for a tenth of a second. Here
     a worker thread writes it, one signal at a time, and others have their turn in between.
-
-    Args:
-        part: The signals.
-        times: Whether to write when each step was recorded.
     """
     items = []
     for column in part.columns:
-        item = {"signal": column.signal, "steps": column.steps.tolist(), "values": _numbers(column.values)}
-        items.append(msgspec.Raw(msgspec.json.encode(item | ({"times": _numbers(column.times)} if times else {}))))
+        item: dict[str, object] = {
+            "signal": column.signal,
+            "steps": column.steps.tolist(),
+            "values": _numbers(column.values),
+        }
+        if column.times is not None:
+            item["times"] = _numbers(column.times)
+        items.append(msgspec.Raw(msgspec.json.encode(item)))
     return msgspec.json.encode({"items": items, "next": None if part.next is None else str(part.next)})
 
 

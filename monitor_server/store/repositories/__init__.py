@@ -18,7 +18,8 @@ from monitor_server.store.repositories.records import Records, Waiting
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
 from monitor_server.store.repositories.runs import Runs
-from monitor_server.store.repositories.series import Series
+from monitor_server.store.repositories.series.compaction import Compaction
+from monitor_server.store.repositories.series.reading import Series
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.steps import Steps
 
@@ -39,6 +40,7 @@ class Repositories:
         self.waiting = Waiting(connection)
         self.steps = Steps(connection)
         self.series = Series(connection)
+        self.compaction = Compaction(connection)
         self.phases = Phases(connection)
         self.alerts = Alerts(connection)
         self.alert_history = AlertHistory(connection)

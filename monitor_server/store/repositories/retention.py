@@ -29,7 +29,7 @@ from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.records import MAX_PARAMETERS, Waiting
 from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
 from monitor_server.store.repositories.run_status import status_column
-from monitor_server.store.repositories.series import Series
+from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.tables import (
     alerts,
@@ -241,7 +241,7 @@ class Retention:
             )
             removed = self._connection.execute(delete(steps).where(here)).rowcount
         if removed:
-            Series(self._connection).remove_range(run_id, begin, end)
+            Compaction(self._connection).remove_range(run_id, begin, end)
         # A slice of the projector that has read the removed steps is refused, and is computed anew.
         thinned = update(runs).where(runs.c.id == run_id).values(steps_thinned_to=end, revision=runs.c.revision + 1)
         self._connection.execute(thinned)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, insert, sele
 from monitor_server.store.encoding.packing import pack, unpack
 from monitor_server.store.repositories.records import MAX_PARAMETERS
 from monitor_server.store.repositories.removed_attempts import is_kept
-from monitor_server.store.repositories.series import Series
+from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.tables import signals, steps
 
 __all__ = ["Step", "Steps"]
@@ -104,7 +104,7 @@ class Steps:
             gone = [{"run": run_id, "of_step": row["step"], "of_attempt": row["attempt"]} for row in rows]
             self._connection.execute(_REMOVE, gone)
         self._connection.execute(insert(steps), rows)
-        Series(self._connection).remove_at(run_id, [step.step for step in written])
+        Compaction(self._connection).remove_at(run_id, [step.step for step in written])
 
     def page(self, run_id: str, *, from_step: int, limit: int) -> list[Step]:
         """Return steps in ascending order from ``from_step`` on."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.store.downsampling import downsample
-from monitor_server.store.repositories.series import Column
+from monitor_server.store.repositories.series.columns import Column
 from tests.live import eventually
 
 

@@ -43,7 +43,7 @@ def test_what_is_compacted_while_a_run_goes_on_is_read_back(live):
     assert series["steps"] == list(range(STEPS))
     assert series["values"] == [-1.0 if step == 100 else step / 7 for step in range(STEPS)]
     with live.app.state.collector.store.read() as repositories:
-        assert repositories.series.count(run_id) >= 1
+        assert repositories.compaction.count(run_id) >= 1
 
 
 def test_thousands_of_waiting_steps_are_completed_in_slices(live):

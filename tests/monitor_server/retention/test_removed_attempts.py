@@ -60,7 +60,7 @@ def test_a_reset_hides_an_attempt_at_once_and_its_rows_are_removed_in_slices(
         assert {attempt for attempt, _ in repositories.waiting.first(filled, limit=10)} <= {1}
         (column,) = repositories.series.read(filled, ["reward/mean"])
         assert column.values.min() >= 0
-        assert repositories.series.next_chunk(filled, newest_step=1_300) is None
+        assert repositories.compaction.next_chunk(filled, newest_step=1_300) is None
     store.close()
     with serving(settings, clock=clock, engine=scripted) as live:
         assert _read(live, filled) == (0.0, {1}, [1])

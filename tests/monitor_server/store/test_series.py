@@ -5,6 +5,7 @@ import uuid
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
@@ -12,8 +13,8 @@ from sqlalchemy import update
 from monitor_server.store import tables
 from monitor_server.store.downsampling import downsample
 from monitor_server.store.encoding import chunks
-from monitor_server.store.repositories import series
 from monitor_server.store.repositories.runs import Run
+from monitor_server.store.repositories.series import compaction, reading
 from monitor_server.store.repositories.steps import Step
 
 NAMES = ["a", "b", "c"]
@@ -26,8 +27,8 @@ BITS = np.dtype("<u8")
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks of 8 steps behind a tail of 4, so that few steps are enough."""
-    monkeypatch.setattr(series, "CHUNK_STEPS", 8)
-    monkeypatch.setattr(series, "TAIL_STEPS", 4)
+    monkeypatch.setattr(compaction, "CHUNK_STEPS", 8)
+    monkeypatch.setattr(compaction, "TAIL_STEPS", 4)
 
 
 def _new_run(repositories):
@@ -43,6 +44,72 @@ WRITES = st.lists(
 )
 
 
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(writes=WRITES, stride=st.integers(1, 7), values=st.lists(st.floats(), min_size=61, max_size=61))
+def test_summaries_hold_what_a_naive_reading_finds(store, monkeypatch, writes, stride, values):
+    """Every point is a true one with its time, and each signal's least, largest and a NaN are among them.
+
+    Steps of one stride are rewound, mended and joined by late ones afterwards, so that regular and irregular chunks
+    stand beside each other.
+    """
+    monkeypatch.setattr(reading, "ROWS_PER_POINT", 0)
+    truth = {(step, 1): {"a": values[step]} for step in range(0, 61, stride)}
+    with store.write() as repositories:
+        run_id = _new_run(repositories)
+        rows = [Step(step=step, attempt=1, time=step / 3, signals=given) for (step, _), given in truth.items()]
+        repositories.steps.put(run_id, rows, replace=False, positions=POSITIONS)
+        while repositories.compaction.compact(run_id, newest_step=64):
+            pass
+        for attempt, step, given, compacts in writes[:8]:
+            truth[step, attempt] = given
+            row = Step(step=step, attempt=attempt, time=step / 3, signals=given)
+            repositories.steps.put(run_id, [row], replace=True, positions=POSITIONS)
+            if compacts:
+                repositories.compaction.compact(run_id, newest_step=64)
+        found = repositories.series.read(run_id, NAMES, max_points=10, with_times=True)
+    newest = {step: given for (step, _), given in sorted(truth.items())}
+    for column in found:
+        wanted = {step: given[column.signal] for step, given in newest.items() if column.signal in given}
+        points = dict(zip(column.steps.tolist(), column.values.tolist(), strict=True))
+        assert list(points) == sorted(points)
+        assert column.times.tolist() == [step / 3 for step in points]
+        np.testing.assert_array_equal(list(points.values()), [wanted[step] for step in points])
+        numbers = [value for value in wanted.values() if not math.isnan(value)]
+        assert not numbers or {min(numbers), max(numbers)} <= set(points.values())
+        assert any(map(math.isnan, points.values())) == any(map(math.isnan, wanted.values()))
+
+
+@given(first=st.integers(0, 2**40), differences=st.lists(st.integers(1, 2**20), max_size=40), stride=st.booleans())
+def test_step_numbers_are_encoded_to_the_last_bit(first, differences, stride):
+    """Steps of one stride take the same few bytes however many they are; any others are stored by differences."""
+    if stride:
+        differences = differences[:1] * len(differences)
+    steps = np.cumsum([first, *differences])
+    encoded = chunks.encode_steps(steps)
+    assert list(chunks.decode_steps(encoded)) == steps.tolist()
+    assert len(set(differences)) > 1 or len(encoded) == 25
+
+
+@given(times=st.lists(st.floats(allow_nan=False), max_size=40))
+def test_chunks_of_earlier_versions_are_read(times):
+    """Steps as compressed differences and times as compressed floats, which the first versions wrote."""
+    numbers = np.arange(len(times)) * 5
+    written = zstandard.compress(np.diff(numbers, prepend=0).astype("<i8").tobytes())
+    assert list(chunks.decode_steps(written)) == numbers.tolist()
+    assert chunks.decode_times(zstandard.compress(np.array(times, dtype="<f8").tobytes())).tolist() == times
+    assert chunks.decode_times(chunks.encode_times(np.array(times))).tolist() == times
+
+
+@pytest.mark.parametrize("encoded", [b"r", b"r" + b"\0" * 24, b"r" + b"\xff" * 24, b"", b"\x28\xb5\x2f\xfd"])
+def test_damaged_step_numbers_are_found(store, filled, encoded):
+    """Bytes that are no steps of the chunk: its steps are read from their rows."""
+    with store.write() as repositories:
+        here = tables.chunks.c.first_step == 40
+        repositories.series._connection.execute(update(tables.chunks).where(here).values(steps=encoded))
+        (read,) = repositories.series.read(filled, ["a"])
+    assert read.steps.tolist() == list(range(400))
+
+
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(writes=WRITES, span=st.tuples(st.none() | st.integers(0, 40), st.none() | st.integers(20, 60)))
 def test_what_is_read_is_what_was_written_last(store, writes, span):
@@ -55,11 +122,11 @@ def test_what_is_read_is_what_was_written_last(store, writes, span):
             row = Step(step=step, attempt=attempt, time=float(step), signals=values)
             repositories.steps.put(run_id, [row], replace=True, positions=POSITIONS)
             if compacts:
-                repositories.series.compact(run_id, newest_step=step)
+                repositories.compaction.compact(run_id, newest_step=step)
         for _ in range(12):
-            repositories.series.compact(run_id, newest_step=64)
+            repositories.compaction.compact(run_id, newest_step=64)
         low, high = span
-        found = repositories.series.read(run_id, [*NAMES, "unknown"], from_step=low, to_step=high)
+        found = repositories.series.read(run_id, [*NAMES, "unknown"], from_step=low, to_step=high, with_times=True)
     newest = {step: values for (step, _), values in sorted(truth.items())}
     for column in found:
         wanted = {
@@ -84,14 +151,14 @@ def filled(store):
             Step(step=step, attempt=1, time=0.0, signals={"a": value}) for step, value in enumerate(values.tolist())
         ]
         repositories.steps.put(run_id, rows, replace=False, positions=POSITIONS)
-        while repositories.series.compact(run_id, newest_step=399):
+        while repositories.compaction.compact(run_id, newest_step=399):
             pass
     return run_id
 
 
 def test_a_chart_of_many_steps_reads_summaries_and_keeps_the_extremes(store, filled, monkeypatch):
     """Fewer points than steps are read, and the spike, the NaN and the infinity are among them."""
-    monkeypatch.setattr(series, "ROWS_PER_POINT", 4)
+    monkeypatch.setattr(reading, "ROWS_PER_POINT", 4)
     with store.read() as repositories:
         (column,) = repositories.series.read(filled, ["a"], max_points=60)
     assert len(column.steps) < 200
@@ -107,13 +174,13 @@ def test_a_chart_of_many_steps_reads_summaries_and_keeps_the_extremes(store, fil
 @pytest.mark.parametrize("column", ["steps", "times", "packed", "summary"])
 def test_a_chunk_that_cannot_be_decoded_is_read_from_its_rows(store, filled, monkeypatch, column, max_points):
     """A chunk repeats the rows of steps: what is damaged of it costs time, and no step."""
-    monkeypatch.setattr(series, "ROWS_PER_POINT", 4)
+    monkeypatch.setattr(reading, "ROWS_PER_POINT", 4)
     other = chunks.encode_times(np.zeros(3)) if column == "packed" else b"\xc1"
     table = tables.chunks if column in ("steps", "times") else tables.chunk_values
     with store.write() as repositories:
         repositories.series._connection.execute(update(table).where(table.c.first_step == 40).values({column: other}))
     with store.read() as repositories:
-        (read,) = repositories.series.read(filled, ["a"], max_points=max_points)
+        (read,) = repositories.series.read(filled, ["a"], max_points=max_points, with_times=True)
     shown = dict(zip(read.steps.tolist(), read.values.tolist(), strict=True))
     is_read = column in ("steps", "times") or (column == "summary") == (max_points is not None)
     if max_points is None or is_read:  # where the damage is not read, two steps of the chunk are its extremes
@@ -124,13 +191,13 @@ def test_a_chunk_that_cannot_be_decoded_is_read_from_its_rows(store, filled, mon
 def test_a_step_that_is_written_into_a_chunk_costs_that_chunk_alone(store, filled):
     """It is read from its row until it is compacted anew; the others stay."""
     with store.write() as repositories:
-        before = repositories.series.count(filled)
+        before = repositories.compaction.count(filled)
         mended = Step(step=20, attempt=2, time=0.0, signals={"a": 7.0})
         repositories.steps.put(filled, [mended], replace=True, positions=POSITIONS)
-        assert repositories.series.count(filled) == before - 1
+        assert repositories.compaction.count(filled) == before - 1
         assert repositories.series.read(filled, ["a"], from_step=20, to_step=20)[0].values.tolist() == [7.0]
-        assert repositories.series.compact(filled, newest_step=399)
-        assert repositories.series.count(filled) == before
+        assert repositories.compaction.compact(filled, newest_step=399)
+        assert repositories.compaction.count(filled) == before
         assert repositories.series.read(filled, ["a"], from_step=20, to_step=20)[0].values.tolist() == [7.0]
 
 

@@ -1,0 +1,48 @@
+"""One signal of a run over its steps, in the form in which it is read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Column", "join_columns"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A signal over the steps at which it was observed.
+
+    Attributes:
+        signal: Its name.
+        steps: int64 [n], ascending.
+        values: float64 [n].
+        times: Unix seconds, float64 [n]; None where they were not asked for.
+    """
+
+    signal: str
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+    times: NDArray[np.float64] | None = None
+
+    def select(self, places: "NDArray[np.int64] | NDArray[np.bool_] | slice") -> "Column":
+        """Return some of its points."""
+        times = None if self.times is None else self.times[places]
+        return Column(signal=self.signal, steps=self.steps[places], values=self.values[places], times=times)
+
+
+def join_columns(name: str, pieces: Sequence[Column], *, first_step: int, last_step: int, with_times: bool) -> Column:
+    """Join the pieces of a signal in the order of their steps, without the steps outside of a range."""
+    numbers = np.concatenate([np.array([], dtype=np.int64), *(piece.steps for piece in pieces)])
+    nothing = np.array([], dtype=np.float64)
+    times = [piece.times for piece in pieces if piece.times is not None]
+    joined = Column(
+        signal=name,
+        steps=numbers,
+        values=np.concatenate([nothing, *(piece.values for piece in pieces)]),
+        times=np.concatenate([nothing, *times]) if with_times else None,
+    )
+    if not (numbers[1:] > numbers[:-1]).all():
+        joined = joined.select(np.argsort(numbers, kind="stable"))
+    begin, end = np.searchsorted(joined.steps, [first_step, last_step + 1])
+    return joined if end - begin == len(numbers) else joined.select(slice(int(begin), int(end)))
