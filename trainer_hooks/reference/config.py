@@ -49,10 +49,10 @@ class Config:
         "what is optimised: grpo; with a penalty on lost likelihood: lld (eq. 4), llds (eq. 5), llds-action (the gate "
         "of v2), llds-release (the authors' release: that gate, divided by all tokens), llds-ma and llds-ma-action "
         "(eq. 6: less or no penalty on answers); nthr; ppo, with a critic; placebo, plain "
-        "likelihood where llds has its penalty",
+        "likelihood where llds has its penalty; kl-cov, stare and acpo, remedies of related work",
     )
     lambda_: float | None = _option(
-        None, "weight of the penalty, where the method has one (eq. 7); default: 0.1, and 0.2 of llds-release"
+        None, "weight of the penalty, where the method has one (eq. 7); default: 0.1, 0.2 of llds-release, 1 of kl-cov"
     )
     answer_weight: float = _option(0.0, "factor on the penalty of answer tokens under llds-ma; 0 is eq. 6")
     answer_adaptive: bool = _option(
@@ -62,6 +62,9 @@ class Config:
     entropy_bonus: float = _option(0.0, "weight of the mean entropy of action tokens, which the loss rewards")
     weight_decay: float = _option(0.0, "weight decay of AdamW")
     clip: float = _option(0.2, "ε of the clipped ratio")
+    clip_high: float | None = _option(None, "ε above one, where it differs: 0.28 is DAPO's clip-higher")
+    covariance_share: float = _option(2e-3, "share of the tokens that kl-cov holds near the old policy")
+    target_entropy: float = _option(0.3, "mean entropy in nats below which stare acts")
     critic_lr: float = _option(1e-3, "learning rate of the critic (ppo)")
     discount: float = _option(1.0, "γ of the advantage estimator (ppo)")
     gae_lambda: float = _option(1.0, "λ of the advantage estimator (ppo): 1 trusts rewards, 0 the critic")
@@ -168,7 +171,9 @@ class Config:
         for name in _NOT_NEGATIVE.split():
             if not (getattr(self, name) or 0.0) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in ("discount", "gae_lambda", "rollback_lr", "answer_weight", "top_p"):
+        if self.clip_high is not None and not self.clip_high > 0:
+            raise ValueError(f"clip_high must be above 0, got {self.clip_high}")
+        for name in ("discount", "gae_lambda", "rollback_lr", "answer_weight", "top_p", "covariance_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
 
@@ -187,6 +192,8 @@ class Config:
             raise ValueError(
                 f"answer_weight and answer_adaptive must be given with llds-ma or llds-ma-action, got {self.method!r}"
             )
+        if self.clip_high is not None and (self.optimises.adapts_clip or self.optimises.holds_covariance):
+            raise ValueError(f"clip_high has no effect under {self.method}, which has another clip or none")
         if self.answer_adaptive and not self.answer_weight:
             raise ValueError("answer_adaptive multiplies answer_weight, which must be above 0, got 0")
         if self.group_size == 1 and not self.optimises.has_critic:
@@ -220,6 +227,22 @@ class Config:
         return self._weight if self.optimises.is_placebo else 0.0
 
     @property
+    def covariance_weight(self) -> float:
+        """β of the KL penalty of KL-Cov; 0 where the method is another."""
+        return self._weight if self.optimises.holds_covariance else 0.0
+
+    @property
+    def clip_range(self) -> tuple[float, float]:
+        """ε below one and ε above one."""
+        return self.clip, self.clip if self.clip_high is None else self.clip_high
+
+    @property
+    def reported_clip(self) -> tuple[float, float] | None:
+        """ε below and above one for the telemetry; None where no two numbers describe the clip."""
+        is_fixed = not (self.optimises.adapts_clip or self.optimises.holds_covariance)
+        return self.clip_range if is_fixed else None
+
+    @property
     def _weight(self) -> float:
         return self.optimises.weight if self.lambda_ is None else self.lambda_
 
@@ -250,9 +273,9 @@ class Config:
 _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature top_p clip group_size max_actions width "
     "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context thought_choices "
-    "wrong_thought_factor"
+    "wrong_thought_factor covariance_share"
 )
 _NOT_NEGATIVE = (
-    "lambda_ kl entropy_bonus weight_decay held_out max_grad_norm lr_warmup probe_every decompose_every "
+    "lambda_ target_entropy kl entropy_bonus weight_decay held_out max_grad_norm lr_warmup probe_every decompose_every "
     "checkpoint_every max_rollbacks"
 )

@@ -8,7 +8,19 @@ from trainer_hooks.losses import LLDS_PRESETS, Gate, Normaliser
 __all__ = ["METHODS", "Method", "MethodName"]
 
 MethodName = Literal[
-    "grpo", "lld", "llds", "llds-action", "llds-release", "llds-ma", "llds-ma-action", "nthr", "ppo", "placebo"
+    "grpo",
+    "lld",
+    "llds",
+    "llds-action",
+    "llds-release",
+    "llds-ma",
+    "llds-ma-action",
+    "nthr",
+    "ppo",
+    "placebo",
+    "kl-cov",
+    "stare",
+    "acpo",
 ]
 
 
@@ -25,6 +37,9 @@ class Method:
         has_critic: Whether a learned value gives each token's advantage (PPO), and not the group's rewards (GRPO).
         is_placebo: Whether λ weighs plain likelihood of the preserving set: the control that shows what
             any likelihood term would do.
+        holds_covariance: Whether the clip gives way to a KL penalty on the tokens of the largest covariance (KL-Cov).
+        scales_surprise: Whether surprising tokens get larger advantages while the entropy is low (STARE).
+        adapts_clip: Whether the clip widens with the spread of the ratios (ACPO).
     """
 
     gate: Gate | None = None
@@ -34,11 +49,14 @@ class Method:
     scales_tokens: bool = False
     has_critic: bool = False
     is_placebo: bool = False
+    holds_covariance: bool = False
+    scales_surprise: bool = False
+    adapts_clip: bool = False
 
     @property
     def has_weight(self) -> bool:
         """Whether the method has a term that λ weighs."""
-        return self.gate is not None or self.is_placebo
+        return self.gate is not None or self.is_placebo or self.holds_covariance
 
 
 METHODS: dict[MethodName, Method] = {
@@ -56,6 +74,9 @@ METHODS: dict[MethodName, Method] = {
     "nthr": Method(scales_tokens=True),
     "ppo": Method(has_critic=True),
     "placebo": Method(is_placebo=True),
+    "kl-cov": Method(holds_covariance=True, weight=1.0),
+    "stare": Method(scales_surprise=True),
+    "acpo": Method(adapts_clip=True),
 }
 """Vanilla GRPO; with LLD (eq. 4), LLDS with its two gates and as released, LLDS-MA with either gate; with NTHR; PPO;
-the placebo."""
+the placebo; and three remedies of related work."""

@@ -50,8 +50,8 @@ def grpo_loss(
     mask: Tensor,
     advantages: Tensor,
     *,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: Tensor | float = 0.2,
+    clip_high: Tensor | float = 0.2,
     normaliser: Tensor | float | None = None,
     token_scales: Tensor | None = None,
 ) -> Tensor:
@@ -68,8 +68,9 @@ def grpo_loss(
         old_logprobs: ln π_old of the same tokens, shape ``(B, T)``, nats; no gradient flows into it.
         mask: True on action tokens, shape ``(B, T)``, bool.
         advantages: A_i, shape ``(B,)``; or a token's own, shape ``(B, T)``, such as those of PPO.
-        clip_low: ε below one, in [0, 1].
-        clip_high: ε above one, at least 0.
+        clip_low: ε below one, in [0, 1] (from 1 on nothing is clipped there); or a token's own, shape ``(B, T)``, such
+            as those of `acpo_clip`.
+        clip_high: ε above one, at least 0; likewise.
         normaliser: N, to share one over minibatches or ranks; default: the action tokens of this mask.
         token_scales: Factors of the advantage at each token, shape ``(B, T)``, such as those of `nthr_scales`.
 
@@ -86,6 +87,14 @@ def grpo_loss(
     weight = weight[:, None] if weight.ndim == 1 else torch.where(mask, weight, 0.0)
     if token_scales is not None:
         weight = weight * token_scales
-    surrogate = torch.minimum(ratio * weight, ratio.clamp(1 - clip_low, 1 + clip_high) * weight)
+    surrogate = torch.minimum(ratio * weight, _clipped(ratio, clip_low, clip_high) * weight)
     count = mask.sum().clamp(min=1) if normaliser is None else normaliser
     return -(surrogate * mask).sum() / count
+
+
+def _clipped(ratio: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
+    """Clip ratios to [1 − low, 1 + high], with one range for all or one a token."""
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        below, above = (torch.as_tensor(bound, dtype=ratio.dtype, device=ratio.device) for bound in (low, high))
+        return ratio.clamp((1 - below).expand_as(ratio), (1 + above).expand_as(ratio))
+    return ratio.clamp(1 - low, 1 + high)

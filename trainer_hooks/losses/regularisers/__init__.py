@@ -1,1 +1,1 @@
-"""Terms added to a policy loss: LLDS, NTHR, the answer weight, and a likelihood term."""
+"""Terms and token weights of a policy loss: LLDS, NTHR, the answer weight, plain likelihood, KL-Cov, STARE, ACPO."""

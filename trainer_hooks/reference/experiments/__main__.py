@@ -31,7 +31,12 @@ from trainer_hooks.reference.experiments.tables.evidence import (
 )
 from trainer_hooks.reference.experiments.tables.question import is_probed, question_table
 from trainer_hooks.reference.experiments.tables.rescue import rescue_table
-from trainer_hooks.reference.experiments.tables.sweep import decomposition_table, momentum_table, sweep_table
+from trainer_hooks.reference.experiments.tables.sweep import (
+    decomposition_table,
+    momentum_table,
+    origin_table,
+    sweep_table,
+)
 from trainer_hooks.reference.presets import PRESETS
 
 __all__ = ["main"]
@@ -133,7 +138,9 @@ def _tables(name: str, given: argparse.Namespace) -> str:
     if name == "displacement":
         tables.append(question_table(_runs(given), arms))
     if name == "multipliers":
-        tables += [write(_runs(given), arms) for write in (sweep_table, decomposition_table, momentum_table)]
+        tables += [
+            write(_runs(given), arms) for write in (sweep_table, decomposition_table, momentum_table, origin_table)
+        ]
     return "\n\n".join(tables)
 
 

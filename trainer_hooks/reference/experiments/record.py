@@ -83,7 +83,7 @@ def read(path: Path) -> list[Row]:
 
 
 def _row(result: StepResult, config: Config) -> Row:
-    row: Row = {"step": result.step} | numbers(result, clip=config.clip)
+    row: Row = {"step": result.step} | numbers(result, clip=config.reported_clip)
     return row | _probed_questions(result)
 
 

@@ -21,6 +21,8 @@ The first moment is a weighted sum of the gradients of earlier updates, m = (1 �
 ``momentum`` is a sum too. A gradient enters its own update with the weight 1 − β₁ = 0.1, and acts mostly through
 later ones. ``momentum_own``, ``momentum_negatives``, ``momentum_others`` and ``momentum_regularisers`` are the shares
 of gradients of this step's earlier updates, named as above, and ``momentum_earlier`` is the share of steps before it.
+``scaling`` is split likewise (``scaling_own`` and so on), so that ``own + scaling_own + momentum_own`` is the whole
+effect within the step that gradients of a group's correct responses have on them through AdamW.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,14 +33,14 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from trainer_hooks.losses import grpo_loss
 from trainer_hooks.reference.measurements.probe import mixed_groups, response_logprobs
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
 from trainer_hooks.reference.updates.learner import Learner
+from trainer_hooks.reference.updates.objective import clipped_loss
 
-__all__ = ["MOMENTUM_PARTS", "PARTS", "Decomposition"]
+__all__ = ["MOMENTUM_PARTS", "PARTS", "SCALING_PARTS", "Decomposition"]
 
 PARTS = ("own", "negatives", "others", "regularisers", "scaling", "momentum", "remainder")
 
@@ -51,8 +53,14 @@ MOMENTUM_PARTS = (
 )
 """The parts of ``momentum``, by the gradients that made it."""
 
+SCALING_PARTS = ("scaling_own", "scaling_negatives", "scaling_others", "scaling_regularisers")
+"""The parts of ``scaling``, by the gradients that it scales."""
+
 Weights = dict[str, Tensor]
 """One tensor for each weight, by its name."""
+
+Signed = tuple[Weights, Weights]
+"""Gradients of a group's correct and of its incorrect responses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,10 @@ class _AdamStep:
         factor = self.first_decay / (1 - self.first_decay)
         return {name: -factor * scale * moment[name] for name, scale in self.scale.items()}
 
+    def rescaled_by(self, gradient: Weights) -> Weights:
+        """Return the direction by which AdamW's scale differs from the common one for a gradient: −(P − p̄) ∘ g."""
+        return {name: -(scale - self.mean_scale) * gradient[name] for name, scale in self.scale.items()}
+
 
 class Decomposition:
     """Takes the updates of a step on a batch, and accumulates the parts of the change of its correct responses.
@@ -98,10 +110,11 @@ class Decomposition:
         mixed = torch.tensor(mixed_groups(batch), dtype=batch.group_ids.dtype, device=batch.group_ids.device)
         self._rows = (torch.isin(batch.group_ids, mixed) & (batch.rewards > 0)).nonzero()[:, 0]
         self._sums = {
-            part: torch.zeros(len(self._rows), device=batch.rewards.device) for part in (*PARTS, *MOMENTUM_PARTS)
+            part: torch.zeros(len(self._rows), device=batch.rewards.device)
+            for part in (*PARTS, *MOMENTUM_PARTS, *SCALING_PARTS)
         }
         # What this step's updates have added to the first moment: by group, of its correct and its incorrect responses.
-        self._carried: dict[int, tuple[Weights, Weights]] = {}
+        self._carried: dict[int, Signed] = {}
         self._carried_rest: Weights = {}
         self._measured = torch.zeros(len(self._rows), device=batch.rewards.device)
 
@@ -125,8 +138,18 @@ class Decomposition:
         # First-order changes are taken at the weights before the update.
         found = self._first_order({name: before[name][0] for name in names}, step, gradients, clip)
         found["remainder"] = moved - torch.stack(list(found.values())).sum(dim=0)
-        found |= self._momentum({name: before[name][0] for name in names}, step)
-        self._carry(step, gradients, clip)
+        weights = {name: before[name][0] for name in names}
+        clipped = {
+            group: (_scaled(positive, clip), _scaled(negative, clip))
+            for group, (positive, negative) in gradients.items()
+        }
+        rest = _rest(step.gradient, clipped)
+        scaling = self._by_origin(weights, clipped, rest, step.rescaled_by)
+        found |= {f"scaling_{name}": change for name, change in scaling.items()}
+        carried = self._by_origin(weights, self._carried, self._carried_rest, step.moved_by)
+        found |= {f"momentum_{name}": change for name, change in carried.items()}
+        found["momentum_earlier"] = found["momentum"] - torch.stack(list(carried.values())).sum(dim=0)
+        self._carry(step, clipped, rest)
         self._measured += moved
         for name, change in found.items():
             self._sums[name] += change
@@ -137,7 +160,8 @@ class Decomposition:
 
         Returns:
             ``decomposition/measured`` and ``decomposition/<part>`` for each of `PARTS`, which add up to it, and of
-            `MOMENTUM_PARTS`, which add up to ``decomposition/momentum``; nothing where the batch has no mixed group.
+            `MOMENTUM_PARTS` and `SCALING_PARTS`, which add up to ``decomposition/momentum`` and to
+            ``decomposition/scaling``; nothing where the batch has no mixed group.
         """
         if not len(self._rows):
             return {}
@@ -149,7 +173,7 @@ class Decomposition:
         return self._sums | {"measured": self._measured}
 
     def _first_order(
-        self, weights: Weights, step: _AdamStep, gradients: Mapping[int, tuple[Weights, Weights]], clip: float
+        self, weights: Weights, step: _AdamStep, gradients: Mapping[int, Signed], clip: float
     ) -> dict[str, Tensor]:
         """Compute the first-order change of each response by part, all but the remainder."""
         change = self._derivative(weights)
@@ -165,64 +189,59 @@ class Decomposition:
             found["own"] += torch.where(is_own, positive, zero)
             found["negatives"] += torch.where(is_own, negative, zero)
             found["others"] += torch.where(is_own, zero, positive + negative)
-        rest = {}
-        for name in weights:
-            policy = torch.stack([positive[name] + negative[name] for positive, negative in gradients.values()])
-            other = step.gradient[name] - clip * policy.sum(dim=0)
-            rest[name] = step.decay[name] - step.mean_scale * other
-        found["regularisers"] = change(rest)
+        other = _rest(
+            step.gradient, {group: (_scaled(a, clip), _scaled(b, clip)) for group, (a, b) in gradients.items()}
+        )
+        found["regularisers"] = change({name: step.decay[name] - step.mean_scale * other[name] for name in weights})
         found["scaling"] = change(
             {name: -(step.scale[name] - step.mean_scale) * step.gradient[name] for name in weights}
         )
         found["momentum"] = change(step.momentum)
         return found
 
-    def _momentum(self, weights: Weights, step: _AdamStep) -> dict[str, Tensor]:
-        """Compute the first-order change of each response by the parts of the first moment."""
+    def _by_origin(
+        self, weights: Weights, groups: Mapping[int, Signed], rest: Weights, direction: Callable[[Weights], Weights]
+    ) -> dict[str, Tensor]:
+        """Compute the first-order change of each response by ``direction`` of gradients, by what they belong to.
+
+        Args:
+            weights: The weights before the update.
+            groups: By group, a sum of gradients of its correct and one of its incorrect responses.
+            rest: The same of all other terms of the loss.
+            direction: Maps a gradient to what it does to the weights; linear.
+        """
         change = self._derivative(weights)
         zero = torch.zeros(len(self._rows), device=self._measured.device)
-        found = {"momentum_own": zero.clone(), "momentum_negatives": zero.clone()}
-        groups = self._batch.group_ids[self._rows]
-        for group, signs in self._carried.items():
-            is_own = groups == group
+        found = {"own": zero.clone(), "negatives": zero.clone(), "others": zero, "regularisers": zero}
+        of_rows = self._batch.group_ids[self._rows]
+        for group, signs in groups.items():
+            is_own = of_rows == group
             if is_own.any():
                 of_group = self._derivative(weights, self._rows[is_own])
-                for part, carried in zip(tuple(found), signs, strict=True):
-                    found[part][is_own] = of_group(step.moved_by(carried))
-        policy = zero
-        if self._carried:
+                for part, gradient in zip(("own", "negatives"), signs, strict=True):
+                    found[part][is_own] = of_group(direction(gradient))
+        if groups:
             sums = {
-                name: torch.stack([signs[0][name] + signs[1][name] for signs in self._carried.values()]).sum(dim=0)
+                name: torch.stack([positive[name] + negative[name] for positive, negative in groups.values()]).sum(0)
                 for name in weights
             }
-            policy = change(step.moved_by(sums))
-        rest = change(step.moved_by(self._carried_rest)) if self._carried_rest else zero
-        return found | {
-            "momentum_others": policy - found["momentum_own"] - found["momentum_negatives"],
-            "momentum_regularisers": rest,
-            "momentum_earlier": change(step.momentum) - policy - rest,
-        }
+            found["others"] = change(direction(sums)) - found["own"] - found["negatives"]
+        if rest:
+            found["regularisers"] = change(direction(rest))
+        return found
 
-    def _carry(self, step: _AdamStep, gradients: Mapping[int, tuple[Weights, Weights]], clip: float) -> None:
+    def _carry(self, step: _AdamStep, clipped: Mapping[int, Signed], rest: Weights) -> None:
         """Add an update's gradients to what this step has added to the first moment."""
-        keep, add = step.first_decay, 1 - step.first_decay
-        for group in {*self._carried, *gradients}:
-            old = self._carried.get(group, ({}, {}))
-            new = gradients.get(group, ({}, {}))
-            positive, negative = (
-                {
-                    name: keep * held.get(name, torch.zeros_like(whole)) + add * clip * given[name]
-                    if given
-                    else keep * held[name]
-                    for name, whole in step.gradient.items()
-                }
-                for held, given in zip(old, new, strict=True)
-            )
-            self._carried[group] = positive, negative
-        for name, whole in step.gradient.items():
-            policy = sum((signs[0][name] + signs[1][name] for signs in gradients.values()), torch.zeros_like(whole))
-            held = self._carried_rest.get(name, torch.zeros_like(whole))
-            self._carried_rest[name] = keep * held + add * (whole - clip * policy)
+        zeros = {name: torch.zeros_like(whole) for name, whole in step.gradient.items()}
+
+        def decayed(held: Weights, given: Weights) -> Weights:
+            decay = step.first_decay
+            return {name: decay * held[name] + (1 - decay) * given[name] for name in zeros}
+
+        for group in {*self._carried, *clipped}:
+            held, given = self._carried.get(group, (zeros, zeros)), clipped.get(group, (zeros, zeros))
+            self._carried[group] = decayed(held[0], given[0]), decayed(held[1], given[1])
+        self._carried_rest = decayed(self._carried_rest or zeros, rest)
 
     def _derivative(self, weights: Weights, rows: Tensor | None = None) -> Callable[[Weights], Tensor]:
         """Return the map from a direction to ⟨∇ ln π(y), direction⟩ of each response, shape ``(responses,)``.
@@ -249,30 +268,19 @@ class Decomposition:
 
         return change
 
-    def _gradients_by_group(self, part: Minibatch, names: Sequence[str]) -> dict[int, tuple[Weights, Weights]]:
+    def _gradients_by_group(self, part: Minibatch, names: Sequence[str]) -> dict[int, Signed]:
         """Compute the gradient of eq. 1 by group of a minibatch, of its correct and of its incorrect responses."""
         learner, batch, rows = self._learner, self._batch, part.rows
         weights = dict(learner.policy.named_parameters())
         chosen = [weights[name] for name in names]
-        advantages = batch.advantages[rows]
         per_response = batch.response_advantages[rows]
         found = {}
         for group in torch.unique(batch.group_ids[rows]).tolist():
             signs = []
             for sign in (per_response > 0, per_response <= 0):
                 is_in = (batch.group_ids[rows] == group) & sign
-                kept = torch.where(is_in if advantages.ndim == 1 else is_in[:, None], advantages, 0.0)
                 logprobs = token_statistics(learner.policy, batch.tokens[rows], batch.mask[rows])[0]
-                loss = grpo_loss(
-                    logprobs,
-                    batch.old_logprobs[rows],
-                    batch.mask[rows],
-                    kept,
-                    clip_low=learner.config.clip,
-                    clip_high=learner.config.clip,
-                    normaliser=part.tokens,
-                    token_scales=None if batch.token_scales is None else batch.token_scales[rows],
-                )
+                loss = clipped_loss(batch, part, logprobs, config=learner.config, kept=is_in)
                 gradient = torch.autograd.grad(loss, chosen)
                 signs.append(dict(zip(names, gradient, strict=True)))
             found[group] = (signs[0], signs[1])
@@ -325,3 +333,16 @@ class _ResponseScorer(torch.nn.Module):
 def _norm(vectors: Weights) -> float:
     """Compute the Euclidean norm over all weights."""
     return float(torch.stack([vector.double().square().sum() for vector in vectors.values()]).sum().sqrt())
+
+
+def _scaled(vectors: Weights, factor: float) -> Weights:
+    """Multiply all weights by a number."""
+    return {name: factor * vector for name, vector in vectors.items()}
+
+
+def _rest(whole: Weights, groups: Mapping[int, Signed]) -> Weights:
+    """Subtract the gradients of all groups from a whole gradient."""
+    rest = dict(whole)
+    for positive, negative in groups.values():
+        rest = {name: rest[name] - positive[name] - negative[name] for name in rest}
+    return rest

@@ -93,7 +93,9 @@ class Loop:
             result.step,
             # They are those of all ranks already; rollouts are this rank's, and the collector merges them.
             scalars=result.scalars if self.ranks.rank == 0 else None,
-            rollouts=rollouts(result, clip=self.config.clip, vocabulary=getattr(self.trainer.world, "texts", None)),
+            rollouts=rollouts(
+                result, clip=self.config.reported_clip, vocabulary=getattr(self.trainer.world, "texts", None)
+            ),
             grad_norm=result.grad_norm if self.ranks.rank == 0 else None,
         )
         phase = self.ranks.broadcast(self.monitor.phase)
@@ -105,7 +107,7 @@ class Loop:
     def _report_step(self, result: StepResult, phase: str) -> None:
         config = self.config
         if config.log is not None:
-            values = numbers(result, clip=config.clip, ranks=self.ranks)
+            values = numbers(result, clip=config.reported_clip, ranks=self.ranks)
             if self.ranks.rank == 0:
                 append_log(config.log, result.step, values)
         if result.step % LINE_EVERY == 0 or result.step == 1:

@@ -17,7 +17,9 @@ from trainer_hooks.wire import Summary, merge_summaries
 __all__ = ["append_log", "line", "numbers", "rollouts", "step_warnings"]
 
 
-def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | None = None) -> dict[str, Any]:
+def rollouts(
+    result: StepResult, *, clip: float | tuple[float, float] | None, vocabulary: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Return a step's responses as the arguments of `Rollouts`.
 
     The SDK reads them in the background; each step computes new ones, so they need no copy.
@@ -46,7 +48,9 @@ def rollouts(result: StepResult, *, clip: float, vocabulary: Sequence[str] | Non
     }
 
 
-def numbers(result: StepResult, *, clip: float, ranks: Ranks = SINGLE_PROCESS) -> dict[str, float]:
+def numbers(
+    result: StepResult, *, clip: float | tuple[float, float] | None, ranks: Ranks = SINGLE_PROCESS
+) -> dict[str, float]:
     """Compute every signal of a step by its canonical name, over all ranks, as the collector would show it."""
     shards: list[dict[str, Summary]] = ranks.gather(summarise(Rollouts(**rollouts(result, clip=clip))))
     summaries = merge_summaries(item for shard in shards for item in shard.items())

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
-from trainer_hooks.losses import adaptive_answer_weight, group_advantages, nthr_scales
+from trainer_hooks.losses import adaptive_answer_weight, group_advantages, nthr_scales, stare_scales
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.policy.token_statistics import token_statistics
@@ -47,7 +47,8 @@ class TrainingBatch:
 
     ``logprobs`` is written by the training passes: log-probabilities of the newest pass, each under the weights just
     before its own minibatch's update. ``advantages`` are of responses, ``(B,)``, or with a critic of
-    tokens, ``(B, T)``. ``token_scales`` are NTHR's factors, where the method has them; ``metrics`` are further signals.
+    tokens, ``(B, T)``. ``token_scales`` are the factors of NTHR or STARE, where the method has them;
+    ``metrics`` are further signals.
     ``sampler_logprobs`` are those under the distribution that was sampled from, where it is not the policy.
     ``answer_weight`` is the factor on the penalty of answer tokens under LLDS-MA.
     """
@@ -122,6 +123,13 @@ def prepare(
             expected[part] = critic(tokens[part], mask[part])
         advantages, returns, metrics = credit(rewards, expected, mask, config=config, ranks=ranks)
         values = Values(expected, returns)
+    scales = None
+    if config.optimises.scales_tokens:
+        scales = _token_scales(policy, tokens, mask, rewards, group_ids)
+    if config.optimises.scales_surprise:
+        entropy = ranks.sum(torch.stack((scores[1].sum(), mask.sum().float())))
+        mean_entropy = (entropy[0] / entropy[1].clamp(min=1)).item()
+        scales = stare_scales(scores[0], mask, advantages, mean_entropy, target=config.target_entropy)
     sampler = None if share.sampler_logprobs is None else share.sampler_logprobs.to(device)
     batch = TrainingBatch(
         tokens=tokens,
@@ -133,9 +141,7 @@ def prepare(
         old_logprobs=scores[0] if sampler is None or config.old_logprobs == "recomputed" else sampler.clone(),
         entropies=scores[1],
         logprobs=scores[0].clone(),
-        token_scales=_token_scales(policy, tokens, mask, rewards, group_ids)
-        if config.optimises.scales_tokens
-        else None,
+        token_scales=scales,
         values=values,
         episodes=share.episodes,
         truncated=share.truncated,

@@ -73,10 +73,12 @@ class Learner:
         tokens, mask = batch.tokens[rows], batch.mask[rows]
         logprobs, entropies = token_statistics(self.policy, tokens, mask) if alone else self._statistics(tokens, mask)
         batch.logprobs[rows] = logprobs.detach()
-        losses = policy_losses(batch, part, logprobs, method=config.optimises, clip=config.clip)
+        losses = policy_losses(batch, part, logprobs, config=config)
         total = losses["loss/policy"] + self.llds_weight * losses["loss/llds"]
         if "loss/placebo" in losses:
             total = total + config.placebo_weight * losses["loss/placebo"]
+        if "loss/kl_cov" in losses:
+            total = total + config.covariance_weight * losses["loss/kl_cov"]
         if self.reference is not None:
             with torch.no_grad():
                 held, _ = token_statistics(self.reference, tokens, mask)

@@ -17,7 +17,12 @@ from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import read, record
 from trainer_hooks.reference.experiments.tables.arms import share_interval, table
 from trainer_hooks.reference.experiments.tables.course import course_table
-from trainer_hooks.reference.experiments.tables.sweep import decomposition_table, momentum_table, sweep_table
+from trainer_hooks.reference.experiments.tables.sweep import (
+    decomposition_table,
+    momentum_table,
+    origin_table,
+    sweep_table,
+)
 from trainer_hooks.reference.run.trainer import Trainer
 
 
@@ -224,14 +229,20 @@ def test_the_table_of_a_decomposition_averages_the_steps_that_have_one(tmp_path)
     ]
 
 
-def test_the_table_of_momentum_leaves_out_steps_that_were_recorded_without_its_parts(tmp_path):
-    """One of two decomposed steps has the parts of the momentum: its row alone is there."""
-    parts = {"momentum": -0.75, "momentum_own": 0.25, "momentum_negatives": 0.0, "momentum_others": -0.5}
-    parts |= {"momentum_regularisers": 0.0, "momentum_earlier": -0.5}
+def test_the_tables_of_momentum_and_origin_leave_out_steps_that_were_recorded_without_the_parts(tmp_path):
+    """One of two decomposed steps has all parts: its row alone is there, and origins add plain, scaled and carried."""
+    parts = {"measured": 1.0, "remainder": 0.5, "own": 0.25, "negatives": 0.125, "others": 0.0, "regularisers": 0.0}
+    parts |= {"momentum": -0.75, "momentum_own": 0.25, "momentum_negatives": 0.0, "momentum_others": -0.5}
+    parts |= {"momentum_regularisers": 0.0, "momentum_earlier": -0.5, "scaling": 0.5, "scaling_own": 0.5}
+    parts |= dict.fromkeys(["scaling_negatives", "scaling_others", "scaling_regularisers"], 0.0)
     split = {f"decomposition/{name}": value for name, value in parts.items()}
     rows = [{"step": 1, "decomposition/momentum": 0.5}, {"step": 2}, {"step": 3} | split]
     text = "".join(json.dumps(row | {"reward/mean": 0.5}) + "\n" for row in rows)
     (tmp_path / "grpo-sweep-seed0.jsonl.gz").write_bytes(gzip.compress(text.encode()))
-    lines = momentum_table(tmp_path, ["grpo-sweep"]).splitlines()
-    assert lines[0] == "| arm | third | steps | momentum | own | negatives | others | regularisers | earlier |"
-    assert lines[2:] == ["| grpo-sweep | late | 1 | −0.750 | +0.250 | +0.000 | −0.500 | +0.000 | −0.500 |"]
+    head, _, *lines = momentum_table(tmp_path, ["grpo-sweep"]).splitlines()
+    columns = "own | negatives | others | regularisers"
+    assert head == f"| arm | third | steps | momentum | {columns} | earlier | scaling | {columns} |"
+    changes = "−0.750 | +0.250 | +0.000 | −0.500 | +0.000 | −0.500 | +0.500 | +0.500 | +0.000 | +0.000 | +0.000"
+    assert lines == [f"| grpo-sweep | late | 1 | {changes} |"]
+    *_, line = origin_table(tmp_path, ["grpo-sweep"]).splitlines()
+    assert line == "| grpo-sweep | late | 1 | +1.000 | +1.000 | +0.125 | −0.500 | +0.000 | −0.500 | +0.500 |"

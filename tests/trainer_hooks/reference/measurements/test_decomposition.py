@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS, Decomposition
+from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS, SCALING_PARTS, Decomposition
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.trainer import Trainer
@@ -33,7 +33,9 @@ def decompose(trainer, batch):
     return decomposition
 
 
-@pytest.mark.parametrize("changed", [{}, {"method": "llds", "lambda_": 1.0}, {"kl": 0.1}, {"max_grad_norm": 0.0}])
+@pytest.mark.parametrize(
+    "changed", [{}, {"method": "llds", "lambda_": 1.0}, {"kl": 0.1}, {"max_grad_norm": 0.0}, {"method": "acpo"}]
+)
 def test_to_first_order_the_parts_are_the_measured_change(tiny, changed):
     """At a small rate the remainder is under a fiftieth of what moved, whatever else is in the loss."""
     trainer, batch = prepared(replace(tiny, lr=1e-3, **changed))
@@ -65,7 +67,7 @@ def test_the_updates_are_those_of_the_learner_to_the_last_bit(tiny):
     plain, split = (Trainer(replace(tiny, decompose_every=every), warm_start(tiny)) for every in (0, 1))
     results = [(plain.step(), split.step()) for _ in range(2)]
     assert all(torch.equal(a, b) for a, b in zip(plain.model.parameters(), split.model.parameters(), strict=True))
-    names = {"decomposition/measured", *(f"decomposition/{part}" for part in (*PARTS, *MOMENTUM_PARTS))}
+    names = {"decomposition/measured", *(f"decomposition/{part}" for part in (*PARTS, *MOMENTUM_PARTS, *SCALING_PARTS))}
     assert any(names <= result.scalars.keys() for _, result in results)
     for _, result in results:
         if "decomposition/measured" in result.scalars:
@@ -73,6 +75,8 @@ def test_the_updates_are_those_of_the_learner_to_the_last_bit(tiny):
             assert total == pytest.approx(result.scalars["decomposition/measured"], abs=1e-4)
             carried = sum(result.scalars[f"decomposition/{part}"] for part in MOMENTUM_PARTS)
             assert carried == pytest.approx(result.scalars["decomposition/momentum"], abs=1e-4)
+            scaled = sum(result.scalars[f"decomposition/{part}"] for part in SCALING_PARTS)
+            assert scaled == pytest.approx(result.scalars["decomposition/scaling"], abs=1e-4)
 
 
 def test_a_batch_without_a_mixed_group_has_no_parts(tiny):
@@ -102,15 +106,15 @@ def policy_gradient(trainer, batch, part, rows):
     return flat(torch.autograd.grad(total, list(trainer.model.parameters())))
 
 
-def test_momentum_is_split_by_the_gradients_that_made_it(tiny):
-    """The shares of own, negative and other gradients in the first moment are those of a loop over responses."""
+def test_momentum_and_scaling_are_split_by_the_gradients_that_made_them(tiny):
+    """The shares of own, negative and other gradients in both are those of a loop over responses."""
     trainer, batch = prepared(replace(tiny, lr=2e-3, kl=0.1, max_grad_norm=0.0), steps=1)
     model, adamw = trainer.model, trainer.learner.optimiser
     rate, (first, second) = adamw.param_groups[0]["lr"], adamw.param_groups[0]["betas"]
     decomposition = Decomposition(trainer.learner, batch)
     groups, right = batch.group_ids.tolist(), (batch.rewards > 0).tolist()
     kept = decomposition._rows.tolist()
-    expected = {name: torch.zeros(len(kept)) for name in MOMENTUM_PARTS}
+    expected = {name: torch.zeros(len(kept)) for name in (*MOMENTUM_PARTS, *SCALING_PARTS)}
     carried = {(group, sign): 0.0 for group in set(groups) for sign in (True, False)}
     rest, earlier = 0.0, flat(adamw.state[weight]["exp_avg"] for weight in model.parameters())
     for part in [*batch.minibatches, *batch.minibatches]:
@@ -124,6 +128,8 @@ def test_momentum_is_split_by_the_gradients_that_made_it(tiny):
         count = adamw.state[next(model.parameters())]["step"].item()
         variance = flat(adamw.state[weight]["exp_avg_sq"] for weight in model.parameters())
         scale = rate / (1 - first**count) / ((variance / (1 - second**count)).sqrt() + 1e-8)
+        taken = flat(weight.grad for weight in model.parameters())
+        mean_scale = (scale * taken).norm() / taken.norm()
         for at, row in enumerate(kept):
 
             def moved(moment, slope=slopes[at], scale=scale):
@@ -136,12 +142,18 @@ def test_momentum_is_split_by_the_gradients_that_made_it(tiny):
             expected["momentum_others"][at] += moved(everything) - moved(own) - moved(bad)
             expected["momentum_regularisers"][at] += moved(rest)
             expected["momentum_earlier"][at] += moved(earlier)
-        taken = flat(weight.grad for weight in model.parameters())
+            apart = slopes[at] * -(scale - mean_scale) * (1 - first)
+            policy = sum(gradients.values())
+            positive, negative = (gradients[groups[row], sign] for sign in (True, False))
+            expected["scaling_own"][at] += (apart * positive).sum()
+            expected["scaling_negatives"][at] += (apart * negative).sum()
+            expected["scaling_others"][at] += (apart * (policy - positive - negative)).sum()
+            expected["scaling_regularisers"][at] += (apart * (taken - policy)).sum()
         carried = {key: first * held + (1 - first) * gradients[key] for key, held in carried.items()}
         rest = first * rest + (1 - first) * (taken - sum(gradients.values()))
         earlier = first * earlier
     found = decomposition.by_response()
-    for name in MOMENTUM_PARTS:
-        assert torch.allclose(found[name], expected[name], atol=1e-5, rtol=1e-3), name
+    for name, change in expected.items():
+        assert torch.allclose(found[name], change, atol=1e-5, rtol=1e-3), name
     assert found["momentum_own"].abs().sum() > 0
     assert found["momentum_others"].abs().sum() > 0

@@ -119,7 +119,8 @@ def test_the_gradient_norm_is_that_before_clipping(tiny):
 
 def test_every_method_trains_by_its_name_and_is_another_run(tiny):
     """One option: each name gives finite weights of its own; λ = 0 is vanilla GRPO to the last bit."""
-    config = replace(tiny, lr=5e-3)
+    # With the default target, stare leaves this policy alone: its entropy is above.
+    config = replace(tiny, lr=5e-3, target_entropy=10.0)
     weights = {name: train(replace(config, method=name), 2)[1] for name in METHODS}
     assert all(one.isfinite().all() for one in weights.values())
     names = sorted(weights)
@@ -127,6 +128,41 @@ def test_every_method_trains_by_its_name_and_is_another_run(tiny):
     assert not same
     _, without = train(replace(config, method="llds", lambda_=0.0), 2)
     assert torch.equal(without, weights["grpo"])
+
+
+@pytest.mark.parametrize("method", ["kl-cov", "acpo"])
+def test_a_clip_that_no_two_numbers_describe_is_not_observed(tiny, method):
+    """Under KL-Cov nothing is clipped, and under ACPO each token has its own clip: no share of clipped tokens."""
+    config = replace(tiny, method=method, lr=5e-3)
+    results, _ = train(config, 1)
+    assert config.reported_clip is None
+    found = numbers(results[0], clip=config.reported_clip)
+    assert "ratio/clip_frac" not in found
+    assert "ratio/max" in found
+    assert ("loss/kl_cov" in found) is (method == "kl-cov")
+
+
+def test_clip_higher_leaves_likelier_tokens_unclipped(tiny):
+    """With ε above one far off, no token with A > 0 is clipped; the run is another one than with a single ε."""
+    config = replace(tiny, clip=0.01, lr=5e-3)
+    results, weights = train(config, 2)
+    higher, other = train(replace(config, clip_high=100.0), 2)
+    assert not torch.equal(weights, other)
+    assert max(numbers(result, clip=(0.01, 0.01)).get("ratio/clip_high_frac", 0.0) for result in results) > 0
+    assert not any(numbers(result, clip=(0.01, 100.0)).get("ratio/clip_high_frac") for result in higher)
+    with pytest.raises(ValueError, match="clip_high must be above 0, got 0"):
+        replace(tiny, clip_high=0)
+    with pytest.raises(ValueError, match="clip_high has no effect under acpo"):
+        replace(tiny, clip_high=0.3, method="acpo")
+
+
+def test_stare_acts_below_its_target_entropy_alone(tiny):
+    """With a target of 0 the run is vanilla GRPO to the last bit; the factors of the batch are then all 1."""
+    config = replace(tiny, method="stare", target_entropy=0.0, lr=5e-3)
+    results, weights = train(config, 2)
+    _, plain = train(replace(tiny, lr=5e-3), 2)
+    assert torch.equal(weights, plain)
+    assert all((result.batch.token_scales == 1).all() for result in results)
 
 
 def test_a_gradient_that_is_not_finite_is_reported_and_not_applied(tiny):
@@ -346,7 +382,7 @@ def test_llds_release_divides_by_all_tokens_and_weighs_a_fifth(tiny):
     part = batch.minibatches[0]
     rows = part.rows
     arrays = batch.logprobs[rows] - 0.1, batch.old_logprobs[rows], batch.mask[rows], batch.advantages[rows]
-    found = policy_losses(batch, part, arrays[0], method=config.optimises, clip=0.2)["loss/llds"]
+    found = policy_losses(batch, part, arrays[0], config=config)["loss/llds"]
     assert found.item() == pytest.approx(llds_loss(*arrays, gate="action", normaliser="all").item(), rel=1e-6)
 
 

@@ -14,10 +14,10 @@ from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.record import Row
 from trainer_hooks.reference.experiments.tables.arms import read_runs
 from trainer_hooks.reference.experiments.tables.question import STAGES, fell_share
-from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS
+from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS, SCALING_PARTS
 from trainer_hooks.reference.measurements.probe import MULTIPLIERS, half_fall_multiplier
 
-__all__ = ["decomposition_table", "momentum_table", "pool_by_third", "sweep_table"]
+__all__ = ["decomposition_table", "momentum_table", "origin_table", "pool_by_third", "sweep_table"]
 
 _FIRST, _WHOLE, _ACTION = "probe/by_question", "probe/gwhes_by_question", "probe/gwhes_action0_by_question"
 
@@ -67,30 +67,61 @@ def decomposition_table(folder: Path, arms: Iterable[str]) -> str:
 
 
 def momentum_table(folder: Path, arms: Iterable[str]) -> str:
-    """Format a row for each third of an arm's runs: the part ``momentum``, by the gradients that made it.
+    """Format a row for each third of an arm's runs: the parts ``momentum`` and ``scaling``, by the gradients in them.
 
-    Runs recorded without these parts are left out. The columns after the first add up to it, in nats a response.
+    Runs recorded without these parts are left out. The columns after each of the two add up to it, in nats a response.
     """
-    return _means_by_third(folder, arms, ["momentum", *MOMENTUM_PARTS])
+    return _means_by_third(folder, arms, ["momentum", *MOMENTUM_PARTS, "scaling", *SCALING_PARTS])
+
+
+def origin_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each third of an arm's runs: what whole gradients did through AdamW, by what they belong to.
+
+    Each column is the sum of the plain part, the part in ``scaling`` and the part in ``momentum``, in nats a response;
+    with the remainder and the momentum of earlier steps the columns add up to the measured change. Runs recorded
+    without these parts are left out.
+    """
+    names = ["measured", "remainder", *PARTS[:4], *MOMENTUM_PARTS, *SCALING_PARTS]
+    head = "| arm | third | steps | measured | own | negatives | others | regularisers | earlier steps | remainder |"
+    lines = [head, "|---" * (head.count("|") - 1) + "|"]
+    for arm in arms:
+        for stage, rows in _pooled(folder, arm, names).items():
+            if rows:
+                mean = {name: fmean(row[f"decomposition/{name}"] for row in rows) for name in names}
+                origins = [mean[name] + mean[f"scaling_{name}"] + mean[f"momentum_{name}"] for name in PARTS[:4]]
+                changes = [mean["measured"], *origins, mean["momentum_earlier"], mean["remainder"]]
+                values = " | ".join(_change(value) for value in changes)
+                lines.append(f"| {arm} | {stage} | {len(rows)} | {values} |")
+    return "\n".join(lines)
 
 
 def _means_by_third(folder: Path, arms: Iterable[str], names: Sequence[str]) -> str:
     """Average signals of a decomposition over the steps that have all of them, by thirds of each run."""
-    head = f"| arm | third | steps | {' | '.join(name.removeprefix('momentum_') for name in names)} |"
+    columns = " | ".join(name.removeprefix("momentum_").removeprefix("scaling_") for name in names)
+    head = f"| arm | third | steps | {columns} |"
     lines = [head, "|---" * (head.count("|") - 1) + "|"]
     for arm in arms:
-        pooled: dict[str, list[Row]] = {stage: [] for stage in STAGES}
-        for rows in read_runs(folder, arm).values():
-            end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
-            for at, row in enumerate(rows[: end - 1]):
-                if all(f"decomposition/{name}" in row for name in names):
-                    pooled[STAGES[len(STAGES) * at // (end - 1)]].append(row)
-        for stage, found in pooled.items():
+        for stage, found in _pooled(folder, arm, names).items():
             if found:
-                means = (fmean(row[f"decomposition/{name}"] for row in found) for name in names)
-                values = " | ".join(f"{mean:+.3f}".replace("-", "−") for mean in means)
+                values = " | ".join(_change(fmean(row[f"decomposition/{name}"] for row in found)) for name in names)
                 lines.append(f"| {arm} | {stage} | {len(found)} | {values} |")
     return "\n".join(lines)
+
+
+def _pooled(folder: Path, arm: str, names: Sequence[str]) -> dict[str, list[Row]]:
+    """Pool the steps that have all parts of a decomposition by thirds of each run, up to its collapse or its end."""
+    pooled: dict[str, list[Row]] = {stage: [] for stage in STAGES}
+    for rows in read_runs(folder, arm).values():
+        end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
+        for at, row in enumerate(rows[: end - 1]):
+            if all(f"decomposition/{name}" in row for name in names):
+                pooled[STAGES[len(STAGES) * at // (end - 1)]].append(row)
+    return pooled
+
+
+def _change(value: float) -> str:
+    """Format a change of ln π."""
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def _weights(values: Sequence[float]) -> str:
