@@ -11,6 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from fastapi import APIRouter, FastAPI, Request
@@ -48,7 +49,7 @@ from monitor_server.api.routes import (
 )
 from monitor_server.api.sample import SamplePlayer
 from monitor_server.detection import engine as detection
-from monitor_server.errors import MethodNotAllowed, UnknownPath
+from monitor_server.errors import MethodNotAllowed, StartupError, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
 from monitor_server.http_server.bodies import HeldBodies
 from monitor_server.http_server.connections import ConnectionLimits
@@ -72,9 +73,13 @@ from monitor_server.projection.steps.detection import EngineFactory, Tracker
 from monitor_server.retention.policy import Policy
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings, environment_variable
+from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
+
+if TYPE_CHECKING:
+    from monitor_server.exposition.otlp import Otlp
 
 __all__ = ["create_app", "create_server"]
 
@@ -133,11 +138,16 @@ def create_app(
     check_routes(_methods_and_paths("", health.router))
     proxies = TrustedProxies.of(settings)
     engine = engine or detection.EngineFactory(load_calibration(settings.calibration))
-    exposition = Exposition(registry or CollectorRegistry())
+    registry = registry or CollectorRegistry()
+    exposition = Exposition(registry)
+    otlp = _open_telemetry(registry) if settings.opentelemetry else None
     file = None
     if settings.notifications is not None and settings.role != "ingest":
         file = CurrentFile(settings.notifications, _read_notifications)
-    collector = _build_collector(settings, exposition=exposition, clock=clock, engine=engine, file=file)
+    collector = _build_collector(
+        settings, exposition=exposition, clock=clock, engine=engine, file=file,
+        span=no_span if otlp is None else otlp.span,
+    )  # fmt: skip
 
     player = SamplePlayer(collector)
 
@@ -146,12 +156,18 @@ def create_app(
         collector.broadcast.open(asyncio.get_running_loop())
         anyio.to_thread.current_default_thread_limiter().total_tokens = REQUEST_THREADS
         collector.start()
+        if otlp is not None:
+            otlp.start()
         try:
             yield
         finally:
             collector.broadcast.close()
             await player.stop()
+            if otlp is not None:
+                await asyncio.to_thread(otlp.stop_metrics)
             await asyncio.to_thread(collector.stop)
+            if otlp is not None:
+                await asyncio.to_thread(otlp.stop_spans)
 
     app = SecuredApp(
         title="rlvitals collector",
@@ -163,7 +179,12 @@ def create_app(
     )
     bodies = HeldBodies(max(settings.max_held_bytes, settings.max_body_bytes))
     enforce = _enforcement(collector, proxies)
-    app.secure = lambda inner: _secured(enforce(inner), settings, bodies)
+
+    def secure(inner: ASGIApp) -> ASGIApp:
+        secured = _secured(enforce(inner), settings, bodies)
+        return secured if otlp is None else otlp.requests(secured, prefix=API, direct=app.direct)
+
+    app.secure = secure
     app.state.collector, app.state.bodies, app.state.sample = collector, bodies, player
     if ingest in ROUTES[settings.role]:
         app.direct = {("POST", f"{API}/ingest"): functools.partial(ingest.ingest, collector=collector)}
@@ -239,6 +260,7 @@ def _build_collector(
     clock: Callable[[], float] | None,
     engine: EngineFactory,
     file: CurrentFile | None,
+    span: OpenSpan,
 ) -> Collector:
     store = Store.open(settings.database_url)
     if clock is None:
@@ -267,6 +289,7 @@ def _build_collector(
             clock=clock,
             on_result=exposition.notified,
             on_alerts=lambda changed: publish(_alert_events(changed)),
+            span=span,
         )
     publish = _publishing(relay, notifier)
     router = {} if file is None else {"record_transitions": Router(lambda: file.file).record}
@@ -294,6 +317,7 @@ def _build_collector(
         clock=clock,
         publish=publish,
         on_tick=tick,
+        span=span,
     )
     log_ = Log(settings=settings, clock=clock)
     writer = Writer(
@@ -334,7 +358,19 @@ def _build_collector(
         silencing=silencing,
         notifier=notifier,
         notifications=file,
+        span=span,
     )
+
+
+def _open_telemetry(registry: CollectorRegistry) -> "Otlp":
+    """Import OpenTelemetry's SDK, which nothing else does, and build what exports traces and metrics."""
+    try:
+        from monitor_server.exposition.otlp import Otlp  # noqa: PLC0415 - only where the setting asks for it
+    except ModuleNotFoundError as error:
+        raise StartupError(
+            f"RLVITALS_OPENTELEMETRY needs the extra otel ({error}): install rlvitals[otel], or unset the variable"
+        ) from error
+    return Otlp(registry, variable=environment_variable)
 
 
 def _read_notifications(path: Path) -> NotificationFile:

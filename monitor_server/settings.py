@@ -186,6 +186,9 @@ class Settings(BaseSettings):
     exposed_runs: int = Field(default=200, ge=0, description="Most runs on /metrics, the newest first")
     exposed_signals: int = Field(default=100, ge=0, description="Most signals of a run on /metrics")
     dashboard: str = Field(default="dashboard.app:attach", description="What draws the dashboard; empty for none")
+    opentelemetry: bool = Field(
+        default=False, description="Export traces and metrics by OpenTelemetry, as the variables OTEL_* set"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe line to log"
     )

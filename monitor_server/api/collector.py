@@ -28,6 +28,7 @@ from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.projector import Projector
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings
+from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from trainer_hooks import wire
@@ -79,6 +80,7 @@ class Collector:
     notifications: CurrentFile | None = None
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     waiting_reads: WaitingReads = field(default_factory=WaitingReads)
+    span: OpenSpan = no_span
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
     @property
@@ -143,7 +145,8 @@ class Collector:
             weight=1 + len(valid.records),
             size=valid.size,
         )
-        return await asyncio.wrap_future(future)
+        with self.span("append batch", {"rlvitals.run_id": valid.run_id, "rlvitals.records": len(valid.records)}):
+            return await asyncio.wrap_future(future)
 
     async def receipt(self, appended: Appended) -> wire.Receipt:
         """Return the receipt of a batch that was appended.

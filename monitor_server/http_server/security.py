@@ -153,7 +153,7 @@ class SecuredApp(FastAPI):
         direct: The endpoints that are called without FastAPI's way to a route, by method and path.
     """
 
-    secure: Callable[[ASGIApp], SecurityMiddleware]
+    secure: Callable[[ASGIApp], ASGIApp]
     direct: Mapping[tuple[str, str], Endpoint] = MappingProxyType({})
 
     def openapi(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from monitor_server.notifications.delivery.webhook import Cancellation, Delivery
 from monitor_server.notifications.forming import form_message
 from monitor_server.notifications.planning import HOUR_SECONDS, next_message_at, retry_delay
 from monitor_server.printable import printable
+from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
@@ -60,6 +61,7 @@ class NotificationWorker:
         clock: Callable[[], float],
         on_result: Callable[[str, str], None] = lambda _channel, _result: None,
         on_alerts: Callable[[Sequence[tuple[Run, Alert]]], None] = lambda _changed: None,
+        span: OpenSpan = no_span,
     ) -> None:
         """Build a worker, which begins with `start`.
 
@@ -71,6 +73,7 @@ class NotificationWorker:
             clock: Returns seconds since the epoch.
             on_result: Called with a channel and ``sent``, ``failed`` or ``given_up`` after each attempt.
             on_alerts: Called after a commit with the alerts about channels that have changed, and their run.
+            span: Opens the span of an attempt.
         """
         self._store = store
         self._current = file
@@ -80,6 +83,7 @@ class NotificationWorker:
         self._clock = clock
         self._on_result = on_result
         self._on_alerts = on_alerts
+        self._span = span
         self._wake = threading.Event()
         self._is_stopping = threading.Event()
         self._lock = threading.Lock()
@@ -211,7 +215,11 @@ class NotificationWorker:
 
     def _deliver(self, message: OpenMessage, cancellation: Cancellation) -> None:
         try:
-            failure = _failure(lambda: deliver(self._channel(message), message.body, cancellation=cancellation))
+            attributes = {"rlvitals.channel": message.channel, "rlvitals.message_id": message.id}
+            with self._span("notify", attributes) as span:
+                failure = _failure(lambda: deliver(self._channel(message), message.body, cancellation=cancellation))
+                if failure is not None:
+                    span.fail(failure)
             with self._store.write() as repositories:
                 if failure is None:
                     repositories.notifications.mark_sent(message.id, now=self._clock())

@@ -16,6 +16,7 @@ from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.projection.events import Event
 from monitor_server.projection.slices import QUARANTINE_SECONDS, Projection, Slice
 from monitor_server.settings import Settings
+from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
 
 __all__ = ["Projector"]
@@ -46,6 +47,7 @@ class Projector:
         clock: Callable[[], float],
         publish: Callable[[Sequence[Event]], None],
         on_tick: Callable[[], None] = lambda: None,
+        span: OpenSpan = no_span,
     ) -> None:
         self._store = store
         self._projection = projection
@@ -53,6 +55,7 @@ class Projector:
         self._clock = clock
         self._publish = publish
         self._on_tick = on_tick
+        self._span = span
         self._changed = threading.Condition()
         self._dirty: OrderedDict[str, None] = OrderedDict()
         self._waiters: dict[str, list[tuple[int, Future[None]]]] = {}
@@ -173,7 +176,8 @@ class Projector:
 
     def _project(self, run_id: str) -> None:
         try:
-            result = self._projection.project(self._store, run_id)
+            with self._span("project slice", {"rlvitals.run_id": run_id}):
+                result = self._projection.project(self._store, run_id)
         except ProjectedElsewhere as error:
             log.info("%s", error)
             self._projection.forget(run_id)

@@ -1,0 +1,49 @@
+"""Spans of the collector's work: named, timed, with attributes. Nobody records them unless the settings ask for it.
+
+The parts of the collector open spans by the function that they are given; only `exposition.otlp` records them.
+"""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+__all__ = ["OpenSpan", "Span", "no_span"]
+
+AttributeValue = str | int | float | bool
+
+
+class Span:
+    """A piece of work that nobody records; the methods do nothing."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End; an error is recorded by its type alone, because its text may hold what a client has sent."""
+
+    def set(self, name: str, value: AttributeValue) -> None:
+        """Set an attribute."""
+
+    def fail(self, reason: str) -> None:
+        """Mark the work as failed, for a reason that holds no secret."""
+
+
+class OpenSpan(Protocol):
+    """Opens a span as the child of the one around it."""
+
+    def __call__(self, name: str, attributes: Mapping[str, AttributeValue] | None = None, /) -> Span:
+        """Return a span, which begins with its ``with`` block."""
+        ...
+
+
+_NOTHING: Final = Span()
+
+
+def no_span(name: str, attributes: Mapping[str, AttributeValue] | None = None, /) -> Span:  # noqa: ARG001 - OpenSpan
+    """Return a span that nobody records."""
+    return _NOTHING
