@@ -5,7 +5,7 @@ from pathlib import Path
 
 from monitor_server.errors import Unavailable
 
-__all__ = ["DatabaseFile"]
+__all__ = ["DatabaseFile", "free_bytes"]
 
 # SQLite's smallest page: a database with a table is never shorter.
 SMALLEST_BYTES = 512
@@ -25,7 +25,7 @@ class DatabaseFile:
 
     def free_bytes(self) -> int:
         """Return how many bytes are free on the disk of the database."""
-        return shutil.disk_usage(self._path.parent).free
+        return free_bytes(self._path)
 
     def check_presence(self) -> None:
         """Refuse to open a file that is not the one that was opened first; for any thread at any time.
@@ -71,3 +71,8 @@ def _stat(path: Path) -> tuple[Identity | None, int]:
     except OSError:
         return None, 0
     return (found.st_dev, found.st_ino), found.st_size
+
+
+def free_bytes(file: Path) -> int:
+    """Return how many bytes are free on the disk of a file."""
+    return shutil.disk_usage(file.parent).free

@@ -6,11 +6,12 @@ from typing import Final
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.errors import KeyNameTaken, UnknownKey
+from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.api_keys import StoredKey
 from monitor_server.store.repositories.audit_log import AuditEntry
 
-__all__ = ["PREFIX", "create_key", "hash_key", "record_change", "revoke_key"]
+__all__ = ["PREFIX", "commit_change", "create_key", "hash_key", "record_change", "revoke_key"]
 
 PREFIX: Final = "rlv_"  # lets secret scanners recognise a key
 KEY_BYTES: Final = 32  # 256 random bits cannot be guessed, so that a fast hash protects them as well as a slow one
@@ -122,3 +123,9 @@ def record_change(
             detail=detail,
         )
     )
+
+
+def commit_change(store: Store, author: Caller, action: str, target: str, *, now: float, **facts: str) -> None:
+    """Append a change to the audit log in a transaction of its own; ``facts`` are passed to `record_change`."""
+    with store.write() as repositories:
+        record_change(repositories, author, action, target, now=now, **facts)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 
-from monitor_server.access.keys.administration import record_change
-from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
+from monitor_server.access.keys.administration import commit_change
+from monitor_server.api.dependencies import Asking, Reading, Serving
 from monitor_server.api.error_handlers import CHANNEL_FAILED, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
@@ -81,8 +81,8 @@ async def reload(collector: Serving, asking: Asking) -> ReloadedFile:
     except StartupError as error:
         raise InvalidField(str(error)) from None
     detail = f"{len(file.channels)} channels, {len(file.routes)} routes"
-    action, target = "notifications.reload", "the file of notifications"
-    await asyncio.to_thread(_record, collector, asking, target, action=action, detail=detail)
+    action, target, now = "notifications.reload", "the file of notifications", collector.clock()
+    await asyncio.to_thread(commit_change, collector.store, asking, action, target, now=now, detail=detail)
     if collector.notifier is not None:
         collector.notifier.notify()
     return ReloadedFile(channels=len(file.channels), routes=len(file.routes))
@@ -108,17 +108,13 @@ async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Ser
         public_url=collector.settings.link_url,
         is_test=True,
     )
-    await asyncio.to_thread(_record, collector, asking, name, action="notifications.test")
+    now = collector.clock()
+    await asyncio.to_thread(commit_change, collector.store, asking, "notifications.test", name, now=now)
     try:
         await asyncio.to_thread(deliver, file.channels[name], json.dumps(body).encode(), cancellation=Cancellation())
     except DeliveryFailed as error:
         raise ChannelFailed(f"the channel {name} did not accept the message: {error}") from None
     return ChannelTest(name=name, id=message_id)
-
-
-def _record(collector: Collector, asking: Asking, target: str, *, action: str, detail: str = "") -> None:
-    with collector.store.write() as repositories:
-        record_change(repositories, asking, action, target, now=collector.clock(), detail=detail)
 
 
 def _item(name: str, channel: Channel, status: dict[str, Any], failing: set[str]) -> ChannelItem:

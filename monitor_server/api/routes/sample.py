@@ -4,8 +4,8 @@ import asyncio
 
 from fastapi import APIRouter, Request, status
 
-from monitor_server.access.keys.administration import record_change
-from monitor_server.api.dependencies import Asking, Collector, Serving
+from monitor_server.access.keys.administration import commit_change
+from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.sample import PROJECT, SamplePlayer
 from monitor_server.api.schemas import Schema
 
@@ -25,10 +25,6 @@ async def play_sample(request: Request, collector: Serving, asking: Asking) -> S
     """Play the recorded collapse that comes with rlvitals as a run of project `samples`, in half a minute."""
     player: SamplePlayer = request.app.state.sample
     run_id = await player.start()
-    await asyncio.to_thread(_record, collector, asking, run_id)
+    now = collector.clock()
+    await asyncio.to_thread(commit_change, collector.store, asking, "sample.play", run_id, now=now, project=PROJECT)
     return SampleItem(run_id=run_id)
-
-
-def _record(collector: Collector, asking: Asking, run_id: str) -> None:
-    with collector.store.write() as repositories:
-        record_change(repositories, asking, "sample.play", run_id, now=collector.clock(), project=PROJECT)

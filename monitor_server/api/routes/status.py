@@ -9,7 +9,6 @@ from pydantic import Field
 
 from monitor_server.api.dependencies import Reading, Serving
 from monitor_server.api.schemas import Schema
-from monitor_server.store.operations.inspection import inspect_database
 from monitor_server.store.repositories.api_keys import StoredKey
 
 __all__ = ["router"]
@@ -48,7 +47,7 @@ class CollectorStatus(Schema):
     role: str
     time: Annotated[float, Field(description="The machine's clock, in seconds since the epoch")]
     clock_offset_seconds: float
-    database: DatabaseStatus | None
+    database: DatabaseStatus
     unprojected_records: int
     quarantined_runs: int
     failing_channels: list[str]
@@ -60,16 +59,14 @@ class CollectorStatus(Schema):
 def status(collector: Serving, reading: Reading) -> CollectorStatus:
     """Return versions, database, clock, backlog, keys and the SDKs that were seen."""
     wall, now = time.time(), collector.clock()
-    state = inspect_database(collector.settings.database_url)
+    state = reading.database_state(free_bytes=collector.store.free_bytes)
     keys = [key for key in reading.api_keys.all() if key.is_valid(now)]
     return CollectorStatus(
         version=version("rlvitals"),
         role=collector.settings.role,
         time=wall,
         clock_offset_seconds=now - wall,
-        database=None
-        if state is None
-        else DatabaseStatus(**{name: getattr(state, name) for name in DatabaseStatus.model_fields}),
+        database=DatabaseStatus(**{name: getattr(state, name) for name in DatabaseStatus.model_fields}),
         unprojected_records=reading.runs.unprojected(),
         quarantined_runs=len(reading.runs.quarantined()),
         failing_channels=sorted(collector.failing_channels(reading)),

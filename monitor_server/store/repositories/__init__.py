@@ -7,6 +7,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 
 from monitor_server.errors import Unavailable
+from monitor_server.store.database_state import DatabaseState, read_state
 from monitor_server.store.repositories.actions import Actions
 from monitor_server.store.repositories.alert_history import AlertHistory
 from monitor_server.store.repositories.alerts import Alerts
@@ -66,6 +67,10 @@ class Repositories:
             if isinstance(error, STATEMENT_ERRORS):
                 raise
             raise Unavailable(f"the store cannot write: {error.orig}; send again later") from error
+
+    def database_state(self, *, free_bytes: int | None) -> DatabaseState:
+        """Return the versions, the clock and the size of the database."""
+        return read_state(self._connection, free_bytes=free_bytes)
 
     def probe(self) -> None:
         """Write a page and read it, and change nothing."""

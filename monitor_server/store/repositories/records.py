@@ -32,6 +32,7 @@ _OF_STEP = (
     records.c.step.in_(bindparam("steps", expanding=True)),
     records.c.position <= bindparam("up_to"),
 )
+_OVERDUE = select(waiting.c.run_id).where(waiting.c.first_seen <= bindparam("before")).distinct()
 _SIZES = (
     select(records.c.step, records.c.position, func.length(records.c.body))
     .where(*_OF_STEP)
@@ -319,8 +320,7 @@ class Waiting:
 
     def overdue(self, *, before: float) -> list[str]:
         """Return the runs that have a step first seen before a time."""
-        query = select(waiting.c.run_id).where(waiting.c.first_seen <= before).distinct()
-        return list(self._connection.execute(query).scalars())
+        return list(self._connection.execute(_OVERDUE, {"before": before}).scalars())
 
 
 def _parts(numbers: Collection[int]) -> Iterator[list[int]]:

@@ -36,7 +36,7 @@ def run_status(run: HeardRun, *, now: float, deadlines: Deadlines) -> str:
     return "stalled" if now - run.last_step_at > run.stall_seconds else "running"
 
 
-def status_column(now: float, deadlines: Deadlines) -> ColumnElement[str]:
+def status_column(now: float | ColumnElement[float], deadlines: Deadlines) -> ColumnElement[str]:
     """Return `run_status` as an expression on the table of runs."""
     is_lost = now - runs.c.last_seen > deadlines.lost_factor * runs.c.stall_seconds
     return case(

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Float, RowMapping, Select, bindparam, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -24,7 +25,7 @@ RECENT_STEPS = 64
 SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
 
 
-# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
+# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch or tick executes them.
 _LABELS = ("title", "tags", "notes", "archived_at")
 _OF_OTHERS = ("number", "config", "compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to", *_LABELS)
 _WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
@@ -50,6 +51,11 @@ _BEGUN = select(attempts.c.position, attempts.c.attempt).where(
     attempts.c.position > bindparam("after"),
     attempts.c.world_size != REMOVED,
 )
+_BEHIND = select(runs.c.id).where(
+    runs.c.log_end > runs.c.position, runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
+)
+_QUARANTINED = select(runs.c.id).where(runs.c.quarantined_at.is_not(None), runs.c.deleted_at.is_(None))
+_QUARANTINED_BEFORE = _QUARANTINED.where(runs.c.quarantined_at < bindparam("before"))
 
 _INGEST_COLUMNS = (
     "source",
@@ -325,8 +331,7 @@ class Runs:
 
     def changed(self, *, now: float, deadlines: Deadlines) -> list[str]:
         """Return the runs whose status is not the one last announced."""
-        query = select(runs.c.id).where(status_column(now, deadlines) != runs.c.announced, runs.c.deleted_at.is_(None))
-        return list(self._connection.execute(query).scalars())
+        return list(self._connection.execute(_changed(deadlines), {"now": now}).scalars())
 
     def newest_time(self) -> float | None:
         """Return when a run was last heard, or None before the first."""
@@ -347,17 +352,13 @@ class Runs:
 
     def behind(self) -> list[str]:
         """Return the runs whose log is not projected to its end."""
-        query = select(runs.c.id).where(
-            runs.c.log_end > runs.c.position, runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
-        )
-        return list(self._connection.execute(query).scalars())
+        return list(self._connection.execute(_BEHIND).scalars())
 
     def quarantined(self, *, before: float | None = None) -> list[str]:
         """Return the runs that the projector gave up, all or those given up before a time."""
-        query = select(runs.c.id).where(runs.c.quarantined_at.is_not(None), runs.c.deleted_at.is_(None))
-        if before is not None:
-            query = query.where(runs.c.quarantined_at < before)
-        return list(self._connection.execute(query).scalars())
+        if before is None:
+            return list(self._connection.execute(_QUARANTINED).scalars())
+        return list(self._connection.execute(_QUARANTINED_BEFORE, {"before": before}).scalars())
 
     def claim(self, run_id: str, owner: str, *, now: float, until: float) -> bool:
         """Make a projector the owner of a run until a time; return False while another is."""
@@ -379,6 +380,13 @@ class Runs:
 
 def _fields(row: RowMapping) -> dict[str, Any]:
     return {str(name): value for name, value in row.items()}
+
+
+@cache
+def _changed(deadlines: Deadlines) -> Select[Any]:
+    """Build once for a collector the query of the runs whose status is not the one last announced."""
+    status = status_column(bindparam("now", type_=Float), deadlines)
+    return select(runs.c.id).where(status != runs.c.announced, runs.c.deleted_at.is_(None))
 
 
 def _view(now: float, deadlines: Deadlines) -> Select[Any]:

@@ -2,20 +2,39 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, insert, or_, select, update
 
 from monitor_server.store.repositories.alerts import Alert, alert_of
 from monitor_server.store.tables import alerts, runs, silences
+from trainer_hooks.wire import Severity
 
 __all__ = ["Silence", "Silences"]
 
-SEVERITIES = ("info", "warning", "critical")
+SEVERITIES = get_args(Severity)
 
 _SILENCE = silences.c
 _IS_OPEN_ALERT = alerts.c.state.in_(["pending", "firing"])
 _IN_FORCE = _SILENCE.ended_at.is_(None)
+_IS_RELEASED = and_(
+    _IS_OPEN_ALERT,
+    alerts.c.silence_id.is_not(None),
+    alerts.c.silence_id.not_in(select(_SILENCE.id).where(_IN_FORCE)),
+)
+# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each tick executes them.
+_DUE = (
+    select(_SILENCE.id)
+    .where(
+        _IN_FORCE,
+        or_(
+            _SILENCE.applied_at.is_(None) & (_SILENCE.starts_at <= bindparam("now")),
+            _SILENCE.ends_at <= bindparam("now"),
+        ),
+    )
+    .limit(1)
+)
+_RELEASED = select(alerts.c.id).join(runs, runs.c.id == alerts.c.run_id).where(_IS_RELEASED).limit(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +129,8 @@ class Silences:
 
     def has_due(self, *, now: float) -> bool:
         """Return whether a silence begins or ends now, or is not applied to every alert yet."""
-        begins = _SILENCE.applied_at.is_(None) & (_SILENCE.starts_at <= now)
-        query = select(_SILENCE.id).where(_IN_FORCE, or_(begins, _SILENCE.ends_at <= now)).limit(1)
-        return self._connection.execute(query).first() is not None or bool(self.released_alerts(limit=1))
+        is_due = self._connection.execute(_DUE, {"now": now}).first() is not None
+        return is_due or self._connection.execute(_RELEASED).first() is not None
 
     def end_due(self, *, now: float) -> None:
         """End the silences whose time is over."""
@@ -171,10 +189,7 @@ class Silences:
 
     def released_alerts(self, *, limit: int) -> list[Alert]:
         """Return open alerts whose silence has ended, or was deleted with its run."""
-        in_force = select(_SILENCE.id).where(_IN_FORCE)
-        return self._alerts(
-            _IS_OPEN_ALERT & alerts.c.silence_id.is_not(None) & alerts.c.silence_id.not_in(in_force), limit=limit
-        )
+        return self._alerts(_IS_RELEASED, limit=limit)
 
     def _alerts(self, condition: ColumnElement[bool], *, limit: int) -> list[Alert]:
         query = select(alerts).join(runs, runs.c.id == alerts.c.run_id).where(condition)

@@ -1,0 +1,50 @@
+"""The state of a database that is open: its kind, versions, clock and size."""
+
+from dataclasses import dataclass
+
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+__all__ = ["DatabaseState", "read_state"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseState:
+    """What can be said of a database without what is stored in it.
+
+    Attributes:
+        kind: ``sqlite`` or ``postgresql``.
+        server_version: Of the library or of the server, such as ``3.45.1``.
+        schema_version: The newest migration that it has had; None where none of our tables is there yet.
+        clock: The server's clock in seconds since the epoch; None of SQLite, which has this machine's.
+        size_bytes: Of all pages of the file, or of all tables and indexes.
+        free_bytes: Free space beside the file; None where the database is a server's.
+    """
+
+    kind: str
+    server_version: str
+    schema_version: str | None
+    clock: float | None
+    size_bytes: int
+    free_bytes: int | None
+
+
+def read_state(connection: Connection, *, free_bytes: int | None) -> DatabaseState:
+    """Read the state of a database; the free space beside its file is known to the caller."""
+    kind = connection.dialect.name
+    if kind == "sqlite":
+        version, clock = connection.execute(text("SELECT sqlite_version()")).scalar_one(), None
+        pages = connection.execute(text("PRAGMA page_count")).scalar_one()
+        size = pages * connection.execute(text("PRAGMA page_size")).scalar_one()
+    else:
+        version = connection.execute(text("SHOW server_version")).scalar_one()
+        clock = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+        size = connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
+    return DatabaseState(
+        kind=kind,
+        server_version=str(version).partition(" ")[0],
+        schema_version=MigrationContext.configure(connection).get_current_revision(),
+        clock=clock,
+        size_bytes=size,
+        free_bytes=free_bytes,
+    )
