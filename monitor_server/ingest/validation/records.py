@@ -22,6 +22,7 @@ from monitor_server.ingest.limits import (
     header_count,
     text_bytes,
 )
+from monitor_server.ingest.validation.layouts import Head, Layouts
 from monitor_server.ingest.validation.shapes import Shape, check_summary, summary_shapes
 from monitor_server.printable import printable
 from monitor_server.settings import Settings
@@ -89,6 +90,7 @@ class RecordReader:
         self._settings = settings
         self._media_type = media_type
         self._valid_names = _valid_names(settings.max_name_chars)
+        self._layouts = _layouts(settings.max_name_chars, settings.max_signals)
         self._has_refused_response = False
         name_bytes = text_bytes(settings.max_name_chars)
         self._most_bytes = {
@@ -112,14 +114,20 @@ class RecordReader:
         Raises:
             RecordError: If it cannot be stored; the message states the field.
         """
+        known = None if self._media_type == wire.JSON else self._layouts.find(raw)
+        if known is not None:
+            return _with_known_layout(index, raw, *known)
         try:
             record = None if self._media_type == wire.JSON else _decode_plain(raw)
+            is_plain = record is not None
             if record is None:
                 parts = None if self._media_type == wire.JSON else self._measure(raw)
                 record = wire.decode_record(raw, self._media_type)
                 if parts is not None:
                     _check_each_signal_once(record, parts)
             self._check(record)
+            if is_plain and Layouts.fits(record):
+                self._layouts.keep(record.scalars)
             sent = record.responses
             # The log keeps a record's signals; responses have a table of their own, which is thinned.
             if sent or self._media_type == wire.JSON:
@@ -171,12 +179,7 @@ class RecordReader:
             raise InvalidRecord(f"a record must have at most {most} responses, got {responses}")
 
     def _check(self, record: wire.Record) -> None:
-        numbers = (("step", record.step), ("seq", record.seq), ("policy_version", record.policy_version))
-        for field, number in numbers:
-            if number is not None and not 0 <= number <= LARGEST_INTEGER:
-                raise InvalidRecord(f"{field} must lie in 0 to 2**53, got {number}")
-        if record.time is not None and not 0 <= record.time <= LARGEST_TIME:  # NaN lies nowhere
-            raise InvalidRecord(f"time must lie in 0 to {LARGEST_TIME} seconds since the epoch, got {record.time}")
+        _check_head(record)
         longest = self._settings.max_name_chars
         version = record.data_version
         if version is not None and not (len(version) <= longest and version.isprintable()):
@@ -239,6 +242,29 @@ class RecordReader:
             log.warning("a sampled response was refused, and others of its batch may be: %s", reason)
 
 
+def _with_known_layout(index: int, raw: msgspec.Raw, head: Head, names: Sequence[str]) -> ValidRecord:
+    """Return a record whose names are those of a valid one, and which has nothing but scalars."""
+    _check_head(head)
+    return ValidRecord(
+        index=index,
+        seq=head.step if head.seq is None else head.seq,
+        step=head.step,
+        body=bytes(raw),
+        names=names,
+        shapes={},
+        responses=[],
+    )
+
+
+def _check_head(record: wire.Record | Head) -> None:
+    numbers = (("step", record.step), ("seq", record.seq), ("policy_version", record.policy_version))
+    for field, number in numbers:
+        if number is not None and not 0 <= number <= LARGEST_INTEGER:
+            raise InvalidRecord(f"{field} must lie in 0 to 2**53, got {number}")
+    if record.time is not None and not 0 <= record.time <= LARGEST_TIME:  # NaN lies nowhere
+        raise InvalidRecord(f"time must lie in 0 to {LARGEST_TIME} seconds since the epoch, got {record.time}")
+
+
 def is_name(name: str, *, max_chars: int) -> bool:
     """Whether a signal, run or project may be called this: printable, not empty, without outer blanks."""
     return len(name) <= max_chars and _is_clean(name)
@@ -248,6 +274,12 @@ def is_name(name: str, *, max_chars: int) -> bool:
 def _valid_names(max_chars: int) -> set[str]:  # noqa: ARG001 - one set for each limit
     """Return the names of signals that were found valid under a limit, at most `MAX_CACHED_NAMES`."""
     return set()
+
+
+@functools.lru_cache(maxsize=16)
+def _layouts(max_chars: int, max_signals: int) -> Layouts:  # noqa: ARG001 - of each limit
+    """Return the layouts of records that were found valid under some limits."""
+    return Layouts()
 
 
 def _decode_plain(raw: msgspec.Raw) -> wire.Record | None:
@@ -261,7 +293,7 @@ def _decode_plain(raw: msgspec.Raw) -> wire.Record | None:
         record = wire.decode_record(raw)
     except BAD_NUMBER:
         return None
-    return record if record.data_version is None and wire.encode(record) == memoryview(raw) else None
+    return record if record.data_version is None and wire.encode(record) == bytes(raw) else None
 
 
 @functools.lru_cache(maxsize=MAX_CACHED_NAMES)

@@ -1,0 +1,89 @@
+"""Recognises records that differ from a valid one in their numbers alone.
+
+A trainer sends the same signals at each step. Once a record is valid, the next one whose bytes are the same in
+everything but its step, its time and the eight bytes of each number has the same valid names, and is not decoded.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer_hooks import wire
+
+__all__ = ["Head", "Layouts"]
+
+# One for each number of bytes. A trainer has a few; each takes a few times its bytes.
+MAX_LAYOUTS = 64
+# A smaller record is decoded as fast, and a larger one is rare.
+LEAST_SIGNALS, MOST_SIGNALS = 8, 2_000
+ALL_ONES = struct.unpack("<d", b"\xff" * 8)[0]  # a NaN; no byte of it is one of 0.0
+
+
+class Head(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A `wire.Record` that has nothing but scalars, which stay raw; the fields are in the order of the wire."""
+
+    step: int
+    seq: int | None = None
+    time: float | None = None
+    policy_version: int | None = None
+    scalars: msgspec.Raw = msgspec.Raw()
+
+
+_HEADS = msgspec.msgpack.Decoder(Head)
+
+
+class _Layout(NamedTuple):
+    """Which bits do not belong to a number, uint8 [bytes]; the bytes with only these bits; and the names."""
+
+    fixed_bits: NDArray[np.uint8]
+    fixed: bytes
+    names: tuple[str, ...]
+
+
+class Layouts:
+    """The layouts of the last valid records, by the number of bytes of their scalars."""
+
+    def __init__(self) -> None:
+        self._layouts: dict[int, _Layout] = {}
+
+    def find(self, raw: msgspec.Raw) -> tuple[Head, tuple[str, ...]] | None:
+        """Return the head and the names of a record with a known layout, which `wire.encode` makes; or None.
+
+        Nothing but the names and the kinds of the fields is known to be valid.
+        """
+        if not self._layouts:
+            return None
+        try:
+            head = _HEADS.decode(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
+            return None
+        scalars = np.frombuffer(memoryview(head.scalars), dtype=np.uint8)
+        layout = self._layouts.get(len(scalars))
+        if layout is None or (scalars & layout.fixed_bits).tobytes() != layout.fixed:
+            return None
+        # A field that stands twice, or is unknown, would not be encoded again.
+        return (head, layout.names) if wire.encode(head) == bytes(raw) else None
+
+    @staticmethod
+    def fits(record: wire.Record) -> bool:
+        """Whether a record has nothing but scalars."""
+        return not (record.summaries or record.actions or record.responses or record.data_version is not None)
+
+    def keep(self, scalars: Mapping[str, float]) -> None:
+        """Keep the layout of the scalars of a valid record."""
+        names = tuple(scalars)
+        if LEAST_SIGNALS <= len(names) <= MOST_SIGNALS:
+            zeros, ones = (
+                np.frombuffer(msgspec.msgpack.encode(dict.fromkeys(names, number)), dtype=np.uint8)
+                for number in (0.0, ALL_ONES)
+            )
+            is_fixed = zeros == ones
+            if np.count_nonzero(~is_fixed) == 8 * len(names):
+                if len(self._layouts) >= MAX_LAYOUTS:
+                    self._layouts.clear()
+                fixed_bits = np.where(is_fixed, np.uint8(0xFF), np.uint8(0))
+                self._layouts[len(zeros)] = _Layout(fixed_bits, (zeros & fixed_bits).tobytes(), names)
