@@ -39,6 +39,7 @@ from monitor_server.api.routes import (
     ingest,
     keys,
     notifications,
+    rules,
     run_labels,
     runs,
     sample,
@@ -72,6 +73,9 @@ from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps.detection import EngineFactory, Tracker
 from monitor_server.retention.policy import Policy
 from monitor_server.retention.worker import RetentionWorker
+from monitor_server.rules.evaluation import RuleTracker
+from monitor_server.rules.known_rules import KnownRules
+from monitor_server.rules.rule_file import AppliedFile
 from monitor_server.settings import Settings, environment_variable
 from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
@@ -99,6 +103,7 @@ ROUTES = {
         export,
         alerts,
         silences,
+        rules,
         stream,
         keys,
         audit,
@@ -109,7 +114,21 @@ ROUTES = {
     ),
     "ingest": (ingest, status),
     "projector": (status,),
-    "web": (runs, run_labels, deletion, export, alerts, silences, stream, keys, audit, status, session, notifications),
+    "web": (
+        runs,
+        run_labels,
+        deletion,
+        export,
+        alerts,
+        silences,
+        rules,
+        stream,
+        keys,
+        audit,
+        status,
+        session,
+        notifications,
+    ),
 }
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -295,13 +314,22 @@ def _build_collector(
     router = {} if file is None else {"record_transitions": Router(lambda: file.file).record}
     silencing = Silencing(store, clock=clock, on_changed=lambda changed: publish(_alert_events(changed)), **router)
 
+    rule_file = None
+    if settings.rules_file is not None and is_projecting:
+        rule_file = AppliedFile(settings.rules_file, store, clock=clock)
+
     def tick() -> None:
         silencing.tick()
+        if rule_file is not None:
+            rule_file.tick()
         if isinstance(clock, SteadyClock):
             clock.report_jump()
 
+    known_rules = KnownRules()
+    with store.read() as repositories:
+        known_rules.refresh(repositories)
     projection = Projection(
-        Tracker(engine, on_seconds=exposition.detected),
+        Tracker(engine, rules=RuleTracker(known_rules), on_seconds=exposition.detected),
         settings=settings,
         clock=clock,
         is_watched=lambda: relay.is_watched,

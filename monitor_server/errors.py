@@ -8,10 +8,11 @@ CollectorError                      500
 ├── UnknownRun, UnknownAlert        404
 ├── UnknownProject, UnknownKey      404
 ├── UnknownChannel, UnknownSilence  404
-├── UnknownPath                     404
+├── UnknownRule, UnknownPath        404
 ├── MethodNotAllowed                405
 ├── RunActive                       409  its trainer sends
 ├── KeyNameTaken                    409  a key of this name is in use
+├── RuleConflict                    409  the name of a rule is taken, there are too many, or a file states it
 ├── BodyTooLarge                    413  before or after decompression
 ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
 ├── UnknownHost                     421  addressed by a name that is not this server's
@@ -58,6 +59,7 @@ __all__ = [
     "MissingLibrary",
     "ProjectedElsewhere",
     "RecordError",
+    "RuleConflict",
     "RunActive",
     "SchemaVersionMismatch",
     "ScopeTooSmall",
@@ -73,6 +75,7 @@ __all__ = [
     "UnknownKey",
     "UnknownPath",
     "UnknownProject",
+    "UnknownRule",
     "UnknownRun",
     "UnknownSilence",
     "UnsupportedMediaType",
@@ -182,6 +185,23 @@ class UnknownSilence(CollectorError):
     """No silence has this id."""
 
     status = 404
+
+
+class UnknownRule(CollectorError):
+    """No rule has this id."""
+
+    status = 404
+
+    @classmethod
+    def by_id(cls, rule_id: str) -> Self:
+        """Return the error for an id that no rule has."""
+        return cls(f"no rule has the id {rule_id!r}; GET /api/v1/rules lists them")
+
+
+class RuleConflict(CollectorError):
+    """The rule cannot stand beside those that there are: its name is taken, there are too many, or a file states it."""
+
+    status = 409
 
 
 class UnknownPath(CollectorError):

@@ -171,6 +171,9 @@ class Settings(BaseSettings):
     notifications: Path | None = Field(
         default=None, description="File of the channels and routes of notifications; none if not set"
     )
+    rules_file: Path | None = Field(
+        default=None, description="File of rules that are applied at the start and when it changes; none if not set"
+    )
     public_url: str = Field(
         default="",
         pattern=r"^(https?://[!-~]+)?$",

@@ -7,7 +7,7 @@ last before they find it; ``pending_steps`` of the settings asks for more steps.
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.alerts.transitions import Change, Stage, advance
@@ -18,7 +18,10 @@ from monitor_server.store.repositories.alerts import Alert, Alerts
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.silences import Silence
 
-__all__ = ["AlertTransition", "Lifecycle", "RecordTransitions"]
+__all__ = ["RULE_PREFIX", "AlertTransition", "Lifecycle", "RecordTransitions"]
+
+RULE_PREFIX: Final = "rule:"
+"""The kind of the alerts of a rule of the user's own is this, followed by the rule's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +58,8 @@ class Lifecycle:
         Args:
             alerts: Of a snapshot or of a transaction.
             run_id: The run.
-            pending_steps: For how many further steps a finding must hold before it fires. What is critical, and what
-                the clock finds, fires at once.
+            pending_steps: For how many further steps a finding must hold before it fires. What is critical, what the
+                clock finds and what a rule of the user's own finds, which has a duration of its own, fires at once.
         """
         self._run_id = run_id
         self._pending_steps = pending_steps
@@ -115,7 +118,7 @@ class Lifecycle:
         """Note that the run became silent, or sends steps again; return the alerts of the detectors that it changes."""
         change = Change.DATA_LOST if is_lost else Change.DATA_RETURNED
         entry = HistoryEntry(at=now, change=change, why=why)
-        open_alerts = [alert for alert in self._open_alerts.values() if not is_clock_kind(alert.kind)]
+        open_alerts = [alert for alert in self._open_alerts.values() if not _is_found_in_silence(alert)]
         return [
             self._advance(alert, change, entry) for alert in open_alerts if advance(alert, change).stage != alert.stage
         ]
@@ -208,7 +211,8 @@ class Lifecycle:
             self.transitions.append(AlertTransition(change="resolved", alert=changed, at=now))
 
     def _open(self, finding: Finding, *, phase: str, step: int, now: float) -> Alert:
-        is_urgent = finding.severity is Severity.CRITICAL or is_clock_kind(finding.kind)
+        is_of_rule = finding.kind.startswith(RULE_PREFIX)
+        is_urgent = finding.severity is Severity.CRITICAL or is_of_rule or is_clock_kind(finding.kind)
         stage = Stage.PENDING if self._pending_steps > 0 and not is_urgent else Stage.FIRING
         opened = Alert(
             id=uuid.uuid4().hex[:16],
@@ -228,6 +232,13 @@ class Lifecycle:
         self._opened[opened.id] = opened
         self._keep(opened)
         return opened
+
+
+def _is_found_in_silence(alert: Alert) -> bool:
+    """Whether an alert is about missing data: of the clock, or of a rule that a signal is not recorded."""
+    return is_clock_kind(alert.kind) or (
+        alert.kind.startswith(RULE_PREFIX) and alert.evidence.get("condition") == "absence"
+    )
 
 
 def _silenced(alert: Alert, silences: Sequence[Silence], *, now: float) -> tuple[Alert, HistoryEntry] | None:

@@ -15,6 +15,7 @@ from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.projection.events import Event
 from monitor_server.projection.slices import QUARANTINE_SECONDS, Projection, Slice
+from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
 from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
@@ -56,6 +57,7 @@ class Projector:
         self._publish = publish
         self._on_tick = on_tick
         self._span = span
+        self._rules = projection.rules
         self._changed = threading.Condition()
         self._dirty: OrderedDict[str, None] = OrderedDict()
         self._waiters: dict[str, list[tuple[int, Future[None]]]] = {}
@@ -79,6 +81,11 @@ class Projector:
             self._changed.notify()
         if self._thread.ident is not None:
             self._thread.join()
+
+    @property
+    def rules(self) -> RuleTracker:
+        """The rules of the user's own that are evaluated here."""
+        return self._rules
 
     @property
     def is_alive(self) -> bool:
@@ -257,7 +264,9 @@ class Projector:
         try:
             with self._store.read() as repositories:
                 runs = repositories.runs
+                due = self._rules.due_runs(repositories, now=now)
                 found = [
+                    *due,
                     *repositories.waiting.overdue(before=now - settings.step_deadline_seconds),
                     *runs.changed(now=now, deadlines=settings.deadlines),
                     *runs.behind(),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
+from monitor_server.alerts.lifecycle import RULE_PREFIX, Lifecycle, RecordTransitions
 from monitor_server.alerts.liveness import is_clock_kind, silence
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import Finding, Severity
@@ -23,12 +23,14 @@ from monitor_server.projection.run_context import RunContext
 from monitor_server.projection.steps.completion import Budget, Completion, step_bounds
 from monitor_server.projection.steps.detection import Tracker
 from monitor_server.projection.steps.waiting import WaitingCache, WaitingSteps
+from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert, StoredAcknowledgement
 from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.records import StoredRecord
+from monitor_server.store.repositories.rules import SavedRuleStates
 from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
@@ -42,6 +44,7 @@ MAX_CACHED_RUNS = 512
 COMPACTION_STEPS = 256
 QUARANTINE_SECONDS = 600.0
 SILENT_STATUSES = ("stalled", "lost")
+ENDED_STATUSES = ("finished", "stopped")
 DEGRADED = "monitor_degraded"
 # A run stays with the collector that has its detectors in memory; a collector that dies is succeeded this much later.
 OWNER_SECONDS = 3.0
@@ -100,6 +103,11 @@ class Projection:
         self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
         self._owned: dict[str, float] = {}  # until when
 
+    @property
+    def rules(self) -> RuleTracker:
+        """The rules of the user's own."""
+        return self._tracker.rules
+
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._tracker.forget(run_id)
@@ -126,10 +134,8 @@ class Projection:
             if run is None or _is_in_quarantine(run, now):
                 return None
             position = run.position
-            is_new = (
-                run.quarantined_at is not None
-                or run_status(run, now=now, deadlines=self._settings.deadlines) != run.announced
-            )
+            status = run_status(run, now=now, deadlines=self._settings.deadlines)
+            is_new = run.quarantined_at is not None or status != run.announced
             run.quarantined_at = run.quarantine_reason = None
             context = RunContext(
                 repositories=repositories,
@@ -143,10 +149,12 @@ class Projection:
             self._compact(context)
             is_done = self._advance(context, waiting)
             state = self._tracker.encode(context)
-            is_new = is_new or run.position != position or context.has_writes
+            is_new = self._tick_rules(context, status) or is_new
+            rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED_STATUSES)
+            is_new = is_new or rule_states is not None or run.position != position or context.has_writes
         if is_new:
             with store.write() as repositories:
-                if not self._save(repositories, context, waiting, state):
+                if not self._save(repositories, context, waiting, state, rule_states):
                     return None
             if self._owner is not None and run.owned_until is not None:
                 self._own(run_id, until=run.owned_until)
@@ -264,7 +272,12 @@ class Projection:
             context.add_alerts([alert])
 
     def _save(
-        self, repositories: Repositories, context: RunContext, waiting: WaitingSteps, state: SavedState | None
+        self,
+        repositories: Repositories,
+        context: RunContext,
+        waiting: WaitingSteps,
+        state: SavedState | None,
+        rule_states: SavedRuleStates | None,
     ) -> bool:
         """Write a slice; return False where the run is gone meanwhile."""
         run, deadlines = context.run, self._settings.deadlines
@@ -299,9 +312,27 @@ class Projection:
         context.show_saved_alerts()
         self._record_transitions(repositories, run, context.alerts.transitions)
         self._tracker.save(repositories, run, state)
+        self._tracker.rules.save(repositories, run, rule_states)
         repositories.runs.save_projection(run)
         if is_changed:
             context.add_run(repositories, deadlines)
+        return True
+
+    def _tick_rules(self, context: RunContext, status: str) -> bool:
+        """Let time pass for the rules of a run; return whether that changes anything."""
+        run, now = context.run, context.now
+        has_ended = status in ENDED_STATUSES
+        findings = self._tracker.rules.tick(context.repositories, run, now=now, has_ended=has_ended)
+        if findings is None:
+            return False
+        changed = context.alerts.reconcile(
+            findings,
+            phase=run.phase,
+            step=run.last_step or 0,
+            now=now,
+            concerns=lambda kind: kind.startswith(RULE_PREFIX),
+        )
+        context.add_alerts(changed)
         return True
 
     def _compact(self, context: RunContext) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
 from monitor_server.projection.run_context import RunContext
+from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.detection import SavedState
@@ -63,8 +64,22 @@ class Tracker:
     """Detection of many runs, their engines kept in memory between steps."""
 
     def __init__(
-        self, engine: EngineFactory, *, max_runs: int = 512, on_seconds: Callable[[float], None] = lambda _: None
+        self,
+        engine: EngineFactory,
+        *,
+        rules: RuleTracker | None = None,
+        max_runs: int = 512,
+        on_seconds: Callable[[float], None] = lambda _: None,
     ) -> None:
+        """Build it.
+
+        Args:
+            engine: Builds the detectors of a run.
+            rules: The rules of the user's own, which see the same steps as the detectors.
+            max_runs: How many runs are kept in memory.
+            on_seconds: Called with the seconds that the detectors took for a step.
+        """
+        self.rules = rules or RuleTracker()
         self._engine = engine
         self._max_runs = max_runs
         self._on_seconds = on_seconds
@@ -72,6 +87,7 @@ class Tracker:
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
+        self.rules.forget(run_id)
         if run_id is None:
             self._tracked.clear()
         else:
@@ -140,8 +156,9 @@ class Tracker:
         if last is None or rewinds or assessment.phase != run.phase:
             run.phase = str(assessment.phase)
             context.defer(_change_of_phase(run.id, run.phase, step=step.step, rewinds=rewinds))
+        rules = self.rules.observe(context.repositories, run, step, now=context.now)
         return context.alerts.reconcile(
-            assessment.findings,
+            [*assessment.findings, *rules],
             phase=run.phase,
             step=step.step,
             now=context.now,

@@ -18,6 +18,7 @@ from monitor_server.store.repositories.notification_queue import NotificationQue
 from monitor_server.store.repositories.records import Records, Waiting
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
+from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.runs import Runs
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.series.reading import Series
@@ -46,6 +47,7 @@ class Repositories:
         self.alerts = Alerts(connection)
         self.alert_history = AlertHistory(connection)
         self.silences = Silences(connection)
+        self.rules = Rules(connection)
         self.actions = Actions(connection)
         self.detector_states = DetectorStates(connection)
         self.retention = Retention(connection)

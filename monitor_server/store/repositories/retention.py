@@ -28,6 +28,7 @@ from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.records import MAX_PARAMETERS, Waiting
 from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
+from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
@@ -38,6 +39,7 @@ from monitor_server.store.tables import (
     metadata,
     records,
     responses,
+    rules,
     runs,
     steps,
     waiting,
@@ -97,6 +99,8 @@ class Retention:
         for table in _OF_A_RUN:
             removed = self._remove_some(table, run_id, limit)
             if removed:
+                if table is rules:  # what is in memory of them ends with a new revision
+                    Rules(self._connection).begin_change()
                 return table.name, removed
         project = self._connection.execute(select(runs.c.project).where(runs.c.id == run_id)).scalar()
         self._connection.execute(delete(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_not(None)))

@@ -4,15 +4,15 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, LargeBinary, Select, bindparam, delete, func, insert, select
 
-from monitor_server.store.encoding.packing import pack, unpack
+from monitor_server.store.encoding.packing import FLOAT, columns, pack, unpack
 from monitor_server.store.repositories.records import MAX_PARAMETERS
 from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.tables import signals, steps
 
-__all__ = ["Step", "Steps"]
+__all__ = ["Step", "StepColumns", "Steps"]
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,15 @@ class Step:
     policy_version: int | None = None
     data_version: str | None = None
     is_damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepColumns:
+    """Steps, their times in seconds since the epoch, and the values of each signal, None where it is not observed."""
+
+    steps: list[int]
+    times: list[float]
+    values: list[list[float | None]]
 
 
 class Steps:
@@ -119,6 +128,37 @@ class Steps:
             .limit(limit)
         )
         return self._read(run_id, query)
+
+    def columns(
+        self, run_id: str, attempt: int, names: Sequence[str], *, from_step: int, to_step: int, limit: int
+    ) -> StepColumns:
+        """Return some signals of the steps of one attempt, in ascending order, without those that are not asked for."""
+        places = {name: place for place, name in enumerate(self.signals(run_id)) if name in names}
+        # One place of the packed row, which is empty where the row ends before it.
+        parts = [
+            func.substr(steps.c.packed, places[name] * FLOAT.itemsize + 1, FLOAT.itemsize, type_=LargeBinary)
+            for name in names
+            if name in places
+        ]
+        query = (
+            select(steps.c.step, steps.c.time, *parts)
+            .where(steps.c.run_id == run_id, steps.c.attempt == attempt)
+            .where(steps.c.step >= from_step, steps.c.step <= to_step)
+            .order_by(steps.c.step)
+            .limit(limit)
+        )
+        rows = self._connection.execute(query).all()
+        read: list[list[float | None]] = []
+        column = 2
+        for name in names:
+            if name not in places:
+                read.append([None] * len(rows))
+                continue
+            ((values, observed),) = columns([row[column] or b"" for row in rows], [0])
+            pairs = zip(values.tolist(), observed.tolist(), strict=True)
+            read.append([value if is_observed else None for value, is_observed in pairs])
+            column += 1
+        return StepColumns([row[0] for row in rows], [row[1] for row in rows], read)
 
     def _read(self, run_id: str, query: Select[tuple[int, int, float, int | None, str | None, bytes]]) -> list[Step]:
         names = self.signals(run_id)

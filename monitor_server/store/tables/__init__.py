@@ -5,6 +5,7 @@ from monitor_server.store.tables.alerts import actions, alert_history, alerts, d
 from monitor_server.store.tables.columns import metadata
 from monitor_server.store.tables.log import acknowledgements, records, waiting
 from monitor_server.store.tables.notifications import notification_events, notification_messages
+from monitor_server.store.tables.rules import rule_revisions, rule_states, rules
 from monitor_server.store.tables.runs import attempts, phases, runs, signals
 from monitor_server.store.tables.steps import chunk_values, chunks, responses, steps
 
@@ -25,6 +26,9 @@ __all__ = [
     "phases",
     "records",
     "responses",
+    "rule_revisions",
+    "rule_states",
+    "rules",
     "runs",
     "signals",
     "silences",

@@ -1,0 +1,203 @@
+"""What a rule states, and the check of what people write: every problem is named with its place.
+
+A rule has structured fields only. No text of a rule is ever evaluated as code.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from monitor_server.errors import InvalidField
+from monitor_server.printable import printable
+
+__all__ = [
+    "LONGEST_NAME",
+    "MAX_RULES",
+    "NOT_FINITE",
+    "AbsenceRule",
+    "ChangeRule",
+    "ComparisonRule",
+    "Measure",
+    "Operator",
+    "Rule",
+    "ThresholdRule",
+    "describe_problems",
+    "read_rule",
+]
+
+MAX_RULES: Final = 100
+"""The most rules of one project with its runs, and the most rules of all projects."""
+LONGEST_NAME: Final = 60
+NOT_FINITE: Final = "not_finite"
+LONGEST_SECONDS: Final = 366 * 86_400.0
+MOST_STEPS: Final = 1_000_000_000
+
+Operator = Literal[">", ">=", "<", "<=", "==", "!=", "not_finite"]
+Measure = Literal["difference", "relative", "ratio"]
+Name = Annotated[str, Field(pattern=rf"^[a-z0-9][a-z0-9._-]{{0,{LONGEST_NAME - 1}}}$")]
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Message = Annotated[str, Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Steps = Annotated[int, Field(ge=0, le=MOST_STEPS)]
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_SECONDS, allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Rule(BaseModel):
+    """What all rules have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: Annotated[Name, Field(description="Of lower-case letters, digits and . _ -; the alert's kind is rule:NAME")]
+    project: Annotated[Text | None, Field(description="The project that it concerns; left out: every project")] = None
+    run_id: Annotated[Text | None, Field(description="The only run that it concerns")] = None
+    enabled: bool = True
+    severity: Literal["warning", "critical"] = "warning"
+    message: Annotated[Message, Field(description="What the alert says first")] = ""
+    signal: Annotated[Text, Field(description="The signal that is watched")]
+    for_steps: Annotated[Steps | None, Field(description="Steps for which the condition must hold")] = None
+    for_seconds: Annotated[Seconds | None, Field(description="Instead of for_steps: by the times of the steps")] = None
+
+    @model_validator(mode="after")
+    def _has_one_duration(self) -> "_Rule":
+        if self.for_steps is not None and self.for_seconds is not None:
+            raise ValueError("at most one of for_steps and for_seconds must be set, got both")
+        return self
+
+
+class _Numeric(_Rule):
+    """What rules have that compare a number with a value."""
+
+    operator: Operator
+    value: Annotated[Number | None, Field(description="Left out with the operator not_finite alone")] = None
+
+    @model_validator(mode="after")
+    def _has_value(self) -> "_Numeric":
+        if self.operator == NOT_FINITE and self.value is not None:
+            raise ValueError("value must be left out with the operator not_finite")
+        if self.operator != NOT_FINITE and self.value is None:
+            raise ValueError(f"value must be set with the operator {self.operator}")
+        return self
+
+
+class ThresholdRule(_Numeric):
+    """A signal is above or below a value."""
+
+    condition: Literal["threshold"]
+
+
+class ChangeRule(_Numeric):
+    """A signal has changed, against its own value some steps or some time before."""
+
+    condition: Literal["change"]
+    measure: Annotated[Measure, Field(description="How two values x and y are compared: x-y, (x-y)/|y| or x/y")] = (
+        "difference"
+    )
+    before_steps: Annotated[int | None, Field(ge=1, le=MOST_STEPS, description="How many steps before")] = None
+    before_seconds: Annotated[
+        float | None,
+        Field(gt=0, le=LONGEST_SECONDS, allow_inf_nan=False, description="Instead of before_steps: how long before"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _has_one_distance(self) -> "ChangeRule":
+        if (self.before_steps is None) == (self.before_seconds is None):
+            raise ValueError("exactly one of before_steps and before_seconds must be set")
+        return self
+
+
+class AbsenceRule(_Rule):
+    """A signal is not recorded for some steps or some time."""
+
+    condition: Literal["absence"]
+
+    @model_validator(mode="after")
+    def _has_duration(self) -> "AbsenceRule":
+        if not self.for_steps and not self.for_seconds:
+            raise ValueError("one of for_steps and for_seconds must be set, and larger than 0: how long it is absent")
+        return self
+
+
+class ComparisonRule(_Numeric):
+    """A signal differs from that of another run of the same project at the same step."""
+
+    condition: Literal["comparison"]
+    measure: Annotated[Measure, Field(description="How two values x and y are compared: x-y, (x-y)/|y| or x/y")] = (
+        "difference"
+    )
+    other_run_id: Annotated[Text, Field(description="The run that it is compared with")]
+    other_signal: Annotated[Text | None, Field(description="Its signal; left out: the same")] = None
+
+    @model_validator(mode="after")
+    def _is_in_a_project(self) -> "ComparisonRule":
+        if self.project is None and self.run_id is None:
+            raise ValueError("a comparison needs project or run_id: the other run belongs to the same project")
+        if self.run_id == self.other_run_id:
+            raise ValueError("other_run_id must be another run than run_id")
+        return self
+
+
+Rule = Annotated[ThresholdRule | ChangeRule | AbsenceRule | ComparisonRule, Field(discriminator="condition")]
+
+_RULE: TypeAdapter[Rule] = TypeAdapter(Rule)
+_TAGS = ("threshold", "change", "absence", "comparison")
+
+
+def read_rule(document: object, *, place: str = "") -> Rule:
+    """Return a rule from its fields.
+
+    Args:
+        document: What a file or the database holds.
+        place: Where it stands, which begins the message of an error.
+
+    Raises:
+        InvalidField: If it is no rule; the message names every field that is wrong, and what must hold.
+    """
+    try:
+        return _RULE.validate_python(document)
+    except ValidationError as error:
+        raise InvalidField("; ".join(describe_problems(error, place=place)[:5])) from None
+    except OverflowError:
+        raise InvalidField(f"{place or 'the rule'}: every number must fit a double") from None
+
+
+def describe_problems(error: ValidationError, *, place: str = "") -> list[str]:
+    """Return what is wrong, one sentence for each place, without characters that a terminal would obey."""
+    return [_problem(each, place) for each in error.errors(include_url=False)]
+
+
+def _problem(error: ErrorDetails, place: str) -> str:
+    # Pydantic puts the tag of a union into the place.
+    parts = [part for part in error["loc"] if part not in _TAGS]
+    location = place + "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part)}" for part in parts)
+    location = printable(location.removeprefix("."), longest=200) or "the rule"
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "value_error":
+        return f"{location}: {context['error']}"
+    must = _demand(kind, context, error["msg"], is_name=bool(parts) and parts[-1] == "name")
+    if kind in ("missing", "extra_forbidden", "union_tag_not_found"):
+        return f"{location} {must}"
+    return f"{location} {must}{_shown(context.get('tag', error['input']))}"
+
+
+def _demand(kind: str, context: Mapping[str, Any], message: str, *, is_name: bool) -> str:
+    """Return what must hold, after the place in a sentence."""
+    demands = {
+        "missing": "must be set",
+        "extra_forbidden": "is not known; remove it, or correct its name",
+        "union_tag_not_found": "must have the condition threshold, change, absence or comparison",
+        "union_tag_invalid": "must have the condition threshold, change, absence or comparison",
+        "string_pattern_mismatch": "must not hold control characters",
+        "model_attributes_type": "must be a table of fields",
+        "literal_error": f"must be {context.get('expected')}",
+    }
+    if kind == "string_pattern_mismatch" and is_name:
+        return f"must be at most {LONGEST_NAME} lower-case letters, digits and . _ -, the first a letter or a digit"
+    return demands.get(kind) or f"must {message.removeprefix('Input should ').removeprefix('String should ')}"
+
+
+def _shown(given: Any) -> str:  # noqa: ANN401 - whatever somebody has written
+    if isinstance(given, int) and not -(2**64) < given < 2**64:
+        return ", got a number of more than 19 digits"  # Python refuses to print the longest
+    return f", got {printable(repr(given), longest=100)}" if isinstance(given, str | int | float | bool) else ""

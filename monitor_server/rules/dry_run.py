@@ -1,0 +1,158 @@
+"""A dry run: when a rule would have fired on a recorded run, by the state machine that the projector uses.
+
+It reads the steps of each attempt in the order in which the detectors saw them. A bounded number of steps is read, and
+only the signals that the rule needs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from monitor_server.rules.definition import ComparisonRule, Rule
+from monitor_server.rules.findings import finding_of
+from monitor_server.rules.machine import Machine, MachineState
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.steps import StepColumns
+
+__all__ = ["MAX_DRY_RUN_STEPS", "DryRun", "Episode", "dry_run"]
+
+MAX_DRY_RUN_STEPS: Final = 200_000
+"""The most steps of one dry run; some seconds of work."""
+MAX_EPISODES: Final = 100
+PAGE_STEPS: Final = 10_000
+LAST_STEP: Final = 2**62
+
+
+@dataclass(slots=True, kw_only=True)
+class Episode:
+    """One time that the rule would have fired.
+
+    Attributes:
+        fired_attempt: The attempt, as the trainer numbers it.
+        fired_step: The step at which it fires; where the time passed between two steps, the one before.
+        fired_at: When, in seconds since the epoch, by the times of the steps.
+        summary: What the alert would say.
+        evidence: The arithmetic of the alert.
+        resolved_step: The step at which it is resolved; None where it still fires at the end.
+        resolved_at: When.
+    """
+
+    fired_attempt: int
+    fired_step: int
+    fired_at: float
+    summary: str
+    evidence: Mapping[str, Any]
+    resolved_step: int | None = None
+    resolved_at: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class DryRun:
+    """What a rule would have done.
+
+    Attributes:
+        episodes: The first times that it would have fired.
+        episode_count: How many times there are.
+        steps: How many steps were read.
+        observed: How many of them had what the rule needs.
+        first_step: The lowest step that was read.
+        last_step: The highest step that was read.
+        is_complete: Whether every step that was asked for was read.
+    """
+
+    episodes: list[Episode] = field(default_factory=list)
+    episode_count: int = 0
+    steps: int = 0
+    observed: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    is_complete: bool = True
+
+
+def dry_run(
+    repositories: Repositories,
+    run_id: str,
+    rule: Rule,
+    *,
+    from_step: int = 0,
+    to_step: int = LAST_STEP,
+    most_steps: int = MAX_DRY_RUN_STEPS,
+) -> DryRun:
+    """Return when a rule would have fired on what is stored of a run.
+
+    Args:
+        repositories: A snapshot.
+        run_id: The run.
+        rule: The rule; what it says of project and run has no meaning here.
+        from_step: The first step of each attempt.
+        to_step: The last step of each attempt.
+        most_steps: How many steps are read at most.
+    """
+    result, machine = DryRun(), Machine(rule, MachineState("", 0))
+    for attempt in repositories.runs.attempts(run_id):
+        begin = from_step
+        while True:
+            limit = min(PAGE_STEPS, most_steps - result.steps)
+            read = repositories.steps.columns(
+                run_id, attempt, [rule.signal], from_step=begin, to_step=to_step, limit=limit + 1
+            )
+            others = _values_of_other(repositories, rule, read)
+            _process(machine, read, others, result, attempt=attempt, limit=limit)
+            if len(read.steps) <= limit:
+                break
+            if result.steps >= most_steps:
+                result.is_complete = False
+                return result
+            begin = read.steps[limit]
+    return result
+
+
+def _process(
+    machine: Machine, read: StepColumns, others: Mapping[int, float], result: DryRun, *, attempt: int, limit: int
+) -> None:
+    state, steps = machine.state, read.steps[:limit]
+    for step, time, value in zip(steps, read.times, read.values[0], strict=False):
+        due = machine.due_at()
+        if due is not None and due <= time and machine.tick(due):
+            _begin(machine, due, result)
+        was_firing = state.is_firing
+        machine.update(attempt=attempt, step=step, time=time, now=time, value=value, other=others.get(step))
+        result.observed += state.has_data
+        if state.is_firing and not was_firing:
+            _begin(machine, time, result)
+        elif was_firing and not state.is_firing:
+            _end(step, time, result)
+    if steps:
+        result.steps += len(steps)
+        result.first_step = steps[0] if result.first_step is None else min(result.first_step, steps[0])
+        result.last_step = steps[-1] if result.last_step is None else max(result.last_step, steps[-1])
+
+
+def _begin(machine: Machine, at: float, result: DryRun) -> None:
+    result.episode_count += 1
+    if result.episode_count > MAX_EPISODES:
+        return
+    found = finding_of(machine.rule, machine.state)
+    episode = Episode(
+        fired_attempt=machine.state.attempt,
+        fired_step=found.step,
+        fired_at=at,
+        summary=found.summary,
+        evidence=found.evidence,
+    )
+    result.episodes.append(episode)
+
+
+def _end(step: int, at: float, result: DryRun) -> None:
+    if result.episode_count <= MAX_EPISODES:
+        result.episodes[-1].resolved_step, result.episodes[-1].resolved_at = step, at
+
+
+def _values_of_other(repositories: Repositories, rule: Rule, read: StepColumns) -> dict[int, float]:
+    """Return the values of the other run of a comparison, by step."""
+    if not isinstance(rule, ComparisonRule) or not read.steps:
+        return {}
+    (column,) = repositories.series.read(
+        rule.other_run_id, [rule.other_signal or rule.signal], from_step=read.steps[0], to_step=read.steps[-1]
+    )
+    return dict(zip(column.steps.tolist(), column.values.tolist(), strict=True))

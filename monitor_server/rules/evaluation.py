@@ -1,0 +1,192 @@
+"""The rules of many runs while they are projected: each complete step once and in order, and the clock in between.
+
+The state of a run's rules is saved in the transaction of the step that it has seen, as that of its detectors, so that
+a restart or another collector continues from there. A run that no rule concerns has no state and costs a look-up.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from monitor_server.detection.protocol import Finding
+from monitor_server.rules.definition import ComparisonRule
+from monitor_server.rules.findings import finding_of
+from monitor_server.rules.known_rules import EnabledRule, KnownRules
+from monitor_server.rules.machine import Machine, MachineState
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.rules import SavedRuleStates
+from monitor_server.store.repositories.runs import Run
+from monitor_server.store.repositories.steps import Step
+
+__all__ = ["RuleTracker", "decode_states"]
+
+log = logging.getLogger(__name__)
+
+_STATES = msgspec.msgpack.Decoder(list[MachineState])
+
+
+@dataclass(slots=True)
+class _Tracked:
+    machines: list[Machine]
+    rules_revision: int
+    revision: int
+    is_stored: bool
+    is_changed: bool = False
+    # Rules were added, changed or removed since the alerts of the run were last brought to what they find.
+    is_resynchronised: bool = False
+
+
+class RuleTracker:
+    """The rules of many runs, their state kept in memory between steps."""
+
+    def __init__(self, known: KnownRules | None = None, *, max_runs: int = 512) -> None:
+        self.known = known or KnownRules()
+        self._max_runs = max_runs
+        self._tracked: dict[str, _Tracked] = {}
+
+    def forget(self, run_id: str | None = None) -> None:
+        """Drop a run, or all runs, from memory, because the store did not accept the change."""
+        if run_id is None:
+            self._tracked.clear()
+        else:
+            self._tracked.pop(run_id, None)
+
+    def due_runs(self, repositories: Repositories, *, now: float) -> list[str]:
+        """Read the rules where some have changed, and return the runs that the clock or a change gives something to do.
+
+        A state that follows older rules than those in force is brought up to date, also that of a run that is silent.
+        """
+        self.known.refresh(repositories)
+        revision = self.known.current.revision
+        return repositories.rules.due_runs(now=now, revision=revision) if revision else []
+
+    def observe(self, repositories: Repositories, run: Run, step: Step, *, now: float) -> list[Finding]:
+        """Process a complete step, and return the findings of all rules that fire on the run.
+
+        Args:
+            repositories: The snapshot of the slice.
+            run: The run.
+            step: A step that the detectors see as well.
+            now: The time of the collector's clock.
+        """
+        tracked = self._track(repositories, run)
+        if tracked is None:
+            return []
+        tracked.is_resynchronised = False  # the caller brings the alerts to these findings
+        if not tracked.machines:
+            return []
+        tracked.is_changed = True
+        others: dict[str, Mapping[str, float]] = {}
+        for machine in tracked.machines:
+            rule, other = machine.rule, None
+            if isinstance(rule, ComparisonRule):
+                if rule.other_run_id not in others:
+                    others[rule.other_run_id] = _step_of_other(repositories, run, rule.other_run_id, step.step)
+                other = others[rule.other_run_id].get(rule.other_signal or rule.signal)
+            machine.update(
+                attempt=step.attempt,
+                step=step.step,
+                time=step.time,
+                now=now,
+                value=step.signals.get(rule.signal),
+                other=other,
+            )
+        return _findings(tracked.machines)
+
+    def tick(self, repositories: Repositories, run: Run, *, now: float, has_ended: bool) -> list[Finding] | None:
+        """Let time pass on a run; return the findings of all rules that fire, or None where nothing has changed."""
+        tracked = self._track(repositories, run)
+        if tracked is None:
+            return None
+        fired_or_ended = [machine.end_run() if has_ended else machine.tick(now) for machine in tracked.machines]
+        if not any(fired_or_ended) and not tracked.is_resynchronised:
+            return None
+        tracked.is_changed, tracked.is_resynchronised = True, False
+        return _findings(tracked.machines)
+
+    def encode(self, run: Run, *, has_ended: bool) -> SavedRuleStates | None:
+        """Return the state of a run's rules as it is to be written, or None where it has not changed."""
+        tracked = self._tracked.get(run.id)
+        if tracked is None or tracked.revision != run.revision or not tracked.is_changed:
+            return None
+        dues = [due for machine in tracked.machines if (due := machine.due_at()) is not None]
+        return SavedRuleStates(
+            rules_revision=tracked.rules_revision,
+            due_at=None if has_ended or not dues else min(dues),
+            state=msgspec.msgpack.encode([machine.state for machine in tracked.machines]) if tracked.machines else b"",
+        )
+
+    def save(self, repositories: Repositories, run: Run, saved: SavedRuleStates | None) -> None:
+        """Write an encoded state with the revision that the run is about to have."""
+        tracked = self._tracked.get(run.id)
+        if tracked is None or tracked.revision != run.revision:
+            return
+        tracked.revision = run.revision + 1
+        if saved is not None:
+            repositories.rules.save_states(run.id, saved, is_first=not tracked.is_stored)
+            tracked.is_stored, tracked.is_changed = bool(saved.state), False
+
+    def _track(self, repositories: Repositories, run: Run) -> _Tracked | None:
+        """Return the rules of a run as they are by now; None where there never was a rule."""
+        current = self.known.current
+        if not current.revision:
+            return None
+        tracked = self._tracked.pop(run.id, None)
+        if tracked is None or tracked.revision != run.revision:
+            saved = repositories.rules.load_states(run.id)
+            if saved is not None and saved.rules_revision > current.revision:
+                self.known.refresh(repositories)  # another collector has learned of a change before this one
+                current = self.known.current
+            states = [] if saved is None else decode_states(saved.state, run.id)
+            known = {each.id: each for each in current.of_run(run.id, run.project)}
+            machines = [
+                Machine(known[state.rule_id].rule, state)
+                for state in states
+                if state.rule_id in known and known[state.rule_id].version == state.version
+            ]
+            tracked = _Tracked(
+                machines,
+                rules_revision=-1 if saved is None else saved.rules_revision,
+                revision=run.revision,
+                is_stored=saved is not None,
+            )
+        self._tracked[run.id] = tracked  # the newest last, so that the first is the one to drop
+        if len(self._tracked) > self._max_runs:
+            del self._tracked[next(iter(self._tracked))]
+        if tracked.rules_revision != current.revision:
+            tracked.rules_revision = current.revision
+            wanted = current.of_run(run.id, run.project)
+            if tracked.is_stored or wanted:
+                tracked.is_changed = tracked.is_resynchronised = True
+            tracked.machines = _synchronised(tracked.machines, wanted)
+        return tracked
+
+
+def decode_states(stored: bytes, run_id: str) -> list[MachineState]:
+    """Read the states of a run's rules; none where they are damaged, so that its rules begin anew."""
+    try:
+        return _STATES.decode(stored) if stored else []
+    except msgspec.MsgspecError as error:
+        log.warning("the states of the rules of run %s cannot be read, and begin anew: %s", run_id, error)
+        return []
+
+
+def _synchronised(machines: Iterable[Machine], wanted: Iterable[EnabledRule]) -> list[Machine]:
+    """Return a machine for each rule: the one that there is, or a new one where the rule is new or was changed."""
+    held = {(machine.state.rule_id, machine.state.version): machine for machine in machines}
+    return [
+        held.get((each.id, each.version)) or Machine(each.rule, MachineState(each.id, each.version)) for each in wanted
+    ]
+
+
+def _findings(machines: Iterable[Machine]) -> list[Finding]:
+    return [finding_of(machine.rule, machine.state) for machine in machines if machine.state.is_firing]
+
+
+def _step_of_other(repositories: Repositories, run: Run, other_run_id: str, step: int) -> Mapping[str, float]:
+    """Return the signals of another run at a step; none where it is gone, or is not of the same project."""
+    if repositories.runs.project(other_run_id) != run.project:
+        return {}
+    return repositories.steps.at(other_run_id, step)

@@ -1,0 +1,76 @@
+"""The finding of a rule whose condition holds: one sentence with its arithmetic, and the evidence of the alert."""
+
+from typing import Any, Final
+
+from monitor_server.alerts.lifecycle import RULE_PREFIX
+from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.rules.definition import NOT_FINITE, AbsenceRule, ChangeRule, ComparisonRule, Rule
+from monitor_server.rules.machine import MachineState
+
+__all__ = ["describe_rule", "finding_of"]
+
+_MEASURES: Final = {
+    "difference": "{x} - {y}",
+    "relative": "({x} - {y}) / |{y}|",
+    "ratio": "{x} / {y}",
+}
+
+
+def describe_rule(rule: Rule) -> str:
+    """Return what a rule states, in one line."""
+    lasting = _lasting(rule.for_steps, rule.for_seconds)
+    if isinstance(rule, AbsenceRule):
+        return f"{rule.signal} is not recorded{lasting}"
+    measured = rule.signal
+    if isinstance(rule, ChangeRule):
+        distance = _amount(rule.before_steps, rule.before_seconds)
+        measured = _MEASURES[rule.measure].format(x=rule.signal, y=f"[{distance} before]")
+    elif isinstance(rule, ComparisonRule):
+        other = f"[{rule.other_signal or rule.signal} of run {rule.other_run_id}]"
+        measured = _MEASURES[rule.measure].format(x=rule.signal, y=other)
+    condition = "is NaN or infinite" if rule.operator == NOT_FINITE else f"{rule.operator} {rule.value:g}"
+    return f"{measured} {condition}{lasting}"
+
+
+def finding_of(rule: Rule, state: MachineState) -> Finding:
+    """Return the finding of a rule that fires, at the newest step that it has seen."""
+    step = state.step or 0
+    stated, now = describe_rule(rule), ""
+    evidence: dict[str, Any] = {"rule": rule.name, "condition": rule.condition, "signal": rule.signal, "stated": stated}
+    score, threshold = 1.0, 0.0
+    if isinstance(rule, AbsenceRule):
+        since = "the run began" if state.observed is None else f"step {state.observed.step}"
+        now = f"not since {since}"
+        evidence |= {"last_recorded_step": None if state.observed is None else state.observed.step}
+    else:
+        score, threshold = state.measured or 0.0, rule.value or 0.0
+        now = f"{_number(state.measured)} since step {state.since_step}"
+        evidence |= {"statistic": state.measured, "threshold": rule.value, "since_step": state.since_step}
+        if state.observed is not None:
+            evidence["value"] = state.observed.value
+        if state.reference is not None:
+            evidence |= {"baseline": state.reference.value, "baseline_step": state.reference.step}
+        if isinstance(rule, ComparisonRule):
+            evidence["other_run"] = rule.other_run_id
+    prefix = f"{rule.message}: " if rule.message else ""
+    return Finding(
+        kind=RULE_PREFIX + rule.name,
+        severity=Severity(rule.severity),
+        step=step,
+        score=score,
+        threshold=threshold,
+        summary=f"{prefix}{stated} ({now})",
+        evidence=evidence,
+    )
+
+
+def _lasting(steps: int | None, seconds: float | None) -> str:
+    return f" for {_amount(steps, seconds)}" if steps or seconds else ""
+
+
+def _amount(steps: int | None, seconds: float | None) -> str:
+    return f"{steps} steps" if seconds is None else f"{seconds:g} s"
+
+
+def _number(value: float | None) -> str:
+    return "nothing" if value is None else f"{value:.6g}"

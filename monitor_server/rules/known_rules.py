@@ -1,0 +1,98 @@
+"""The rules in force, in memory: read from the database where its revision says that some have changed."""
+
+import logging
+import threading
+from dataclasses import dataclass, field
+
+from monitor_server.errors import InvalidField
+from monitor_server.rules.definition import Rule, read_rule
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.rules import StoredRule
+
+__all__ = ["EnabledRule", "KnownRules", "RuleSet", "stated_rule"]
+
+log = logging.getLogger(__name__)
+
+MAX_REMEMBERED_RUNS = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class EnabledRule:
+    """A rule that is switched on."""
+
+    id: str
+    version: int
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """All rules that are switched on, as of one revision."""
+
+    revision: int = 0
+    rules: tuple[EnabledRule, ...] = ()
+    _by_run: dict[str, tuple[EnabledRule, ...]] = field(default_factory=dict)
+
+    def of_run(self, run_id: str, project: str) -> tuple[EnabledRule, ...]:
+        """Return the rules that concern a run: of rules of one name the one that is the most specific.
+
+        A rule of the run comes before one of its project, and that before one of all projects.
+        """
+        if not self.rules:
+            return ()
+        found = self._by_run.get(run_id)
+        if found is None:
+            if len(self._by_run) >= MAX_REMEMBERED_RUNS:
+                self._by_run.clear()
+            found = self._by_run[run_id] = self._select(run_id, project)
+        return found
+
+    def _select(self, run_id: str, project: str) -> tuple[EnabledRule, ...]:
+        chosen: dict[str, EnabledRule] = {}
+        for each in sorted(self.rules, key=_generality, reverse=True):
+            rule = each.rule
+            is_of_run = rule.run_id in (None, run_id) and rule.project in (None, project)
+            if is_of_run and getattr(rule, "other_run_id", None) != run_id:
+                chosen[rule.name] = each
+        return tuple(chosen.values())
+
+
+class KnownRules:
+    """Holds the newest set of rules, for all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._current = RuleSet()
+
+    @property
+    def current(self) -> RuleSet:
+        """The rules as they were read last."""
+        return self._current
+
+    def refresh(self, repositories: Repositories) -> None:
+        """Read the rules where some have changed; a rule that this version does not understand is left out."""
+        revision = repositories.rules.revision()
+        if revision == self._current.revision:
+            return
+        rules = []
+        for stored in repositories.rules.enabled():
+            try:
+                rules.append(EnabledRule(stored.id, stored.version, stated_rule(stored)))
+            except InvalidField as error:
+                log.error("rule %s cannot be used and is left out: %s", stored.id, error)  # noqa: TRY400
+        with self._lock:
+            if revision > self._current.revision:
+                self._current = RuleSet(revision, tuple(rules))
+
+
+def stated_rule(stored: StoredRule) -> Rule:
+    """Return what a stored rule states.
+
+    Raises:
+        InvalidField: If a newer version has written it, or the row is damaged.
+    """
+    return read_rule(stored.definition)
+
+
+def _generality(each: EnabledRule) -> int:
+    return (each.rule.run_id is None) + (each.rule.project is None)

@@ -1,0 +1,170 @@
+"""Rules of the user's own, and the state of each run's rules."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
+
+from monitor_server.store.encoding.stored_json import read_object
+from monitor_server.store.tables import rule_revisions, rule_states, rules
+
+__all__ = ["Rules", "SavedRuleStates", "StoredRule"]
+
+_REVISION = select(rule_revisions.c.revision)
+_LOAD_STATES = select(rule_states.c.rules_revision, rule_states.c.due_at, rule_states.c.state).where(
+    rule_states.c.run_id == bindparam("run")
+)
+_SAVE_STATES = update(rule_states).where(rule_states.c.run_id == bindparam("run"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRule:
+    """A rule as it is stored.
+
+    Attributes:
+        definition: What it states, as JSON values; name, project, run and ``enabled`` included.
+        file_set: The set of rules of a file that it belongs to; None where a person has made it.
+        version: The revision of the rules that changed it last.
+    """
+
+    id: str
+    name: str
+    project: str | None
+    run_id: str | None
+    enabled: bool
+    definition: Mapping[str, Any]
+    file_set: str | None
+    version: int
+    created_at: float
+    created_by: str
+    updated_at: float
+    updated_by: str
+
+    @property
+    def scope(self) -> str:
+        """What the rule concerns, as one text."""
+        return _scope(self.project, self.run_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedRuleStates:
+    """The state of a run's rules: empty where none concerns it, which removes the row."""
+
+    rules_revision: int
+    due_at: float | None
+    state: bytes
+
+
+class Rules:
+    """Reads and writes rules, and the states of the rules of runs."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def revision(self) -> int:
+        """Return the number of the newest change of any rule; 0 before the first."""
+        return int(self._connection.execute(_REVISION).scalar() or 0)
+
+    def begin_change(self) -> int:
+        """Return the revision of a change that is about to be made; nobody else changes rules until it is committed."""
+        self._connection.execute(update(rule_revisions).values(revision=rule_revisions.c.revision + 1))
+        return self.revision()
+
+    def enabled(self) -> list[StoredRule]:
+        """Return all rules that are switched on, in the order in which they were made."""
+        query = select(rules).where(rules.c.enabled).order_by(rules.c.number)
+        return [_rule(row) for row in self._connection.execute(query).mappings()]
+
+    def find(self, rule_id: str) -> StoredRule | None:
+        """Return one rule, or None."""
+        row = self._connection.execute(select(rules).where(rules.c.id == rule_id)).mappings().one_or_none()
+        return None if row is None else _rule(row)
+
+    def find_name(self, name: str, *, project: str | None, run_id: str | None) -> StoredRule | None:
+        """Return the rule of a name among those that concern the same, or None."""
+        here = (rules.c.scope == _scope(project, run_id)) & (rules.c.name == name)
+        row = self._connection.execute(select(rules).where(here)).mappings().one_or_none()
+        return None if row is None else _rule(row)
+
+    def count(self, project: str | None) -> int:
+        """Return how many rules a project has with its runs, or how many concern every project."""
+        query = select(func.count()).select_from(rules).where(rules.c.project.is_not_distinct_from(project))
+        return int(self._connection.execute(query).scalar_one())
+
+    def of_set(self, file_set: str) -> list[StoredRule]:
+        """Return the rules of a set of a file."""
+        query = select(rules).where(rules.c.file_set == file_set).order_by(rules.c.number)
+        return [_rule(row) for row in self._connection.execute(query).mappings()]
+
+    def page(
+        self, *, limit: int, before: int | None = None, project: str | None = None, run_id: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Return rules with their numbers, the newest first, before the one of a number.
+
+        Args:
+            limit: The most rules.
+            before: A number.
+            project: Only rules of this project and of its runs.
+            run_id: Only rules of this run.
+        """
+        query = select(rules).order_by(rules.c.number.desc()).limit(limit)
+        for column, wanted in ((rules.c.project, project), (rules.c.run_id, run_id)):
+            if wanted is not None:
+                query = query.where(column == wanted)
+        if before is not None:
+            query = query.where(rules.c.number < before)
+        rows = self._connection.execute(query).mappings()
+        return [{"number": row["number"], "rule": _rule(row)} for row in rows]
+
+    def add(self, rule: StoredRule) -> None:
+        """Write a new rule."""
+        self._connection.execute(insert(rules), _values(rule))
+
+    def replace(self, rule: StoredRule) -> None:
+        """Write a rule in the place of the one with its id."""
+        self._connection.execute(update(rules).where(rules.c.id == rule.id), _values(rule))
+
+    def remove(self, rule_id: str) -> None:
+        """Remove a rule."""
+        self._connection.execute(delete(rules).where(rules.c.id == rule_id))
+
+    def load_states(self, run_id: str) -> SavedRuleStates | None:
+        """Return the state of a run's rules, or None where no rule has seen a step of it."""
+        row = self._connection.execute(_LOAD_STATES, {"run": run_id}).one_or_none()
+        if row is None:
+            return None
+        return SavedRuleStates(rules_revision=row.rules_revision, due_at=row.due_at, state=row.state)
+
+    def save_states(self, run_id: str, saved: SavedRuleStates, *, is_first: bool) -> None:
+        """Write the state of a run's rules; ``is_first`` if there was none. An empty one is removed."""
+        row = {"rules_revision": saved.rules_revision, "due_at": saved.due_at, "state": saved.state}
+        if not saved.state:
+            self._connection.execute(delete(rule_states).where(rule_states.c.run_id == run_id))
+        elif is_first:
+            self._connection.execute(insert(rule_states), row | {"run_id": run_id})
+        else:
+            self._connection.execute(_SAVE_STATES, row | {"run": run_id})
+
+    def due_runs(self, *, now: float, revision: int) -> list[str]:
+        """Return the runs whose rules the clock concerns by now, or whose state follows older rules."""
+        is_due = or_(rule_states.c.due_at <= now, rule_states.c.rules_revision < revision)
+        return list(self._connection.execute(select(rule_states.c.run_id).where(and_(is_due))).scalars())
+
+
+def _scope(project: str | None, run_id: str | None) -> str:
+    if run_id is not None:
+        return f"run:{run_id}"
+    return "all" if project is None else f"project:{project}"
+
+
+def _values(rule: StoredRule) -> dict[str, Any]:
+    names = [name for name in StoredRule.__slots__ if name != "definition"]
+    values = {name: getattr(rule, name) for name in names}
+    return values | {"scope": rule.scope, "definition": json.dumps(rule.definition).encode()}
+
+
+def _rule(row: Mapping[Any, Any]) -> StoredRule:
+    fields = {name: row[name] for name in StoredRule.__slots__}
+    return StoredRule(**fields | {"definition": read_object(row["definition"])})

@@ -1,0 +1,5 @@
+"""The tests of rules run on both databases."""
+
+from tests.databases import database_url
+
+__all__ = ["database_url"]

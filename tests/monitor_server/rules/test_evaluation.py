@@ -1,0 +1,316 @@
+"""Rules while a run is projected, directly on a store: live evaluation, crashes, changes of rules, and the dry run."""
+
+import itertools
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor_server.access.callers import ANYBODY
+from monitor_server.projection.slices import Projection
+from monitor_server.projection.steps.detection import Tracker
+from monitor_server.rules.administration import Author, create_rule, delete_rule, replace_rule
+from monitor_server.rules.definition import read_rule
+from monitor_server.rules.dry_run import dry_run
+from monitor_server.rules.evaluation import RuleTracker
+from monitor_server.rules.known_rules import KnownRules
+from monitor_server.settings import Settings
+from trainer_hooks import wire
+
+NUMBERS = itertools.count()
+
+
+class Bench:
+    """Rules, runs and projections on one store."""
+
+    def __init__(self, store, append, engine, clock):
+        self.store, self.append, self.engine, self.clock = store, append, engine, clock
+        self.project = f"p{next(NUMBERS)}"
+        self.author = Author(caller=ANYBODY, now=0.0)
+
+    def projection(self):
+        """Return a projection with memory of its own, as of a collector that has just started."""
+        known = KnownRules()
+        with self.store.read() as repositories:
+            known.refresh(repositories)
+        return Projection(Tracker(self.engine, rules=RuleTracker(known)), settings=Settings(), clock=self.clock)
+
+    def create(self, **fields):
+        """Make a rule of the project."""
+        with self.store.write() as repositories:
+            return create_rule(repositories, self.rule(**fields), author=self.author)
+
+    def rule(self, **fields):
+        document = {"name": "r", "condition": "threshold", "signal": "s", "project": self.project}
+        if fields.get("condition") != "absence":
+            document |= {"operator": ">", "value": 1.0}
+        return read_rule(document | fields)
+
+    def step(self, number, *, run="r", attempt=1, **scalars):
+        """Append a step with the time of the clock, without projecting it."""
+        record = {"step": number, "time": self.clock.now, "scalars": scalars}
+        return self.append(run=run, project=self.project, attempt=attempt, records=[record])
+
+    def episodes(self, run_id, kind="rule:r"):
+        """Return the steps at which the alerts of a run opened and were resolved."""
+        with self.store.read() as repositories:
+            rows = repositories.alerts.page(limit=1000, run_id=run_id)
+        return [(row["opened_step"], row["resolved_step"]) for row in reversed(rows) if row["kind"] == kind]
+
+    def due_at(self, run_id):
+        with self.store.read() as repositories:
+            saved = repositories.rules.load_states(run_id)
+        return None if saved is None else saved.due_at
+
+
+@pytest.fixture
+def bench(store, append, scripted, clock):
+    return Bench(store, append, scripted, clock)
+
+
+class Crashing:
+    """A store in which everything is written and nothing is committed."""
+
+    def __init__(self, store):
+        self.read, self._store = store.read, store
+
+    @contextmanager
+    def write(self):
+        """Fail at the end of the transaction."""
+        with self._store.write() as repositories:
+            yield repositories
+            raise ZeroDivisionError
+
+
+def crash(bench, projection, run_id):
+    """Project a slice that is computed and written, and never committed."""
+    with pytest.raises(ZeroDivisionError):
+        projection.project(Crashing(bench.store), run_id)
+    projection.forget(run_id)
+
+
+VALUES = st.sampled_from([None, None, 0.0, 1.0, 2.0, 3.0, -1.0, float("nan"), float("inf"), float("-inf")])
+DURATIONS = st.sampled_from([{}, {"for_steps": 0}, {"for_steps": 2}, {"for_seconds": 15.0}])
+OPERATORS = st.sampled_from(
+    [{"operator": name, "value": 1.0} for name in (">", "<=", "!=", "==")] + [{"operator": "not_finite", "value": None}]
+)
+MEASURES = st.sampled_from([{"measure": name} for name in ("difference", "relative", "ratio")])
+CONDITIONS = st.one_of(
+    st.just({"condition": "threshold"}),
+    st.builds(
+        lambda measure, distance: {"condition": "change"} | measure | distance,
+        MEASURES,
+        st.sampled_from([{"before_steps": 1}, {"before_steps": 3}, {"before_seconds": 20.0}]),
+    ),
+    st.builds(lambda measure: {"condition": "comparison"} | measure, MEASURES),
+)
+RULES = st.one_of(
+    st.builds(lambda condition, order, duration: condition | order | duration, CONDITIONS, OPERATORS, DURATIONS),
+    st.sampled_from([{"condition": "absence"} | each for each in ({"for_steps": 2}, {"for_seconds": 25.0})]),
+)
+# What happens before a step: nothing, another collector takes the run, or a slice is lost in a crash.
+EVENTS = st.sampled_from(["", "", "restart", "crash", "attempt", "rewind", "wait"])
+STEPS = st.lists(st.tuples(VALUES, VALUES, EVENTS, st.sampled_from([1, 1, 3])), min_size=1, max_size=14)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stated=RULES, steps=STEPS)
+def test_live_evaluation_and_the_dry_run_fire_at_the_same_steps(store, append, scripted, clock, stated, steps):
+    """Whatever the rule, the values, the attempts, the slices, the crashes and the collectors are."""
+    bench = Bench(store, append, scripted, clock)
+    projection = bench.projection()
+    if stated["condition"] == "comparison":
+        for number, (_, other, _, _) in enumerate(steps):
+            if other is not None:
+                other_id = bench.step(number, run="other", s=wire.spell_non_finite(other))
+        if all(other is None for _, other, _, _ in steps):
+            other_id = bench.step(10_000, run="other", s=1.0)
+        while projection.project(store, other_id).has_more:
+            pass
+        stated = stated | {"other_run_id": other_id}
+    bench.create(**stated)
+    projection = bench.projection()
+    attempt, number, run_id = 1, -1, None
+    for value, _, event, stride in steps:
+        # With an attempt, at any step; without one, at the next.
+        attempt += event in ("attempt", "rewind")
+        number = max(0, number - 2) if event == "rewind" else number + stride
+        clock.now += 60.0 if event == "wait" else 10.0
+        due = None if run_id is None else bench.due_at(run_id)
+        if due is not None and due <= clock.now:
+            clock.now, later = due, clock.now
+            projection.project(store, run_id)
+            clock.now = later
+        scalars = {} if value is None else {"s": wire.spell_non_finite(value)}
+        run_id = bench.step(number, attempt=attempt, **scalars)
+        if event == "restart":
+            projection = bench.projection()
+        if event == "crash":
+            crash(bench, projection, run_id)
+        if event != "wait":  # then two steps are projected in one slice
+            projection.project(store, run_id)
+    projection.project(store, run_id)
+    with store.read() as repositories:
+        tried = dry_run(repositories, run_id, bench.rule(**stated))
+    assert bench.episodes(run_id) == [(each.fired_step, each.resolved_step) for each in tried.episodes]
+    assert tried.episode_count == len(tried.episodes)
+    assert tried.steps == len(steps)
+
+
+def test_a_crash_repeats_nothing_and_skips_nothing(bench):
+    """A slice that is rolled back leaves neither an alert nor a state; the next one fires at the same step."""
+    bench.create(for_steps=1)
+    projection = bench.projection()
+    run_id = bench.step(1, s=2.0)
+    projection.project(bench.store, run_id)
+    bench.step(2, s=2.0)
+    crash(bench, projection, run_id)
+    assert bench.episodes(run_id) == []
+    bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(2, None)]
+
+
+def test_a_rule_that_is_deleted_resolves_its_alert_on_a_silent_run(bench, clock):
+    """The state follows older rules than those in force, so that the run is looked at without a step."""
+    stored = bench.create()
+    projection = bench.projection()
+    run_id = bench.step(1, s=2.0)
+    projection.project(bench.store, run_id)
+    with bench.store.write() as repositories:
+        delete_rule(repositories, stored.id, author=bench.author)
+    with bench.store.read() as repositories:
+        assert projection.rules.due_runs(repositories, now=clock.now) == [run_id]
+    projection.project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(1, 1)]
+    with bench.store.read() as repositories:
+        assert repositories.rules.load_states(run_id) is None
+        assert projection.rules.due_runs(repositories, now=clock.now) == []
+
+
+def test_a_rule_that_is_changed_begins_anew(bench):
+    """Its alert is resolved, and opens again where the new condition holds for as long as it says."""
+    stored = bench.create()
+    run_id = bench.step(1, s=2.0)
+    bench.projection().project(bench.store, run_id)
+    with bench.store.write() as repositories:
+        replace_rule(repositories, stored.id, bench.rule(value=1.5, for_steps=1), author=bench.author)
+    bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(1, 1)]
+    for step in (2, 3):
+        bench.step(step, s=2.0)
+        bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(1, 1), (3, None)]
+
+
+def test_a_collector_that_has_not_heard_of_a_change_reads_it_first(bench):
+    """Another collector has evaluated a newer rule; this one does not resolve its alert."""
+    late = bench.projection()
+    bench.create(name="other", value=100.0)
+    late.rules.known.refresh = lambda repositories, refresh=late.rules.known.refresh: refresh(repositories)
+    with bench.store.read() as repositories:
+        late.rules.known.refresh(repositories)
+    run_id = bench.step(1, s=2.0)
+    bench.create()
+    bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(1, None)]
+    bench.step(2, s=2.0)
+    late.project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(1, None)]
+
+
+def test_the_most_specific_rule_of_a_name_counts(bench):
+    """A rule of the run replaces one of the project, and that one of all projects."""
+    run_id = bench.step(1, s=2.0)
+    bench.create(project=None, value=0.0)
+    bench.create(value=5.0)
+    bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == []
+    with bench.store.write() as repositories:
+        of_run = bench.rule(run_id=run_id, value=1.0)
+        create_rule(repositories, of_run, author=bench.author)
+    bench.step(2, s=2.0)
+    bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(2, None)]
+
+
+def test_absence_by_time_is_found_by_the_clock_and_ends_with_the_run(bench, clock):
+    """Without a step; the alert has the newest step, and is not marked as without data."""
+    bench.create(condition="absence", for_seconds=40.0)
+    projection = bench.projection()
+    run_id = bench.step(3, s=1.0)
+    projection.project(bench.store, run_id)
+    due = bench.due_at(run_id)
+    assert due == clock.now + 40.0
+    with bench.store.read() as repositories:
+        assert projection.rules.due_runs(repositories, now=due - 1.0) == []
+        assert projection.rules.due_runs(repositories, now=due) == [run_id]
+    clock.now = due
+    bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(3, None)]
+    clock.now += 10_000.0  # by then the run is lost, and its other alerts have no data
+    bench.projection().project(bench.store, run_id)
+    with bench.store.read() as repositories:
+        (found,) = [each for each in repositories.alerts.firing(run_id) if each.kind == "rule:r"]
+    assert found.stage == "firing"
+    assert bench.due_at(run_id) is None
+    bench.append(project=bench.project, attempt=1, records=[], event="finished")
+    bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(3, 3)]
+
+
+def test_a_comparison_survives_the_deletion_of_the_other_run(bench):
+    """What is compared is not there any more: no data, and the alert stays."""
+    other_id = bench.step(1, run="other", s=0.0)
+    bench.step(2, run="other", s=0.0)
+    projection = bench.projection()
+    projection.project(bench.store, other_id)
+    bench.create(condition="comparison", other_run_id=other_id)
+    projection = bench.projection()
+    run_id = bench.step(1, s=2.0)
+    projection.project(bench.store, run_id)
+    with bench.store.write() as repositories:
+        repositories.retention.begin_deletion([other_id], now=1.0)
+    bench.step(2, s=0.0)
+    projection.project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(1, None)]
+
+
+def test_two_runs_may_be_compared_with_each_other(bench):
+    """Nothing goes in a circle: each is compared with what is stored of the other, and none with itself."""
+    first, second = (bench.step(1, run=name, s=value) for name, value in (("a", 0.0), ("b", 5.0)))
+    for run_id, other_id, name in ((first, second, "r"), (second, first, "q")):
+        bench.create(name=name, condition="comparison", other_run_id=other_id, operator="!=", value=0.0)
+        assert run_id != other_id
+    projection = bench.projection()
+    for run_id in (first, second, first, second):
+        projection.project(bench.store, run_id)
+    bench.step(2, run="a", s=0.0)
+    bench.step(2, run="b", s=5.0)
+    projection.project(bench.store, first)
+    projection.project(bench.store, second)
+    assert bench.episodes(first, "rule:r") == []  # when it made step 1 and step 2, the other had not
+    assert bench.episodes(second, "rule:q") == [(1, None)]
+
+
+def test_a_damaged_state_begins_anew(bench):
+    """It is reported in the log, and the run goes on."""
+    bench.create()
+    run_id = bench.step(1, s=2.0)
+    bench.projection().project(bench.store, run_id)
+    with bench.store.write() as repositories:
+        saved = repositories.rules.load_states(run_id)
+        damaged = type(saved)(rules_revision=saved.rules_revision, due_at=None, state=b"\xc1")
+        repositories.rules.save_states(run_id, damaged, is_first=False)
+    bench.step(2, s=2.0)
+    bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(1, None)]
+
+
+def test_a_run_without_rules_has_no_state(bench):
+    """Also where there are rules of other projects."""
+    bench.create(project="elsewhere", name=bench.project)
+    run_id = bench.step(1, s=2.0)
+    bench.projection().project(bench.store, run_id)
+    with bench.store.read() as repositories:
+        assert repositories.rules.load_states(run_id) is None

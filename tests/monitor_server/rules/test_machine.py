@@ -1,0 +1,206 @@
+"""One rule on one run, step by step, by hand-worked sequences."""
+
+import math
+
+import msgspec
+import pytest
+
+from monitor_server.rules.definition import read_rule
+from monitor_server.rules.machine import SAMPLES, Machine, MachineState
+
+NONE = None
+NAN, INF = math.nan, math.inf
+
+
+def machine(**fields):
+    document = {"name": "r", "signal": "s"} | fields
+    if document["condition"] != "absence":
+        document = {"operator": ">", "value": 1.0} | document
+    return Machine(read_rule(document), MachineState("id", 1))
+
+
+def fired(built, values, *, attempt=1, first=1, seconds=10.0, others=()):
+    """Return whether the alert fires after each step of consecutive steps; steps are some seconds apart."""
+    found = []
+    for place, value in enumerate(values):
+        step = first + place
+        other = others[place] if others else None
+        built.update(attempt=attempt, step=step, time=step * seconds, now=step * seconds, value=value, other=other)
+        found.append(built.state.is_firing)
+    return found
+
+
+def states(text):
+    return [letter == "F" for letter in text]
+
+
+def test_a_threshold_fires_where_it_holds_and_resolves_where_it_does_not():
+    """Both at the very step."""
+    assert fired(machine(condition="threshold"), [0.0, 2.0, 2.0, 1.0]) == states("-FF-")
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"), [(">", "--F"), (">=", "-FF"), ("<", "F--"), ("<=", "FF-"), ("==", "-F-"), ("!=", "F-F")]
+)
+def test_operators(operator, expected):
+    """Against 1.0, with 0, 1 and 2."""
+    assert fired(machine(condition="threshold", operator=operator), [0.0, 1.0, 2.0]) == states(expected)
+
+
+def test_a_duration_in_steps():
+    """For 2 steps: it holds at step 2, so that it fires at step 4; step 5 interrupts it."""
+    built = machine(condition="threshold", for_steps=2)
+    assert fired(built, [0.0, 2.0, 2.0, 2.0, 0.0, 2.0, 2.0, 2.0]) == states("---F---F")
+
+
+def test_a_duration_in_seconds():
+    """For 25 s at 10 s a step: it holds at 10 s, and fires at 40 s."""
+    assert fired(machine(condition="threshold", for_seconds=25.0), [2.0] * 5) == states("---FF")
+
+
+def test_a_step_without_the_signal_changes_nothing():
+    """It begins no duration, ends none, opens no alert and resolves none; the state shows that there is no data."""
+    built = machine(condition="threshold", for_steps=3)
+    assert fired(built, [NONE, 2.0, NONE, NONE, 2.0, NONE, 0.0, NONE]) == states("----FF--")
+    assert not built.state.has_data
+    assert (built.state.observed.step, built.state.observed.value) == (7, 0.0)
+
+
+def test_nan_is_neither_above_nor_below():
+    """It opens nothing and resolves nothing, and interrupts a duration; infinities are ordered."""
+    for operator in (">", ">=", "<", "<=", "==", "!="):
+        assert fired(machine(condition="threshold", operator=operator), [NAN, NAN]) == states("--")
+    assert fired(machine(condition="threshold"), [2.0, NAN, INF, -INF]) == states("FFF-")
+    assert fired(machine(condition="threshold", for_steps=2), [2.0, 2.0, NAN, 2.0, 2.0, 2.0]) == states("-----F")
+
+
+def test_not_finite_finds_nan_and_both_infinities():
+    """And ends with a number."""
+    built = machine(condition="threshold", operator="not_finite", value=None)
+    assert fired(built, [0.0, NAN, INF, -INF, 1.0, NONE]) == states("-FFF--")
+
+
+def test_a_change_is_measured_against_the_value_some_steps_before():
+    """By 2 steps, above 1.0: 5 - 4 is not above, 6.5 - 5 = 1.5 is."""
+    built = machine(condition="change", before_steps=2)
+    assert fired(built, [4.0, 4.5, 5.0, 6.0, 6.5, 6.5, 6.5]) == states("---FF--")
+    # Step 4: 6 - 4.5 = 1.5; step 5: 6.5 - 5 = 1.5; step 6: 6.5 - 6 = 0.5.
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "measured"),
+    [("difference", 3.0, 1.0), ("relative", 3.0, 0.5), ("ratio", 3.0, 1.5), ("relative", -2.0, -2.0)],
+)
+def test_measures(measure, value, measured):
+    """Against 2.0."""
+    built = machine(condition="change", before_steps=1, measure=measure)
+    fired(built, [2.0, value])
+    assert built.state.measured == measured
+
+
+@pytest.mark.parametrize(
+    ("measure", "values", "measured"),
+    [
+        ("ratio", [0.0, 3.0], INF),
+        ("ratio", [-0.0, 3.0], -INF),
+        ("relative", [0.0, -3.0], -INF),
+        ("ratio", [0.0, 0.0], NAN),
+        ("relative", [0.0, 0.0], NAN),
+        ("ratio", [0.0, NAN], NAN),
+        ("difference", [INF, INF], NAN),
+        ("relative", [5e-324, 1e308], INF),
+    ],
+)
+def test_what_is_divided_by_zero_is_a_number(measure, values, measured):
+    """As IEEE 754 defines it; nothing is raised."""
+    built = machine(condition="change", before_steps=1, measure=measure)
+    fired(built, values)
+    assert built.state.measured == pytest.approx(measured, nan_ok=True)
+
+
+def test_a_change_over_time():
+    """By 30 s at 10 s a step."""
+    built = machine(condition="change", before_seconds=30.0)
+    assert fired(built, [0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0]) == states("---FFF-")
+
+
+@pytest.mark.parametrize("before", [1, 7, SAMPLES, 100, 1_000])
+def test_the_earlier_values_that_are_kept_are_few(before):
+    """They are exact up to 32 steps, and at most a 32nd older beyond."""
+    built = machine(condition="change", before_steps=before)
+    for step in range(1, 5_000):
+        built.update(attempt=1, step=step, time=step, now=step, value=float(step))
+        assert len(built.state.samples) <= SAMPLES + 2
+        if step > before + before // SAMPLES + 1:
+            distance = step - built.state.reference.step
+            assert before <= distance <= (before if before <= SAMPLES else before * (1 + 1 / SAMPLES) + 1)
+
+
+def test_absence_in_steps():
+    """For 2 steps: last recorded at step 1, so that it fires at step 3."""
+    built = machine(condition="absence", for_steps=2)
+    assert fired(built, [1.0, NONE, NONE, NONE, NAN, NONE]) == states("--FF--")
+
+
+def test_a_signal_that_was_never_recorded_is_absent_since_the_first_step():
+    """It is not satisfied silently."""
+    assert fired(machine(condition="absence", for_steps=2), [NONE, NONE, NONE]) == states("--F")
+
+
+def test_absence_by_the_clock_between_two_steps():
+    """The deadline counts from the last record of the signal; a tick before it does nothing."""
+    built = machine(condition="absence", for_seconds=25.0)
+    fired(built, [1.0, NONE])
+    assert built.due_at() == 35.0
+    assert not built.tick(34.9)
+    assert built.tick(35.0)
+    assert built.due_at() is None
+    assert fired(built, [NONE, 1.0], first=3) == states("F-")
+    assert built.due_at() == 65.0
+
+
+def test_the_end_of_a_run_ends_absence_by_time():
+    """Nothing more will be recorded; absence in steps stays as it was found."""
+    by_time, by_steps = machine(condition="absence", for_seconds=5.0), machine(condition="absence", for_steps=1)
+    for built in (by_time, by_steps):
+        fired(built, [1.0, NONE])
+    assert (by_time.end_run(), by_steps.end_run()) == (True, False)
+    assert (by_time.state.is_firing, by_steps.state.is_firing) == (False, True)
+
+
+def test_a_comparison_needs_both_values():
+    """A step that the other run has not made is no data."""
+    built = machine(condition="comparison", other_run_id="b", project="p", value=0.5)
+    assert fired(built, [2.0, 2.0, NONE, 2.0], others=[1.0, NONE, 1.0, 2.0]) == states("FFF-")
+
+
+def test_an_attempt_begins_every_duration_anew():
+    """An alert that fires stays until the condition is known not to hold; values of repeated steps are forgotten."""
+    built = machine(condition="threshold", for_steps=2)
+    assert fired(built, [2.0, 2.0, 2.0]) == states("--F")
+    assert fired(built, [NONE, 2.0, 0.0, 2.0], attempt=2, first=2) == states("FF--")
+    pending = machine(condition="threshold", for_steps=2)
+    fired(pending, [2.0, 2.0])
+    assert fired(pending, [2.0, 2.0, 2.0], attempt=2, first=3) == states("--F")
+    change = machine(condition="change", before_steps=2)
+    fired(change, [0.0, 0.0, 50.0, 50.0])
+    # Step 1 is no longer kept by then, so that step 3 has no data; step 4 is compared with step 2.
+    assert fired(change, [0.0, 0.0, 0.0], attempt=2, first=3) == states("F--")
+    assert (change.state.reference.step, change.state.reference.value) == (3, 0.0)
+
+
+def test_the_state_survives_msgpack_at_every_step():
+    """NaN and infinities included: what continues from bytes fires where what was never interrupted does."""
+    values = [0.0, 2.0, NONE, NAN, INF, 2.0, -INF, 3.0, 3.0, NONE, 9.0]
+    for fields in (
+        {"condition": "threshold", "for_steps": 2},
+        {"condition": "change", "before_steps": 2},
+        {"condition": "absence", "for_seconds": 10.0},
+    ):
+        whole = fired(machine(**fields), values)
+        built, found = machine(**fields), []
+        for place, value in enumerate(values):
+            found += fired(built, [value], first=1 + place)
+            state = msgspec.msgpack.decode(msgspec.msgpack.encode(built.state), type=MachineState)
+            built = Machine(built.rule, state)
+        assert found == whole
