@@ -29,6 +29,7 @@ COMMANDS = {
     "runs": ("collector.runs", "List the runs of a collector, the newest first."),
     "alerts": ("collector.alerts", "List the alerts of a collector, or acknowledge one."),
     "silence": ("collector.silence", "Silence alerts, list silences, or end one."),
+    "rules": ("collector.rules", "Check, try, apply and list rules of your own."),
     "incident": ("collector.incident", "Download the report of an alert as one HTML file."),
     "keys": ("collector.keys", "Make, list and revoke the keys of a collector."),
     "notifications": ("collector.notifications", "List the channels of notifications, test one, or reload them."),

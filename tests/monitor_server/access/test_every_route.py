@@ -26,6 +26,8 @@ BODIES = {
     "/api/v1/sample": {},
     "/api/v1/alerts/{alert_id}/comments": {"text": "t"},
     "/api/v1/silences": {"kind": "k", "minutes": 1},
+    "/api/v1/rules": {"rule": {"name": "n", "condition": "absence", "signal": "s", "for_steps": 1}},
+    "/api/v1/rules/apply": {"rules": []},
     "/api/v1/keys": {"name": "n", "scope": "read"},
     "/api/v1/session": {"key": "rlv_wrong"},
 }
@@ -69,6 +71,7 @@ def filled(path, run, alert):
         .replace("{name}", "ours")
         .replace("{key}", "none")
         .replace("{silence_id}", "none")
+        .replace("{rule_id}", "none")
     )
 
 
@@ -132,7 +135,7 @@ def test_no_route_tells_a_key_of_another_project_that_a_run_exists(guarded, seed
             assert foreign.status == 403
         else:
             assert not [word for word in ("secret-run", *seeded) if word in text], (method, path)
-            if access.reach is Reach.FILTERED and method == "GET":
+            if access.reach is Reach.FILTERED and method == "GET" and "{" not in path:
                 assert {item.get("project") for item in foreign.json()["items"]} <= {"theirs"}
 
 

@@ -42,6 +42,7 @@ class Bench:
             return create_rule(repositories, self.rule(**fields), author=self.author)
 
     def rule(self, **fields):
+        """Return a rule of the project, of a threshold unless the fields say otherwise."""
         document = {"name": "r", "condition": "threshold", "signal": "s", "project": self.project}
         if fields.get("condition") != "absence":
             document |= {"operator": ">", "value": 1.0}
@@ -59,6 +60,7 @@ class Bench:
         return [(row["opened_step"], row["resolved_step"]) for row in reversed(rows) if row["kind"] == kind]
 
     def due_at(self, run_id):
+        """Return when the clock makes a rule of a run fire, or None."""
         with self.store.read() as repositories:
             saved = repositories.rules.load_states(run_id)
         return None if saved is None else saved.due_at
@@ -114,34 +116,30 @@ EVENTS = st.sampled_from(["", "", "restart", "crash", "attempt", "rewind", "wait
 STEPS = st.lists(st.tuples(VALUES, VALUES, EVENTS, st.sampled_from([1, 1, 3])), min_size=1, max_size=14)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(stated=RULES, steps=STEPS)
-def test_live_evaluation_and_the_dry_run_fire_at_the_same_steps(store, append, scripted, clock, stated, steps):
-    """Whatever the rule, the values, the attempts, the slices, the crashes and the collectors are."""
-    bench = Bench(store, append, scripted, clock)
+def record_other_run(bench, steps):
+    """Project the run that a comparison reads, which has made its steps before, and return its id."""
+    values = {number: other for number, (_, other, _, _) in enumerate(steps) if other is not None} or {10_000: 1.0}
+    for number, other in values.items():
+        other_id = bench.step(number, run="other", s=wire.spell_non_finite(other))
     projection = bench.projection()
-    if stated["condition"] == "comparison":
-        for number, (_, other, _, _) in enumerate(steps):
-            if other is not None:
-                other_id = bench.step(number, run="other", s=wire.spell_non_finite(other))
-        if all(other is None for _, other, _, _ in steps):
-            other_id = bench.step(10_000, run="other", s=1.0)
-        while projection.project(store, other_id).has_more:
-            pass
-        stated = stated | {"other_run_id": other_id}
-    bench.create(**stated)
+    while projection.project(bench.store, other_id).has_more:
+        pass
+    return other_id
+
+
+def run_live(bench, steps):
+    """Record steps one by one and project them, with all that happens in between; return the run's id."""
     projection = bench.projection()
     attempt, number, run_id = 1, -1, None
     for value, _, event, stride in steps:
-        # With an attempt, at any step; without one, at the next.
         attempt += event in ("attempt", "rewind")
         number = max(0, number - 2) if event == "rewind" else number + stride
-        clock.now += 60.0 if event == "wait" else 10.0
+        bench.clock.now += 60.0 if event == "wait" else 10.0
         due = None if run_id is None else bench.due_at(run_id)
-        if due is not None and due <= clock.now:
-            clock.now, later = due, clock.now
-            projection.project(store, run_id)
-            clock.now = later
+        if due is not None and due <= bench.clock.now:
+            bench.clock.now, later = due, bench.clock.now
+            projection.project(bench.store, run_id)
+            bench.clock.now = later
         scalars = {} if value is None else {"s": wire.spell_non_finite(value)}
         run_id = bench.step(number, attempt=attempt, **scalars)
         if event == "restart":
@@ -149,9 +147,21 @@ def test_live_evaluation_and_the_dry_run_fire_at_the_same_steps(store, append, s
         if event == "crash":
             crash(bench, projection, run_id)
         if event != "wait":  # then two steps are projected in one slice
-            projection.project(store, run_id)
-    projection.project(store, run_id)
-    with store.read() as repositories:
+            projection.project(bench.store, run_id)
+    projection.project(bench.store, run_id)
+    return run_id
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stated=RULES, steps=STEPS)
+def test_live_evaluation_and_the_dry_run_fire_at_the_same_steps(bench, stated, steps):
+    """Whatever the rule, the values, the attempts, the slices, the crashes and the collectors are."""
+    bench.project = f"p{next(NUMBERS)}"
+    if stated["condition"] == "comparison":
+        stated = stated | {"other_run_id": record_other_run(bench, steps)}
+    bench.create(**stated)
+    run_id = run_live(bench, steps)
+    with bench.store.read() as repositories:
         tried = dry_run(repositories, run_id, bench.rule(**stated))
     assert bench.episodes(run_id) == [(each.fired_step, each.resolved_step) for each in tried.episodes]
     assert tried.episode_count == len(tried.episodes)
@@ -254,7 +264,7 @@ def test_absence_by_time_is_found_by_the_clock_and_ends_with_the_run(bench, cloc
         (found,) = [each for each in repositories.alerts.firing(run_id) if each.kind == "rule:r"]
     assert found.stage == "firing"
     assert bench.due_at(run_id) is None
-    bench.append(project=bench.project, attempt=1, records=[], event="finished")
+    bench.append(project=bench.project, attempt=1, records=[], end="finished")
     bench.projection().project(bench.store, run_id)
     assert bench.episodes(run_id) == [(3, 3)]
 

@@ -1,0 +1,105 @@
+"""`rlvitals rules check|apply|dry-run|list|delete`: rules of the user's own, and files of them."""
+
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import quote
+
+import typer
+
+from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.terminal import printable, say, table
+
+if TYPE_CHECKING:
+    from monitor_server.rules.rule_file import RuleFile
+
+__all__ = ["run"]
+
+COLUMNS = ("id", "name", "project", "run_id", "severity", "enabled", "file_set", "stated")
+MAX_SHOWN = 20
+
+
+def run(
+    *,
+    action: Annotated[
+        Literal["check", "apply", "dry-run", "list", "delete"],
+        typer.Argument(help="check, apply, dry-run, list or delete"),
+    ],
+    target: Annotated[
+        str | None, typer.Argument(metavar="FILE|ID", help="A file of rules, or the rule that `delete` deletes.")
+    ] = None,
+    run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="The recorded run of `dry-run`.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only rules of this project.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who applies the file (your user name).")] = None,
+    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    limit: Annotated[int, typer.Option(help="Most lines of `list`.")] = 200,
+) -> int:
+    """Check a file of rules, try it on a recorded run, apply it, list the rules, or delete one."""
+    if action == "list":
+        fields = {"limit": str(limit)} | ({} if project is None else {"project": project})
+        items = fetch_json("GET", url, "/rules", fields=fields)["items"]
+        table(COLUMNS, [[_cell(item, column) for column in COLUMNS] for item in items])
+        return 0
+    if target is None:
+        needed = "the id of a rule; `rlvitals rules list` lists them" if action == "delete" else "a file of rules"
+        raise CommandError(f"`rlvitals rules {action}` needs {needed}")
+    if action == "delete":
+        deleted = fetch_json("DELETE", url, f"/rules/{quote(target, safe='')}")
+        say(f"rule {printable(deleted['rule']['name'])} is deleted; its alerts are resolved within seconds")
+        return 0
+    file = _read(target)
+    if action == "check":
+        say(f"{printable(target)} is valid: {len(file.rules)} rules of the set {file.set}")
+    elif action == "apply":
+        _apply(file, url, by or getpass.getuser())
+    elif run_id is None:
+        raise CommandError("`rlvitals rules dry-run` needs --run with the id of a run; `rlvitals runs` lists them")
+    else:
+        for rule in file.rules:
+            _try(rule.model_dump(mode="json", exclude_none=True), run_id, url)
+    return 0
+
+
+def _read(path: str) -> "RuleFile":
+    from monitor_server.errors import InvalidField  # noqa: PLC0415 - pydantic takes its time
+    from monitor_server.rules.rule_file import load_rules  # noqa: PLC0415
+
+    try:
+        return load_rules(Path(path))
+    except InvalidField as error:
+        raise CommandError(str(error)) from error
+
+
+def _apply(file: "RuleFile", url: str, author: str) -> None:
+    rules = [rule.model_dump(mode="json", exclude_none=True) for rule in file.rules]
+    applied = fetch_json("POST", url, "/rules/apply", json={"set": file.set, "rules": rules, "by": author})
+    for name in applied["created"]:
+        say(f"created {printable(name)}")
+    for name, fields in applied["changed"].items():
+        say(f"changed {printable(name)}: {printable(', '.join(fields))}")
+    for name in applied["deleted"]:
+        say(f"deleted {printable(name)}")
+    say(f"{applied['unchanged']} as before")
+
+
+def _try(rule: dict[str, Any], run_id: str, url: str) -> None:
+    tried = fetch_json("POST", url, "/rules/dry-run", json={"run_id": run_id, "rule": rule}, timeout=60)
+    outcome = {
+        "no_data": "no data: no step that was read has what it needs",
+        "quiet": "it would not have fired",
+        "fired": f"it would have fired {tried['episode_count']} times",
+    }[tried["state"]]
+    say(f"{printable(rule['name'])} ({printable(tried['stated'])}): {outcome}; {tried['steps']} steps were read")
+    for episode in tried["episodes"][:MAX_SHOWN]:
+        end = "not resolved" if episode["resolved_step"] is None else f"resolved at step {episode['resolved_step']}"
+        say(f"  step {episode['fired_step']}, {end}: {printable(episode['summary'])}")
+    hidden = tried["episode_count"] - min(MAX_SHOWN, len(tried["episodes"]))
+    if hidden > 0:
+        say(f"  and {hidden} more times")
+    if not tried["is_complete"]:
+        say(f"  later steps than {tried['last_step']} were not read: one dry run reads 200000 steps")
+
+
+def _cell(item: dict[str, Any], column: str) -> object:
+    return item[column] if column in item else item["rule"][column]

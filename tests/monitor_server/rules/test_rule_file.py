@@ -1,0 +1,122 @@
+"""A file of rules: checked with places, applied by the command and by the collector itself."""
+
+import pytest
+
+from monitor_server.commands.main import main
+from monitor_server.errors import InvalidField, StartupError
+from monitor_server.rules.rule_file import AppliedFile, load_rules
+from tests.databases import sqlite_only
+
+RULES = """
+set = "team"
+[[rules]]
+name = "kl"
+condition = "threshold"
+signal = "kl/ref"
+operator = ">"
+value = 0.5
+[[rules]]
+name = "gone"
+project = "p"
+condition = "absence"
+signal = "<b>eval</b>"
+for_seconds = 60
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "rules.toml"
+    path.write_text(RULES)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rules = 1", "rules must be a valid list"),
+        (RULES.replace("0.5", "nan"), "rules[0].value must be a finite number, got nan"),
+        (RULES.replace("0.5", "9" * 5000), "must be TOML"),
+        ("sett = 'a'", "sett is not known; remove it, or correct its name"),
+        ("set = 'A/B'", "set must"),
+        ("[[rules]]", "rules[0] must have the condition"),
+        ("= 1", "must be TOML"),
+        ("x" * (1024 * 1024 + 1), "must be smaller than 1 MiB"),
+        ("[[rules]]\n" * 1001, "rules"),
+    ],
+)  # fmt: skip
+def test_every_problem_of_a_file_is_named_with_its_place(file, text, message, capsys):
+    """By the function, and by the command in one line with status 1."""
+    file.write_text(text)
+    with pytest.raises(InvalidField) as refused:
+        load_rules(file)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith(str(file))
+    assert main(["rules", "check", str(file)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@sqlite_only
+def test_the_command_checks_applies_tries_lists_and_deletes(start_collector, file, capsys):
+    """Applying twice changes nothing the second time."""
+    live = start_collector()
+    run_id = live.run(run="r", project="p", records=[{"step": n, "scalars": {"kl/ref": n / 10}} for n in range(9)])
+    url = ["--url", live.url]
+
+    def printed(*arguments, status=0):
+        assert main(["rules", *arguments]) == status
+        return capsys.readouterr().out.splitlines()
+
+    assert printed("check", str(file)) == [f"{file} is valid: 2 rules of the set team"]
+    assert printed("apply", str(file), *url) == ["created kl", "created gone", "0 as before"]
+    assert printed("apply", str(file), *url) == ["2 as before"]
+    file.write_text(RULES.replace("0.5", "0.6").replace('name = "gone"', 'name = "away"'))
+    assert printed("apply", str(file), *url) == ["created away", "changed kl: value", "deleted gone", "0 as before"]
+    assert printed("dry-run", str(file), "--run", run_id, *url) == [
+        "kl (kl/ref > 0.6): it would have fired 1 times; 9 steps were read",
+        "  step 7, not resolved: kl/ref > 0.6 (0.7 since step 7)",
+        "away (<b>eval</b> is not recorded for 60 s): no data: no step that was read has what it needs; "
+        "9 steps were read",
+    ]
+    listed = printed("list", *url)
+    assert [line.split()[1] for line in listed[1:]] == ["away", "kl"]
+    assert printed("list", "--project", "p", *url)[1].split()[1] == "away"
+    assert printed("delete", listed[1].split()[0], *url) == [
+        "rule away is deleted; its alerts are resolved within seconds"
+    ]
+    assert printed("delete", "nobody", *url, status=1) == []
+    assert printed("dry-run", str(file), *url, status=1) == []
+    assert printed("apply", status=1) == []
+
+
+def test_the_collector_applies_the_file_of_its_settings(store, file, clock, caplog):
+    """At the start and after a change; a changed file that cannot be used changes nothing, and the log says why."""
+    seconds = [0.0]
+    applied = AppliedFile(file, store, clock=clock, monotonic=lambda: seconds[0])
+
+    def names():
+        with store.read() as repositories:
+            return sorted(each.name for each in repositories.rules.enabled())
+
+    def write(text):
+        file.write_text(text)
+        applied.tick()
+        seconds[0] += 2.0
+        applied.tick()
+
+    assert names() == ["gone", "kl"]
+    with store.read() as repositories:
+        assert {each.file_set for each in repositories.rules.enabled()} == {"collector"}
+        revision = repositories.rules.revision()
+    write("[[rules]]\nname = 'kl'")
+    assert names() == ["gone", "kl"]
+    assert "cannot be used" in caplog.text
+    write(RULES.replace('name = "gone"', 'name = "away"'))
+    assert names() == ["away", "kl"]
+    with store.read() as repositories:
+        assert repositories.rules.revision() > revision
+    file.unlink()
+    applied.tick()
+    assert names() == ["away", "kl"]
+    with pytest.raises(StartupError, match="RLVITALS_RULES_FILE"):
+        AppliedFile(file, store, clock=clock)
