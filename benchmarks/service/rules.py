@@ -1,8 +1,8 @@
 """What rules of the user's own cost the projector, and how long a dry run takes: python -m benchmarks.service.rules.
 
 Each round records the same steps on a database of its own, projects them one slice a step, as they come from a trainer,
-and repeats that with 0, 10 and 100 rules in turn. The table shows the median processor time of a slice, and its ratio to the one
-without rules of the same round.
+and repeats that with 0, 10 and 100 rules in turn. The table shows the median processor time of a slice, and its ratio
+to the one without rules of the same round.
 """
 
 import argparse
