@@ -148,7 +148,7 @@ class RuleTracker:
             ]
             tracked = _Tracked(
                 machines,
-                rules_revision=-1 if saved is None else saved.rules_revision,
+                rules_revision=saved.rules_revision if saved is not None and states else -1,
                 revision=run.revision,
                 is_stored=saved is not None,
             )
