@@ -21,15 +21,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError, without_credentials
-from dashboard.callback_requests import DashRequests, refuse_unknown_path
 from dashboard.components.page_frame import message, shell
-from dashboard.compression import CompressedScripts
+from dashboard.page_delivery.callback_requests import DashRequests, refuse_unknown_path
+from dashboard.page_delivery.compression import Compressed
+from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
+from dashboard.page_delivery.own_files import OwnFiles
 from dashboard.pages import alert, compare, fleet, responses, run, run_labels, workspace
+from dashboard.pages.first_view import FirstView
 from dashboard.pages.settings import channels, keys, projects
 from dashboard.pages.settings.page import settings_page
 from dashboard.sign_in.credentials import remember_credentials
-from dashboard.sign_in.page import ASSETS, forward_sessions, sign_in_route
-from dashboard.theme import style_sheet
+from dashboard.sign_in.page import forward_sessions, sign_in_route
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 
 __all__ = ["attach", "create_app"]
@@ -48,14 +50,15 @@ INDEX: Final = """<!DOCTYPE html>
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <title>{%title%}</title>
     <link rel="icon" href="/assets/favicon.svg" type="image/svg+xml">
-    <link rel="prefetch" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
-    <style>STYLE</style>
     <script src="/assets/theme.js"></script>
+    <link rel="stylesheet" href="STYLE">
+    HEAD
     {%css%}
   </head>
   <body>
+    FIRST_VIEW
     {%app_entry%}
-    <footer>{%config%}{%scripts%}{%renderer%}</footer>
+    <footer>{%config%}<script src="SCRIPT"></script>{%scripts%}{%renderer%}</footer>
   </body>
 </html>"""
 
@@ -72,7 +75,8 @@ class _DashboardMount(Mount):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if PAGES.fullmatch(scope["path"]):
-            scope = {**scope, "path": "/", "raw_path": b"/"}  # one shell for all pages; the browser knows the address
+            # One shell for all pages; the browser knows the address.
+            scope = {**scope, "path": "/", "raw_path": b"/", ASKED_PATH: scope["path"]}
         await super().handle(scope, receive, send)
 
 
@@ -141,14 +145,16 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
 def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     server.add_exception_handler(HTTPException, refuse_unknown_path)
+    delivered = OwnFiles(Compressed(server))
+    document = {"STYLE": delivered.style, "SCRIPT": delivered.script, "HEAD": HEAD, "FIRST_VIEW": FIRST_VIEW}
     app = Dash(
         "dashboard",
         server=server,
         assets_folder=str(Path(__file__).parent / "assets"),
-        assets_ignore=ASSETS,
+        assets_ignore=r"\.(js|css)$",  # `OwnFiles` serves them
         title="rlvitals",
         update_title="",
-        index_string=INDEX.replace("STYLE", style_sheet()),
+        index_string=re.sub("|".join(document), lambda found: document[found[0]], INDEX),
         suppress_callback_exceptions=True,
         add_log_handler=False,
     )
@@ -164,7 +170,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     alert.register(app, api_url)
     for section in (keys, channels, projects):
         section.register(app, api_url)
-    return DashRequests(CompressedScripts(server), app)
+    return DashRequests(FirstAnswer(delivered, FirstView(api_url, delivered.style)), app)
 
 
 def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:

@@ -22,8 +22,8 @@ KEYS: Final = {
 }
 
 
-def shell() -> Component:
-    """Return the frame that pages are drawn into."""
+def shell(main: Component | None = None) -> Component:
+    """Return the frame that pages are drawn into, or the frame around ``main``."""
     return html.Div(
         className="shell",
         children=[
@@ -55,7 +55,7 @@ def shell() -> Component:
                 ],
             ),
             _keyboard_help(),
-            html.Main(id=ids.PAGE, children=html.Div(className="loading", children="Loading")),
+            main or html.Main(id=ids.PAGE, children=html.Div(className="loading", children="Loading")),
         ],
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from dashboard.api_types import PhaseItem
 from dashboard.theme import BAND_OPACITY, label_colour, phase_colour
@@ -9,6 +10,11 @@ from dashboard.theme import BAND_OPACITY, label_colour, phase_colour
 __all__ = ["Band", "band_shapes", "bands_of", "strip_labels"]
 
 Figure = dict[str, object]
+
+# As in assets/run_figure.js, which places the names anew where the chart is wider or narrower than most.
+USUAL_PIXELS: Final = 850
+PIXELS_PER_CHARACTER: Final = 6.4
+LABEL_PADDING: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,8 @@ def band_shapes(bands: Sequence[Band], strip: tuple[float, float], floor: float 
 
 
 def strip_labels(bands: Sequence[Band], strip: tuple[float, float]) -> list[Figure]:
-    """Return the name of each band inside the strip; the browser shows the names that fit."""
+    """Return the name of each band inside the strip; those are visible that fit in a chart of the usual width."""
+    steps = max(1.0, bands[-1].to_step - bands[0].from_step) if bands else 1.0
     return [
         {
             "name": "band-label",
@@ -71,8 +78,13 @@ def strip_labels(bands: Sequence[Band], strip: tuple[float, float]) -> list[Figu
             "y": sum(strip) / 2,
             "yanchor": "middle",
             "showarrow": False,
-            "visible": False,
+            "visible": _fits(band, USUAL_PIXELS / steps),
             "font": {"size": 11, "color": label_colour(band.phase)},
         }
         for band in bands
     ]
+
+
+def _fits(band: Band, pixels_per_step: float) -> bool:
+    needed = len(band.phase) * PIXELS_PER_CHARACTER + LABEL_PADDING
+    return (band.to_step - band.from_step) * pixels_per_step > needed

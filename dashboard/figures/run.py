@@ -22,6 +22,7 @@ ALERT_PIXELS: Final = 20
 MARGIN: Final = {"l": 52, "r": 14, "t": 6, "b": 44, "pad": 0}
 STROKES: Final = {False: "━", True: "┅"}
 FLOOR_PIXELS: Final = 8
+FEW_STEPS: Final = 10
 
 Figure = dict[str, object]
 
@@ -114,6 +115,7 @@ def _step_axis(first: int, last: int) -> Figure:
         "ticklen": 4,
         "tickcolor": LIGHT["faint"],
         "unifiedhovertitle": {"text": "<b>step %{x}</b>"},
+        "dtick": 1 if last - first < FEW_STEPS else None,  # steps are whole
         "autorangeoptions": {"clipmin": first, "clipmax": max(last, first + 1)},
         "showspikes": True,
         "spikemode": "across",

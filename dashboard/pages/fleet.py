@@ -16,7 +16,7 @@ from dashboard.components.fleet.rows import fleet_rows
 from dashboard.components.fleet.table import fleet_table, library_address
 from dashboard.components.page_frame import message
 
-__all__ = ["fleet_page", "register"]
+__all__ = ["fleet_page", "read_fleet", "register"]
 
 
 async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Component:
@@ -26,7 +26,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
     """
     asked = dict(parse_qsl(query))
     try:
-        runs, alerts = await _read(api_url)
+        runs, alerts = await read_fleet(api_url)
     except ApiError as error:
         return message("The fleet cannot be shown", str(error))
     return html.Div(
@@ -57,7 +57,7 @@ def register(app: Dash, api_url: str) -> None:
         if changed is None:  # Dash calls it when the page is drawn, because the address was there before
             return (no_update,) * 4
         try:
-            runs, alerts = await _read(api_url)
+            runs, alerts = await read_fleet(api_url)
         except ApiError as error:
             return message("The fleet cannot be shown", str(error)), *(no_update,) * 3
         if not runs:
@@ -134,7 +134,8 @@ def _register_table(app: Dash) -> None:
         app.clientside_callback(ClientsideFunction("rlvitals", name), output, input_, *state, prevent_initial_call=True)
 
 
-async def _read(api_url: str) -> tuple[list[RunItem], list[AlertItem]]:
+async def read_fleet(api_url: str) -> tuple[list[RunItem], list[AlertItem]]:
+    """Read all runs and the alerts that fire."""
     async with ApiClient(api_url) as api:
         runs, alerts = await asyncio.gather(api.runs(), api.alerts(state="firing"))
     return runs, alerts

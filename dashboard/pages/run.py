@@ -22,7 +22,7 @@ from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
 from dashboard.figures.run import rows_of, run_figure
 
-__all__ = ["register", "run_page"]
+__all__ = ["read_run", "register", "run_page"]
 
 MAX_POINTS: Final = 1500  # about one point per pixel; more points draw slower and look the same
 GRAPH_CONFIG: Final = {
@@ -69,7 +69,7 @@ class _Read:
 async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
     """Draw the page, or a message that says why it cannot be drawn; ``query`` may set the controls of the workspace."""
     try:
-        read = await _read(api_url, run_id)
+        read = await read_run(api_url, run_id)
     except NotFoundError:
         return message(
             "No such run", f"No run has the id {run_id}. It may have been deleted, or the address is mistyped."
@@ -110,7 +110,7 @@ def register(app: Dash, api_url: str) -> None:
 
     async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, ...]:
         try:
-            read = await _read(api_url, live["run"])
+            read = await read_run(api_url, live["run"])
         except ApiError:
             return (no_update,) * 5  # the page keeps what it shows; the bar shows that the connection is lost
         return read.header(), read.aside(), read.figure(), read.style(), read.live()
@@ -127,16 +127,17 @@ def register(app: Dash, api_url: str) -> None:
     )(refresh)
 
 
-async def _read(api_url: str, run_id: str) -> _Read:
+async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _Read:
+    """Read what the page shows; ``points`` is the most of one line."""
     plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
     async with ApiClient(api_url) as api:
         run, series, summed, phases, alerts, actions = await asyncio.gather(
             api.run(run_id),
-            api.series(run_id, plain, max_points=MAX_POINTS),
+            api.series(run_id, plain, max_points=points),
             api.series(run_id, [SUMMED_SIGNAL]),
             api.phases(run_id),
             api.alerts(run_id),
             api.actions(run_id),
         )
-    sums = {name: running_sum(held, max_points=MAX_POINTS) for name, held in summed.items()}
+    sums = {name: running_sum(held, max_points=points) for name, held in summed.items()}
     return _Read(run, series | sums, phases, alerts, actions)

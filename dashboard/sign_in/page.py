@@ -15,9 +15,8 @@ from starlette.routing import Route
 from dashboard.sign_in.credentials import current_credentials, remember_credentials
 from dashboard.theme import style_sheet
 
-__all__ = ["ASSETS", "forward_sessions", "sign_in_route"]
+__all__ = ["forward_sessions", "sign_in_route"]
 
-ASSETS: Final = r"(theme|sign_in)\.js"  # scripts that pages name themselves; Dash must not add them to its own
 SESSION: Final = "/api/v1/session"
 POLICY: Final = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "

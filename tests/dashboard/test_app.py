@@ -39,8 +39,9 @@ def test_a_page_asked_for_first_comes_with_its_style(mounted, path):
     """A deep link works as the first request that the server ever sees."""
     answer = mounted.pool.request("GET", mounted.url + path)
     assert answer.status == 200
-    assert "/assets/style.css" in answer.data.decode()
-    assert "--canvas" in answer.data.decode()
+    style = mounted.pool.request("GET", mounted.url + re.search(r'href="(/assets/page[^"]*css)"', answer.data.decode())[1])
+    assert "--canvas" in style.data.decode()
+    assert "immutable" in style.headers["Cache-Control"]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,27 @@ def test_scripts_are_compressed_once_and_the_same(mounted):
         assert answer.headers["Content-Encoding"] == "gzip"
         assert gzip.decompress(answer.data) == plain
         assert len(answer.data) < 0.5 * len(plain)
+
+
+def test_updates_of_pages_are_compressed_and_the_same(mounted):
+    """The rows of a large fleet are a tenth of their size on the wire."""
+    answers = [
+        mounted.pool.request(
+            "GET", f"{mounted.url}/_dash-dependencies", headers={"Accept-Encoding": encoding}, decode_content=False
+        )
+        for encoding in ("gzip", "identity")
+    ]
+    assert answers[0].headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(answers[0].data) == answers[1].data
+
+
+def test_own_scripts_are_one_file_that_a_browser_keeps(mounted):
+    """Its address changes with its content."""
+    html = mounted.pool.request("GET", f"{mounted.url}/").data.decode()
+    (path,) = set(re.findall(r'<script src="(/assets/page[^"]*)"', html))
+    script = mounted.pool.request("GET", mounted.url + path)
+    assert "arrangeFleet" in script.data.decode()
+    assert "immutable" in script.headers["Cache-Control"]
 
 
 def test_an_unknown_script_stays_an_error(mounted):

@@ -1,0 +1,79 @@
+"""Answers the first request of a page: Dash's own document, filled in for the page that was asked for."""
+
+import re
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dashboard.page_delivery.compression import accepts_gzip, answer_of
+
+__all__ = ["ASKED_PATH", "FIRST_VIEW", "HEAD", "FirstAnswer"]
+
+ASKED_PATH: Final = "rlvitals.asked_path"  # in the scope: the page's path, where Dash's own path is "/"
+HEAD: Final = "<!-- head -->"
+FIRST_VIEW: Final = "<!-- first view -->"
+PLOTLY: Final = "/_dash-component-suites/plotly/package_data/plotly.min.js"
+
+# Dash puts the script of its old table on every page, and nothing here uses it.
+UNUSED: Final = re.compile(r'<script src="[^"]*/dash_table/[^"]*"></script>\n?')
+
+SCRIPT: Final = re.compile(r'<script src="([^"]+)"')
+GZIP: Final = 31  # the window of zlib that writes gzip
+
+View = Callable[[str, str], Awaitable[str]]
+
+
+class FirstAnswer:
+    """Wraps Dash.
+
+    The head is sent at once, so the browser loads scripts and styles while the collector is asked for the first view.
+
+    Args:
+        app: The application that answers every other request.
+        view: Returns the first view of a path and a query as HTML; empty where a page has none.
+    """
+
+    def __init__(self, app: ASGIApp, view: View) -> None:
+        self._app = app
+        self._view = view
+        self._document: str | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["path"] != "/" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        if self._document is None:  # it is the same for every page
+            _, body = await answer_of(self._app, scope, receive)
+            self._document = UNUSED.sub("", body.decode())
+        path = scope.get(ASKED_PATH, "/")
+        before, after = self._document.split(FIRST_VIEW)
+        before = before.replace(HEAD, _links(path, SCRIPT.findall(after)))
+        headers = [
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"cache-control", b"private, no-cache"),
+            (b"vary", b"accept-encoding"),
+        ]
+        squeeze = zlib.compressobj(wbits=GZIP) if accepts_gzip(scope) else None
+        if squeeze:
+            headers.append((b"content-encoding", b"gzip"))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        body = before.encode()
+        if squeeze:
+            body = squeeze.compress(body) + squeeze.flush(zlib.Z_SYNC_FLUSH)
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        view = await self._view(path, scope["query_string"].decode("latin-1"))
+        body = f"{view}{after}".encode()
+        if squeeze:
+            body = squeeze.compress(body) + squeeze.flush()
+        await send({"type": "http.response.body", "body": body})
+
+
+def _links(path: str, scripts: Sequence[str]) -> str:
+    """Return the links that load scripts early, and Plotly: at once for a page with a chart, else when idle."""
+    has_chart = path.startswith(("/runs/", "/compare"))
+    early = [*scripts, PLOTLY] if has_chart else scripts
+    links = [f'<link rel="preload" as="script" href="{address}">' for address in early]
+    return "\n    ".join(links if has_chart else [*links, f'<link rel="prefetch" as="script" href="{PLOTLY}">'])

@@ -1,0 +1,71 @@
+"""Serves the dashboard's own scripts as one file and its own styles as another.
+
+The address of each holds a hash of its content, so a browser keeps it for a year and asks for it once.
+"""
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dashboard.page_delivery.compression import accepts_gzip
+from dashboard.theme import style_sheet
+
+__all__ = ["OwnFiles"]
+
+ASSETS: Final = Path(__file__).parent.parent / "assets"
+NAMED_BY_PAGES: Final = frozenset({"theme.js", "sign_in.js"})  # not on every page, or before it is drawn
+FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file as it is sent: plain and compressed."""
+
+    address: str
+    media_type: str
+    plain: bytes
+    squeezed: bytes
+
+    @classmethod
+    def of(cls, ending: str, media_type: str, text: str) -> "_File":
+        body = text.encode()
+        address = f"/assets/page.{hashlib.sha256(body).hexdigest()[:16]}.{ending}"
+        return cls(address, media_type, body, gzip.compress(body, compresslevel=9, mtime=0))
+
+
+class OwnFiles:
+    """Wraps Dash, and answers the two addresses itself.
+
+    Args:
+        app: The application that answers every other address.
+
+    Attributes:
+        script: The address of the scripts.
+        style: The address of the colours and styles.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        paths = sorted(path for path in ASSETS.glob("*.js") if path.name not in NAMED_BY_PAGES)
+        script = _File.of("js", "text/javascript", "\n;\n".join(path.read_text("utf-8") for path in paths))
+        style = _File.of("css", "text/css", f"{style_sheet()}\n{(ASSETS / 'style.css').read_text('utf-8')}")
+        self._files = {file.address: file for file in (script, style)}
+        self.script, self.style = script.address, style.address
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        file = self._files.get(scope.get("path", ""))
+        if file is None:
+            await self._app(scope, receive, send)
+            return
+        is_squeezed = accepts_gzip(scope)
+        headers = {"Cache-Control": FOR_A_YEAR, "Vary": "Accept-Encoding"}
+        if is_squeezed:
+            headers["Content-Encoding"] = "gzip"
+        body = file.squeezed if is_squeezed else file.plain
+        await Response(body, headers=headers, media_type=file.media_type)(scope, receive, send)

@@ -1,0 +1,76 @@
+"""The first view of a page: what the browser shows until it has loaded Dash and drawn the page itself.
+
+The server writes it into the document, from the same answers of the API and with the same components. It stands in a
+closed shadow root, so it shares no id with the page that replaces it (assets/first_view.js).
+"""
+
+import asyncio
+import re
+from typing import Final
+
+from dash import html
+
+from dashboard.api_client import ApiError
+from dashboard.components.fleet.filters import fleet_summary
+from dashboard.components.fleet.first_rows import first_rows
+from dashboard.components.html_text import html_text
+from dashboard.components.page_frame import shell
+from dashboard.components.run_labels import run_labels
+from dashboard.figures.still import still_of
+from dashboard.pages.fleet import read_fleet
+from dashboard.pages.run import read_run
+
+__all__ = ["FirstView"]
+
+RUN: Final = re.compile(r"/runs/([^/]+)/?")
+POINTS: Final = 600  # of a line; the view is seen for a second or two
+LONGEST_SECONDS: Final = 3.0  # a page of a slower collector comes without it
+HERE: Final = "<!-- page -->"
+
+
+class FirstView:
+    """Returns the first view of a page, for `dashboard.page_delivery.first_answer`.
+
+    Args:
+        api_url: Where the dashboard reaches the collector's HTTP API.
+        style: The address of the style sheet.
+    """
+
+    def __init__(self, api_url: str, style: str) -> None:
+        self._api_url = api_url
+        self._before, self._after = html_text(shell(html.Main(HERE))).split(html_text(HERE))
+        self._style = f'<link rel="stylesheet" href="{style}">'
+
+    async def __call__(self, path: str, query: str) -> str:
+        """Return the view as HTML; empty where a page has none, or the collector does not answer in time.
+
+        A fleet or run whose address sets a view (filters, zoom) has none, because only the browser reads that.
+        """
+        run = RUN.fullmatch(path)
+        if query or (run is None and path != "/"):
+            return ""
+        try:
+            async with asyncio.timeout(LONGEST_SECONDS):
+                page = await (self._run(run[1]) if run else self._fleet())
+        except (ApiError, TimeoutError):
+            return ""
+        if not page:
+            return ""
+        inner = f"{self._style}{self._before}{page}{self._after}"
+        return f'<div id="first-view"><template shadowrootmode="closed">{inner}</template></div>'
+
+    async def _run(self, run_id: str) -> str:
+        read = await read_run(self._api_url, run_id, points=POINTS)
+        if not read.series:
+            return ""
+        header = html_text(html.Section(read.header(), className="card run-header"))
+        aside = html_text(html.Aside(read.aside(), className="card run-alerts"))
+        chart = f'<section class="card run-figure">{still_of(read.figure())}</section>'
+        return f'<div class="run-page">{header}{html_text(run_labels(read.run))}{chart}{aside}</div>'
+
+    async def _fleet(self) -> str:
+        runs, alerts = await read_fleet(self._api_url)
+        if not runs:
+            return ""
+        filters = html.Div(className="filters first-filters")  # their place
+        return html_text([filters, html.Div(fleet_summary(runs, alerts)), first_rows(runs, alerts)])

@@ -1,0 +1,95 @@
+"""The first view of a page: what the server writes into the document before any script runs."""
+
+import re
+
+import pytest
+from dash import dcc, html
+
+from dashboard.components.html_text import html_text
+from dashboard.components.small_elements import number, since, sparkline
+
+
+@pytest.fixture
+def mounted(start_collector):
+    """A collector with its dashboard."""
+    return start_collector(dashboard="dashboard.app:attach")
+
+
+def view_of(mounted, path):
+    """Return the first view in the document of a page, or None."""
+    document = mounted.pool.request("GET", mounted.url + path).data.decode()
+    found = re.search(r"<template shadowrootmode=.closed.>(.*)</template>", document)
+    return found and found[1]
+
+
+def test_a_run_is_drawn_before_any_script_runs(mounted, run_name):
+    """Its name, its newest values and its lines."""
+    run_id = mounted.run(
+        run=run_name, records=[{"step": step, "scalars": {"reward/mean": 0.1 * step}} for step in range(5)]
+    )
+    view = view_of(mounted, f"/runs/{run_id}")
+    assert f"<h1>{run_name}</h1>" in view
+    assert ">0.400</span>" in view
+    assert view.count("still-line") == 1
+
+
+def test_the_fleet_is_drawn_before_any_script_runs(mounted, run_name):
+    """Each run with its link."""
+    run_id = mounted.run(run=run_name, records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    assert f'href="/runs/{run_id}"' in view_of(mounted, "/")
+
+
+def test_a_name_is_text_in_the_first_view(mounted):
+    """Whatever the trainer calls its run."""
+    mounted.run(run="<img onerror=alert(1)>", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    view = view_of(mounted, "/")
+    assert "<img" not in view
+    assert "&lt;img onerror" in view
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/9fb8fbff657cd163", "/settings", "/?group=project"])
+def test_a_page_without_a_first_view_comes_at_once(mounted, path):
+    """There is no run, or the browser alone knows what is shown."""
+    assert view_of(mounted, path) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (0.0, "0"),
+        (1234567.0, "1,234,567"),
+        (-0.5, "−0.500"),
+        (12.345, "12.35"),
+        (0.00012, "1.20e−4"),
+        (2.5e8, "2.50e+8"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "−∞"),
+    ],
+)
+def test_numbers_look_as_the_browser_draws_them(value, shown):
+    """As assets/draw_elements.js does."""
+    assert f">{shown}</span>" in html_text(number(value))
+
+
+def test_elements_are_written_without_ids_and_controls():
+    """Ids are those of the page that replaces the view."""
+    page = html.Div(
+        [html.B("a < b", id="one"), dcc.Link("All", href="/"), dcc.Input(id="two"), since(None)],
+        style={"maxWidth": "3px"},
+        hidden=True,
+    )
+    assert html_text(page) == (
+        '<div hidden style="max-width:3px"><b>a &lt; b</b><a href="/">All</a><time class="since">–</time></div>'
+    )
+
+
+def test_a_sparkline_has_a_gap_where_a_value_is_not_finite():
+    """The pen is lifted."""
+    assert html_text(sparkline([1.0, float("nan"), 2.0, 3.0], signal="reward/mean")).count("M") == 2
+
+
+def test_only_components_can_be_written():
+    """An object that is none is a mistake of the page."""
+    with pytest.raises(TypeError, match="content must be a component"):
+        html_text({"not": "a component"})
