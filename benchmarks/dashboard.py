@@ -1,4 +1,4 @@
-"""What the dashboard costs: page to first graph, bytes over the wire, and a pushed step's way to the screen.
+"""What the dashboard costs: page to first chart, bytes, a pushed step's way to the screen, zoom, and memory.
 
 Needs chromium. Beside it stands the smallest Dash page with the same points in one graph, in the same minute and the
 same browser: read ratios, for seconds on shared cores say little.
@@ -6,6 +6,7 @@ same browser: read ratios, for seconds on shared cores say little.
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -17,6 +18,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Self
 
 import uvicorn
 from dash import Dash, dcc, html
@@ -28,63 +32,136 @@ URL = f"http://127.0.0.1:{PORT}"
 HAS_STEP = """(step) => { const graph = document.querySelector('#run-figure .js-plotly-plot');
     return graph && graph.data && graph.data.some((trace) => trace.x.at(-1) >= step); }"""
 TRACE = ".scatterlayer .trace"
+HAS_FIRST_VIEW = """() => new Promise((seen) => {
+    const look = () => document.getElementById('first-view') ? seen(true)
+        : document.readyState === 'complete' ? seen(false) : setTimeout(look, 5);
+    look();
+})"""
+ZOOM = """async (steps) => {
+    const graph = document.querySelector('#run-figure .js-plotly-plot'), taken = [];
+    for (let at = 0; at < 10; at += 1) {
+        const began = performance.now();
+        await window.Plotly.relayout(graph, { 'xaxis.range': [0.05 * at * steps, 0.05 * (at + 1) * steps] });
+        await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+        taken.push(performance.now() - began);
+        await new Promise((rested) => setTimeout(rested, 1000));
+    }
+    await window.Plotly.relayout(graph, { 'xaxis.autorange': true });
+    return taken;
+}"""
+PARTS = 3
+STEPS_A_SECOND = 2
 FLEET_STEPS = 40  # of each run of the fleet
 SIGNALS = ("likelihood/correct", "likelihood/incorrect", "reward/mean", "grad/norm", "entropy/mean", "ratio/max")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dashboard", description=__doc__)
     parser.add_argument("--runs", type=int, default=1_000, help="runs of the fleet (1000)")
     parser.add_argument("--steps", type=int, default=100_000, help="steps of the long run (100000)")
     parser.add_argument("--signals", type=int, default=100, help="signals of the long run (100)")
+    parser.add_argument("--rounds", type=int, default=3, help="loads of each page, of which the median counts (3)")
     parser.add_argument("--pushes", type=int, default=20, help="steps pushed into the open page (20)")
+    parser.add_argument(
+        "--minutes", type=float, default=1.0, help="how long steps arrive at 2 a second (1; 60 for an hour)"
+    )
     asked = parser.parse_args(arguments)
     path = shutil.which("chromium")
     if path is None:
         print("left out, for want of chromium: apt-get install chromium")
         return 0
-    with _collector(), sync_playwright() as playwright:
+    with _collector() as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         names = (*SIGNALS, *(f"own/s{index}" for index in range(asked.signals - len(SIGNALS))))
         for index in range(asked.runs):
             _feed(f"run-{index}", 0, FLEET_STEPS)
         long = _feed("long", 0, asked.steps, names)
-        rows = []
-        for name, lines, points, address, ready in (
-            (f"fleet, {asked.runs:,} runs", asked.runs, FLEET_STEPS, URL, ".fleet-row"),
-            (f"run, {len(names)} × {asked.steps:,}", len(SIGNALS), asked.steps, f"{URL}/runs/{long}", TRACE),
-        ):
+        _wait_for_step(long, asked.steps - 1)
+        fleet = (f"fleet, {asked.runs:,} runs", asked.runs, FLEET_STEPS, URL, "#page .fleet-row")
+        run = (
+            f"run, {len(names)} × {asked.steps:,}",
+            len(SIGNALS),
+            asked.steps,
+            f"{URL}/runs/{long}",
+            f"#page {TRACE}",
+        )
+        print(f"{'cold load, medians':24}{'first chart':>13}{'live chart':>13}{'main thread':>13}{'received':>13}")
+        for name, lines, points, address, ready in (fleet, run):
             with _bare_dash(lines, points) as bare:
-                rows.append((name, _visit(browser, bare, TRACE), _visit(browser, address, ready)))
-        print(f"{'cold load to first chart':28}{'bare Dash':>20}{'rlvitals':>20}{'ratio':>16}")
-        for name, bare_page, ours in rows:
-            shown = [f"{seconds:.2f} s, {megabytes:.2f} MB" for seconds, _, megabytes in (bare_page, ours)]
-            ratio = f"{ours[0] / bare_page[0]:.2f}, {ours[2] / bare_page[2]:.2f}"
-            print(f"{name:28}{shown[0]:>20}{shown[1]:>20}{ratio:>16}")
-        delays, requests = _pushes(browser.new_page(), "long", asked.steps, asked.pushes)
+                pairs = [(_visit(browser, bare, TRACE), _visit(browser, address, ready)) for _ in range(asked.rounds)]
+            rows = [_Load.median([pair[side] for pair in pairs]) for side in (0, 1)]
+            for label, load in zip(("bare Dash", "rlvitals"), rows, strict=True):
+                print(f"{f'{name}: {label}' if label == 'bare Dash' else label:24}{load}")
+            print(f"{'ratio':24}{rows[1].over(rows[0])}")
+        page = browser.new_page()
+        delays, requests = _pushes(page, "long", asked.steps, asked.pushes)
         print(
             f"\npushed step, commit to screen: median {statistics.median(delays):.2f} s, largest {max(delays):.2f} s"
             f" over {asked.pushes} steps; requests of the page meanwhile: {requests}"
         )
+        zooms = page.evaluate(ZOOM, asked.steps)
+        print(
+            f"zoom, asked to drawn: median {statistics.median(zooms):.0f} ms, largest {max(zooms):.0f} ms"
+            f" over {len(zooms)}"
+        )
+        _memory(page, server, asked.steps + asked.pushes + 1, asked.minutes)
         browser.close()
     return 0
 
 
-def _visit(browser: Browser, url: str, ready: str) -> tuple[float, int, float]:
-    """Load a page in a fresh context; give seconds to ``ready``, resources and megabytes received."""
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What one cold load took.
+
+    Attributes:
+        first: Seconds to the first chart, which may be the server's drawing.
+        live: Seconds to the chart that answers the mouse.
+        busy: Seconds of CPU of the page's main thread until then.
+        megabytes: What was received until then.
+    """
+
+    first: float
+    live: float
+    busy: float
+    megabytes: float
+
+    @classmethod
+    def median(cls, loads: Sequence[Self]) -> Self:
+        return cls(*(statistics.median(values) for values in zip(*map(astuple, loads), strict=True)))
+
+    def over(self, other: Self) -> str:
+        ratios = [mine / theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)]
+        return "".join(f"{ratio:13.2f}" for ratio in ratios)
+
+    def __str__(self) -> str:
+        return f"{self.first:11.2f} s{self.live:11.2f} s{self.busy:11.2f} s{self.megabytes:10.2f} MB"
+
+
+def _visit(browser: Browser, url: str, ready: str) -> _Load:
+    """Load a page in a fresh context, until ``ready`` is there."""
     context = browser.new_context()
     page = context.new_page()
-    traffic = context.new_cdp_session(page)
-    traffic.send("Network.enable")
+    tools = context.new_cdp_session(page)
+    tools.send("Network.enable")
+    tools.send("Performance.enable", {"timeDomain": "threadTicks"})
     received: list[float] = []
-    traffic.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
+    tools.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
     began = time.perf_counter()
-    page.goto(url)
+    page.goto(url, wait_until="commit")
+    has_view = page.evaluate(HAS_FIRST_VIEW)
     page.wait_for_selector(ready)
-    seconds = time.perf_counter() - began
+    live = time.perf_counter() - began
+    busy = next(
+        held["value"] for held in tools.send("Performance.getMetrics")["metrics"] if held["name"] == "TaskDuration"
+    )
+    first = (
+        page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000")
+        if has_view
+        else live
+    )
     context.close()
-    return seconds, len(received), sum(received) / 1e6
+    return _Load(first, live, busy, sum(received) / 1e6)
 
 
 def _pushes(page: Page, run: str, first: int, count: int) -> tuple[list[float], int]:
@@ -104,6 +181,43 @@ def _pushes(page: Page, run: str, first: int, count: int) -> tuple[list[float], 
     return delays, len(requests)
 
 
+def _memory(page: Page, server: int, first: int, minutes: float) -> None:
+    """Send two steps a second into the open page, and print its memory and the server's CPU, part by part."""
+    tools = page.context.new_cdp_session(page)
+    tools.send("Performance.enable")
+    steps = max(PARTS, round(minutes * 60 * STEPS_A_SECOND / PARTS))
+    print(f"\n{'steps at 2 a second':24}{'memory':>13}{'nodes':>13}{'server, of a step':>20}")
+    for part in range(PARTS):
+        before = _cpu_seconds(server)
+        for step in range(first + part * steps, first + (part + 1) * steps):
+            began = time.monotonic()
+            _feed("long", step, step + 1)
+            time.sleep(max(0.0, began + 1 / STEPS_A_SECOND - time.monotonic()))
+        spent = (_cpu_seconds(server) - before) / steps
+        tools.send("HeapProfiler.collectGarbage")
+        held = {metric["name"]: metric["value"] for metric in tools.send("Performance.getMetrics")["metrics"]}
+        shown = f"{held['JSHeapUsedSize'] / 1e6:10.1f} MB{held['Nodes']:13.0f}{1000 * spent:17.1f} ms"
+        print(f"{f'{part * steps:,} to {(part + 1) * steps:,}':24}{shown}")
+
+
+def _cpu_seconds(process: int) -> float:
+    """Return the CPU time of a process; 0 where the system does not show it."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wait_for_step(run_id: str, step: int) -> None:
+    """Wait until the collector has projected a step."""
+    while True:
+        with urllib.request.urlopen(f"{URL}/api/v1/runs/{run_id}") as answer:  # noqa: S310 - our own address
+            if (json.load(answer)["last_step"] or 0) >= step:
+                return
+        time.sleep(0.5)
+
+
 @contextmanager
 def _bare_dash(count: int, steps: int) -> Iterator[str]:
     """Run the smallest Dash page that shows as many points."""
@@ -121,14 +235,14 @@ def _bare_dash(count: int, steps: int) -> Iterator[str]:
 
 
 @contextmanager
-def _collector() -> Iterator[None]:
-    """Run a collector with its dashboard on an empty store."""
+def _collector() -> Iterator[int]:
+    """Run a collector with its dashboard on an empty store; give its process."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {"RLVITALS_DATABASE_URL": f"sqlite:///{folder}/bench.db", "RLVITALS_PORT": str(PORT)}
         server = subprocess.Popen([sys.executable, "-m", "monitor_server", "serve"], env=environment)
         try:
             _wait(f"{URL}/readyz")
-            yield
+            yield server.pid
         finally:
             server.terminate()
             server.wait()

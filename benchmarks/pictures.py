@@ -53,7 +53,10 @@ def _pages(url: str) -> dict[str, tuple[str, str]]:
         "run-page": (f"/runs/{run}", f"#run-figure {CHART}"),
         "workspace": (f"/runs/{run}?smoothing=0.9#workspace", f"[data-panel] {CHART}"),
         "alert-page": (f"/runs/{run}/alerts/{alert['id']}", ".history"),
-        "responses-page": (f"/runs/{run}/responses", "#responses-list > *"),
+        "responses-page": (
+            f"/runs/{_with_responses(url, [run, *(held['id'] for held in runs)])}/responses",
+            "#responses-list > *",
+        ),
         "compare-page": (f"/compare?{compared}", f".compare-chart {CHART}"),
         "settings-page": ("/settings", "#keys-list > *"),
     }
@@ -68,6 +71,11 @@ def _take(page: Page, address: str, ready: str, out: Path) -> None:
     page.evaluate("document.fonts.ready")
     page.wait_for_timeout(1500)  # charts below the first are drawn
     page.screenshot(path=out)
+
+
+def _with_responses(url: str, runs: list[str]) -> str:
+    """Return the first of the runs that has sampled responses, or the first one where none has."""
+    return next((run for run in runs if _items(f"{url}/api/v1/runs/{run}/responses?limit=1")), runs[0])
 
 
 def _items(address: str) -> list[dict[str, Any]]:

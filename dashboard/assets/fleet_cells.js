@@ -2,6 +2,8 @@
 (function () {
   "use strict";
 
+  const SHORT_NAME = 20;
+  const KEPT_AT_END = 9; // letters
   const SEVERITIES = ["critical", "warning", "info"];
 
   function element(kind, properties, ...children) {
@@ -29,6 +31,18 @@
     return `${(seconds / 86400).toFixed(1)} days`;
   }
 
+  /* Long names often differ at their ends alone (seeds, dates), so the middle gives way where there is no room. */
+  function name(text) {
+    const letters = [...text];
+    if (letters.length <= SHORT_NAME) return element("span", { className: "name" }, text);
+    return element(
+      "span",
+      { className: "name" },
+      element("span", { className: "name-start" }, letters.slice(0, -KEPT_AT_END).join("")),
+      element("span", { className: "name-end" }, letters.slice(-KEPT_AT_END).join("")),
+    );
+  }
+
   const number = (value) => element("span", { className: "number", "data-number": value ?? "" });
 
   window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFunctions || {}, {
@@ -36,7 +50,7 @@
       element(
         "a",
         { className: "fleet-row", href: `/runs/${data.id}`, onClick: openRun, "data-run": data.id, title: data.name },
-        element("span", { className: "name" }, data.run),
+        name(data.run),
         element("span", { className: "project" }, data.project, data.archived ? " · archived" : ""),
       ),
     FleetPhase: ({ value }) => badge("phase", value),

@@ -30,5 +30,5 @@ def _number(value: float) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}"
+        return f"{value:,}".replace("-", "−")
     return spell_value(value)
