@@ -77,7 +77,7 @@ def test_an_empty_dashboard_plays_a_recorded_collapse(collector, visit):
     expect(visit.page.locator("h1")).to_contain_text("recorded collapse")
     run_id = visit.page.url.rpartition("/")[2]
     eventually(lambda: collector.get(f"/runs/{run_id}")["status"] == "finished")
-    expect(visit.page.locator(".alert[data-severity=critical]").first).to_be_visible()
+    expect(visit.page.locator(".alert[data-severity=critical]").first).to_be_visible(timeout=120_000)
 
 
 def test_runs_are_chosen_and_opened_by_keys(collector, visit):
