@@ -39,7 +39,9 @@ def test_a_page_asked_for_first_comes_with_its_style(mounted, path):
     """A deep link works as the first request that the server ever sees."""
     answer = mounted.pool.request("GET", mounted.url + path)
     assert answer.status == 200
-    style = mounted.pool.request("GET", mounted.url + re.search(r'href="(/assets/page[^"]*css)"', answer.data.decode())[1])
+    style = mounted.pool.request(
+        "GET", mounted.url + re.search(r'href="(/assets/page[^"]*css)"', answer.data.decode())[1]
+    )
     assert "--canvas" in style.data.decode()
     assert "immutable" in style.headers["Cache-Control"]
 

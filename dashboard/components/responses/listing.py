@@ -85,7 +85,7 @@ def _groups(responses: Sequence[ResponseItem]) -> list[list[ResponseItem]]:
 def _group(members: Sequence[ResponseItem], measure: str) -> Component:
     first, prefix = members[0], shared_prefix(members)
     name = f"step {first['step']}" + ("" if first["group"] is None else f", group {first['group']}")
-    shared = f"The first {prefix} tokens are equal and underlined." if prefix else ""
+    shared = f"The first {prefix} tokens are equal: underlined, and folded where they are many." if prefix else ""
     ordered = sorted(members, key=lambda item: -item["reward"])
     cards = [response_card(item, _kinds(item), shared_prefix=prefix, measure=measure) for item in ordered]
     return html.Section(

@@ -1,5 +1,9 @@
-"""Draws a response as a strip of tokens, each coloured by how much its likelihood fell or rose."""
+"""Describes a response as a strip of tokens, each coloured by how much its likelihood fell or rose.
 
+The browser draws the tokens (assets/draw_tokens.js): a page of responses has thousands, and each would be a component.
+"""
+
+import json
 import math
 from collections.abc import Sequence
 from typing import Final
@@ -14,14 +18,16 @@ __all__ = ["MEASURES", "token_strip"]
 
 MEASURES: Final = {"displacement": "displacement", "log-probability": "ln p", "entropy": "entropy"}
 MOST_TOKENS: Final = 300  # more tokens make the page slower and not clearer
+SHARED_SHOWN: Final = 12  # tokens of a shared beginning before the first that differs; those before are folded
 FULL_HEAT: Final = 0.9  # share of the tokens that get less than the full colour
 UNLIKELY_NATS: Final = 5.0  # gets the full colour where only the likelihood is known
 
 
 def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str | None = None) -> Component:
-    """Return the tokens around the one that fell most; feedback is dimmed, a shared beginning underlined.
+    """Return the tokens around the one that fell most; feedback is dimmed, a shared beginning underlined and folded.
 
-    A token is shown by its text, or by its id where texts are not sent.
+    A token is shown by its text, or by its id where texts are not sent. It has a state, a text, a heat
+    in percent and a title.
 
     Args:
         response: A response with its tokens.
@@ -39,11 +45,16 @@ def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str 
         _chip(response, place, values[place], measure=measure, full=full, is_shared=place < shared_prefix)
         for place in range(first, after)
     ]
-    before = [html.Span(f"{first} tokens before", className="cut")] if first else []
     spoken = sum(end - begin for begin, end in response["actions"])
     rest = whole - after + response["length"] - spoken
-    behind = [html.Span(f"{rest} tokens after", className="cut")] if rest > 0 else []
-    return html.Div([*before, *chips, *behind], className="tokens", tabIndex="0", role="group")
+    described = {
+        "before": first,
+        "folded": max(0, min(shared_prefix, after) - first - SHARED_SHOWN),
+        "tokens": chips,
+        "after": max(0, rest),
+    }
+    spelled = json.dumps(described, ensure_ascii=False, separators=(",", ":"))
+    return html.Div(className="tokens", tabIndex="0", role="group", **{"data-tokens": spelled})
 
 
 def _by_place(response: ResponseItem, numbers: Sequence[float], whole: int) -> list[float | None]:
@@ -85,18 +96,18 @@ def _full_heat(numbers: Sequence[float], measure: str) -> float:
 
 def _chip(
     response: ResponseItem, place: int, value: float | None, *, measure: str, full: float, is_shared: bool
-) -> Component:
+) -> tuple[str, str, int, str]:
     if value is None:
         state, heat = ("feedback" if not _is_action(response, place) else "unmeasured"), 0.0
     elif not math.isfinite(value):
         state, heat = "broken", 1.0
     else:
         state, heat = "fell" if value < 0 else "rose", min(1.0, abs(value) / full)
-    return html.Span(
+    return (
+        f"{state} shared" if is_shared else state,
         _text(response, place),
-        className=f"token {state}{' shared' if is_shared else ''}",
-        style={"--heat": f"{round(100 * heat)}%"},
-        title=_title(response, place, value, measure),
+        round(100 * heat),
+        _title(response, place, value, measure),
     )
 
 
