@@ -19,7 +19,7 @@ SMALL_BYTES: Final = 1024  # one packet; compressing it gains nothing
 SCRIPT_LEVEL: Final = 6
 ANSWER_LEVEL: Final = 2
 
-# A script whose address has no version (Plotly's) would be asked for again by a page that has just preloaded it. After
+# A script whose address has no version (Plotly's) would be asked for again by a page that has just prefetched it. After
 # ten minutes a page may still use its copy once, while the browser asks whether that has changed.
 SHORT_CACHE: Final = b"public, max-age=600, stale-while-revalidate=604800"
 

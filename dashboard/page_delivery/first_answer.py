@@ -50,7 +50,7 @@ class FirstAnswer:
             self._document = UNUSED.sub("", body.decode())
         path = scope.get(ASKED_PATH, "/")
         before, after = self._document.split(FIRST_VIEW)
-        before = before.replace(HEAD, _links(path, SCRIPT.findall(after)))
+        before = before.replace(HEAD, _links(SCRIPT.findall(after)))
         headers = [
             (b"content-type", b"text/html; charset=utf-8"),
             (b"cache-control", b"private, no-cache"),
@@ -71,9 +71,10 @@ class FirstAnswer:
         await send({"type": "http.response.body", "body": body})
 
 
-def _links(path: str, scripts: Sequence[str]) -> str:
-    """Return the links that load scripts early, and Plotly: at once for a page with a chart, else when idle."""
-    has_chart = path.startswith(("/runs/", "/compare"))
-    early = [*scripts, PLOTLY] if has_chart else scripts
-    links = [f'<link rel="preload" as="script" href="{address}">' for address in early]
-    return "\n    ".join(links if has_chart else [*links, f'<link rel="prefetch" as="script" href="{PLOTLY}">'])
+def _links(scripts: Sequence[str]) -> str:
+    """Return the links that load scripts early, and Plotly beside them.
+
+    Plotly is not preloaded: browsers warn of a preloaded script that is used seconds later, as on a slow machine.
+    """
+    early = [f'<link rel="preload" as="script" href="{address}">' for address in scripts]
+    return "\n    ".join([*early, f'<link rel="prefetch" as="script" href="{PLOTLY}">'])
