@@ -70,7 +70,7 @@ def process(command: list[str], port: int) -> Iterator[str]:
     environment = os.environ | {"RLVITALS_DASHBOARD": "", "RLVITALS_LOG_LEVEL": "error"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while not _answers(url):
                 if time.monotonic() > deadline or process.poll() is not None:
                     raise RuntimeError(f"{command} does not answer at {url}")

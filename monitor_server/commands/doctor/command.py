@@ -34,7 +34,8 @@ def run(
         database = database or Settings().database_url
     except ValidationError:
         text = "its address is unknown while a setting cannot be used"
-        findings.append(Finding(level=Level.NOT_OBSERVED, about="database", text=text))
+        advice = "correct the setting, or give the address by --database"
+        findings.append(Finding(level=Level.NOT_OBSERVED, about="database", text=text, advice=advice))
     else:
         findings += check_database(database)
     findings += check_collector(url)

@@ -1,8 +1,10 @@
 """`rlvitals doctor`: one line for each thing it looked at, and what to do about it."""
 
+import contextlib
 import json
 import re
 import socket
+import sqlite3
 import threading
 from importlib.metadata import version
 from pathlib import Path
@@ -10,11 +12,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from monitor_server.commands.doctor.database import check_clock, check_disk
+from monitor_server.commands.doctor.collector import _check_status
+from monitor_server.commands.doctor.database import _server, check_clock, check_disk
 from monitor_server.commands.doctor.findings import Level
 from monitor_server.commands.doctor.settings import OTHERS, check_settings
 from monitor_server.commands.main import main
 from monitor_server.settings import Settings
+from monitor_server.store.database_state import DatabaseState
 from monitor_server.store.operations.inspection import newest_schema
 from trainer_hooks import wire
 from trainer_hooks.delivery.http import HttpTransport
@@ -31,6 +35,7 @@ def examine(capsys):
         status = main(["doctor", "--json", *arguments])
         found = {}
         for finding in json.loads(capsys.readouterr().out):
+            assert finding["advice"] or finding["level"] == "ok", finding  # whatever is not well says what to do
             found.setdefault(finding["about"], []).append(finding)
         return status, found
 
@@ -189,6 +194,58 @@ def test_a_server_that_is_no_collector_is_a_problem(examine, tmp_path):
         thread.join()
     assert (status, levels(found["collector"])) == (1, ["problem"])
     assert "404" in found["collector"][0]["text"]
+
+
+@pytest.mark.parametrize(("change", "about", "level", "advice"), [
+    ({"failing_channels": ["pager"]}, "notifications", "problem", "`rlvitals notifications list` shows why"),
+    ({"unprojected_records": 20_000}, "backlog", "warning", "docs/scaling.md"),
+    ({"quarantined_runs": 1}, "backlog", "problem", "rlvitals runs --reset RUN"),
+    ({"sdk_versions": {"0.0.1": 3}}, "versions", "warning", "bring all to"),
+    ({"version": "99.0"}, "versions", "warning", "bring all to 99.0"),
+    ({"clock_offset_seconds": 30.0}, "clock", "warning", "restart the collector"),
+    ({"time": 1.0}, "clock", "warning", "NTP"),
+    ({"database": {"free_bytes": 1, "size_bytes": 1}}, "disk", "problem", "make space now"),
+    ({"keys": {"valid": 1, "expiring": ["trainer"]}}, "keys", "warning", "rlvitals keys create"),
+])  # fmt: skip
+def test_what_a_collector_reports_of_itself_comes_with_what_to_do(change, about, level, advice, start_collector):
+    """One thing of a healthy collector's status is changed, and one finding is not well."""
+    status = start_collector().get("/status") | change
+    (finding,) = [each for each in _check_status(status) if each.level != Level.OK]
+    assert (finding.about, finding.level) == (about, level)
+    assert advice in finding.advice
+
+
+def test_a_collector_that_cannot_write_is_not_ready(migrated_sqlite, start_collector, tmp_path, examine):
+    """Its database file has gone; the doctor says so, and where to look."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    url = migrated_sqlite(folder)
+    live = start_collector(database_url=url)
+    Path(url.removeprefix("sqlite:///")).unlink()
+    status, found = examine(url=live.url, database=url)
+    assert (status, levels(found["collector"]), levels(found["database"])) == (1, ["ok", "problem"], ["not observed"])
+    assert "was removed" in found["collector"][1]["text"]
+
+
+def test_a_database_of_somebody_else_is_a_warning(tmp_path, examine, unused_port):
+    """It answers, and has none of our tables."""
+    file = tmp_path / "others.db"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE theirs (id INTEGER)")
+    _, found = examine(url=f"http://127.0.0.1:{unused_port}", database=f"sqlite:///{file}")
+    assert (levels(found["database"]), levels(found["schema"])) == (["ok"], ["warning"])
+    assert "check the address" in found["schema"][0]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("server", "level"), [("14.9", "warning"), ("15.1", "ok"), ("18.0", "ok"), ("19.1", "warning")]
+)
+def test_a_postgresql_that_was_not_tested_is_a_warning(server, level):
+    """Older and newer ones may work."""
+    state = DatabaseState(
+        kind="postgresql", server_version=server, schema_version="0001", size_bytes=0, free_bytes=None, clock=None
+    )
+    assert _server(state).level == level
 
 
 @pytest.mark.parametrize(
