@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: architecture bench bench-dashboard bench-detection bench-notifications bench-overhead bench-service check compose-test demo e2e fmt grafana help hooks lock \
+.PHONY: architecture bench bench-dashboard bench-detection bench-forecast bench-notifications bench-overhead bench-service check compose-test demo e2e fmt grafana help hooks lock \
 	new-adapter new-detector new-importer pictures pin-images test test-durations \
 	test-fast test-trainers
 
@@ -85,6 +85,10 @@ $(VENV)/overhead/.installed: requirements/overhead.txt
 	@test -x $(VENV)/overhead/bin/python || $(BIN)/python -m venv $(VENV)/overhead
 	@$(VENV)/overhead/bin/pip install --quiet --disable-pip-version-check -r requirements/overhead.txt
 	@touch $@
+
+bench-forecast: $(VENV)/.dev ## Fit and score the forecast of a collapse (10 minutes); CORPUS=folder adds logs
+	$(BIN)/python -m benchmarks.detection.forecast likelihood --weights --write docs/forecast-results.md
+	$(if $(CORPUS),$(BIN)/python -m benchmarks.detection.forecast metrics --corpus $(CORPUS) --weights --write docs/forecast-results.md)
 
 bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Compare with wandb, trackio, mlflow, tensorboard, swanlab; share of a step
 	$(BIN)/python -m benchmarks.overhead --peers $(VENV)/overhead/bin/python --write docs/overhead.md

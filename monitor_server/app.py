@@ -35,6 +35,7 @@ from monitor_server.api.routes import (
     audit,
     deletion,
     export,
+    forecast,
     health,
     ingest,
     keys,
@@ -98,6 +99,7 @@ ROUTES = {
     "all": (
         ingest,
         runs,
+        forecast,
         run_labels,
         deletion,
         export,
@@ -116,6 +118,7 @@ ROUTES = {
     "projector": (status,),
     "web": (
         runs,
+        forecast,
         run_labels,
         deletion,
         export,

@@ -9,10 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from monitor_server.detection.base_classes.detector import DetectorGroup
+from monitor_server.detection.base_classes.detector import DetectorGroup, StreamDetector
 from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
+from monitor_server.detection.forecast.forecaster import Forecaster
 from monitor_server.detection.phases import PhaseMachine
-from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
+from monitor_server.detection.protocol import (
+    Acknowledgement,
+    Assessment,
+    Finding,
+    Forecast,
+    Observation,
+    Phase,
+    Severity,
+)
 from monitor_server.detection.registry import build_detectors
 
 __all__ = ["Engine", "EngineFactory"]
@@ -40,6 +49,8 @@ class Engine:
         self._detectors = build_detectors()
         self._group = DetectorGroup(self._detectors.values())
         self._phases = PhaseMachine()
+        self._forecaster = Forecaster()
+        self._forecast: Forecast | None = None
         self._phase = Phase.WARMUP
         self._findings: Sequence[Finding] = ()
         self._newest: tuple[int, int] | None = None  # attempt, step
@@ -52,6 +63,9 @@ class Engine:
             found = self._group.update(observation)
             self._findings = self._gate.update(observation, _keep_most_severe(found))
             self._phase = self._phases.update(observation.signals, self._findings)
+            self._forecast = self._forecaster.forecast(
+                self._detectors, self._findings, self._phase, self._phases.capability
+            )
             for kind in observation.acknowledged:
                 self.acknowledge(Acknowledgement(kind=kind, attempt=observation.attempt, step=observation.step))
         return Assessment(
@@ -59,7 +73,13 @@ class Engine:
             phase=self._phase,
             capability=self._phases.capability,
             findings=self._findings,
+            forecast=self._forecast,
         )
+
+    @property
+    def detectors(self) -> Mapping[str, StreamDetector]:
+        """The detectors by name, for reading: they are updated by the engine alone."""
+        return self._detectors
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
         """Process a person's acknowledgement of an alert; its effect shows from the next step on.
@@ -77,6 +97,8 @@ class Engine:
             "detectors": {name: detector.state() for name, detector in self._detectors.items()},
             "gate": self._gate.state(),
             "phases": self._phases.state(),
+            "forecaster": self._forecaster.state(),
+            "forecast": dataclasses.asdict(self._forecast) if self._forecast else None,
             "phase": str(self._phase),
             "findings": [
                 dataclasses.asdict(finding) | {"severity": str(finding.severity)} for finding in self._findings
@@ -93,6 +115,14 @@ class Engine:
                 engine._detectors[name].load(saved)
         engine._gate.load(state.get("gate", {}))
         engine._phases.load(state["phases"])
+        engine._forecaster.load(state.get("forecaster", {}))
+        if (forecast := state.get("forecast")) is not None:
+            engine._forecast = Forecast(
+                probabilities=tuple(forecast["probabilities"]),
+                base_rates=tuple(forecast["base_rates"]),
+                drivers=forecast["drivers"],
+                model=forecast["model"],
+            )
         engine._phase = Phase(state["phase"])
         engine._findings = [
             Finding(**{**saved, "severity": Severity(saved["severity"])}) for saved in state["findings"]

@@ -6,10 +6,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["SEEN_SHARE", "Acknowledgement", "Assessment", "Capability", "Finding", "Observation", "Phase", "Severity"]
+__all__ = [
+    "HORIZONS",
+    "SEEN_SHARE",
+    "Acknowledgement",
+    "Assessment",
+    "Capability",
+    "Finding",
+    "Forecast",
+    "Observation",
+    "Phase",
+    "Severity",
+]
 
 # The signal that the collector adds to an incomplete step: the share of the ranks whose numbers are in it.
 SEEN_SHARE = "step/seen_frac"
+HORIZONS = (10, 25, 50)  # rows ahead that a forecast covers
 
 
 class Phase(StrEnum):
@@ -111,10 +123,29 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """How probable a collapse is within the next 10, 25 and 50 rows.
+
+    ``probabilities`` and ``base_rates`` have one number for each of `HORIZONS`; without evidence the two are equal.
+    ``drivers`` holds the strongest evidence by name, each with the factor by which it raises the odds of a collapse in
+    11 to 25 rows. ``model`` names the hazard model.
+    """
+
+    probabilities: tuple[float, ...]
+    base_rates: tuple[float, ...]
+    drivers: Mapping[str, float]
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """The engine's result for one step: the phase, every finding that holds, and the capability of the channels."""
+    """The engine's result for one step: the phase, every finding that holds, and the capability of the channels.
+
+    ``forecast`` is None once the run has collapsed, and before the first step.
+    """
 
     step: int
     phase: Phase
     capability: Capability = Capability.METRICS
     findings: Sequence[Finding] = ()
+    forecast: Forecast | None = None

@@ -13,6 +13,7 @@ from monitor_server.api.schemas.alerts import (
     alert_item,
 )
 from monitor_server.api.schemas.base import Schema
+from monitor_server.api.schemas.forecast import DriverItem, ForecastItem, HorizonItem
 from monitor_server.api.schemas.health import Health, Readiness
 from monitor_server.api.schemas.responses import ResponseItem, response_item, response_numbers
 from monitor_server.api.schemas.runs import (
@@ -36,8 +37,11 @@ __all__ = [
     "AlertItem",
     "AlertState",
     "AttemptItem",
+    "DriverItem",
+    "ForecastItem",
     "Health",
     "HistoryItem",
+    "HorizonItem",
     "PhaseItem",
     "Readiness",
     "ResponseItem",

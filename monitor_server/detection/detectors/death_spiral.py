@@ -119,7 +119,7 @@ class DeathSpiral(StreamDetector):
                 self.channels[name].update(value, observation.step)
             if name in self.levels and not begins:
                 self.levels[name].update(value, observation.step)
-        a, b, drift = self._acceleration(), self._surge(), self._drift()
+        a, b, drift = self.acceleration, self.surge, self.drift
         rule = self._rule(a, b, drift)
         if rule:
             self._open(observation.step, drift, rule)
@@ -127,7 +127,9 @@ class DeathSpiral(StreamDetector):
             self._release(b, drift)
         return [self._build_finding(observation, a, b, drift)] if self.active else ()
 
-    def _acceleration(self) -> float:
+    @property
+    def acceleration(self) -> float:
+        """A: how far the likelihood side has run ahead of its prediction, in standard errors."""
         channels = self.channels
         if self._paired_drift.is_observed:
             return channels["paired"].value
@@ -135,10 +137,14 @@ class DeathSpiral(StreamDetector):
             return channels["entropy"].value
         return min(channels["unlikelihood"].value, channels["entropy"].value)
 
-    def _surge(self) -> float:
+    @property
+    def surge(self) -> float:
+        """B: how far gradient norm and ratios have run ahead of their prediction, in standard errors."""
         return self.channels["gradient"].value + self.channels["ratio"].value
 
-    def _drift(self) -> float:
+    @property
+    def drift(self) -> float:
+        """D: how far the policy has drifted, in nats per token, by the best channel that is observed."""
         if self._paired_drift.is_observed:
             return max(0.0, self._paired_drift.rise)
         unlikelihood = self.levels["unlikelihood"].value

@@ -137,6 +137,11 @@ class RunCollapsed(StreamDetector):
         elif share > self.BACK:
             self.active, self.since, self.agreeing = False, None, []
 
+    @property
+    def share_left(self) -> float:
+        """The share that the newest rewards keep of the best, 1 while there is no best; above 1 where they pass it."""
+        return self._share()
+
     def _is_low(self) -> bool:
         best, values = self.best, list(self.rewards)
         if best is None:

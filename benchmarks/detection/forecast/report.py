@@ -1,0 +1,73 @@
+"""The tables of docs/forecast-results.md."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.detection.forecast.rows import NAMES, Rows
+from benchmarks.detection.forecast.scores import ACTS_AT, Score, score
+from benchmarks.detection.tables import Section, Table, interval, percent
+from monitor_server.detection.forecast.hazard import PERIODS, HazardModel
+from monitor_server.detection.protocol import HORIZONS
+
+__all__ = ["suite_section", "weights_section"]
+
+
+def suite_section(title: str, rows: Rows, probabilities: NDArray[np.float64]) -> Section:
+    """Return the scores of one suite and its reliability diagrams."""
+    units, failing = len(np.unique(rows.units)), len(np.unique(rows.units[rows.collapses]))
+    scores = {
+        horizon: score(probabilities[:, place], rows.outcomes(horizon), rows.units)
+        for place, horizon in enumerate(HORIZONS)
+    }
+    note = f"{len(rows.units):,} rows before the collapse, of {units} units, {failing} of them with a collapse."
+    return Section(
+        title=title,
+        notes=[note],
+        tables=[
+            Table(title="Scores", header=_HEADER, rows=[_row(horizon, found) for horizon, found in scores.items()]),
+            *(_reliability(horizon, found) for horizon, found in scores.items()),
+        ],
+    )
+
+
+def weights_section(model: HazardModel) -> Section:
+    """Return the weights of a model, as they are added to the log-odds for one unit of the evidence."""
+    header = ("added to the log-odds for one unit", *(f"rows {begin + 1} to {end}" for begin, end in PERIODS))
+    base = ["base rate of the period", *(percent(1.0 / (1.0 + np.exp(-b))) for b in model.intercepts)]
+    rows = [[name, *(f"{weights.get(name, 0.0):.2f}" for weights in model.weights)] for name in NAMES]
+    table = Table(title=f"{model.name}, fitted on {model.fitted_on}", header=header, rows=[base, *rows])
+    return Section(title=f"Weights: {model.name}", tables=[table])
+
+
+_HEADER = (
+    "within",
+    "rows",
+    "collapse rate",
+    "Brier score",
+    "of the rate",
+    "gain, in parts per thousand",
+    "95 %",
+    "calibration error",
+    f"net benefit at {ACTS_AT:.0%}, per thousand",
+    "95 %",
+)
+
+
+def _row(horizon: int, found: Score) -> list[str]:
+    return [
+        f"{horizon} rows",
+        f"{found.rows:,}",
+        percent(found.rate),
+        f"{found.brier:.4f}",
+        f"{found.brier + found.gain:.4f}",
+        f"{1000 * found.gain:.2f}",
+        interval((1000 * found.gain_interval[0], 1000 * found.gain_interval[1]), digits=2),
+        f"{found.calibration_error:.4f}",
+        f"{1000 * found.net_benefit:.2f}",
+        interval((1000 * found.net_benefit_interval[0], 1000 * found.net_benefit_interval[1]), digits=2),
+    ]
+
+
+def _reliability(horizon: int, found: Score) -> Table:
+    rows = [[percent(b.forecast), percent(b.observed), f"{b.rows:,}"] for b in found.bins]
+    return Table(title=f"Reliability within {horizon} rows", header=("forecast", "collapsed", "rows"), rows=rows)

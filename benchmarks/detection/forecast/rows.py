@@ -1,0 +1,127 @@
+"""Runs as rows of evidence, each with the number of rows until the collapse."""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.detection.authored import benign_kinds, displacement_kinds, failure_kinds, make_run
+from benchmarks.detection.by_repository import repository
+from benchmarks.detection.corpus import labelled_corpus
+from benchmarks.detection.engine import without_pairs
+from benchmarks.detection.recordings import recordings
+from benchmarks.detection.runs import Group, LabelledRun
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.forecast.evidence import EVIDENCE, Evidence
+from monitor_server.detection.protocol import Observation
+
+__all__ = ["Rows", "authored_rows", "real_rows", "recorded_rows"]
+
+NAMES = tuple(EVIDENCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of many runs before their collapse.
+
+    Attributes:
+        evidence: One row of numbers for each row, in the order of `EVIDENCE`.
+        ahead: Rows until the collapse, at least 1, or until the end of a run that does not collapse, at least 0.
+        collapses: Whether the run of each row collapses.
+        units: What is drawn with replacement for intervals: the run, or on real logs the repository.
+        groups: What is left out together: the kind of an authored run, the folder of a recording, the repository.
+    """
+
+    evidence: NDArray[np.float64]
+    ahead: NDArray[np.int64]
+    collapses: NDArray[np.bool_]
+    units: NDArray[np.str_]
+    groups: NDArray[np.str_]
+
+    @classmethod
+    def join(cls, parts: Iterable[Self]) -> Self:
+        """Put the rows of several runs together."""
+        kept = list(parts)
+        return cls(
+            evidence=np.concatenate([part.evidence for part in kept]),
+            ahead=np.concatenate([part.ahead for part in kept]),
+            collapses=np.concatenate([part.collapses for part in kept]),
+            units=np.concatenate([part.units for part in kept]),
+            groups=np.concatenate([part.groups for part in kept]),
+        )
+
+    def take(self, chosen: NDArray[np.bool_]) -> "Rows":
+        """Return the chosen rows."""
+        return Rows(
+            evidence=self.evidence[chosen],
+            ahead=self.ahead[chosen],
+            collapses=self.collapses[chosen],
+            units=self.units[chosen],
+            groups=self.groups[chosen],
+        )
+
+    def without_evidence(self) -> "Rows":
+        """Return the rows with all evidence 0, which leaves a fit nothing but the base rate."""
+        return replace(self, evidence=np.zeros_like(self.evidence))
+
+    def outcomes(self, horizon: int) -> NDArray[np.float64]:
+        """Return 1 where the run collapses within ``horizon`` rows, 0 where not, NaN where it ended before."""
+        within = np.where(self.collapses & (self.ahead <= horizon), 1.0, 0.0)
+        within[~self.collapses & (self.ahead < horizon)] = np.nan
+        return within
+
+
+def authored_rows(seeds: Sequence[int], *, workers: int) -> Rows:
+    """Return suite A as a trainer with likelihoods sends it, half of the seeds with the paired channel."""
+    kinds = (*benign_kinds(), *displacement_kinds(), *failure_kinds())
+    jobs = [(kind, seed) for seed in seeds for kind in kinds]
+    with ProcessPoolExecutor(workers) as pool:
+        return Rows.join(pool.map(_authored, jobs, chunksize=4))
+
+
+def recorded_rows(folder: Path) -> Rows:
+    """Return suite B, the recordings of the reference trainer below a folder."""
+    return Rows.join(
+        _rows(run, run.observations, unit=run.name, group=str(Path(run.name).parent)) for run in recordings(folder)
+    )
+
+
+def real_rows(folders: Sequence[Path], *, workers: int) -> Rows:
+    """Return suite C, folders of labelled logs; runs that neither succeeded nor failed are left out."""
+    runs = [run for run in labelled_corpus(*folders) if run.truth.group is not Group.UNSCORED]
+    with ProcessPoolExecutor(workers) as pool:
+        return Rows.join(pool.map(_real, runs, chunksize=8))
+
+
+def _authored(job: tuple[str, int]) -> Rows:
+    run = make_run(*job)
+    observations = run.observations if job[1] % 2 else without_pairs(run.observations)
+    return _rows(run, observations, unit=run.name, group=job[0])
+
+
+def _real(run: LabelledRun) -> Rows:
+    name = repository(run.name)
+    return _rows(run, run.observations, unit=name, group=name)
+
+
+def _rows(run: LabelledRun, observations: Sequence[Observation], *, unit: str, group: str) -> Rows:
+    engine, reader, found = Engine(), Evidence(), []
+    for observation in observations:
+        assessment = engine.update(observation)
+        read = reader.update(engine.detectors, assessment.findings)
+        found.append([read.get(name, 0.0) for name in NAMES])
+    steps = np.array([observation.step for observation in observations])
+    collapse = run.truth.collapse
+    end = len(steps) - 1 if collapse is None else int(np.searchsorted(steps, collapse))
+    kept = len(steps) if collapse is None else end
+    return Rows(
+        evidence=np.array(found, dtype=float).reshape(-1, len(NAMES))[:kept],
+        ahead=end - np.arange(kept),
+        collapses=np.full(kept, collapse is not None),
+        units=np.full(kept, unit),
+        groups=np.full(kept, group),
+    )

@@ -1,0 +1,84 @@
+"""The evidence of a forecast: a few numbers that the detectors have computed anyway, each 0 where nothing is wrong."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.detectors.death_spiral import DeathSpiral
+from monitor_server.detection.detectors.paired_drift import PairedDrift
+from monitor_server.detection.detectors.run_collapsed import RunCollapsed
+from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.detection.statistics.robust import median
+from monitor_server.detection.statistics.state import Stateful
+
+__all__ = ["EVIDENCE", "Evidence"]
+
+# What each number measures, in the words of the API and the dashboard.
+EVIDENCE: dict[str, str] = {
+    "drift": "the policy has drifted",
+    "paired_drift": "the paired change of entropy keeps rising",
+    "acceleration": "the likelihood side accelerates",
+    "surge": "gradient norm or ratios surge",
+    "departures": "mechanisms have left their baselines",
+    "warnings": "warnings have opened",
+    "strength": "the strongest warning is far beyond its threshold",
+    "critical": "a critical finding has opened",
+    "fall": "the reward has fallen",
+}
+HALF_LIFE = 20.0  # rows after which an alarm that stays open counts half: most collapses follow their alarm soon
+STRONGEST = 100.0
+DRIFT_UNIT, PAIRED_UNIT = 0.1, 0.72  # nat per token; the threshold of `PairedDrift`
+MOST_DEPARTURES, MOST_WARNINGS = 4.0, 3.0
+NEWEST, BEFORE, LEAST_FALL = 3, 25, 0.02
+
+
+class Evidence(Stateful):
+    """Reads the evidence of each row, and remembers for how long each alarm has been open.
+
+    Every number is at least 0 and bounded. Statistics without a bound enter as ln(1 + x / unit). Alarms count by how
+    new they are: an alarm that has been open for a rows weighs 0.5^(a / 20).
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.opened: dict[str, int] = {}  # by severity and kind: the row at which the alarm opened
+
+    def update(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> dict[str, float]:
+        """Read the evidence after the detectors have processed a row; numbers that are 0 are left out."""
+        self.rows += 1
+        return {name: value for name, value in self._read(detectors, findings).items() if value > 0.0}
+
+    def _read(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> dict[str, float]:
+        spiral, drift, collapsed = detectors["death_spiral"], detectors["paired_drift"], detectors["run_collapsed"]
+        assert isinstance(spiral, DeathSpiral)  # noqa: S101 - the registry names them so
+        assert isinstance(drift, PairedDrift)  # noqa: S101
+        assert isinstance(collapsed, RunCollapsed)  # noqa: S101
+        return {
+            "drift": math.log1p(max(0.0, spiral.drift) / DRIFT_UNIT),
+            "paired_drift": math.log1p(max(0.0, drift.statistic) / PAIRED_UNIT) if drift.is_observed else 0.0,
+            "acceleration": math.log1p(spiral.acceleration),
+            "surge": math.log1p(spiral.surge),
+            "departures": min(MOST_DEPARTURES, len(collapsed.mechanisms.departed)),
+            "fall": _fall(list(collapsed.rewards), collapsed.floor),
+        } | self._read_alarms(findings)
+
+    def _read_alarms(self, findings: Sequence[Finding]) -> dict[str, float]:
+        alarms = {f"{f.severity} {f.kind}": f for f in findings if f.severity is not Severity.INFO}
+        self.opened = {name: self.opened.get(name, self.rows) for name in alarms}
+        if not alarms:
+            return {}
+        newness = {name: 0.5 ** ((self.rows - row) / HALF_LIFE) for name, row in self.opened.items()}
+        return {
+            "warnings": min(MOST_WARNINGS, sum(newness.values())),
+            "strength": max(math.log(min(f.strength, STRONGEST)) * newness[name] for name, f in alarms.items()),
+            "critical": max((newness[n] for n, f in alarms.items() if f.severity is Severity.CRITICAL), default=0.0),
+        }
+
+
+def _fall(rewards: list[float], floor: float) -> float:
+    """Return the share of the reward that the newest 3 rows have lost, against the 20 rows that end 5 rows ago."""
+    earlier = rewards[-BEFORE : -NEWEST - 2]
+    if len(earlier) < NEWEST:
+        return 0.0
+    before, now = median(earlier), median(rewards[-NEWEST:])
+    return min(1.0, max(0.0, (before - now) / (before - floor))) if before - floor > LEAST_FALL else 0.0

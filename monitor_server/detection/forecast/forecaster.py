@@ -1,0 +1,25 @@
+"""The forecaster of one run: it reads the evidence of each row and asks the model that fits what the run observes."""
+
+from collections.abc import Mapping, Sequence
+
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.forecast.evidence import Evidence
+from monitor_server.detection.forecast.hazard import model_for
+from monitor_server.detection.protocol import Capability, Finding, Forecast, Phase
+
+__all__ = ["Forecaster"]
+
+
+class Forecaster(Evidence):
+    """Computes P(collapse within 10, 25 and 50 rows) after each row; its state is constant in memory."""
+
+    def forecast(
+        self,
+        detectors: Mapping[str, StreamDetector],
+        findings: Sequence[Finding],
+        phase: Phase,
+        capability: Capability,
+    ) -> Forecast | None:
+        """Process one row and return its forecast, or None where the run has collapsed already."""
+        evidence = self.update(detectors, findings)
+        return None if phase is Phase.COLLAPSED else model_for(capability).forecast(evidence)

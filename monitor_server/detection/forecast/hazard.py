@@ -1,0 +1,79 @@
+"""The hazard model: evidence in, probabilities of a collapse out."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from monitor_server.detection.protocol import Capability, Forecast
+
+__all__ = ["MODELS", "PERIODS", "HazardModel", "model_for"]
+
+PERIODS = ((0, 10), (10, 25), (25, 50))  # rows from now: after the first, up to and including the second
+LIKELIHOOD, METRICS = "likelihood", "metrics"
+DRIVERS, LEAST_RATIO = 3, 1.05  # how many are named, and from which odds ratio on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HazardModel:
+    """A discrete hazard over three periods, each with its own logistic regression on the evidence.
+
+    With evidence x ≥ 0 the probability that a run which has lived to the beginning of period k collapses in it is
+    hₖ = 1 / (1 + exp(−bₖ − Σᵢ wₖᵢ xᵢ)), and P(collapse by the end of period k) = 1 − Π_{j ≤ k} (1 − hⱼ). The weights
+    are at least 0, so evidence only raises a probability, and each wₖᵢ xᵢ is the logarithm of an odds ratio. Without
+    evidence P is the base rate.
+
+    Attributes:
+        name: ``likelihood`` for runs that send a signal of the likelihood side, ``metrics`` for the others.
+        fitted_on: The runs from which the weights come, in words.
+        intercepts: bₖ of each period.
+        weights: wₖᵢ of each period, by the name of the evidence; a name that is left out weighs nothing.
+
+    Reference:
+        Singer and Willett, "It's about time: using discrete-time survival analysis" (1993).
+    """
+
+    name: str
+    fitted_on: str
+    intercepts: Sequence[float]
+    weights: Sequence[Mapping[str, float]]
+
+    def forecast(self, evidence: Mapping[str, float]) -> Forecast:
+        """Compute the forecast of a row.
+
+        >>> model = HazardModel(name="metrics", fitted_on="-", intercepts=[-4.0] * 3, weights=[{"fall": 3.0}] * 3)
+        >>> forecast = model.forecast({"fall": 1.0})
+        >>> [round(p, 2) for p in forecast.probabilities], [round(p, 2) for p in forecast.base_rates], forecast.drivers
+        ([0.27, 0.47, 0.61], [0.02, 0.04, 0.05], {'fall': 20.085536923187668})
+        """
+        ratios = {name: math.exp(self.weights[1].get(name, 0.0) * value) for name, value in evidence.items()}
+        strongest = sorted(ratios, key=lambda name: -ratios[name])[:DRIVERS]
+        return Forecast(
+            probabilities=self._probabilities(evidence),
+            base_rates=self._probabilities({}),
+            drivers={name: ratios[name] for name in strongest if ratios[name] >= LEAST_RATIO},
+            model=self.name,
+        )
+
+    def _probabilities(self, evidence: Mapping[str, float]) -> tuple[float, ...]:
+        alive, found = 1.0, []
+        for intercept, weights in zip(self.intercepts, self.weights, strict=True):
+            log_odds = intercept + sum(weights.get(name, 0.0) * value for name, value in evidence.items())
+            alive *= 1.0 / (1.0 + math.exp(log_odds))
+            found.append(1.0 - alive)
+        return tuple(found)
+
+
+def _load_models() -> dict[str, HazardModel]:
+    saved = json.loads(files(__package__).joinpath("coefficients.json").read_text())
+    return {name: HazardModel(name=name, **model) for name, model in saved.items()}
+
+
+MODELS = _load_models()
+
+
+def model_for(capability: Capability) -> HazardModel:
+    """Return the model of runs that observe what this run observes."""
+    has_likelihood = capability in {Capability.PAIRED, Capability.LIKELIHOOD}
+    return MODELS[LIKELIHOOD if has_likelihood else METRICS]

@@ -1,0 +1,109 @@
+"""The forecast: probabilities that only evidence raises, on healthy, failing and restarted runs."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.forecast.evidence import EVIDENCE
+from monitor_server.detection.forecast.hazard import MODELS, HazardModel, model_for
+from monitor_server.detection.protocol import Capability, Observation, Phase
+
+EVIDENCES = st.dictionaries(st.sampled_from(sorted(EVIDENCE)), st.floats(0.0, 50.0))
+
+
+def failing_run(*, rows=160, drift_at=60, surge_at=110):
+    """Return a run that drifts from one step on and surges from another, with a little noise."""
+    draw, run = random.Random(5), []  # noqa: S311 - synthetic telemetry
+    for step in range(rows):
+        drift = 0.003 * max(0, step - drift_at) + 0.02 * max(0, step - surge_at)
+        signals = {
+            "entropy/mean": 0.4 + drift + 0.01 * draw.gauss(0, 1),
+            "likelihood/correct": -0.4 - drift + 0.02 * draw.gauss(0, 1),
+            "grad/norm": 1.0 + 0.1 * draw.random() + 0.2 * max(0, step - surge_at),
+            "reward/mean": 0.5 + 0.02 * draw.gauss(0, 1),
+        }
+        run.append(Observation(step=step, signals=signals))
+    return run
+
+
+def assess(run):
+    """Return the assessment of each row."""
+    engine = Engine()
+    return [engine.update(observation) for observation in run]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(evidence=EVIDENCES)
+def test_a_forecast_grows_with_the_horizon_and_never_falls_below_the_base_rate(name, evidence):
+    """Every probability lies in [0, 1], grows with the horizon, and is at least its base rate."""
+    forecast = MODELS[name].forecast(evidence)
+    assert list(forecast.probabilities) == sorted(forecast.probabilities)
+    assert all(0.0 <= p <= 1.0 for p in forecast.probabilities)
+    assert all(p >= base for p, base in zip(forecast.probabilities, forecast.base_rates, strict=True))
+    assert set(forecast.drivers) <= set(evidence)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(evidence=EVIDENCES, more=st.floats(0.0, 10.0), which=st.sampled_from(sorted(EVIDENCE)))
+def test_more_evidence_never_lowers_a_forecast(name, evidence, more, which):
+    """Raising one number raises or keeps every probability."""
+    raised = MODELS[name].forecast(evidence | {which: evidence.get(which, 0.0) + more}).probabilities
+    before = MODELS[name].forecast(evidence).probabilities
+    assert all(after >= p for after, p in zip(raised, before, strict=True))
+
+
+def test_without_evidence_the_forecast_is_the_base_rate():
+    """A run that sends its reward alone, and holds it, gets the base rate of its model and no drivers."""
+    forecast = assess([Observation(step=step, signals={"reward/mean": 0.5}) for step in range(30)])[-1].forecast
+    assert forecast.model == "metrics"
+    assert forecast.probabilities == forecast.base_rates
+    assert forecast.drivers == {}
+
+
+def test_the_model_follows_what_a_run_observes():
+    """Only a signal of the likelihood side chooses the model that was fitted with them."""
+    assert model_for(Capability.PAIRED).name == model_for(Capability.LIKELIHOOD).name == "likelihood"
+    assert model_for(Capability.ENTROPY).name == model_for(Capability.METRICS).name == "metrics"
+
+
+def test_a_run_that_drifts_and_surges_gets_a_higher_forecast():
+    """The forecast rises with the drift, rises again with the surge, and names the drift."""
+    forecasts = [assessment.forecast for assessment in assess(failing_run())]
+    healthy, drifting, surging = (forecasts[step].probabilities[-1] for step in (50, 105, 125))
+    assert healthy < drifting < surging
+    assert "drift" in forecasts[105].drivers
+    assert all(ratio > 1.0 for ratio in forecasts[105].drivers.values())
+
+
+def test_a_collapsed_run_has_no_forecast():
+    """After a NaN in the loss there is nothing left to forecast; calm rows bring the forecast back."""
+    run = [Observation(step=step, signals={"reward/mean": 0.5, "entropy/mean": 0.4}) for step in range(20)]
+    engine = Engine()
+    assert engine.update(run[0]).forecast is not None
+    broken = engine.update(Observation(step=1, signals={"loss/policy": float("nan")}))
+    assert (broken.phase, broken.forecast) == (Phase.COLLAPSED, None)
+
+
+def test_a_restarted_engine_forecasts_the_same():
+    """State through JSON after every row gives the same forecasts, and states without a forecast are accepted."""
+    whole, engine = assess(failing_run()), Engine()
+    for observation, expected in zip(failing_run(), whole, strict=True):
+        state = json.loads(json.dumps(engine.state()))
+        engine = Engine.from_state(state)
+        assert engine.update(observation).forecast == expected.forecast
+    older = {name: value for name, value in engine.state().items() if name not in {"forecaster", "forecast"}}
+    assert Engine.from_state(older).update(Observation(step=10_000, signals={})).forecast is not None
+
+
+def test_the_odds_ratio_of_a_driver_is_its_own_share_of_the_odds():
+    """Odds with the evidence over odds without it, in the second period, are the driver's ratio."""
+    model = HazardModel(
+        name="metrics", fitted_on="-", intercepts=[-30.0, -3.0, -3.0], weights=[{}, {"fall": 2.0}, {"fall": 1.0}]
+    )
+    with_it, without = model.forecast({"fall": 0.7}), model.forecast({})
+    odds, base = (p.probabilities[1] / (1.0 - p.probabilities[1]) for p in (with_it, without))
+    assert with_it.drivers["fall"] == pytest.approx(odds / base, rel=1e-6)
