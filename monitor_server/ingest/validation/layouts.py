@@ -37,10 +37,13 @@ _HEADS = msgspec.msgpack.Decoder(Head)
 
 
 class _Layout(NamedTuple):
-    """Which bits do not belong to a number, uint8 [bytes]; the bytes with only these bits; and the names."""
+    """Which bits do not belong to a number; the scalars with only these bits, both as one integer; and the names.
 
-    fixed_bits: NDArray[np.uint8]
-    fixed: bytes
+    Numpy would release Python's lock to compare as much, and the event loop would wait to get it back.
+    """
+
+    fixed_bits: int
+    fixed: int
     names: tuple[str, ...]
 
 
@@ -61,9 +64,9 @@ class Layouts:
             head = _HEADS.decode(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
             return None
-        scalars = np.frombuffer(memoryview(head.scalars), dtype=np.uint8)
+        scalars = memoryview(head.scalars)
         layout = self._layouts.get(len(scalars))
-        if layout is None or (scalars & layout.fixed_bits).tobytes() != layout.fixed:
+        if layout is None or int.from_bytes(scalars, "little") & layout.fixed_bits != layout.fixed:
             return None
         # A field that stands twice, or is unknown, would not be encoded again.
         return (head, layout.names) if wire.encode(head) == bytes(raw) else None
@@ -86,4 +89,8 @@ class Layouts:
                 if len(self._layouts) >= MAX_LAYOUTS:
                     self._layouts.clear()
                 fixed_bits = np.where(is_fixed, np.uint8(0xFF), np.uint8(0))
-                self._layouts[len(zeros)] = _Layout(fixed_bits, (zeros & fixed_bits).tobytes(), names)
+                self._layouts[len(zeros)] = _Layout(_integer(fixed_bits), _integer(zeros & fixed_bits), names)
+
+
+def _integer(bits: NDArray[np.uint8]) -> int:
+    return int.from_bytes(bits.tobytes(), "little")
