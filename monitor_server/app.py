@@ -24,6 +24,8 @@ from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.route_table import check_routes
 from monitor_server.access.sessions import Delegation
+from monitor_server.action_links.issuing import LinkIssuer
+from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.alerts.clock import SteadyClock
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.collector import Collector
@@ -31,6 +33,7 @@ from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
 from monitor_server.api.routes import (
+    action_links,
     alerts,
     audit,
     deletion,
@@ -113,6 +116,7 @@ ROUTES = {
         session,
         sample,
         notifications,
+        action_links,
     ),
     "ingest": (ingest, status),
     "projector": (status,),
@@ -131,6 +135,7 @@ ROUTES = {
         status,
         session,
         notifications,
+        action_links,
     ),
 }
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -158,6 +163,7 @@ def create_app(
     for module in ROUTES[settings.role]:
         check_routes(_methods_and_paths(API, module.router))
     check_routes(_methods_and_paths("", health.router))
+    check_routes(_methods_and_paths("", action_links.pages))
     proxies = TrustedProxies.of(settings)
     engine = engine or detection.EngineFactory(load_calibration(settings.calibration))
     registry = registry or CollectorRegistry()
@@ -165,7 +171,7 @@ def create_app(
     otlp = _open_telemetry(registry) if settings.opentelemetry else None
     file = None
     if settings.notifications is not None and settings.role != "ingest":
-        file = CurrentFile(settings.notifications, _read_notifications)
+        file = CurrentFile(settings.notifications, functools.partial(_read_notifications, settings=settings))
     collector = _build_collector(
         settings, exposition=exposition, clock=clock, engine=engine, file=file,
         span=no_span if otlp is None else otlp.span,
@@ -256,6 +262,8 @@ def _routes(role: str) -> tuple[BaseRoute, ...]:
     for module in ROUTES[role]:
         router.include_router(module.router, prefix=API, responses=REFUSALS)
     router.include_router(health.router, responses=GUARD_REFUSALS)
+    if action_links in ROUTES[role]:
+        router.include_router(action_links.pages)
     return tuple(router.routes)
 
 
@@ -272,6 +280,7 @@ def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMi
         max_body_bytes=settings.max_request_bytes,
         larger_bodies={f"{API}/ingest": settings.max_body_bytes},
         bodies=bodies,
+        forms="/act/",
     )
 
 
@@ -301,6 +310,7 @@ def _build_collector(
     relay = Relay(broadcast, open_channel=store.open_notifications, on_relayed=exposition.relayed)
     activity = Activity()
     is_projecting = settings.role in {"all", "projector"}
+    link_secrets = LinkSecrets(settings.link_secret_file)
     notifier = None
     if file is not None and is_projecting:
         notifier = NotificationWorker(
@@ -308,6 +318,7 @@ def _build_collector(
             lambda: file.file,
             refresh=file.refresh,
             public_url=settings.link_url,
+            links=LinkIssuer(link_secrets, public_url=settings.link_url, seconds=settings.link_minutes * 60.0),
             clock=clock,
             on_result=exposition.notified,
             on_alerts=lambda changed: publish(_alert_events(changed)),
@@ -387,6 +398,7 @@ def _build_collector(
         exposition=exposition,
         keys=keys,
         silencing=silencing,
+        link_secrets=link_secrets,
         notifier=notifier,
         notifications=file,
         span=span,
@@ -404,9 +416,16 @@ def _open_telemetry(registry: CollectorRegistry) -> "Otlp":
     return Otlp(registry, variable=environment_variable)
 
 
-def _read_notifications(path: Path) -> NotificationFile:
+def _read_notifications(path: Path, *, settings: Settings) -> NotificationFile:
     file = load_notifications(path, variable=environment_variable)
     check_channels(file)
+    acting = [name for name, channel in file.channels.items() if channel.actions]
+    if acting:
+        if not settings.public_url:
+            raise StartupError(
+                f"channels.{acting[0]}.actions needs RLVITALS_PUBLIC_URL, the address at which its readers open links"
+            )
+        LinkSecrets(settings.link_secret_file).check()
     return file
 
 

@@ -179,6 +179,12 @@ class Settings(BaseSettings):
         pattern=r"^(https?://[!-~]+)?$",
         description="Address of the dashboard in notifications; the loopback and the port if empty",
     )
+    link_secret_file: Path | None = Field(
+        default=None,
+        description="File with the secret of at least 32 bytes that signs links in notifications; of the database if "
+        "not set",
+    )
+    link_minutes: float = Field(default=60.0, ge=1, le=1_440, description="How long the links in a notification hold")
     pending_steps: int = Field(
         default=0, ge=0, description="Steps for which a finding that is not critical must hold before its alert fires"
     )

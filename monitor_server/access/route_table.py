@@ -97,6 +97,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/api/v1/notifications/channels"): Access(Scope.OPERATE, Reach.COLLECTOR),
     ("POST", "/api/v1/notifications/reload"): Access(Scope.ADMIN, Reach.COLLECTOR),
     ("POST", "/api/v1/notifications/channels/{name}/test"): Access(Scope.OPERATE, Reach.COLLECTOR),
+    ("POST", "/api/v1/notifications/links/end"): Access(Scope.ADMIN, Reach.COLLECTOR),
     ("GET", "/api/v1/keys"): _ADMIN,
     ("POST", "/api/v1/keys"): _ADMIN,
     ("DELETE", "/api/v1/keys/{key}"): _ADMIN,
@@ -111,6 +112,8 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/docs"): _PAGE,
     ("GET", "/openapi.json"): _PAGE,
     ("HEAD", "/openapi.json"): _PAGE,
+    ("GET", "/act/{token}"): _PUBLIC,  # the address is the right to act: signed, short-lived, for one use
+    ("POST", "/act/{token}"): _PUBLIC,
     ("GET", "/sign-in"): _PUBLIC,
     ("GET", "/"): _PAGE,
     ("GET", "/compare"): _PAGE,

@@ -8,6 +8,9 @@ from typing import Any
 from monitor_server.access.callers import Caller
 from monitor_server.access.keys.administration import record_change
 from monitor_server.access.keys.known_keys import KnownKeys
+from monitor_server.action_links.limits import LinkLimits
+from monitor_server.action_links.signing import LinkSecrets, hash_token
+from monitor_server.action_links.using import LinkUse, use_link
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.alerts.silencing import AppliedSilences, Silencing
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
@@ -76,11 +79,13 @@ class Collector:
     exposition: Exposition
     keys: KnownKeys
     silencing: Silencing
+    link_secrets: LinkSecrets
     notifier: NotificationWorker | None = None
     notifications: CurrentFile | None = None
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     waiting_reads: WaitingReads = field(default_factory=WaitingReads)
     span: OpenSpan = no_span
+    link_limits: LinkLimits = field(default_factory=LinkLimits)
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
     @property
@@ -189,6 +194,24 @@ class Collector:
 
         position = await asyncio.wrap_future(self.writer.submit(given.run_id, write))
         await self._projected(given.run_id, position)
+
+    async def use_link(self, token: str, confirmation: str) -> LinkUse:
+        """Do what a link of a notification does, once, and return what came of it.
+
+        Raises:
+            Unavailable: If it could not be stored.
+        """
+        now = self.clock()
+
+        def write(repositories: Repositories) -> tuple[LinkUse, AppliedSilences]:
+            use = use_link(repositories, self.link_secrets, token, confirmation, now=now)
+            return use, self.silencing.apply(repositories) if use.is_done else AppliedSilences([], has_more=False)
+
+        use, applied = await asyncio.wrap_future(self.writer.submit(hash_token(token), write))
+        self.silencing.report(applied)
+        if use.found is not None and use.position is not None:
+            await self._projected(use.found.link.run_id, use.position)
+        return use
 
     async def change_silences(self, key: str, change: Callable[[Repositories], None]) -> None:
         """Change silences in a transaction, and apply them to the alerts that fire.

@@ -5,7 +5,8 @@ A browser sends requests on behalf of its user to any address, so listening on t
 - The ``Host`` must be known. A foreign site can let its own name point to this machine (DNS rebinding). The browser
   then gives our answers to the foreign page, but it still sends the foreign name.
 - A request that a page of another origin caused is refused (``Sec-Fetch-Site``, ``Origin``), unless it opens a page.
-- A request that changes something must carry JSON or msgpack. A form of another site can send neither.
+- A request that changes something must carry JSON or msgpack. A form of another site can send neither. Forms are taken
+  below one path alone, where the address itself is the right to act.
 - A path or a query holds no NUL, which no database of ours can look for.
 - The bytes of a body are counted while it is read, on every route, and those of all bodies together.
 - Every request has an id, which its response names.
@@ -39,6 +40,7 @@ __all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MEDIA_TYPES: Final = ("application/json", "application/msgpack")
+FORM_TYPES: Final = ("application/x-www-form-urlencoded",)
 MOST_HELD_BYTES: Final = 256 * 1024 * 1024
 WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 WITHOUT_NUL: Final = r"^[^\x00]*$"
@@ -96,6 +98,7 @@ class SecurityMiddleware:
         max_body_bytes: The largest body of a request.
         larger_bodies: Paths that take larger bodies, with their limits.
         bodies: The bodies that are held at the same time.
+        forms: The beginning of the paths that take forms, from pages that send no referrer; None for none.
     """
 
     app: ASGIApp
@@ -103,6 +106,7 @@ class SecurityMiddleware:
     max_body_bytes: int
     larger_bodies: Mapping[str, int] = field(default_factory=dict)
     bodies: HeldBodies = field(default_factory=lambda: HeldBodies(MOST_HELD_BYTES))
+    forms: str | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; what is not HTTP passes through unless it is a websocket, which nothing here uses."""
@@ -124,8 +128,9 @@ class SecurityMiddleware:
             _check_address(scope)
             headers = _Headers(scope["headers"])
             self._check_host(headers)
-            _check_origin(scope["method"], headers)
-            _check_media_type(scope["method"], headers)
+            takes_form = self.forms is not None and scope["path"].startswith(self.forms)
+            _check_origin(scope["method"], headers, accepts_null=takes_form)
+            _check_media_type(scope["method"], headers, FORM_TYPES if takes_form else MEDIA_TYPES)
             limit = self.larger_bodies.get(scope["path"], self.max_body_bytes)
             declared = _declared_length(headers)
             if declared > limit:
@@ -202,8 +207,14 @@ def _check_address(scope: Scope) -> None:
         raise InvalidField("a path or a query must not contain NUL (%00)")
 
 
-def _check_origin(method: str, headers: _Headers) -> None:
-    """Refuse what a page of another origin has caused, except opening one of our pages from a link."""
+def _check_origin(method: str, headers: _Headers, *, accepts_null: bool) -> None:
+    """Refuse what a page of another origin has caused, except opening one of our pages from a link.
+
+    Args:
+        method: Of the request.
+        headers: Of the request.
+        accepts_null: Whether a page that sends no referrer may cause it: a browser calls its origin ``null``.
+    """
     site = headers.first("sec-fetch-site")
     if site in ("cross-site", "same-site"):
         opens_page = method in SAFE_METHODS and headers.first("sec-fetch-dest") in ("document", None)
@@ -213,22 +224,23 @@ def _check_origin(method: str, headers: _Headers) -> None:
         return
     host = (headers.first("host") or "").lower()
     for origin in headers.all("origin"):
-        if origin.lower().partition("://")[2] != host:
+        is_own = origin.lower().partition("://")[2] == host or (accepts_null and origin == "null")
+        if not is_own:
             raise ForeignOrigin(
                 f"Origin must be this server's own ({host}) for a request that changes something, got {origin[:100]!r}"
             )
 
 
-def _check_media_type(method: str, headers: _Headers) -> None:
-    """Require JSON or msgpack of a request that changes something, unless it has no body."""
+def _check_media_type(method: str, headers: _Headers, accepted: Sequence[str]) -> None:
+    """Require JSON or msgpack, or a form, of a request that changes something, unless it has no body."""
     if method in SAFE_METHODS:
         return
     given = headers.all("content-type")
     has_body = bool(headers.all("transfer-encoding")) or headers.first("content-length") not in (None, "0")
     if not given and not has_body:
         return
-    if len(given) != 1 or given[0].partition(";")[0].strip().lower() not in MEDIA_TYPES:
-        raise UnsupportedMediaType(f"Content-Type must be {' or '.join(MEDIA_TYPES)}, got {', '.join(given)[:100]!r}")
+    if len(given) != 1 or given[0].partition(";")[0].strip().lower() not in accepted:
+        raise UnsupportedMediaType(f"Content-Type must be {' or '.join(accepted)}, got {', '.join(given)[:100]!r}")
 
 
 def _declared_length(headers: _Headers) -> int:

@@ -3,6 +3,7 @@
 import json
 import uuid
 
+from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.notifications.messages import alert_items, build_body, most_severe
 from monitor_server.store.encoding.stored_json import showable
 from monitor_server.store.repositories import Repositories
@@ -11,7 +12,14 @@ from monitor_server.store.repositories.notification_queue import WaitingEvents
 __all__ = ["form_message"]
 
 
-def form_message(repositories: Repositories, waiting: WaitingEvents, *, public_url: str, now: float) -> None:
+def form_message(
+    repositories: Repositories,
+    waiting: WaitingEvents,
+    *,
+    public_url: str,
+    now: float,
+    links: LinkIssuer | None = None,
+) -> None:
     """Put all events that are due on a channel into a message with its body.
 
     Args:
@@ -19,6 +27,7 @@ def form_message(repositories: Repositories, waiting: WaitingEvents, *, public_u
         waiting: What waits.
         public_url: Of the dashboard, for links.
         now: Seconds since the epoch.
+        links: Issues the links by which the channel's readers act; None where it gets none.
     """
     queue, message_id = repositories.notifications, uuid.uuid4().hex
     severity = most_severe(waiting.rank)
@@ -39,4 +48,6 @@ def form_message(repositories: Repositories, waiting: WaitingEvents, *, public_u
         public_url=public_url,
         failing=failing,
     )
+    if links is not None:
+        links.issue(repositories, alerts, message_id=message_id, channel=waiting.channel, now=now)
     queue.set_body(message_id, json.dumps(showable(body)).encode(), events=number)

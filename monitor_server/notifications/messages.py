@@ -5,6 +5,7 @@ harmless: one line, no links, no mention of people, no formatting.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -147,7 +148,17 @@ def _lines(
     if alert["state"] == "firing":
         todo = "; ".join(f"{each['change']}. {each['how']}" for each in alert["remedies"])
         lines.append(escape(f"What to do: {todo or 'look at the evidence; no remedy is known for this kind.'}"))
-    return [*lines, link(alert["url"])]
+    return [*lines, link(alert["url"]), *_links(alert, escape=escape, link=link)]
+
+
+def _links(alert: Mapping[str, Any], *, escape: Callable[[str], str], link: Callable[[str], str]) -> list[str]:
+    """Return a line for each link by which a reader acts."""
+    given = alert.get("links", ())
+    if not given:
+        return []
+    until = f"{datetime.fromtimestamp(given[0]['expires_at'], tz=UTC):%H:%M} UTC"
+    heading = escape(f"Act from here, with each link once, until {until}; you are asked before anything happens.")
+    return [heading, *(f"{escape(each['label'])}: {link(each['url'])}" for each in given)]
 
 
 def _steps(alert: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ that what a killed collector was about to deliver is delivered by another, or by
 least once, never lost.
 """
 
+import json
 import logging
 import random
 import threading
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import record_change
+from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.errors import Unavailable
 from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
 from monitor_server.notifications.configuration.tables import NotificationFile
@@ -58,6 +60,7 @@ class NotificationWorker:
         *,
         refresh: Callable[[], bool] = lambda: False,
         public_url: str,
+        links: LinkIssuer | None = None,
         clock: Callable[[], float],
         on_result: Callable[[str, str], None] = lambda _channel, _result: None,
         on_alerts: Callable[[Sequence[tuple[Run, Alert]]], None] = lambda _changed: None,
@@ -70,6 +73,7 @@ class NotificationWorker:
             file: Returns the channels in force, and how to group.
             refresh: Called often; reads the file where it has changed, and returns whether another one is in force.
             public_url: Of the dashboard, for links.
+            links: Issues the links by which readers act; None for none.
             clock: Returns seconds since the epoch.
             on_result: Called with a channel and ``sent``, ``failed`` or ``given_up`` after each attempt.
             on_alerts: Called after a commit with the alerts about channels that have changed, and their run.
@@ -80,6 +84,7 @@ class NotificationWorker:
         self._taken_up: NotificationFile | None = None
         self._refresh = refresh
         self._public_url = public_url
+        self._links = links
         self._clock = clock
         self._on_result = on_result
         self._on_alerts = on_alerts
@@ -136,7 +141,8 @@ class NotificationWorker:
                 limits=self._file.limits,
             )
             if at <= now:
-                form_message(repositories, waiting, public_url=self._public_url, now=now)
+                links = self._links if self._file.channels[waiting.channel].actions else None
+                form_message(repositories, waiting, public_url=self._public_url, now=now, links=links)
             else:
                 look_again = min(look_again, at)
         return look_again
@@ -199,6 +205,8 @@ class NotificationWorker:
             claimed = queue.claim(channels=idle, now=now, until=now + CLAIM_SECONDS)
             if is_cleaning:
                 queue.remove_old(before=now - KEPT_DAYS * DAY_SECONDS)
+                if self._links is not None:
+                    self._links.remove_old(repositories, now=now)
                 self._next_cleaning = time.monotonic() + CLEANING_SECONDS
         for message in claimed:
             self._begin(message)
@@ -215,9 +223,10 @@ class NotificationWorker:
 
     def _deliver(self, message: OpenMessage, cancellation: Cancellation) -> None:
         try:
+            body = self._complete_body(message)
             attributes = {"rlvitals.channel": message.channel, "rlvitals.message_id": message.id}
             with self._span("notify", attributes) as span:
-                failure = _failure(lambda: deliver(self._channel(message), message.body, cancellation=cancellation))
+                failure = _failure(lambda: deliver(self._channel(message), body, cancellation=cancellation))
                 if failure is not None:
                     span.fail(failure)
             with self._store.write() as repositories:
@@ -241,6 +250,14 @@ class NotificationWorker:
             with self._lock:
                 self._deliveries.pop(message.channel, None)
             self._wake.set()
+
+    def _complete_body(self, message: OpenMessage) -> bytes:
+        """Return the body with what is not stored in it: the links by which its readers act."""
+        if self._links is None or not self._channel(message).actions:
+            return message.body
+        with self._store.read() as repositories:
+            body = self._links.add_links(repositories, json.loads(message.body), now=self._clock())
+        return json.dumps(body).encode()
 
     def _channel(self, message: OpenMessage) -> Any:  # noqa: ANN401 - a member of the union `Channel`
         return self._file.channels[message.channel]

@@ -1,4 +1,4 @@
-"""`rlvitals notifications list|test|reload`: the channels that a collector notifies."""
+"""`rlvitals notifications list|test|reload|end-links`: the channels that a collector notifies."""
 
 import time
 from typing import Annotated, Any, Literal
@@ -19,11 +19,17 @@ TEST_SECONDS = 70.0
 
 def run(
     *,
-    action: Annotated[Literal["list", "test", "reload"], typer.Argument(help="list, test or reload")],
+    action: Annotated[
+        Literal["list", "test", "reload", "end-links"], typer.Argument(help="list, test, reload or end-links")
+    ],
     channel: Annotated[str | None, typer.Argument(help="The channel that `test` sends a message to.")] = None,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
 ) -> int:
-    """List the channels, without their secrets, send a test message to one, or read their file anew."""
+    """List the channels, test one, read their file anew, or end all links that were sent to them."""
+    if action == "end-links":
+        answer = fetch_json("POST", url, "/notifications/links/end")
+        say(f"{answer['ended']} links no longer hold; messages from now on are signed with a new secret")
+        return 0
     if action == "reload":
         answer = fetch_json("POST", url, "/notifications/reload", timeout=TEST_SECONDS)
         say(f"the file is in force: {answer['channels']} channels, {answer['routes']} routes")

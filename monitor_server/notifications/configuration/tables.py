@@ -41,6 +41,7 @@ class AppriseChannel(_Table):
     type: Literal["apprise"] = "apprise"
     url: SecretStr
     format: Literal["text", "markdown"] = "text"
+    actions: bool = False
 
     @property
     def shown(self) -> str:
@@ -61,6 +62,7 @@ class WebhookChannel(_Table):
     type: Literal["webhook"]
     url: SecretStr
     secret: SecretStr
+    actions: bool = False
 
     @property
     def shown(self) -> str:

@@ -8,6 +8,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 
 from monitor_server.errors import Unavailable
 from monitor_server.store.database_state import DatabaseState, read_state
+from monitor_server.store.repositories.action_links import ActionLinks
 from monitor_server.store.repositories.actions import Actions
 from monitor_server.store.repositories.alert_history import AlertHistory
 from monitor_server.store.repositories.alerts import Alerts
@@ -53,6 +54,7 @@ class Repositories:
         self.retention = Retention(connection)
         self.api_keys = ApiKeys(connection)
         self.notifications = NotificationQueue(connection)
+        self.action_links = ActionLinks(connection)
         self.audit_log = AuditLog(connection)
 
     @contextmanager

@@ -1,6 +1,7 @@
 """The tables. Their history is in ``migrations``; a test holds the two together."""
 
 from monitor_server.store.tables.access import api_keys, audit_entries
+from monitor_server.store.tables.action_links import action_links, link_secrets
 from monitor_server.store.tables.alerts import actions, alert_history, alerts, detector_states, silences
 from monitor_server.store.tables.columns import metadata
 from monitor_server.store.tables.log import acknowledgements, records, waiting
@@ -11,6 +12,7 @@ from monitor_server.store.tables.steps import chunk_values, chunks, responses, s
 
 __all__ = [
     "acknowledgements",
+    "action_links",
     "actions",
     "alert_history",
     "alerts",
@@ -20,6 +22,7 @@ __all__ = [
     "chunk_values",
     "chunks",
     "detector_states",
+    "link_secrets",
     "metadata",
     "notification_events",
     "notification_messages",

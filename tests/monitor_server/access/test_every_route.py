@@ -34,7 +34,7 @@ BODIES = {
 PUBLIC = {
     ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session"), ("GET", "/healthz"), ("GET", "/readyz"),
     ("GET", "/sign-in"), ("GET", "/_dash-component-suites/{path:path}"), ("GET", "/assets/{path:path}"),
-    ("GET", "/_favicon.ico"),
+    ("GET", "/_favicon.ico"), ("GET", "/act/{token}"), ("POST", "/act/{token}"),
 }  # fmt: skip
 SMALLER = {
     Scope.INGEST: [Scope.READ, Scope.OPERATE],
@@ -54,7 +54,8 @@ def described(guarded):
     """Return every route of the OpenAPI description, those that it leaves out, and the dashboard's."""
     document = guarded.ask("GET", "/openapi.json", guarded.key("read")).json()
     routes = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
-    return [*routes, ("GET", "/docs"), ("GET", "/openapi.json"), *DASHBOARD]
+    pages = [("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/act/{token}"), ("POST", "/act/{token}")]
+    return [*routes, *pages, *DASHBOARD]
 
 
 def declared(method, path):

@@ -1,0 +1,126 @@
+"""The tokens of links: HMAC-SHA256 over what a link does, with a secret of the installation.
+
+A token is the signature and nothing else. Only its hash is stored, with what was signed, so that neither a reader of
+the database without the secret can make a link, nor one who changes a row can make it do something else.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from pathlib import Path
+from typing import Final
+
+from monitor_server.errors import StartupError
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.action_links import StoredLink, StoredSecret
+
+__all__ = ["LinkSecrets", "confirmation", "hash_token", "is_confirmed", "is_signed", "sign"]
+
+SECRET_BYTES: Final = 32
+ID_DIGITS: Final = 16
+CONFIRMATION_SECONDS: Final = 900.0
+
+
+class LinkSecrets:
+    """The secrets that sign links: of a file, or of the database, which makes one when it is first needed.
+
+    Args:
+        path: The file; None for the database.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+
+    def check(self) -> None:
+        """Check that the file holds a secret.
+
+        Raises:
+            StartupError: If not.
+        """
+        if self._path is not None:
+            self._of_file(self._path)
+
+    def current(self, repositories: Repositories, *, now: float) -> StoredSecret:
+        """Return the secret that signs new links, in a transaction that may write.
+
+        Raises:
+            StartupError: If the file can no longer be read.
+        """
+        if self._path is not None:
+            return self._of_file(self._path)
+        found = repositories.action_links.current_secret()
+        if found is None:
+            # Two collectors that begin at once may each make one; the links of both hold.
+            found = StoredSecret(
+                id=secrets.token_hex(ID_DIGITS // 2), secret=secrets.token_bytes(SECRET_BYTES), created_at=now
+            )
+            repositories.action_links.add_secret(found)
+        return found
+
+    def find(self, repositories: Repositories, secret_id: str) -> bytes | None:
+        """Return the secret that signed a link, or None where it has ended."""
+        if self._path is None:
+            stored = repositories.action_links.find_secret(secret_id)
+            return None if stored is None else stored.secret
+        try:
+            given = self._of_file(self._path)
+        except StartupError:
+            return None
+        return given.secret if given.id == secret_id else None
+
+    @staticmethod
+    def _of_file(path: Path) -> StoredSecret:
+        try:
+            secret = path.read_bytes().strip()
+        except OSError as error:
+            raise StartupError(f"RLVITALS_LINK_SECRET_FILE: {path} cannot be read: {error.strerror}") from error
+        if len(secret) < SECRET_BYTES:
+            raise StartupError(
+                f"RLVITALS_LINK_SECRET_FILE: {path} must hold at least {SECRET_BYTES} bytes, got {len(secret)}; "
+                "`openssl rand -hex 32` makes some"
+            )
+        named = f"file-{hashlib.sha256(secret).hexdigest()[:ID_DIGITS]}"
+        return StoredSecret(id=named, secret=secret, created_at=0.0)
+
+
+def sign(
+    secret: bytes, *, run_id: str, alert_id: str, action: str, channel: str, message_id: str, expires_at: float
+) -> str:
+    """Return the token of a link: a signature over everything that it is bound to."""
+    return _encoded(secret, "link", run_id, alert_id, action, channel, message_id, repr(float(expires_at)))
+
+
+def is_signed(token: str, link: StoredLink, secret: bytes) -> bool:
+    """Whether a token is the signature over a stored link; compared in constant time."""
+    signed = sign(
+        secret, run_id=link.run_id, alert_id=link.alert_id, action=link.action, channel=link.channel,
+        message_id=link.message_id, expires_at=link.expires_at,
+    )  # fmt: skip
+    return hmac.compare_digest(signed.encode(), token.encode())
+
+
+def hash_token(token: str) -> str:
+    """Return the SHA-256 of a token, which is all that is stored of it."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def confirmation(secret: bytes, hashed: str, *, now: float) -> str:
+    """Return what the form of a confirmation page sends along: without the page nobody can act on a link."""
+    issued_at = str(int(now))
+    return f"{issued_at}.{_encoded(secret, 'confirmation', hashed, issued_at)}"
+
+
+def is_confirmed(given: str, secret: bytes, hashed: str, *, now: float) -> bool:
+    """Whether the form of a page that is at most 15 minutes old has sent this; compared in constant time."""
+    issued_at, _, signed = given.partition(".")
+    if not (issued_at.isascii() and issued_at.isdigit() and len(issued_at) < ID_DIGITS):
+        return False
+    is_recent = -CONFIRMATION_SECONDS <= now - float(issued_at) <= CONFIRMATION_SECONDS
+    expected = _encoded(secret, "confirmation", hashed, issued_at)
+    return hmac.compare_digest(expected.encode(), signed.encode()) and is_recent
+
+
+def _encoded(secret: bytes, *parts: str) -> str:
+    signature = hmac.new(secret, "\0".join(parts).encode(), hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(signature).rstrip(b"=").decode()

@@ -1,0 +1,147 @@
+"""Reads a link and uses it: once, before its end, and only while its alert holds."""
+
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.administration import record_change
+from monitor_server.action_links.issuing import LinkAction
+from monitor_server.action_links.signing import LinkSecrets, confirmation, hash_token, is_confirmed, is_signed
+from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.action_links import StoredLink
+from monitor_server.store.repositories.alerts import Alert, alert_of
+from monitor_server.store.repositories.silences import Silence
+
+__all__ = ["FoundLink", "LinkState", "LinkUse", "read_link", "use_link"]
+
+SILENCE_SECONDS: Final = 3_600.0
+
+
+class LinkState(StrEnum):
+    """Whether a link can be used."""
+
+    OPEN = "open"
+    USED = "used"
+    EXPIRED = "expired"
+    RESOLVED = "resolved"
+    """Its alert is resolved, so that nothing is left to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLink:
+    """A link whose token is genuine, with the alert as it is now.
+
+    Attributes:
+        confirmation: What the form of its page sends along.
+    """
+
+    link: StoredLink
+    state: LinkState
+    alert: Alert
+    run: str
+    project: str
+    confirmation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkUse:
+    """What came of an attempt to use a link.
+
+    Attributes:
+        found: The link as it was before; None where the token is not genuine.
+        is_confirmed: Whether the form of its page has sent the request.
+        is_done: Whether this request has done what the link does.
+        position: Of the run's log, up to which detection should read; None where it has nothing to do.
+    """
+
+    found: FoundLink | None
+    is_confirmed: bool = False
+    is_done: bool = False
+    position: int | None = None
+
+
+def read_link(repositories: Repositories, secrets: LinkSecrets, token: str, *, now: float) -> FoundLink | None:
+    """Return the link of a token, or None where the token is not genuine or its run is deleted."""
+    link = repositories.action_links.find(hash_token(token))
+    if link is None or link.action not in list(LinkAction):
+        return None
+    secret = secrets.find(repositories, link.secret_id)
+    if secret is None or not is_signed(token, link, secret):
+        return None
+    row = repositories.alerts.view(link.alert_id)
+    if row is None or row["run_id"] != link.run_id:
+        return None
+    alert = alert_of(row)
+    return FoundLink(
+        link=link,
+        state=_state(link, alert, now),
+        alert=alert,
+        run=row["run"],
+        project=row["project"],
+        confirmation=confirmation(secret, link.hash, now=now),
+    )
+
+
+def use_link(repositories: Repositories, secrets: LinkSecrets, token: str, given: str, *, now: float) -> LinkUse:
+    """Do what a link does, in an open transaction; of several requests at once one does it.
+
+    Args:
+        repositories: The transaction.
+        secrets: What signed the link.
+        token: The link's.
+        given: What the form of the confirmation page has sent.
+        now: Seconds since the epoch.
+    """
+    found = read_link(repositories, secrets, token, now=now)
+    if found is None:
+        return LinkUse(found=None)
+    secret = secrets.find(repositories, found.link.secret_id)
+    if secret is None or not is_confirmed(given, secret, found.link.hash, now=now):
+        return LinkUse(found=found)
+    # The run is locked first, as by everything else that changes it.
+    run = repositories.runs.lock(found.link.run_id)
+    is_usable = run is not None and found.state is LinkState.OPEN
+    if not is_usable or not repositories.action_links.use(found.link.hash, now=now):
+        return LinkUse(found=found, is_confirmed=True)
+    position = _act(repositories, found, now=now)
+    return LinkUse(found=found, is_confirmed=True, is_done=True, position=position)
+
+
+def _act(repositories: Repositories, found: FoundLink, *, now: float) -> int | None:
+    link, alert = found.link, found.alert
+    author = Caller(name=f"link sent to {link.channel}", scope=Scope.OPERATE, project=found.project)
+    by, detail = author.signature(), f"by a link in message {link.message_id}"
+    action, target, position = "alert.acknowledge", alert.id, None
+    if link.action == LinkAction.ACKNOWLEDGE:
+        given = AlertAcknowledgement(run_id=alert.run_id, alert_id=alert.id, by=by, note="by a link in a notification")
+        position = acknowledge(repositories, given, now=now)
+    else:
+        action, target = "silence.create", uuid.uuid4().hex[:16]
+        silence = Silence(
+            id=target,
+            project=found.project,
+            run_id=None,
+            kind=None,
+            alert_id=alert.id,
+            severity=alert.severity,
+            starts_at=now,
+            ends_at=now + SILENCE_SECONDS,
+            reason="for an hour, by a link in a notification",
+            created_at=now,
+            created_by=by,
+        )
+        repositories.silences.add(silence)
+        detail = f"alert_id {alert.id}, {detail}"
+    record_change(repositories, author, action, target, now=now, project=found.project, detail=detail)
+    return position
+
+
+def _state(link: StoredLink, alert: Alert, now: float) -> LinkState:
+    if link.used_at is not None:
+        return LinkState.USED
+    if link.expires_at <= now:
+        return LinkState.EXPIRED
+    return LinkState.RESOLVED if alert.state == "resolved" else LinkState.OPEN

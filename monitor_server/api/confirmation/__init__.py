@@ -1,0 +1,1 @@
+"""The pages that links of notifications open."""

@@ -1,0 +1,107 @@
+"""The page of a link: what it will do, to which run, until when it holds, and afterwards what became of it.
+
+It has no script, and loads nothing. Opening it changes nothing: programs open links before people do.
+"""
+
+import math
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote
+
+from monitor_server.action_links.issuing import LinkAction
+from monitor_server.action_links.using import FoundLink, LinkState
+from monitor_server.html_report.elements import chip, document, text
+from monitor_server.printable import printable
+
+__all__ = ["HEADERS", "draw_done", "draw_link", "draw_problem"]
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",  # the address is the right to act
+    "X-Robots-Tag": "noindex, nofollow",
+}
+
+STYLE: Final = """<style>
+main { max-width: 34rem; margin: 0 auto; } form { margin: 1.2rem 0 .4rem; } dl { margin: 1rem 0 0; }
+button { width: 100%; min-height: 3rem; border: 0; border-radius: 10px; background: var(--accent);
+  color: var(--surface); font: inherit; font-weight: 600; cursor: pointer; }
+button:focus-visible, a:focus-visible { outline: 3px solid var(--ink); outline-offset: 2px; }
+a { color: var(--accent); }
+</style>"""
+
+BUTTONS: Final = {
+    LinkAction.ACKNOWLEDGE: "Acknowledge the alert",
+    LinkAction.SILENCE: "Silence the alert for an hour",
+}
+EFFECTS: Final = {
+    LinkAction.ACKNOWLEDGE: "The alert is marked as known to somebody, and escalations end. The run goes on as it is.",
+    LinkAction.SILENCE: "Nobody is notified of this alert for an hour. The run goes on as it is.",
+}
+DONE: Final = {
+    LinkAction.ACKNOWLEDGE: "The alert is acknowledged.",
+    LinkAction.SILENCE: "The alert is silenced for an hour.",
+}
+
+
+def draw_link(found: FoundLink, *, now: float) -> str:
+    """Draw the page of a link: with a form where it can be used, and else with the reason why not."""
+    action = LinkAction(found.link.action)
+    if found.state is not LinkState.OPEN:
+        return _page("This link cannot be used", f"<p>{text(_reason(found))}</p>{_alert(found)}")
+    minutes = max(1, math.ceil((found.link.expires_at - now) / 60.0))
+    body = (
+        f"<p>{text(EFFECTS[action])}</p>{_alert(found)}"
+        f'<form method="post"><input type="hidden" name="confirmation" value="{text(found.confirmation)}">'
+        f"<button>{text(BUTTONS[action])}</button></form>"
+        f'<p class="muted">The link can be used once, until {_time(found.link.expires_at)} (for '
+        f"{minutes} more minute{'s' if minutes > 1 else ''}). It was sent to the channel {text(found.link.channel)}, "
+        "and that name is recorded.</p>"
+    )
+    return _page(f"{BUTTONS[action]}?", body)
+
+
+def draw_done(found: FoundLink) -> str:
+    """Draw the page that follows the use of a link, with the alert as it is after it."""
+    return _page("Done", f"<p>{text(DONE[LinkAction(found.link.action)])}</p>{_alert(found)}")
+
+
+def draw_problem(heading: str, words: str) -> str:
+    """Draw a page without anything of a run."""
+    return _page(heading, f"<p>{text(words)}</p>")
+
+
+def _reason(found: FoundLink) -> str:
+    link = found.link
+    if found.state is LinkState.USED:
+        return f"It was used at {_time(link.used_at or 0.0)}, and each link can be used once."
+    if found.state is LinkState.EXPIRED:
+        return f"It held until {_time(link.expires_at)}. Act on the page of the alert, or wait for the next message."
+    return "The alert is resolved, so that nothing is left to do."
+
+
+def _alert(found: FoundLink) -> str:
+    alert = found.alert
+    state = alert.stage.replace("_", " ")
+    if alert.acknowledged_by is not None and alert.state != "resolved":
+        state += f", acknowledged by {printable(alert.acknowledged_by, longest=80)}"
+    if alert.stage == "silenced" and alert.silenced_until is not None:
+        state += f" until {_time(alert.silenced_until)}"
+    rows = {
+        "Run": f"{text(printable(found.run, longest=200))} of project {text(printable(found.project, longest=200))}",
+        "Alert": f"{text(alert.kind)} {chip(alert.severity)} since step {alert.opened_step}",
+        "State of the alert": text(state),
+        "Evidence": text(printable(alert.summary, longest=400)),
+    }
+    listed = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows.items())
+    address = f"/runs/{quote(alert.run_id, safe='')}/alerts/{quote(alert.id, safe='')}"
+    return f'<dl>{listed}</dl><p><a href="{text(address)}">Open the alert on the dashboard</a></p>'
+
+
+def _page(heading: str, body: str) -> str:
+    return document(f"{heading} · rlvitals", f"{STYLE}<main><article><h1>{text(heading)}</h1>{body}</article></main>")
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%d %H:%M} UTC"

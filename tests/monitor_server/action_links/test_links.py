@@ -1,0 +1,259 @@
+"""Links of notifications: what they do, that they do it once, and that nothing else acts."""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy
+
+from monitor_server.app import create_app
+from monitor_server.commands.main import main
+from monitor_server.errors import StartupError
+from monitor_server.settings import Settings
+from tests.databases import execute, sqlite_only
+from tests.live import eventually
+from tests.monitor_server.action_links.conftest import REST, Reader, channel, confirmation_of
+from tests.monitor_server.notifications.receivers import written
+
+
+def test_a_link_acknowledges_its_alert_and_names_the_channel(reader):
+    """The page says what will happen to which run; the button does it, and alert, history and audit log name who."""
+    token = reader.links()["acknowledge"]
+    page = reader.open(token)
+    text = page.data.decode()
+    assert page.status == 200
+    assert "Acknowledge the alert" in text
+    assert "r of project p" in text
+    assert reader.alert()["acknowledged_by"] is None
+    done = reader.press(token)
+    assert (done.status, "The alert is acknowledged." in done.data.decode()) == (200, True)
+    alert = reader.alert()
+    assert (alert["stage"], alert["acknowledged_by"]) == ("acknowledged", "link sent to hook")
+    (entry,) = [item for item in reader.live.get("/audit")["items"] if item["action"] == "alert.acknowledge"]
+    assert (entry["by"], entry["target"], entry["project"]) == ("link sent to hook", alert["id"], "p")
+    history = reader.live.get(f"/alerts/{alert['id']}/history")["items"]
+    assert ("acknowledged", "link sent to hook") in [(item["change"], item["by"]) for item in history]
+
+
+def test_a_link_silences_its_alert_for_an_hour(reader):
+    """The alert alone, and the silence ends by itself."""
+    assert reader.press(reader.links()["silence_hour"]).status == 200
+    alert = reader.alert()
+    assert alert["stage"] == "silenced"
+    (silence,) = reader.live.get("/silences")["items"]
+    assert (silence["alert_id"], silence["created_by"]) == (alert["id"], "link sent to hook")
+    assert silence["ends_at"] - silence["starts_at"] == pytest.approx(3_600.0)
+
+
+def test_opening_a_link_never_acts_however_often_a_scanner_does_it(reader):
+    """Nor does a form without what the page holds, or with that of another link."""
+    links = reader.links()
+    for agent in ("Slackbot-LinkExpanding 1.0", "Mozilla/5.0 (mail scanner)"):
+        assert reader.open(links["acknowledge"], **{"User-Agent": agent}).status == 200
+    other = confirmation_of(reader.open(links["silence_hour"]))
+    for given in ("", "1.x", other, "9" * 30):
+        answer = reader.press(links["acknowledge"], given)
+        assert (answer.status, "Nothing was done" in answer.data.decode()) == (403, True)
+    assert reader.alert()["stage"] == "firing"
+
+
+def test_a_used_link_says_so_with_the_state_of_the_alert(reader):
+    """By GET and by a replay of the very form."""
+    token = reader.links()["acknowledge"]
+    confirmation = confirmation_of(reader.open(token))
+    assert reader.press(token, confirmation).status == 200
+    for again in (reader.press(token, confirmation), reader.open(token)):
+        text = again.data.decode()
+        assert again.status == 410
+        assert "It was used at" in text
+        assert "acknowledged by link sent to hook" in text
+        assert "<form" not in text
+    assert len([item for item in reader.live.get("/audit")["items"] if item["action"] == "alert.acknowledge"]) == 1
+
+
+def test_of_two_clicks_at_once_on_two_collectors_one_acts(reader, start_collector, scripted):
+    """The database decides, on each kind of it."""
+    other = Reader(start_collector(engine=scripted, role="web", dashboard=""), reader.receiver)
+    token = reader.links()["silence_hour"]
+    confirmation = confirmation_of(reader.open(token))
+    clicks = [each for each in (reader, other) for _ in range(4)]
+    with ThreadPoolExecutor(len(clicks)) as pool:
+        answers = list(pool.map(lambda each: each.press(token, confirmation).status, clicks))
+    assert sorted(answers) == [200] + [410] * (len(clicks) - 1)
+    assert len(reader.live.get("/silences")["items"]) == 1
+
+
+def test_a_link_that_is_over_says_until_when_it_held(reader, database_url):
+    """Its end is part of what is signed, so that a row that is changed holds no longer at all."""
+    token = reader.links()["acknowledge"]
+    live = reader.live.app.state.collector
+    later = live.clock() + 3_601.0
+    object.__setattr__(live, "clock", lambda: later)
+    answer = reader.open(token)
+    assert (answer.status, "It held until" in answer.data.decode()) == (410, True)
+    moved = "UPDATE action_links SET expires_at = expires_at + 86400"
+    execute(database_url, {"sqlite": moved, "postgresql": moved})
+    assert reader.open(token).status == 404
+
+
+def test_a_row_that_is_changed_does_nothing_else(reader, database_url):
+    """Who can write to the database cannot make an acknowledgement a silence without the secret."""
+    token = reader.links()["acknowledge"]
+    changed = "UPDATE action_links SET action = 'silence_hour' WHERE action = 'acknowledge'"
+    execute(database_url, {"sqlite": changed, "postgresql": changed})
+    assert reader.open(token).status == 404
+    assert reader.press(token, "1.x").status == 404
+
+
+def test_a_forged_link_is_not_valid_and_tells_nothing(reader):
+    """Whatever is wrong with it, the page is the same."""
+    token = reader.links()["acknowledge"]
+    forged = [token[:-1] + ("A" if token[-1] != "A" else "B"), token[:-1], "x", "é", token.swapcase()]
+    pages = {(page.status, page.data) for page in map(reader.open, forged)}
+    assert [status for status, _ in pages] == [404]
+    assert "not valid" in pages.pop()[1].decode()
+
+
+def test_a_link_of_a_resolved_alert_does_nothing(reader):
+    """Nothing is left to do."""
+    token = reader.links()["acknowledge"]
+    confirmation = confirmation_of(reader.open(token))
+    reader.live.send(run="r", project="p", records=[{"step": 8, "scalars": {"page": 0.0}}])
+    eventually(lambda: reader.alert()["state"] == "resolved")
+    for answer in (reader.open(token), reader.press(token, confirmation)):
+        assert (answer.status, "The alert is resolved" in answer.data.decode()) == (410, True)
+    assert reader.alert()["acknowledged_by"] is None
+
+
+def test_only_hashes_are_stored_and_no_log_holds_a_link(reader, database_url, caplog):
+    """In no table and in no line, also of the debug level, and also not of links that are wrong."""
+    caplog.set_level(logging.DEBUG)
+    tokens = list(reader.links().values())
+    reader.press(tokens[0])
+    reader.open(tokens[0] + "x")
+    reader.press(tokens[1], "wrong")
+    engine = sqlalchemy.create_engine(database_url)
+    metadata = sqlalchemy.MetaData()
+    metadata.reflect(engine)
+    with engine.connect() as connection:
+        stored = [str(row) for table in metadata.tables.values() for row in connection.execute(sqlalchemy.select(table))]
+    engine.dispose()
+    assert any("link sent to hook" in row for row in stored)
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith("urllib3")]
+    assert not [text for text in [*stored, *ours] if any(token in text for token in tokens)]
+
+
+def test_the_page_runs_no_script_and_sends_no_referrer(reader):
+    """Every answer of a link, also a refusal, has the headers."""
+    token = reader.links()["acknowledge"]
+    for answer in (reader.open(token), reader.open("x"), reader.press(token, "x"), reader.press(token)):
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none';")
+        assert "script-src" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert "<script" not in answer.data.decode()
+
+
+def test_a_form_of_another_site_is_refused(reader):
+    """Its origin is neither this server's nor unnamed."""
+    token = reader.links()["acknowledge"]
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site", "Origin": "null"}):
+        headers = {"Content-Type": "application/x-www-form-urlencoded"} | headers
+        answer = reader.live.pool.request("POST", f"{reader.live.url}/act/{token}", headers=headers, body="a=b")
+        assert (answer.status, answer.json()["error"]) == (403, "ForeignOrigin")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = reader.live.pool.request("POST", f"{reader.live.url}/api/v1/silences", headers=form, body="a=b")
+    assert answer.status == 415
+
+
+@sqlite_only
+def test_links_are_opened_a_bounded_number_of_times(reader):
+    """Who tries many is refused in words, and the alert is as before."""
+    statuses = [reader.open(f"guess-{number}").status for number in range(200)]
+    assert set(statuses) == {404, 429}
+    answer = reader.open("guess")
+    while answer.status != 429:
+        answer = reader.open("guess")
+    assert answer.headers["Retry-After"] == "60"
+    assert "Too many links" in answer.data.decode()
+
+
+def test_only_critical_alerts_of_channels_that_ask_for_it_have_links(reading, receiver, tmp_path):
+    """A warning has none, and neither has a message to a channel without `actions`."""
+    plain = channel(receiver.url, name="plain").replace("actions = true\n", "").replace("/in", "/plain")
+    routes = REST.replace('["hook"]', '["hook", "plain"]')
+    found = reading(notifications=written(tmp_path, channel(receiver.url), plain, routes))
+    found.live.send(run="w", records=[{"step": 1, "scalars": {"warn": 1.0}}])
+    eventually(lambda: len(receiver.bodies) == 2)
+    found.live.send(run="r", records=[{"step": 1, "scalars": {"page": 1.0}}])
+    eventually(lambda: len(receiver.bodies) == 4)
+    linked = {(body["channel"], body["severity"]): "links" in body["alerts"][0] for body in receiver.bodies}
+    expected = {("hook", "warning"): False, ("plain", "warning"): False, ("plain", "critical"): False}
+    assert linked == expected | {("hook", "critical"): True}
+
+
+def test_ending_all_links_begins_with_a_new_secret(reader, capsys):
+    """`rlvitals notifications end-links`, when a message has reached the wrong eyes."""
+    token = reader.links()["acknowledge"]
+    assert main(["notifications", "end-links", "--url", reader.live.url]) == 0
+    assert "2 links" in capsys.readouterr().out
+    assert reader.open(token).status == 404
+    reader.live.send(run="other", project="p", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    assert reader.press(reader.links(message=1)["acknowledge"]).status == 200
+    assert "links.end" in [item["action"] for item in reader.live.get("/audit")["items"]]
+
+
+@sqlite_only
+def test_the_secret_may_be_a_file_that_is_exchanged(reading, tmp_path):
+    """Links of the old one no longer hold, and nothing of it is in the database."""
+    path = tmp_path / "secret"
+    path.write_text("0123456789abcdef" * 4)
+    found = reading(link_secret_file=path)
+    found.live.send(run="r", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    token = found.links()["acknowledge"]
+    assert found.open(token).status == 200
+    path.write_text("another 6789abcdef" * 4)
+    assert found.open(token).status == 404
+    with found.live.app.state.collector.store.read() as repositories:
+        assert repositories.action_links.current_secret() is None
+
+
+def test_links_need_an_address_and_a_secret_that_is_long_enough(receiver, tmp_path):
+    """The start ends with what must be set."""
+    settings = Settings(
+        notifications=written(tmp_path, channel(receiver.url), REST), database_url=f"sqlite:///{tmp_path}/r.db"
+    )
+    with pytest.raises(StartupError, match=r"channels\.hook\.actions needs RLVITALS_PUBLIC_URL"):
+        create_app(settings)
+    path = tmp_path / "secret"
+    path.write_text("short")
+    for file, problem in ((path, "at least 32 bytes, got 5"), (tmp_path / "missing", "cannot be read")):
+        with pytest.raises(StartupError, match=problem):
+            create_app(settings.model_copy(update={"public_url": "https://v.example", "link_secret_file": file}))
+
+
+@sqlite_only
+def test_a_link_whose_secret_file_is_gone_costs_no_message(reading, receiver, tmp_path):
+    """The message goes without links."""
+    path = tmp_path / "secret"
+    path.write_text("0123456789abcdef" * 4)
+    found = reading(link_secret_file=path)
+    path.unlink()
+    found.live.send(run="r", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    (body,) = eventually(lambda: receiver.bodies)
+    assert "links" not in body["alerts"][0]
+
+
+@sqlite_only
+def test_a_link_works_without_a_key_where_keys_are_in_use(reader):
+    """It is the right to do one thing; every other route stays closed."""
+    tokens = reader.links()
+    body = b'{"name": "admin", "scope": "admin"}'
+    pool, url = reader.live.pool, reader.live.url
+    headers = {"Content-Type": "application/json"}
+    assert pool.request("POST", f"{url}/api/v1/keys", body=body, headers=headers).status == 200
+    assert pool.request("GET", f"{url}/api/v1/alerts").status == 401
+    assert reader.press(tokens["acknowledge"]).status == 200
+    assert pool.request("POST", f"{url}/api/v1/notifications/links/end").status == 401
