@@ -15,7 +15,7 @@ NO_CHANGES = {
     ("DELETE", "/api/v1/session"),
     ("POST", "/_dash-update-component"),
 }
-# With tests of their own, `test_operation.py` and `test_reload.py` of notifications, and `test_links.py` of action_links.
+# With tests of their own: `test_operation.py` and `test_reload.py` of notifications, `test_links.py` of action_links.
 RECORDED_ELSEWHERE = {
     ("POST", "/api/v1/notifications/channels/{name}/test"),
     ("POST", "/api/v1/notifications/reload"),

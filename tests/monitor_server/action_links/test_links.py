@@ -136,7 +136,9 @@ def test_only_hashes_are_stored_and_no_log_holds_a_link(reader, database_url, ca
     metadata = sqlalchemy.MetaData()
     metadata.reflect(engine)
     with engine.connect() as connection:
-        stored = [str(row) for table in metadata.tables.values() for row in connection.execute(sqlalchemy.select(table))]
+        stored = [
+            str(row) for table in metadata.tables.values() for row in connection.execute(sqlalchemy.select(table))
+        ]
     engine.dispose()
     assert any("link sent to hook" in row for row in stored)
     ours = [record.getMessage() for record in caplog.records if not record.name.startswith("urllib3")]
@@ -160,8 +162,8 @@ def test_a_form_of_another_site_is_refused(reader):
     """Its origin is neither this server's nor unnamed."""
     token = reader.links()["acknowledge"]
     for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site", "Origin": "null"}):
-        headers = {"Content-Type": "application/x-www-form-urlencoded"} | headers
-        answer = reader.live.pool.request("POST", f"{reader.live.url}/act/{token}", headers=headers, body="a=b")
+        sent = {"Content-Type": "application/x-www-form-urlencoded"} | headers
+        answer = reader.live.pool.request("POST", f"{reader.live.url}/act/{token}", headers=sent, body="a=b")
         assert (answer.status, answer.json()["error"]) == (403, "ForeignOrigin")
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = reader.live.pool.request("POST", f"{reader.live.url}/api/v1/silences", headers=form, body="a=b")

@@ -15,7 +15,8 @@ PATHS = [
     "/runs/{run_id}/attempts", "/runs/{run_id}/reset",
     "/projects/{name}", "/runs/{run_id}/export", "/export", "/stream", "/ingest",
     "/keys", "/keys/{key}", "/audit", "/status", "/session", "/sample",
-    "/notifications/channels", "/notifications/links/end", "/notifications/reload", "/notifications/channels/{name}/test",
+    "/notifications/channels", "/notifications/links/end", "/notifications/reload",
+    "/notifications/channels/{name}/test",
 ]  # fmt: skip
 
 
