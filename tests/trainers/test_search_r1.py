@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from trainer_hooks.callbacks import verl as adapter
+from trainer_hooks.callbacks.verl.search_r1 import add_llds
 
 try:
     pytestmark = pytest.mark.skipif(not version("verl").startswith("0.2."), reason="this verl is not Search-R1's")
@@ -12,7 +13,7 @@ except PackageNotFoundError:
     pytest.skip("verl 0.2 has an environment of its own: make test-trainers", allow_module_level=True)
 
 from verl import DataProto
-from verl.trainer.ppo import ray_trainer
+from verl.trainer.ppo import core_algos, ray_trainer
 from verl.utils.tracking import Tracking
 
 
@@ -56,3 +57,17 @@ def test_a_step_of_its_own_functions_arrives(batch, collector, monkeypatch):
     assert record.summaries["likelihood/incorrect"].value() == -3
     assert record.summaries["likelihood/action1"].value() == -3
     assert record.summaries["reward/zero_std_frac"].value() == 0
+
+
+def test_llds_is_added_to_its_policy_loss(monkeypatch):
+    """The loss of verl 0.2 itself, plus a fifth of LLDS over all action tokens."""
+    old = -torch.rand(2, 3)
+    arrays = {"old_log_prob": old, "log_prob": old - 0.1, "eos_mask": torch.tensor([[1, 0, 1], [1, 1, 0]])}
+    arrays |= {"advantages": torch.tensor([[1.0] * 3, [-1.0] * 3]), "cliprange": 0.2}
+    monkeypatch.setattr(core_algos, "compute_policy_loss", core_algos.compute_policy_loss)
+    before = core_algos.compute_policy_loss(**arrays)
+    add_llds()
+    after = core_algos.compute_policy_loss(**arrays)
+    # Two preserved tokens of four lost 0.1 each.
+    assert (after[0] - before[0]).item() == pytest.approx(0.2 * 0.2 / 4)
+    assert torch.equal(after[1], before[1])
