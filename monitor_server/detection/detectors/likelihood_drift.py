@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.collapse_measures.controls import Controls
 from monitor_server.detection.collapse_measures.excess import ENTROPY, LARGEST_WEIGHT, LIKELIHOOD, Excess
 from monitor_server.detection.collapse_measures.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
@@ -63,6 +64,7 @@ class LikelihoodDrift(StreamDetector):
         self.entropy = _Channel(turn=1)
         self.unlikelihood = _Channel(turn=2)
         self.excess = Excess(turn=5)
+        self.controls = Controls()
         self.reward = Ema(0.1)
         self.reward_history = History(length=40, lag=0)
         self.reward_at_onset: float | None = None
@@ -91,7 +93,9 @@ class LikelihoodDrift(StreamDetector):
         self.entropy.update(entropy, observation.step)
         if self.entropy.value == 0.0:
             self.excess.mark()
+            self.controls.mark()
         self.excess.update(observation)
+        self.controls.update(observation)
         drift = self._joint_rise()
         if self._is_far_below(drift):
             self.active = self.suspected = False
@@ -166,6 +170,7 @@ class LikelihoodDrift(StreamDetector):
             entropy_rise=self.entropy.value,
             likelihood_fall=self.unlikelihood.value,
             excess=self.excess.errors,
+            **self.controls.evidence(),
             reward_fell=self.excused,
             agreeing=[LIKELIHOOD] if self.unlikelihood.value > threshold else [],
             onset=[since, observation.step],
@@ -196,6 +201,7 @@ class LikelihoodDrift(StreamDetector):
         self.entropy.restart()
         self.unlikelihood.restart()
         self.excess.restart()
+        self.controls.restart()
         self.reward, self.reward_at_onset = Ema(0.1), None
         self.active = self.suspected = self.excused = False
 

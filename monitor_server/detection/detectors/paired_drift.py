@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.collapse_measures.controls import Controls
 from monitor_server.detection.collapse_measures.excess import ENTROPY, LIKELIHOOD, Excess
 from monitor_server.detection.collapse_measures.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
@@ -61,6 +62,7 @@ class PairedDrift(StreamDetector):
         self.history = History(length=80, lag=0, floor=1e-5)
         self.cusum = Cusum(slack=0.25, cap=4.0)
         self.excess = Excess(turn=4)
+        self.controls = Controls()
         self.unpaired = 0  # rows since the channel was observed
         self.warm_up = WarmUp()
         self.rise = 0.0
@@ -74,7 +76,9 @@ class PairedDrift(StreamDetector):
             return ()
         if self.cusum.since is None:
             self.excess.mark()
+            self.controls.mark()
         self.excess.update(observation)
+        self.controls.update(observation)
         delta = finite(observation.signals, SIGNAL)
         self.unpaired += 1
         if delta is None:
@@ -129,6 +133,7 @@ class PairedDrift(StreamDetector):
             sum=self.cusum.value,
             rise=self.rise,
             excess=self.excess.errors,
+            **self.controls.evidence(),
             agreeing=[LIKELIHOOD] if self.excess.errors > 1.0 else [],
             onset=[since, latest],
             arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH, W = exp(z / 4): S > 6, R > 0.03 and "
@@ -137,6 +142,7 @@ class PairedDrift(StreamDetector):
 
     def _rebaseline(self) -> None:
         self.excess.restart()
+        self.controls.restart()
 
     def _resume(self, step: int) -> None:
         if self.cusum.since is not None and step <= self.cusum.since:

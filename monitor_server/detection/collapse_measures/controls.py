@@ -1,0 +1,80 @@
+"""Controls of a drift: whether response length and searches changed with it, and the displacement meanwhile."""
+
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.protocol import Observation
+from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.streaming import Ema
+
+__all__ = ["Controls"]
+
+LENGTH, CALLS, VALID, CROSS = "length/mean", "tools/calls", "tools/valid_frac", "displacement/cross"
+ALPHA = 0.1
+LEAST_ROWS, STALE_ROWS = 8, 5
+NOT_OBSERVED = "not observed"
+
+
+class Controls(Stateful):
+    """Measures, beside a drift, what could explain it otherwise: the control of Fig. 4.
+
+    In the paper entropy accelerates while response length and the number of valid searches stay put, so displacement is
+    no artefact of either. The evidence of a drift holds their relative changes since it began, between averages with
+    weight 0.1 a row, so that a reader can tell. They decide nothing. The evidence also holds the displacement of
+    held-out correct responses, summed since the drift began.
+
+    Reference:
+        arXiv 2512.04220, Fig. 4 and Definition 4.1.
+    """
+
+    def __init__(self) -> None:
+        self.averages = {"length": Ema(ALPHA), "searches": Ema(ALPHA)}
+        self.before: dict[str, float] = {}
+        self.unobserved = {"length": 0, "searches": 0}
+        self.displacement = 0.0
+        self.displacements = 0  # rows with the displacement since the drift began
+
+    def update(self, observation: Observation) -> None:
+        """Process one step."""
+        signals = observation.signals
+        calls, valid = finite(signals, CALLS), finite(signals, VALID)
+        searches = calls if calls is None or valid is None else calls * valid
+        for name, value in (("length", finite(signals, LENGTH)), ("searches", searches)):
+            self.unobserved[name] += 1
+            if value is not None:
+                self.unobserved[name] = 0
+                self.averages[name].update(value)
+        cross = finite(signals, CROSS)
+        if cross is not None:
+            self.displacement += cross
+            self.displacements += 1
+
+    def mark(self) -> None:
+        """Record the present levels as the reference, because no drift is under way."""
+        for name, average in self.averages.items():
+            if average.value is not None and average.count >= LEAST_ROWS:
+                self.before[name] = average.value
+        self.displacement, self.displacements = 0.0, 0
+
+    def restart(self) -> None:
+        """Discard the levels, because they changed their meaning."""
+        self.averages, self.before = {name: Ema(ALPHA) for name in self.averages}, {}
+        self.displacement, self.displacements = 0.0, 0
+
+    def evidence(self) -> dict[str, float | str]:
+        """Return the changes since the drift began.
+
+        Returns:
+            ``length_change`` and ``searches_change``, relative (0.1 is a tenth more), and ``displacement_sum`` in nats
+            a token; "not observed" where the signal is missing, or was when the drift began.
+        """
+        found: dict[str, float | str] = {
+            f"{name}_change": NOT_OBSERVED if (change := self._change(name)) is None else change
+            for name in self.averages
+        }
+        return found | {"displacement_sum": self.displacement if self.displacements else NOT_OBSERVED}
+
+    def _change(self, name: str) -> float | None:
+        """Return the relative change of a level since the drift began."""
+        before, now = self.before.get(name), self.averages[name].value
+        if not before or now is None or self.unobserved[name] > STALE_ROWS:
+            return None
+        return now / before - 1.0
