@@ -52,7 +52,7 @@ from monitor_server.api.routes import (
     status,
     stream,
 )
-from monitor_server.api.sample import SamplePlayer
+from monitor_server.api.sample import BATCH_SECONDS, SamplePlayer
 from monitor_server.detection import engine as detection
 from monitor_server.errors import MethodNotAllowed, StartupError, UnknownPath
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
@@ -147,6 +147,7 @@ def create_app(
     registry: CollectorRegistry | None = None,
     clock: Callable[[], float] | None = None,
     engine: EngineFactory | None = None,
+    sample_batch_seconds: float = BATCH_SECONDS,
 ) -> FastAPI:
     """Build the application of one collector. The database is opened at once; the writer starts with the server.
 
@@ -155,6 +156,7 @@ def create_app(
         registry: The registry of the metrics; a new one if left out.
         clock: Returns seconds since the epoch; a clock that no jump of the machine's clock moves if left out.
         engine: Builds the detectors of each run; ours with the calibration of the settings if left out.
+        sample_batch_seconds: How long the recorded collapse waits after each batch of three steps.
 
     Raises:
         StartupError: If the database, the calibration or the file of notifications cannot be used.
@@ -177,7 +179,7 @@ def create_app(
         span=no_span if otlp is None else otlp.span,
     )  # fmt: skip
 
-    player = SamplePlayer(collector)
+    player = SamplePlayer(collector, batch_seconds=sample_batch_seconds)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

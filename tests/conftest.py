@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from monitor_server.api.sample import BATCH_SECONDS
 from monitor_server.settings import Settings
 from tests import compiled_statements, warm
 from tests.databases import migrated_postgres, migrated_sqlite, postgres_collector
@@ -69,8 +70,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [
         item
         for worker in range(workers)
-        for item in (*slow[worker::workers], *_part(long, worker, workers), *_part(quick, worker, workers))
+        for item in (
+            *_with_warm_start(slow[worker::workers], is_first=worker == 0),
+            *_part(long, worker, workers),
+            *_part(quick, worker, workers),
+        )
     ]
+
+
+def _with_warm_start(items: list[pytest.Item], *, is_first: bool) -> list[pytest.Item]:
+    """Put what needs the warm start first or last: the first worker trains it while the others run other tests."""
+    return sorted(items, key=lambda item: ("tiny_cache" in getattr(item, "fixturenames", ())) != is_first)
 
 
 def _part(items: list[pytest.Item], worker: int, workers: int) -> list[pytest.Item]:
@@ -115,14 +125,16 @@ def start_collector(database_url: str) -> Iterator[Any]:
     """
     with contextlib.ExitStack() as stack:
 
-        def start(*, clock: Any = None, engine: Any = None, **settings: Any) -> LiveCollector:
+        def start(
+            *, clock: Any = None, engine: Any = None, sample_batch_seconds: float = BATCH_SECONDS, **settings: Any
+        ) -> LiveCollector:
             defaults = {
                 "database_url": database_url,
                 "dashboard": "",
                 "tick_seconds": 0.1,
                 "verdict_wait_seconds": PATIENCE_SECONDS,
             }
-            options = {"clock": clock} | ({"engine": engine} if engine else {})
+            options = {"clock": clock, "engine": engine, "sample_batch_seconds": sample_batch_seconds}
             return stack.enter_context(serving(Settings(**(defaults | settings)), **options))
 
         yield start

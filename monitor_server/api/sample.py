@@ -16,7 +16,7 @@ from monitor_server.ingest.recorded_batches import batches
 from monitor_server.ingest.validation.validate import read_batch
 from trainer_hooks import wire
 
-__all__ = ["PROJECT", "SamplePlayer"]
+__all__ = ["BATCH_SECONDS", "PROJECT", "SamplePlayer"]
 
 log = logging.getLogger(__name__)
 
@@ -26,10 +26,16 @@ BATCH_SECONDS = 0.25  # 12 steps a second: slow enough to be watched, the whole 
 
 
 class SamplePlayer:
-    """Plays the sample in the background, once at a time."""
+    """Plays the sample in the background, once at a time.
 
-    def __init__(self, collector: Collector) -> None:
+    Args:
+        collector: Whose run it becomes.
+        batch_seconds: How long to wait after each batch.
+    """
+
+    def __init__(self, collector: Collector, *, batch_seconds: float = BATCH_SECONDS) -> None:
         self._collector = collector
+        self._batch_seconds = batch_seconds
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
@@ -66,7 +72,7 @@ class SamplePlayer:
                     now=self._collector.clock(),
                 )
                 await self._collector.append(valid)
-                await asyncio.sleep(BATCH_SECONDS)
+                await asyncio.sleep(self._batch_seconds)
         except CollectorError as error:
             log.warning("the recorded collapse was not played to its end: %s", error)
 

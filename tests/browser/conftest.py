@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+# A page of a few seconds of computing waits for its turn on a busy machine.
+WAIT_MILLISECONDS = 120_000
+
 
 def pytest_collection_modifyitems(items):
     """Mark all tests of this folder."""
@@ -43,8 +46,8 @@ def visit(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A page on which every error and every request to another machine fails the test."""
     width, height = request.param
     page = chromium.new_page(viewport={"width": width, "height": height})
-    page.set_default_timeout(30_000)
-    expect.set_options(timeout=30_000)  # a page waits for its turn on a busy machine
+    page.set_default_timeout(WAIT_MILLISECONDS)
+    expect.set_options(timeout=WAIT_MILLISECONDS)
     seen = Visit(page)
 
     def note(message):

@@ -68,8 +68,9 @@ def test_the_theme_is_chosen_by_a_button_and_kept(collector, visit):
     assert visit.page.evaluate(background) == light
 
 
-def test_an_empty_dashboard_plays_a_recorded_collapse(collector, visit):
+def test_an_empty_dashboard_plays_a_recorded_collapse(start_collector, visit):
     """The button plays the sample, which opens by itself, grows, and ends in a collapse with its alerts."""
+    collector = start_collector(dashboard="dashboard.app:attach", sample_batch_seconds=0.05)
     visit.page.goto(collector.url)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
     visit.page.get_by_role("button", name="Show me a recorded collapse").click()

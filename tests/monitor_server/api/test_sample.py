@@ -1,8 +1,10 @@
-"""The recorded collapse that an empty dashboard plays."""
+"""The recorded collapse that an empty dashboard plays, here faster than to be watched."""
 
 from monitor_server.commands.main import main
 from monitor_server.settings import Settings
 from tests.live import eventually, serving
+
+BATCH_SECONDS = 0.01
 
 
 def _play(live):
@@ -23,7 +25,7 @@ def _findings(live, run_id):
 
 def test_the_sample_opens_the_alerts_that_its_replay_opens(start_collector, tmp_path):
     """It is played once however often it is asked for, and `rlvitals replay` of its export finds the same."""
-    live = start_collector()
+    live = start_collector(sample_batch_seconds=BATCH_SECONDS)
     run_id = _play(live)
     assert _play(live) == run_id
     eventually(lambda: _status(live, run_id) == "finished")
@@ -46,7 +48,7 @@ def test_a_sample_that_a_stop_has_cut_off_is_played_again(database_url):
     with serving(settings) as live:
         run_id = _play(live)
         eventually(lambda: _status(live, run_id))
-    with serving(settings) as live:
+    with serving(settings, sample_batch_seconds=BATCH_SECONDS) as live:
         assert _status(live, run_id) != "finished"
         assert _play(live) == run_id
         eventually(lambda: _status(live, run_id) == "finished")
