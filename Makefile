@@ -3,7 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
-.PHONY: architecture bench bench-dashboard bench-detection bench-forecast bench-notifications bench-overhead bench-service check compose-test demo e2e fmt grafana help hooks lock \
+.PHONY: architecture bench bench-dashboard bench-detection bench-forecast bench-notifications bench-overhead bench-service \
+	bench-slow-clients check compose-test demo e2e fmt fuzz-api fuzz-decoder grafana help hooks lock \
 	new-adapter new-detector new-importer pictures pin-images test test-durations \
 	test-fast test-trainers
 
@@ -65,6 +66,22 @@ fmt: $(VENV)/.dev ## Format, and correct what ruff can correct
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+FUZZ_EXAMPLES ?= 200
+FUZZ_SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
+fuzz-api: $(VENV)/.dev ## Ask every route of the API at random with every scope (half an hour); FUZZ_EXAMPLES=n of each, FUZZ_SEED=n
+	@echo "FUZZ_SEED=$(FUZZ_SEED)"
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest -o timeout=3600 tests/contract/test_openapi_by_scope.py
+
+$(VENV)/.atheris: $(VENV)/.dev
+	@$(PIP) atheris==3.0.0
+	@touch $@
+
+FUZZ_SECONDS ?= 600
+fuzz-decoder: $(VENV)/.atheris ## Look for a body that the collector fails on, by coverage (10 minutes; Linux)
+	@mkdir -p $(VENV)/decoder-corpus
+	$(BIN)/python -m tests.fuzz.atheris_decoder -max_total_time=$(FUZZ_SECONDS) -timeout=120 -rss_limit_mb=2048 -max_len=4096 \
+		-artifact_prefix=$(VENV)/ $(VENV)/decoder-corpus tests/fuzz/decoder_corpus
+
 test-trainers: $(VENV)/.dev ## Test the adapters on other TRL versions, verl, OpenRLHF, SkyRL and real Ray
 	$(BIN)/python tests/trainers/matrix.py
 
@@ -105,6 +122,9 @@ bench-service: $(VENV)/.dev ## Measure one collector on SQLite and PostgreSQL: i
 
 bench-notifications: $(VENV)/.dev ## Measure how soon a notification leaves, and what 10,000 alerts in a minute become (6 minutes)
 	$(BIN)/python -m benchmarks.notifications
+
+bench-slow-clients: $(VENV)/.dev ## Measure a trainer beside 200 slow clients and a body of 10 GiB (3 minutes)
+	$(BIN)/python -m benchmarks.attacks --only "slow clients" --seconds 15 --rounds 6
 
 e2e: $(VENV)/.dev ## Real trainer, real server, real browser
 	$(BIN)/pytest -m 'not docker' tests/e2e tests/browser

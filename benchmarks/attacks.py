@@ -2,7 +2,8 @@
 
 A real `rlvitals serve` on SQLite in a process of its own. One healthy client sends a batch of one step with 60 scalars
 twenty times a second, over a connection that it keeps. The table has the median, the 99th percentile and the largest
-of its answers' times, first alone and then beside each attack, and the most memory that the collector held by then.
+of its answers' times, first alone and then beside each attack, the 99th percentile as a multiple of the one alone, and
+the most memory that the collector held by then. With several rounds, each attack and none take turns.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -38,21 +39,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=__doc__)
     parser.add_argument("--seconds", type=float, default=8.0, help="how long each attack lasts")
+    parser.add_argument("--rounds", type=int, default=1, help="how often everything is measured")
     parser.add_argument("--only", help="part of the name of the attacks to run")
     given = parser.parse_args(arguments)
-    print(f"{'attack':<58} {'answers':>8} {'p50 ms':>7} {'p99 ms':>7} {'max ms':>7} {'peak MiB':>9}")
-    for name, attack in ATTACKS.items():
-        if given.only and given.only not in name and attack is not _nothing:
-            continue
-        with tempfile.TemporaryDirectory() as folder, _collector(Path(folder)) as (url, process_id):
-            times = sorted(_healthy(url, attack, given.seconds))
-            p50, p99 = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
-            print(
-                f"{name:<58} {len(times):>8} {p50:>7.0f} {p99:>7.0f} {1000 * times[-1]:>7.0f} "
-                f"{_peak_mebibytes(process_id):>9.0f}",
-                flush=True,
-            )
+    chosen = [name for name in ATTACKS if not given.only or given.only in name]
+    times: dict[str, list[float]] = {name: [] for name in (ALONE, *chosen)}
+    peaks = dict.fromkeys(times, 0.0)
+    for _ in range(given.rounds):
+        for name in times:
+            with tempfile.TemporaryDirectory() as folder, _collector(Path(folder)) as (url, process_id):
+                times[name] += _healthy(url, ATTACKS.get(name, _nothing), given.seconds)
+                peaks[name] = max(peaks[name], _peak_mebibytes(process_id))
+    _print_table(times, peaks)
     return 0
+
+
+def _print_table(times: Mapping[str, Sequence[float]], peaks: Mapping[str, float]) -> None:
+    print(
+        f"{'beside':<58} {'answers':>8} {'p50 ms':>7} {'p99 ms':>7} {'max ms':>7} {'p99 / alone':>12} {'peak MiB':>9}"
+    )
+    alone = _quantile(times[ALONE], 0.99)
+    for name, seconds in times.items():
+        p50, p99 = _quantile(seconds, 0.5), _quantile(seconds, 0.99)
+        print(
+            f"{name:<58} {len(seconds):>8} {1000 * p50:>7.0f} {1000 * p99:>7.0f} {1000 * max(seconds):>7.0f} "
+            f"{p99 / alone:>12.2f} {peaks[name]:>9.0f}"
+        )
+
+
+def _quantile(seconds: Sequence[float], share: float) -> float:
+    return sorted(seconds)[int(share * (len(seconds) - 1))]
 
 
 def _healthy(url: str, attack: Attack, seconds: float) -> list[float]:
@@ -200,8 +216,46 @@ def _slow_bodies(url: str, ends: threading.Event) -> None:
     _connect(url, ends, 30, sent)
 
 
+def _slow_clients(url: str, ends: threading.Event) -> None:
+    """Open 200 connections that send a byte every half second, half of them within a head, and one of 10 GiB.
+
+    The last announces 10 GiB and goes on sending until it is closed, and does so again and again. A connection that the
+    collector closes is opened again.
+    """
+    endless = threading.Thread(target=_ten_gibibytes, args=(url, ends), daemon=True)
+    endless.start()
+    host, port = url.removeprefix("http://").split(":")
+    head = f"POST /api/v1/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Type: {wire.MSGPACK}\r\n"
+    begins = (head.encode(), f"{head}Content-Length: {MEBIBYTE}\r\n\r\n".encode())
+    connections: dict[int, socket.socket] = {}
+    while not ends.wait(0.5):
+        for place in range(200):
+            try:
+                if place not in connections:
+                    connections[place] = socket.create_connection((host, int(port)), timeout=0.5)
+                    connections[place].sendall(begins[place % 2])
+                connections[place].sendall(b"x")
+            except OSError:
+                if (closed := connections.pop(place, None)) is not None:
+                    closed.close()
+    for connection in connections.values():
+        connection.close()
+    endless.join(60)
+
+
+def _ten_gibibytes(url: str, ends: threading.Event) -> None:
+    host, port = url.removeprefix("http://").split(":")
+    head = f"POST /api/v1/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Type: {wire.MSGPACK}\r\n"
+    part = bytes(64 * 1024)
+    while not ends.wait(0.1):
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=5) as connection:
+            connection.sendall(f"{head}Content-Length: {10 * 1024 * MEBIBYTE}\r\n\r\n".encode())
+            while not ends.is_set():
+                connection.sendall(part)
+
+
+ALONE = "nothing"
 ATTACKS: dict[str, Attack] = {
-    "nothing": _nothing,
     "30,000 waiting steps are completed": _waiting_steps,
     "batches of 10,000 records": _many_at_once,
     "16 Mi records in 4 KB of zstd": _sixteen_mebi_records,
@@ -215,6 +269,7 @@ ATTACKS: dict[str, Attack] = {
     "50 clients that ask for long series and read nothing": _unread_series,
     "300 silent connections": _idle_connections,
     "30 bodies of 31 MiB without an end": _slow_bodies,
+    "200 slow clients and a body of 10 GiB": _slow_clients,
 }
 
 

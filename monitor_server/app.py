@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 from monitor_server.access.enforcement import Enforcement
 from monitor_server.access.identification import Identification, TrustedProxies
 from monitor_server.access.keys.known_keys import KnownKeys
+from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.route_table import check_routes
 from monitor_server.access.sessions import Delegation
@@ -43,6 +44,7 @@ from monitor_server.api.routes import (
     ingest,
     keys,
     notifications,
+    oidc,
     rules,
     run_labels,
     runs,
@@ -114,6 +116,7 @@ ROUTES = {
         audit,
         status,
         session,
+        oidc,
         sample,
         notifications,
         action_links,
@@ -134,6 +137,7 @@ ROUTES = {
         audit,
         status,
         session,
+        oidc,
         notifications,
         action_links,
     ),
@@ -252,6 +256,7 @@ def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callab
         delegation=Delegation(collector.clock),
         clock=collector.clock,
         proxies=proxies,
+        is_closed=collector.oidc is not None,
     )
     limits = RateLimits(requests=settings.key_requests_per_second, bytes_=settings.key_bytes_per_second)
     return lambda app: Enforcement(app, identification=identification, limits=limits, store=collector.store)
@@ -404,6 +409,7 @@ def _build_collector(
         notifier=notifier,
         notifications=file,
         span=span,
+        oidc=None if settings.role not in {"all", "web"} else OidcSignIn.of(settings, clock=clock),
     )
 
 

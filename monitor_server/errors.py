@@ -5,6 +5,7 @@ CollectorError                      500
 ├── KeyRequired                     401  no key, or one that is not known, has expired or was revoked
 ├── ForeignOrigin                   403  caused by a page of another origin
 ├── ScopeTooSmall                   403  the key may not do this
+├── SignInRefused                   403  the OpenID Connect provider, its token or the person's groups do not allow it
 ├── UnknownRun, UnknownAlert        404
 ├── UnknownProject, UnknownKey      404
 ├── UnknownChannel, UnknownSilence  404
@@ -63,6 +64,7 @@ __all__ = [
     "RunActive",
     "SchemaVersionMismatch",
     "ScopeTooSmall",
+    "SignInRefused",
     "StartupError",
     "SummaryConflict",
     "TooManyRequests",
@@ -112,6 +114,24 @@ class ScopeTooSmall(CollectorError):
     """The caller is known, and may not do this."""
 
     status = 403
+
+
+class SignInRefused(CollectorError):
+    """A sign-in by OpenID Connect has failed; ``reason`` is the code that the sign-in page has a sentence for.
+
+    Args:
+        reason: ``provider``, ``refused``, ``invalid``, ``expired`` or ``no_group``.
+        message: What has happened, for the log.
+    """
+
+    status = 403
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 class UnknownKey(CollectorError):

@@ -57,6 +57,28 @@ class Settings(BaseSettings):
     trusted_scope: Literal["read", "operate", "admin"] = Field(
         default="operate", description="What the users of trusted proxies may do"
     )
+    oidc_issuer: str = Field(
+        default="", description="Address of the OpenID Connect provider that people sign in at; empty for none"
+    )
+    oidc_name: str = Field(
+        default="OpenID Connect", min_length=1, max_length=60, description="What the sign-in page calls the provider"
+    )
+    oidc_client_id: str = Field(default="", description="The collector's client id at the provider")
+    oidc_client_secret_file: Path | None = Field(default=None, description="File that holds the client's secret")
+    oidc_groups: str = Field(
+        default="",
+        description="What groups may do: group=scope or group=scope:project, separated by semicolons; the first that "
+        "matches counts",
+    )
+    oidc_groups_claim: str = Field(default="groups", min_length=1, description="Claim that lists a person's groups")
+    oidc_name_claim: str = Field(
+        default="email", min_length=1, description="Claim that names a person in the audit log, else the claim sub"
+    )
+    oidc_scopes: str = Field(
+        default="openid email profile",
+        pattern=r"^(.* )?openid( .*)?$",
+        description="What the provider is asked for, separated by blanks",
+    )
     key_requests_per_second: int = Field(
         default=1_000, ge=0, description="Requests a second of one key, for ten seconds at once; 0 for any number"
     )

@@ -30,5 +30,35 @@
     }
   }
 
+  /* What a sign-in by OpenID Connect can end with; the collector's log has the details. */
+  const REFUSALS = {
+    no_group:
+      "You have signed in at the provider, but none of your groups may use this collector. " +
+      "Whoever runs it can add a group to RLVITALS_OIDC_GROUPS.",
+    expired: "This sign-in was begun in another browser or too long ago; begin again.",
+    refused: "The provider has refused the sign-in; begin again, or ask whoever runs the provider.",
+    invalid: "What the provider has sent is not valid for this collector; its log says why.",
+    provider: "The provider does not answer as it must; try again later. The collector's log says why.",
+  };
+
+  function showRefusal() {
+    const reason = new URLSearchParams(location.search).get("refused");
+    if (reason !== null && Object.hasOwn(REFUSALS, reason)) {
+      document.getElementById("refusal").textContent = REFUSALS[reason];
+    }
+  }
+
+  async function showProvider() {
+    const answer = await fetch("/api/v1/session/methods");
+    const name = answer.ok ? (await answer.json()).oidc : null;
+    if (!name) return;
+    const link = document.getElementById("provider");
+    document.getElementById("provider-name").textContent = name;
+    link.querySelector("a").search = new URLSearchParams({ next: wanted() }).toString();
+    link.hidden = false;
+  }
+
+  showRefusal();
+  showProvider().catch(() => {});
   document.getElementById("sign-in").addEventListener("submit", signIn);
 })();

@@ -1,7 +1,8 @@
 """The page on which a browser shows its key, and the routes of a dashboard outside the collector's process.
 
-The page's script sends the key as JSON to the collector's `/api/v1/session`, which answers with a cookie that no script
-can read. A form of another site can send no JSON, so it cannot sign anybody in.
+Where the collector knows an OpenID Connect provider, the page has a link to it: the collector then sends the browser
+there, and back. The page's script sends a key as JSON to the collector's `/api/v1/session`, which answers with a cookie
+that no script can read. A form of another site can send no JSON, so it cannot sign anybody in.
 """
 
 from typing import Final
@@ -18,6 +19,7 @@ from dashboard.theme import style_sheet
 __all__ = ["forward_sessions", "sign_in_route"]
 
 SESSION: Final = "/api/v1/session"
+FORWARD_SECONDS: Final = 20.0  # the collector asks the OpenID Connect provider up to three times, 5 s each
 POLICY: Final = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -44,6 +46,7 @@ PAGE: Final = """<!DOCTYPE html>
         <button type="submit">Sign in</button>
         <p id="refusal" role="alert"></p>
       </form>
+      <p id="provider" hidden>or <a href="/api/v1/session/oidc">sign in with <span id="provider-name"></span></a></p>
       <p>A key begins with <code>rlv_</code>. Whoever runs this collector makes one with
         <code>rlvitals keys create NAME --scope read</code>.</p>
     </main>
@@ -67,13 +70,21 @@ def forward_sessions(app: FastAPI, api_url: str) -> None:
     async def forward(request: Request) -> Response:
         remember_credentials(request.scope["headers"])
         headers = {"Content-Type": "application/json", **current_credentials()}
+        path = request.scope["path"] + (f"?{query}" if (query := request.url.query) else "")
         try:
-            async with httpx2.AsyncClient(base_url=api_url, timeout=10.0, trust_env=False) as client:
-                answer = await client.request(request.method, SESSION, content=await request.body(), headers=headers)
+            async with httpx2.AsyncClient(base_url=api_url, timeout=FORWARD_SECONDS, trust_env=False) as client:
+                answer = await client.request(request.method, path, content=await request.body(), headers=headers)
         except httpx2.HTTPError:
             # The page itself says that the collector does not answer.
-            return Response('{"name": null, "by_key": false}', media_type="application/json")
-        cookies = {"set-cookie": answer.headers["set-cookie"]} if "set-cookie" in answer.headers else {}
-        return Response(answer.content, status_code=answer.status_code, headers=cookies, media_type="application/json")
+            return Response('{"name": null, "by_key": false, "oidc": null}', media_type="application/json")
+        forwarded = Response(answer.content, status_code=answer.status_code, media_type="application/json")
+        for name in ("location", "cache-control"):
+            if name in answer.headers:
+                forwarded.headers[name] = answer.headers[name]
+        for cookie in answer.headers.get_list("set-cookie"):
+            forwarded.headers.append("set-cookie", cookie)
+        return forwarded
 
     app.add_api_route(SESSION, forward, methods=["GET", "POST", "DELETE"])
+    for path in ("methods", "oidc", "oidc/callback"):
+        app.add_api_route(f"{SESSION}/{path}", forward, methods=["GET"])

@@ -76,6 +76,7 @@ class Identification:
         keys: The keys that there are.
         delegation: Reads what the dashboard sends for a browser.
         proxies: The proxies that name users, or None.
+        is_closed: Whether people sign in otherwise, so that keys are needed before there is one.
         clock: Returns seconds since the epoch.
     """
 
@@ -83,11 +84,12 @@ class Identification:
     delegation: Delegation
     clock: Callable[[], float] = field(repr=False)
     proxies: TrustedProxies | None = None
+    is_closed: bool = False
 
     @property
     def is_needed(self) -> bool:
-        """Whether anybody needs to be recognised: as soon as there was a key, or a proxy is trusted."""
-        return not self.keys.is_empty or self.proxies is not None
+        """Whether anybody needs to be recognised: as soon as there was a key, or people sign in otherwise."""
+        return self.is_closed or not self.keys.is_empty or self.proxies is not None
 
     def identify(self, headers: Headers, address: str) -> Caller | None:
         """Return who sends a request, or None if nothing in it says so.

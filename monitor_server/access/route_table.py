@@ -106,6 +106,9 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("POST", "/api/v1/session"): _PUBLIC,
     ("GET", "/api/v1/session"): Access(Scope.READ, Reach.NOTHING),
     ("DELETE", "/api/v1/session"): _PUBLIC,
+    ("GET", "/api/v1/session/methods"): _PUBLIC,
+    ("GET", "/api/v1/session/oidc"): _PUBLIC,
+    ("GET", "/api/v1/session/oidc/callback"): _PUBLIC,
     ("GET", "/healthz"): _PUBLIC,
     ("GET", "/readyz"): _PUBLIC,  # only who may read everything learns more than ready or not
     ("GET", "/metrics"): Access(Scope.READ, Reach.COLLECTOR),

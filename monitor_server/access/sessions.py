@@ -8,11 +8,13 @@ from dataclasses import asdict
 from typing import Final
 
 from itsdangerous import BadData, Signer, URLSafeSerializer
+from starlette.requests import Request
+from starlette.responses import Response
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.store.repositories.api_keys import StoredKey
 
-__all__ = ["COOKIE", "DELEGATED", "Delegation", "read_session", "sign_session"]
+__all__ = ["COOKIE", "DELEGATED", "Delegation", "is_encrypted", "read_session", "set_session_cookie", "sign_session"]
 
 COOKIE: Final = "rlvitals_session"
 DELEGATED: Final = "dashboard."
@@ -22,6 +24,23 @@ DELEGATION_SECONDS: Final = 60.0  # longer than the dashboard takes for one answ
 def sign_session(key: StoredKey, *, until: float) -> str:
     """Return the value of a cookie. It names the key, by whose revocation it ends, and holds nothing secret."""
     return _signer(key).sign(f"{key.id}~{int(until)}").decode()
+
+
+def set_session_cookie(answer: Response, request: Request, key: StoredKey, *, now: float, seconds: float) -> None:
+    """Sign a browser in: its cookie ends after so many seconds, or with the key."""
+    answer.set_cookie(
+        COOKIE,
+        sign_session(key, until=now + seconds),
+        max_age=int(seconds),
+        httponly=True,
+        samesite="lax",  # a link in a message opens the dashboard; what changes something also needs our own Origin
+        secure=is_encrypted(request),
+    )
+
+
+def is_encrypted(request: Request) -> bool:
+    """Whether the browser speaks TLS, to us or to a proxy before us; its cookies are then for TLS alone."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
 def read_session(value: str, *, find: Callable[[str], StoredKey | None], now: float) -> StoredKey | None:

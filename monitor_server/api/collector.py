@@ -8,6 +8,7 @@ from typing import Any
 from monitor_server.access.callers import Caller
 from monitor_server.access.keys.administration import record_change
 from monitor_server.access.keys.known_keys import KnownKeys
+from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.action_links.limits import LinkLimits
 from monitor_server.action_links.signing import LinkSecrets, hash_token
 from monitor_server.action_links.using import LinkUse, use_link
@@ -82,6 +83,7 @@ class Collector:
     link_secrets: LinkSecrets
     notifier: NotificationWorker | None = None
     notifications: CurrentFile | None = None
+    oidc: OidcSignIn | None = None
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     waiting_reads: WaitingReads = field(default_factory=WaitingReads)
     span: OpenSpan = no_span
@@ -113,6 +115,8 @@ class Collector:
     def stop(self) -> None:
         """Commit what waits, then end; what is not projected by then is at the next start."""
         self.writer.stop()
+        if self.oidc is not None:
+            self.oidc.stop()
         if self.retention is not None:
             self.retention.stop()
         if self.projector is not None:

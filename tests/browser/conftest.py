@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.oidc_provider import OidcProvider, running_provider
+
 # A page of a few seconds of computing waits for its turn on a busy machine.
 WAIT_MILLISECONDS = 120_000
 
@@ -30,6 +32,14 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def provider() -> Iterator[OidcProvider]:
+    """An OpenID Connect provider whose page waits for a click."""
+    with running_provider() as running:
+        running.asks_person = True
+        yield running
 
 
 @dataclass

@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 from tests.browser.test_accessibility import violations
 from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.conftest import ScriptedEngine
+from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET
 
 
 @pytest.fixture
@@ -81,3 +82,54 @@ def test_without_keys_nobody_signs_in(start_collector, visit):
     visit.page.goto(live.url)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
     expect(visit.page.locator("#sign-out")).to_be_hidden()
+
+
+def oidc_settings(provider, folder):
+    """Return settings of a collector that sends people to a provider."""
+    (folder / "client-secret").write_text(CLIENT_SECRET)
+    return {
+        "oidc_issuer": provider.url,
+        "oidc_name": "Example SSO",
+        "oidc_client_id": CLIENT_ID,
+        "oidc_client_secret_file": folder / "client-secret",
+        "oidc_groups": "rl-team=operate",
+    }
+
+
+def sign_in_at_the_provider(guarded, visit, url):
+    """Sign in through the provider and out again, at the dashboard of an address."""
+    run = guarded.send(guarded.key("ingest"))
+    page = visit.page
+    page.goto(f"{url}/runs/{run}")
+    link = page.get_by_role("link", name="sign in with Example SSO")
+    expect(link).to_be_visible()
+    assert violations(visit) == []
+    link.click()
+    page.get_by_role("link", name="I am anna").click()
+    page.wait_for_url(f"{url}/runs/{run}")
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+    assert [cookie["httpOnly"] for cookie in page.context.cookies()] == [True]
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Sign out anna@example.org").click()
+    page.wait_for_url("**/sign-in")
+    assert page.context.cookies() == []
+
+
+def test_a_person_signs_in_at_the_provider_and_out(start_collector, visit, provider, tmp_path):
+    """The page that was asked for opens after the provider's, scripts see no cookie, and signing out closes all."""
+    settings = oidc_settings(provider, tmp_path)
+    guarded = Guarded(start_collector(engine=ScriptedEngine, dashboard="dashboard.app:attach", **settings))
+    sign_in_at_the_provider(guarded, visit, guarded.live.url)
+
+
+def test_a_person_without_a_group_is_told_why(start_collector, visit, provider, tmp_path):
+    """On the page from which the sign-in was begun."""
+    live = start_collector(dashboard="dashboard.app:attach", **oidc_settings(provider, tmp_path))
+    provider.person["groups"] = []
+    visit.page.goto(live.url)
+    visit.page.get_by_role("link", name="sign in with Example SSO").click()
+    visit.page.get_by_role("link", name="I am anna").click()
+    expect(visit.page.get_by_role("alert")).to_contain_text("none of your groups may use this collector")
+    assert visit.page.context.cookies() == []
+    visit.page.goto(f"{live.url}/sign-in?refused=constructor")
+    expect(visit.page.get_by_role("alert")).to_be_empty()

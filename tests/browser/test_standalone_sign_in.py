@@ -1,5 +1,6 @@
 """A browser signs in through a dashboard in a process of its own, which passes the key on and the cookie back."""
 
+import contextlib
 import threading
 
 import pytest
@@ -8,7 +9,7 @@ from playwright.sync_api import expect
 from dashboard.app import create_app
 from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.server import Server, bind
-from tests.browser.test_sign_in import sign_in
+from tests.browser.test_sign_in import oidc_settings, sign_in, sign_in_at_the_provider
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.conftest import ScriptedEngine
@@ -25,8 +26,15 @@ def guarded(start_collector):
 @pytest.fixture
 def standalone(guarded):
     """The address of a dashboard that asks the collector over HTTP."""
-    listening = bind("127.0.0.1", 0)
-    app = create_app(api_url=guarded.live.url)
+    with serving_dashboard(guarded.live.url) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def serving_dashboard(api_url, listening=None):
+    """Run a dashboard of its own, and yield its address."""
+    listening = listening or bind("127.0.0.1", 0)
+    app = create_app(api_url=api_url)
     server = Server(app, limits=ConnectionLimits(), grace_seconds=1)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="dashboard")
     thread.start()
@@ -64,3 +72,15 @@ def test_a_wrong_key_is_refused_through_a_dashboard_of_its_own(guarded, standalo
     expect(visit.page.get_by_role("alert")).not_to_be_empty()
     assert visit.page.context.cookies() == []
     visit.complaints.clear()  # the browser reports the answer 401
+
+
+def test_a_person_signs_in_at_the_provider_through_a_dashboard_of_its_own(start_collector, visit, provider, tmp_path):
+    """The dashboard passes the browser on to the provider and back, where RLVITALS_PUBLIC_URL is its address."""
+    listening = bind("127.0.0.1", 0)
+    public = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    settings = oidc_settings(provider, tmp_path) | {"public_url": public, "dashboard": ""}
+    guarded = Guarded(start_collector(engine=ScriptedEngine, **settings))
+    with serving_dashboard(guarded.live.url, listening) as url:
+        sign_in_at_the_provider(guarded, visit, url)
+    # The page asks for its data before it leads to the form, and the browser reports the answer.
+    visit.complaints[:] = [complaint for complaint in visit.complaints if "401" not in complaint]

@@ -1,17 +1,12 @@
 """Schemathesis asks a live collector what its OpenAPI description allows, and what it forbids, with every check."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from monitor_server.settings import Settings
+from tests.contract.schemathesis_runs import run_schemathesis
 from tests.live import serving
 from trainer_hooks import wire
 
-CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 EXAMPLES = 20  # of each route, so that all routes take less than a minute
 
 
@@ -27,18 +22,8 @@ def live(tmp_path_factory):
 @pytest.mark.slow
 def test_every_answer_is_as_described(live, tmp_path):
     """Statuses, media types, shapes and headers; valid data is accepted, invalid data is refused, nothing is a 500."""
-    command = [
-        sys.executable,
-        "-m",
-        "schemathesis.cli",
-        "--config-file",
-        str(CONFIGURATION),
-        "run",
-        f"{live.url}/openapi.json",
-    ]
-    command += ["--checks", "all", "--max-examples", str(EXAMPLES), "--seed", "1", "--generation-deterministic"]
-    command += ["--exclude-path", "/api/v1/stream", "--no-color"]  # the stream does not end
-    done = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
+    options = ["--checks", "all", "--max-examples", str(EXAMPLES), "--seed", "1", "--generation-deterministic"]
+    done = run_schemathesis(f"{live.url}/openapi.json", *options, folder=tmp_path)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
 
 

@@ -32,7 +32,8 @@ def prepare_keys(store: Store, settings: Settings, *, now: float) -> None:
             "a new key was written to %s; `cat %s` shows it (Docker Compose: `docker compose exec collector cat %s`)",
             *(path, path, path),
         )
-    if settings.insecure or settings.trusted_header or _is_loopback(settings.host):
+    others_identify = settings.trusted_header or settings.oidc_issuer
+    if settings.insecure or others_identify or _is_loopback(settings.host):
         return
     with store.read() as repositories:
         if not repositories.api_keys.all():

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.identification import caller_of
-from monitor_server.access.sessions import COOKIE, sign_session
+from monitor_server.access.sessions import COOKIE, set_session_cookie
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS
 from monitor_server.api.schemas import Schema
@@ -51,14 +51,7 @@ async def sign_in(body: SessionBody, request: Request, response: Response, colle
     if not caller.may(Scope.READ):
         raise ScopeTooSmall(f"the dashboard needs a key with the scope read, and this one has {caller.scope}")
     seconds = collector.settings.session_seconds
-    response.set_cookie(
-        COOKIE,
-        sign_session(key, until=collector.clock() + seconds),
-        max_age=int(seconds),
-        httponly=True,
-        samesite="lax",  # a link in a message opens the dashboard; what changes something also needs our own Origin
-        secure="https" in (request.url.scheme, request.headers.get("x-forwarded-proto")),
-    )
+    set_session_cookie(response, request, key, now=collector.clock(), seconds=seconds)
     return _item(caller)
 
 

@@ -9,6 +9,7 @@ import typer
 from pydantic import ValidationError
 
 from monitor_server.access.keys.start import prepare_keys
+from monitor_server.access.settings_changes import record_settings
 from monitor_server.app import create_app, create_server
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import say
@@ -50,6 +51,7 @@ def run(
         collector = application.state.collector
         try:
             prepare_keys(collector.store, settings, now=collector.clock())
+            record_settings(collector.store, settings, now=collector.clock())
             collector.keys.read()
         except StartupError:
             collector.store.close()

@@ -73,6 +73,11 @@ def check_summary(name: str, summary: wire.Summary) -> None:
                 f"counts of {name!r} must have a shape (bins,) of at most {MAX_HISTOGRAM_BINS} bins, "
                 f"got {summary.counts.shape}"
             )
+        if not math.isfinite((summary.high - summary.low) * counts.size):
+            raise InvalidRecord(
+                f"low and high of {name!r} must lie closer together, so that {counts.size} times their distance is a "
+                f"number, got {summary.low} and {summary.high}"
+            )
         is_whole = _is_whole(counts)
         if not is_whole.all():
             raise InvalidRecord(f"counts of {name!r} must be whole numbers in 0 to 2**53, got {counts[~is_whole][0]}")

@@ -16,6 +16,7 @@ from monitor_server.store.repositories.api_keys import ApiKeys
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.detection import DetectorStates, Phases
 from monitor_server.store.repositories.notification_queue import NotificationQueue
+from monitor_server.store.repositories.recorded_settings import RecordedSettings
 from monitor_server.store.repositories.records import Records, Waiting
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
@@ -56,6 +57,7 @@ class Repositories:
         self.notifications = NotificationQueue(connection)
         self.action_links = ActionLinks(connection)
         self.audit_log = AuditLog(connection)
+        self.recorded_settings = RecordedSettings(connection)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

@@ -20,6 +20,8 @@ class StoredKey:
         project: The only project that the key reaches; None for all.
         hash: SHA-256 of the key.
         session_secret: Signs the cookies of dashboards that were signed in to with the key.
+        subject: The person whom the key stands for, as an OpenID Connect provider names them: its issuer, a blank, and
+            the person's id. None for every other key.
     """
 
     id: str
@@ -33,6 +35,7 @@ class StoredKey:
     last_used_at: float | None = None
     expires_at: float | None = None
     revoked_at: float | None = None
+    subject: str | None = None
 
     def is_valid(self, now: float) -> bool:
         """Whether the key is neither revoked nor expired."""
@@ -56,6 +59,11 @@ class ApiKeys:
     def add(self, key: StoredKey) -> None:
         """Write a new key."""
         self._connection.execute(insert(api_keys), {name: getattr(key, name) for name in StoredKey.__slots__})
+
+    def renew(self, key: StoredKey) -> None:
+        """Write the name, the scope, the project and the end of a key that stands for a person."""
+        changed = {name: getattr(key, name) for name in ("name", "scope", "project", "expires_at")}
+        self._connection.execute(update(api_keys).where(api_keys.c.id == key.id), changed)
 
     def revoke(self, key_id: str, *, now: float) -> None:
         """End a key for ever; one that is revoked already keeps its time."""

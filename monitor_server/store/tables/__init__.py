@@ -1,6 +1,6 @@
 """The tables. Their history is in ``migrations``; a test holds the two together."""
 
-from monitor_server.store.tables.access import api_keys, audit_entries
+from monitor_server.store.tables.access import api_keys, audit_entries, recorded_settings
 from monitor_server.store.tables.action_links import action_links, link_secrets
 from monitor_server.store.tables.alerts import actions, alert_history, alerts, detector_states, silences
 from monitor_server.store.tables.columns import metadata
@@ -27,6 +27,7 @@ __all__ = [
     "notification_events",
     "notification_messages",
     "phases",
+    "recorded_settings",
     "records",
     "responses",
     "rule_revisions",

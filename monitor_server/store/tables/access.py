@@ -4,7 +4,7 @@ from sqlalchemy import Column, Float, Integer, LargeBinary, String, Table, Text
 
 from monitor_server.store.tables.columns import metadata
 
-__all__ = ["api_keys", "audit_entries"]
+__all__ = ["api_keys", "audit_entries", "recorded_settings"]
 
 api_keys = Table(
     "api_keys",
@@ -21,6 +21,7 @@ api_keys = Table(
     Column("last_used_at", Float),
     Column("expires_at", Float),
     Column("revoked_at", Float),
+    Column("subject", String),  # the person whom an OpenID Connect provider has named; NULL of other keys
 )
 
 audit_entries = Table(  # who changed what; retention removes old rows
@@ -34,4 +35,11 @@ audit_entries = Table(  # who changed what; retention removes old rows
     Column("action", String, nullable=False),
     Column("target", String, nullable=False),
     Column("detail", Text, nullable=False),
+)
+
+recorded_settings = Table(  # with what settings a collector of a role was started last, without secrets
+    "recorded_settings",
+    metadata,
+    Column("role", String, primary_key=True),
+    Column("shown", Text, nullable=False),  # JSON: the name of each setting with its value as text
 )

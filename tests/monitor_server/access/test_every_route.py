@@ -32,7 +32,8 @@ BODIES = {
     "/api/v1/session": {"key": "rlv_wrong"},
 }
 PUBLIC = {
-    ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session"), ("GET", "/healthz"), ("GET", "/readyz"),
+    ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session"), ("GET", "/api/v1/session/methods"),
+    ("GET", "/api/v1/session/oidc"), ("GET", "/api/v1/session/oidc/callback"), ("GET", "/healthz"), ("GET", "/readyz"),
     ("GET", "/sign-in"), ("GET", "/_dash-component-suites/{path:path}"), ("GET", "/assets/{path:path}"),
     ("GET", "/_favicon.ico"), ("GET", "/act/{token}"), ("POST", "/act/{token}"),
 }  # fmt: skip

@@ -56,6 +56,7 @@ def test_bins_hold_whole_counts(collector, run_name, values):
         ("low", -1e308),
         ("high", 0.0),
         ("high", -1.0),
+        ("high", 1e308),
         ("quantile", "NaN"),
         ("quantile", -0.1),
         ("quantile", 1e308),

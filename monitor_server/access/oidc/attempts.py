@@ -1,0 +1,80 @@
+"""A sign-in that is under way: what the browser keeps of it while the provider has the person.
+
+The browser holds it in a signed cookie, so that any collector with the same client secret can finish what another has
+begun. Who has no such cookie cannot finish a sign-in: a foreign page cannot sign a browser in.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from itsdangerous import BadData, URLSafeSerializer
+
+__all__ = ["ATTEMPT_COOKIE", "ATTEMPT_SECONDS", "Attempt", "AttemptCookies", "page_of_this_site"]
+
+ATTEMPT_COOKIE: Final = "rlvitals_oidc"
+ATTEMPT_SECONDS: Final = 600.0  # enough to type a password and a second factor
+LONGEST_PAGE: Final = 1_000
+# "//elsewhere" and "/\elsewhere" lead to another site; browsers pass over control characters.
+PAGE: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One sign-in that is under way.
+
+    Attributes:
+        state: Returned by the provider, so that an answer belongs to a question of this browser.
+        nonce: Stands in the ID token, so that a token belongs to this sign-in.
+        verifier: Proves to the provider that who redeems the code has asked for it (PKCE).
+        page: The page that opens afterwards.
+        until: When the attempt is over, in seconds since the epoch.
+    """
+
+    state: str
+    nonce: str
+    verifier: str
+    page: str
+    until: float
+
+    @classmethod
+    def begin(cls, page: str, *, now: float) -> "Attempt":
+        """Make an attempt of random numbers."""
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        return cls(
+            state=state, nonce=nonce, verifier=verifier, page=page_of_this_site(page), until=now + ATTEMPT_SECONDS
+        )
+
+
+class AttemptCookies:
+    """Signs and reads the cookies of attempts.
+
+    Args:
+        secret: The client's secret, from which the key of the signature is derived.
+    """
+
+    def __init__(self, secret: str) -> None:
+        key = hmac.new(secret.encode(), b"rlvitals sign-in", hashlib.sha256).digest()
+        options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
+        self._serializer = URLSafeSerializer(key, salt="rlvitals.oidc", signer_kwargs=options)
+
+    def sign(self, attempt: Attempt) -> str:
+        """Return the value of the cookie."""
+        return str(self._serializer.dumps(asdict(attempt)))
+
+    def read(self, value: str | None, *, state: str, now: float) -> Attempt | None:
+        """Return the attempt of a cookie; None if it is another one's, is over, or is not signed by us."""
+        try:
+            attempt = Attempt(**self._serializer.loads(value or ""))
+        except (BadData, TypeError):
+            return None
+        is_same = hmac.compare_digest(attempt.state.encode(), state.encode(errors="replace"))
+        return attempt if is_same and now < attempt.until else None
+
+
+def page_of_this_site(page: str) -> str:
+    """Return the path of a page, or that of the first page where the text would lead to another site."""
+    return page if len(page) <= LONGEST_PAGE and PAGE.fullmatch(page) else "/"

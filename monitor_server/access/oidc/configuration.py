@@ -1,0 +1,119 @@
+"""The settings of a sign-in by OpenID Connect, checked at the start; and what the groups of a person allow."""
+
+import ipaddress
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from monitor_server.access.callers import Scope
+from monitor_server.errors import StartupError
+from monitor_server.settings import Settings
+
+__all__ = ["CALLBACK", "GroupRule", "OidcConfiguration", "is_safe_address"]
+
+CALLBACK: Final = "/api/v1/session/oidc/callback"
+RULE: Final = "RLVITALS_OIDC_GROUPS must be rules such as team=operate or team=read:project, separated by semicolons"
+SIGN_IN_SCOPES: Final = (Scope.READ, Scope.OPERATE, Scope.ADMIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRule:
+    """What the members of a group may do; ``project`` is the only one that they reach, or None for all."""
+
+    group: str
+    scope: Scope
+    project: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcConfiguration:
+    """One provider and what it is asked.
+
+    Attributes:
+        issuer: The address that the provider calls itself by.
+        name: What the button of the sign-in page calls it.
+        client_id: The name under which the provider knows this collector.
+        client_secret: The secret that goes with it.
+        redirect_uri: Where the provider sends the browser back to.
+        scopes: What is asked of the provider, separated by blanks.
+        name_claim: The claim whose text names a person.
+        groups_claim: The claim that lists a person's groups.
+        rules: What groups allow; the first that matches counts.
+    """
+
+    issuer: str
+    name: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    redirect_uri: str
+    scopes: str
+    name_claim: str
+    groups_claim: str
+    rules: tuple[GroupRule, ...]
+
+    @classmethod
+    def of(cls, settings: Settings) -> "OidcConfiguration | None":
+        """Return what the settings say, or None if nobody signs in by OpenID Connect.
+
+        Raises:
+            StartupError: If a setting is missing or cannot be used.
+        """
+        if not settings.oidc_issuer:
+            return None
+        if not is_safe_address(settings.oidc_issuer):
+            raise StartupError(
+                f"RLVITALS_OIDC_ISSUER must begin with https:// (http:// only on the loopback), got "
+                f"{settings.oidc_issuer!r}"
+            )
+        if not settings.oidc_client_id or settings.oidc_client_secret_file is None or not settings.oidc_groups:
+            raise StartupError(
+                "RLVITALS_OIDC_ISSUER needs RLVITALS_OIDC_CLIENT_ID, RLVITALS_OIDC_CLIENT_SECRET_FILE and "
+                "RLVITALS_OIDC_GROUPS as well; see docs/sign-in.md"
+            )
+        try:
+            secret = settings.oidc_client_secret_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise StartupError(f"RLVITALS_OIDC_CLIENT_SECRET_FILE cannot be read: {error}") from error
+        if not secret:
+            raise StartupError("RLVITALS_OIDC_CLIENT_SECRET_FILE must hold the client's secret, and it is empty")
+        return cls(
+            issuer=settings.oidc_issuer,
+            name=settings.oidc_name,
+            client_id=settings.oidc_client_id,
+            client_secret=secret,
+            redirect_uri=settings.link_url + CALLBACK,
+            scopes=settings.oidc_scopes,
+            name_claim=settings.oidc_name_claim,
+            groups_claim=settings.oidc_groups_claim,
+            rules=tuple(_read_rule(rule) for rule in settings.oidc_groups.split(";") if rule.strip()),
+        )
+
+    def rule_for(self, groups: Collection[str]) -> GroupRule | None:
+        """Return the first rule for one of a person's groups, or None: the person may do nothing."""
+        return next((rule for rule in self.rules if rule.group in groups), None)
+
+
+def is_safe_address(address: str) -> bool:
+    """Whether an address is one of HTTPS, or of HTTP on the loopback, where nobody listens in."""
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    if parts.scheme == "https":
+        return bool(host)
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+    return parts.scheme == "http" and is_loopback
+
+
+def _read_rule(text: str) -> GroupRule:
+    """Read ``group=scope`` or ``group=scope:project``; a group's name may hold an equals sign, a project's a colon."""
+    group, _, allowed = text.strip().rpartition("=")
+    scope, colon, project = allowed.partition(":")
+    if not group or scope not in SIGN_IN_SCOPES or (colon and not project):
+        raise StartupError(f"{RULE}, with one of the scopes {', '.join(SIGN_IN_SCOPES)}; got {text.strip()!r}")
+    return GroupRule(group=group, scope=Scope(scope), project=project or None)

@@ -1,0 +1,126 @@
+"""Persons whom the provider has named, and the key that stands for each of them.
+
+Such a key is a row among the keys that nobody has the secret of. Everything that holds for a key therefore holds for
+a person who has signed in: scope, project, limits, the end of streams, the audit log, and revocation.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.administration import KEY_BYTES, key_id, record_change
+from monitor_server.access.oidc.configuration import OidcConfiguration
+from monitor_server.errors import SignInRefused
+from monitor_server.printable import printable
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.api_keys import StoredKey
+
+__all__ = ["Person", "open_session"]
+
+LONGEST_NAME: Final = 200
+CREATED_BY: Final = "OpenID Connect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Who has signed in, and what they may do.
+
+    Attributes:
+        subject: The issuer and its own id of the person, which never changes.
+        name: What the audit log calls the person.
+        scope: What the person may do.
+        project: The only project that the person reaches; None for all.
+        group: The group that allows it.
+    """
+
+    subject: str
+    name: str
+    scope: Scope
+    project: str | None
+    group: str
+
+    @classmethod
+    def of(cls, claims: Mapping[str, Any], configuration: OidcConfiguration) -> "Person":
+        """Read the claims of a checked ID token.
+
+        Raises:
+            SignInRefused: If no group of the person may use this collector, or the person has no id.
+        """
+        subject = claims.get("sub")
+        if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_NAME:
+            raise SignInRefused("invalid", f"the ID token must name a person by 1 to {LONGEST_NAME} characters")
+        name = _name(claims, configuration)
+        groups = _groups(claims.get(configuration.groups_claim))
+        rule = configuration.rule_for(groups)
+        if rule is None:
+            shown = printable(", ".join(sorted(groups)) or "none", longest=500)
+            raise SignInRefused(
+                "no_group",
+                f"{printable(name, longest=200)} may do nothing here: no rule of RLVITALS_OIDC_GROUPS "
+                f"is for one of the groups {shown}",
+            )
+        return cls(
+            subject=f"{configuration.issuer} {subject}",
+            name=name,
+            scope=rule.scope,
+            project=rule.project,
+            group=rule.group,
+        )
+
+
+def open_session(repositories: Repositories, person: Person, *, until: float, now: float) -> StoredKey:
+    """Make the key of a person, or renew it with what the person may do today; the audit log names the sign-in.
+
+    Args:
+        repositories: An open transaction.
+        person: Who has signed in.
+        until: When the session ends, in seconds since the epoch.
+        now: The time, likewise.
+    """
+    keys = [key for key in repositories.api_keys.all() if key.revoked_at is None]
+    found = next((key for key in keys if key.subject == person.subject), None)
+    taken = {key.name for key in keys if key is not found}
+    digest = hashlib.sha256(person.subject.encode()).hexdigest()[:8]
+    name = person.name if person.name not in taken else f"{person.name} ({digest})"
+    if found is None:
+        hashed = hashlib.sha256(secrets.token_bytes(KEY_BYTES)).digest()  # of a secret that nobody has
+        key = StoredKey(
+            id=key_id(hashed),
+            name=name,
+            scope=person.scope,
+            project=person.project,
+            hash=hashed,
+            session_secret=secrets.token_bytes(KEY_BYTES),
+            created_at=now,
+            created_by=CREATED_BY,
+            expires_at=until,
+            subject=person.subject,
+        )
+        repositories.api_keys.add(key)
+    else:
+        later = max(until, found.expires_at or 0.0)
+        key = replace(found, name=name, scope=person.scope, project=person.project, expires_at=later)
+        repositories.api_keys.renew(key)
+    author = Caller(name=name, scope=person.scope, project=person.project, key_id=key.id)
+    reach = "every project" if person.project is None else f"the project {person.project!r}"
+    detail = f"{person.scope}, {reach}, by the group {printable(person.group, longest=200)}"
+    record_change(repositories, author, "session.open", key.id, now=now, project=person.project, detail=detail)
+    return key
+
+
+def _name(claims: Mapping[str, Any], configuration: OidcConfiguration) -> str:
+    """Return the claim that names the person; an e-mail address that is not verified could be anybody's."""
+    claim = configuration.name_claim
+    name = claims.get(claim)
+    is_verified = claim != "email" or claims.get("email_verified") is True
+    is_name = isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= LONGEST_NAME
+    return str(name).strip() if is_name and is_verified else printable(str(claims["sub"]), longest=LONGEST_NAME)
+
+
+def _groups(claim: object) -> set[str]:
+    if isinstance(claim, str):
+        return {claim}
+    return {group for group in claim if isinstance(group, str)} if isinstance(claim, list) else set()

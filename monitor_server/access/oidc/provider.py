@@ -1,0 +1,208 @@
+"""Asks one OpenID Connect provider: its description, its keys, and who has signed in.
+
+Authlib builds the requests and checks the claims; joserfc, its library for signatures, checks the signature. Only
+signatures by a private key are accepted, so that neither ``none`` nor a token that is signed with the public key as
+if it were a shared secret passes.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from authlib.oauth2.auth import ClientAuth
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
+from authlib.oidc.core import CodeIDToken
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from monitor_server.access.oidc.attempts import Attempt
+from monitor_server.access.oidc.configuration import OidcConfiguration
+from monitor_server.access.oidc.fetching import fetch_json
+from monitor_server.errors import SignInRefused
+from monitor_server.printable import printable
+
+__all__ = ["Provider"]
+
+ALGORITHMS: Final = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+    "Ed25519",
+)
+LEEWAY_SECONDS: Final = 60  # by which the clocks of the provider and of this machine may differ
+OK: Final = 200
+DESCRIPTION_SECONDS: Final = 3_600.0  # how long the provider's description and its keys are kept
+RETRY_SECONDS: Final = 5.0  # how long a failure is answered without another request
+KEYS_SECONDS: Final = 30.0  # how long an unknown key is not looked for again
+LONGEST_TOKEN: Final = 64 * 1024
+ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+
+class Provider:
+    """One provider.
+
+    Args:
+        configuration: Which, and as whom it is asked.
+        clock: Returns seconds since the epoch.
+        monotonic: Returns seconds that no jump of the machine's clock moves.
+    """
+
+    def __init__(
+        self,
+        configuration: OidcConfiguration,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._configuration = configuration
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._description: Mapping[str, Any] = {}
+        self._described_at = self._keys_at = self._failed_at = -DESCRIPTION_SECONDS
+        self._failure: SignInRefused | None = None
+        self._keys: KeySet | None = None
+
+    def authorization_url(self, attempt: Attempt) -> str:
+        """Return the address at which a person signs in.
+
+        Raises:
+            SignInRefused: If the provider does not describe itself.
+        """
+        given = self._configuration
+        address = self._describe()["authorization_endpoint"]
+        return str(
+            prepare_grant_uri(
+                address,
+                client_id=given.client_id,
+                response_type="code",
+                redirect_uri=given.redirect_uri,
+                scope=given.scopes,
+                state=attempt.state,
+                nonce=attempt.nonce,
+                code_challenge=create_s256_code_challenge(attempt.verifier),
+                code_challenge_method="S256",
+            )
+        )
+
+    def redeem(self, code: str, attempt: Attempt) -> Mapping[str, Any]:
+        """Exchange a code for an ID token, and return its claims once all of them are checked.
+
+        Raises:
+            SignInRefused: If the provider refuses the code, or the token is not one for this sign-in.
+        """
+        given, description = self._configuration, self._describe()
+        method = _client_authentication(description)
+        body = prepare_token_request(
+            "authorization_code", redirect_uri=given.redirect_uri, code=code, code_verifier=attempt.verifier
+        )
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        address, headers, body = ClientAuth(given.client_id, given.client_secret, method).prepare(
+            "POST", description["token_endpoint"], headers, body
+        )
+        status, answer = fetch_json("POST", address, body=body, headers=headers)
+        token = answer.get("id_token")
+        if status != OK or not isinstance(token, str) or len(token) > LONGEST_TOKEN:
+            reason = printable(str(answer.get("error", "no ID token")), longest=100)
+            raise SignInRefused("refused", f"the provider refused the code with status {status}: {reason}")
+        return self._verified(token, answer.get("access_token"), attempt)
+
+    def _verified(self, token: str, access_token: object, attempt: Attempt) -> Mapping[str, Any]:
+        given = self._configuration
+        try:
+            decoded = self._decoded(token)
+            claims = CodeIDToken(
+                decoded.claims,
+                decoded.header,
+                options={
+                    "iss": {"essential": True, "value": given.issuer},
+                    "aud": {"essential": True, "value": given.client_id},
+                },
+                params={"nonce": attempt.nonce, "client_id": given.client_id, "access_token": access_token},
+            )
+            claims.validate(now=int(self._clock()), leeway=LEEWAY_SECONDS)
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            problem = printable(str(error) or type(error).__name__, longest=200)
+            raise SignInRefused("invalid", f"the provider's ID token is not valid: {problem}") from error
+        return dict(claims)
+
+    def _decoded(self, token: str) -> jwt.Token:
+        """Check the signature; a key that is not known may be new, so that the keys are read once more."""
+        described = self._describe().get("id_token_signing_alg_values_supported", ["RS256"])
+        algorithms = [name for name in ALGORITHMS if name in described]
+        try:
+            return jwt.decode(token, self._known_keys(), algorithms=algorithms)
+        except (JoseError, ValueError):
+            newer = self._newer_keys()
+            if newer is None:
+                raise
+            return jwt.decode(token, newer, algorithms=algorithms)
+
+    def _describe(self) -> Mapping[str, Any]:
+        with self._lock:
+            now = self._monotonic()
+            if self._description and now - self._described_at < DESCRIPTION_SECONDS:
+                return self._description
+            if self._failure is not None and now - self._failed_at < RETRY_SECONDS:
+                raise SignInRefused(self._failure.reason, str(self._failure))
+            try:
+                self._description = self._fetch_description()
+            except SignInRefused as error:
+                self._failure, self._failed_at = error, self._monotonic()
+                raise
+            self._described_at, self._failure = now, None
+            return self._description
+
+    def _fetch_description(self) -> Mapping[str, Any]:
+        issuer = self._configuration.issuer
+        status, found = fetch_json("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+        if status != OK or found.get("issuer") != issuer:
+            named = printable(str(found.get("issuer")), longest=200)
+            raise SignInRefused(
+                "provider", f"the provider must describe itself as RLVITALS_OIDC_ISSUER, {issuer!r}, got {named!r}"
+            )
+        for name in ENDPOINTS:
+            if not isinstance(found.get(name), str):
+                raise SignInRefused("provider", f"the provider must name its {name}")
+        return found
+
+    def _known_keys(self) -> KeySet:
+        """Return the provider's keys, read anew after an hour."""
+        address = self._describe()["jwks_uri"]
+        with self._lock:
+            if self._keys is None or self._monotonic() - self._keys_at >= DESCRIPTION_SECONDS:
+                self._keys = self._fetch_keys(address)
+            return self._keys
+
+    def _newer_keys(self) -> KeySet | None:
+        """Read the provider's keys anew; return None where that was done a moment ago."""
+        address = self._describe()["jwks_uri"]
+        with self._lock:
+            if self._monotonic() - self._keys_at < KEYS_SECONDS:
+                return None
+            self._keys = self._fetch_keys(address)
+            return self._keys
+
+    def _fetch_keys(self, address: str) -> KeySet:
+        _, found = fetch_json("GET", address)
+        try:
+            keys = KeySet.import_key_set(found)  # type: ignore[arg-type]
+        except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise SignInRefused("provider", "the provider's keys cannot be read") from error
+        self._keys_at = self._monotonic()
+        return keys
+
+
+def _client_authentication(description: Mapping[str, Any]) -> str:
+    supported = description.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+    return "client_secret_basic" if "client_secret_basic" in supported else "client_secret_post"

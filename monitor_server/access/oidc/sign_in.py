@@ -1,0 +1,90 @@
+"""Signs persons in by OpenID Connect: the provider, the cookies of attempts, and threads that wait for the provider."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from monitor_server.access.oidc.attempts import Attempt, AttemptCookies
+from monitor_server.access.oidc.configuration import OidcConfiguration
+from monitor_server.access.oidc.persons import Person
+from monitor_server.errors import StartupError, Unavailable
+from monitor_server.settings import Settings
+
+if TYPE_CHECKING:
+    from monitor_server.access.oidc.provider import Provider
+
+__all__ = ["OidcSignIn"]
+
+# Threads of their own: a provider that is slow must not take those that read for everybody else.
+THREADS: Final = 2
+MOST_WAITING: Final = 16
+
+Result = TypeVar("Result")
+
+
+class OidcSignIn:
+    """Begins and finishes sign-ins.
+
+    Args:
+        configuration: The provider, and what groups allow.
+        provider: Asks the provider.
+        clock: Returns seconds since the epoch.
+    """
+
+    def __init__(self, configuration: OidcConfiguration, provider: "Provider", *, clock: Callable[[], float]) -> None:
+        self.configuration = configuration
+        self.cookies = AttemptCookies(configuration.client_secret)
+        self._provider = provider
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="rlvitals-oidc")
+        self._waiting = 0
+
+    @classmethod
+    def of(cls, settings: Settings, *, clock: Callable[[], float]) -> "OidcSignIn | None":
+        """Return what the settings say, or None if nobody signs in by OpenID Connect.
+
+        Raises:
+            StartupError: If a setting cannot be used, or the library is missing.
+        """
+        configuration = OidcConfiguration.of(settings)
+        if configuration is None:
+            return None
+        try:
+            from monitor_server.access.oidc.provider import Provider  # noqa: PLC0415 - the extra may not be installed
+        except ModuleNotFoundError as error:
+            raise StartupError(f"RLVITALS_OIDC_ISSUER needs a library: {error}; install rlvitals[oidc]") from error
+        return cls(configuration, Provider(configuration, clock=clock), clock=clock)
+
+    async def begin(self, page: str) -> tuple[str, Attempt]:
+        """Return the address at which a person signs in, and what the browser keeps meanwhile.
+
+        Raises:
+            SignInRefused: If the provider does not answer as it must.
+            Unavailable: If too many wait for the provider.
+        """
+        attempt = Attempt.begin(page, now=self._clock())
+        return await self._ask(lambda: self._provider.authorization_url(attempt)), attempt
+
+    async def finish(self, code: str, attempt: Attempt) -> Person:
+        """Return who has signed in.
+
+        Raises:
+            SignInRefused: If the provider refuses, its token is not valid, or the person may do nothing here.
+            Unavailable: If too many wait for the provider.
+        """
+        claims = await self._ask(lambda: self._provider.redeem(code, attempt))
+        return Person.of(claims, self.configuration)
+
+    def stop(self) -> None:
+        """End the threads; what waits for the provider is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask(self, question: Callable[[], Result]) -> Result:
+        if self._waiting >= MOST_WAITING:
+            raise Unavailable("too many sign-ins wait for the OpenID Connect provider; try again in a moment")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, question)
+        finally:
+            self._waiting -= 1

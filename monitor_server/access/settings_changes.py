@@ -1,0 +1,68 @@
+"""Writes into the audit log which settings have changed since a collector of the same role was started last.
+
+Settings come from the environment, so that nobody changes them over HTTP: what can be recorded is the difference at a
+start. Values are stored as they may be shown: an address without its password, and files by their names.
+"""
+
+import socket
+from typing import Final
+from urllib.parse import urlsplit
+
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.administration import record_change
+from monitor_server.printable import printable
+from monitor_server.settings import Settings
+from monitor_server.store.database import Store, shown_url
+
+__all__ = ["record_settings", "shown_settings"]
+
+CONFIGURATION: Final = Caller(name="configuration", scope=Scope.ADMIN)
+LONGEST_VALUE: Final = 200
+LONGEST_DETAIL: Final = 2_000
+
+
+def record_settings(store: Store, settings: Settings, *, now: float) -> list[str]:
+    """Record the settings of a start, with one audit entry if they differ from the last; return what has changed.
+
+    The first start of a role records its settings without an entry. A setting that the last start did not know, because
+    its version was older, counts as changed if it has not its default.
+
+    Raises:
+        Unavailable: If the store does not answer.
+    """
+    shown, defaults = shown_settings(settings), shown_settings(Settings.model_construct())
+    with store.write() as repositories:
+        last = repositories.recorded_settings.read(settings.role)
+        changed = [] if last is None else _changes(last, shown, defaults)
+        if last != shown:
+            repositories.recorded_settings.write(settings.role, shown)
+        if changed:
+            target = f"{settings.role} on {printable(socket.gethostname(), longest=LONGEST_VALUE)}"
+            detail = printable("; ".join(changed), longest=LONGEST_DETAIL)
+            record_change(repositories, CONFIGURATION, "settings.change", target, now=now, detail=detail)
+    return changed
+
+
+def shown_settings(settings: Settings) -> dict[str, str]:
+    """Return the value of each setting as it may be shown to an administrator."""
+    values = {name: str(getattr(settings, name)) for name in Settings.model_fields}
+    values["database_url"] = shown_url(settings.database_url)
+    for name in ("public_url", "oidc_issuer"):
+        values[name] = _without_credentials(values[name])
+    return {name: printable(value, longest=LONGEST_VALUE) for name, value in values.items()}
+
+
+def _changes(last: dict[str, str], shown: dict[str, str], defaults: dict[str, str]) -> list[str]:
+    return [
+        f"RLVITALS_{name.upper()}: {before or 'empty'} -> {shown[name] or 'empty'}"
+        for name in shown
+        if (before := last.get(name, defaults[name])) != shown[name]
+    ]
+
+
+def _without_credentials(address: str) -> str:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "***"
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

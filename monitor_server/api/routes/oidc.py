@@ -1,0 +1,126 @@
+"""Sign-in of a browser through an OpenID Connect provider; each answer sends the browser on to a page."""
+
+import asyncio
+import logging
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from monitor_server.access.oidc.attempts import ATTEMPT_COOKIE, ATTEMPT_SECONDS, Attempt
+from monitor_server.access.oidc.persons import open_session
+from monitor_server.access.oidc.sign_in import OidcSignIn
+from monitor_server.access.sessions import is_encrypted, set_session_cookie
+from monitor_server.api.dependencies import Serving
+from monitor_server.api.error_handlers import NOT_FOUND
+from monitor_server.api.schemas import Schema
+from monitor_server.errors import SignInRefused, UnknownPath
+from monitor_server.printable import printable
+
+__all__ = ["router"]
+
+log = logging.getLogger(__name__)
+router = APIRouter(prefix="/session")
+
+COOKIE_PATH = "/api/v1/session/oidc"
+REDIRECTS = {303: {"description": "The page to go on with"}} | NOT_FOUND
+LONGEST_TEXT = 4_000
+
+
+class Answer(BaseModel):
+    """What the provider adds to the address to which it sends the browser back; it may add more."""
+
+    state: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
+    code: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
+    error: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
+    iss: Annotated[str, Field(max_length=LONGEST_TEXT)] | None = None
+
+
+class SignInMethods(Schema):
+    """How a browser may sign in beside with a key; ``oidc`` is the name of the provider, or null."""
+
+    oidc: str | None
+
+
+@router.get("/methods")
+async def methods(collector: Serving) -> SignInMethods:
+    """Return how a browser may sign in beside with a key: the name of the OpenID Connect provider, or null."""
+    return SignInMethods(oidc=None if collector.oidc is None else collector.oidc.configuration.name)
+
+
+@router.get("/oidc", response_class=RedirectResponse, status_code=303, responses=REDIRECTS)
+async def begin(
+    request: Request, collector: Serving, page: Annotated[str, Query(alias="next", max_length=LONGEST_TEXT)] = "/"
+) -> Response:
+    """Send the browser to the provider; `next` is the page of this site that opens after the sign-in."""
+    oidc = _required(collector.oidc)
+    try:
+        address, attempt = await oidc.begin(page)
+    except SignInRefused as error:
+        return _refused(error)
+    answer = _redirect(address)
+    answer.set_cookie(
+        ATTEMPT_COOKIE,
+        oidc.cookies.sign(attempt),
+        max_age=int(ATTEMPT_SECONDS),
+        path=COOKIE_PATH,
+        httponly=True,
+        samesite="lax",  # the provider sends the browser back by opening a page
+        secure=is_encrypted(request),
+    )
+    return answer
+
+
+@router.get("/oidc/callback", response_class=RedirectResponse, status_code=303, responses=REDIRECTS)
+async def finish(request: Request, collector: Serving, asked: Annotated[Answer, Query()]) -> Response:
+    """Receive the browser from the provider, sign it in and open the page that it came from."""
+    oidc = _required(collector.oidc)
+    try:
+        attempt = _attempt(oidc, asked, request.cookies.get(ATTEMPT_COOKIE), now=collector.clock())
+        person = await oidc.finish(asked.code, attempt)
+    except SignInRefused as refusal:
+        return _refused(refusal)
+    now, seconds = collector.clock(), collector.settings.session_seconds
+    key = await asyncio.wrap_future(
+        collector.writer.submit(
+            "keys", lambda repositories: open_session(repositories, person, until=now + seconds, now=now)
+        )
+    )
+    await asyncio.to_thread(collector.keys.read)
+    answer = _redirect(attempt.page)
+    set_session_cookie(answer, request, key, now=now, seconds=seconds)
+    answer.delete_cookie(ATTEMPT_COOKIE, path=COOKIE_PATH, httponly=True, samesite="lax")
+    return answer
+
+
+def _attempt(oidc: OidcSignIn, answer: Answer, cookie: str | None, *, now: float) -> Attempt:
+    """Return the sign-in of this browser to which an answer belongs.
+
+    Raises:
+        SignInRefused: If it belongs to none, or the provider has refused it.
+    """
+    attempt = oidc.cookies.read(cookie, state=answer.state, now=now)
+    if attempt is None:
+        raise SignInRefused("expired", "the answer belongs to no sign-in that this browser has begun")
+    if answer.error or not answer.code or answer.iss not in (None, oidc.configuration.issuer):
+        reason = printable(answer.error or "no code, or one of another provider", longest=100)
+        raise SignInRefused("refused", f"the provider refused: {reason}")
+    return attempt
+
+
+def _required(oidc: OidcSignIn | None) -> OidcSignIn:
+    if oidc is None:
+        raise UnknownPath("nobody signs in by OpenID Connect here; docs/sign-in.md describes how to set it up")
+    return oidc
+
+
+def _refused(refusal: SignInRefused) -> Response:
+    """Send the browser to the sign-in page, which says why in words of its own; the log has the details."""
+    log.warning("a sign-in by OpenID Connect was refused: %s", refusal)
+    return _redirect(f"/sign-in?refused={refusal.reason}")
+
+
+def _redirect(address: str) -> Response:
+    return RedirectResponse(address, status_code=303, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,27 @@
+"""The settings with which a collector of each role was started last, as they are shown: without secrets."""
+
+import json
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, delete, insert, select
+
+from monitor_server.store.tables import recorded_settings
+
+__all__ = ["RecordedSettings"]
+
+
+class RecordedSettings:
+    """Reads and writes recorded settings."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def read(self, role: str) -> dict[str, str] | None:
+        """Return the settings of a role by their names, or None if none were recorded."""
+        shown = self._connection.scalar(select(recorded_settings.c.shown).where(recorded_settings.c.role == role))
+        return None if shown is None else dict(json.loads(shown))
+
+    def write(self, role: str, settings: Mapping[str, str]) -> None:
+        """Replace the settings of a role."""
+        self._connection.execute(delete(recorded_settings).where(recorded_settings.c.role == role))
+        self._connection.execute(insert(recorded_settings), {"role": role, "shown": json.dumps(dict(settings))})

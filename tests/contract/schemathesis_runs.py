@@ -1,0 +1,23 @@
+"""Starts Schemathesis beside a collector, in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["run_schemathesis"]
+
+CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
+
+
+def run_schemathesis(document: str, *options: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Ask every route of an OpenAPI description but the stream, which does not end.
+
+    Args:
+        document: The address of the description, or its file.
+        options: More arguments of Schemathesis.
+        folder: Where it writes its reports.
+    """
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", document]
+    command += ["--exclude-path", "/api/v1/stream", "--no-color", *options]
+    return subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False)

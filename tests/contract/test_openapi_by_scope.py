@@ -1,0 +1,85 @@
+"""Schemathesis asks a collector that needs keys, without a key and with a key of each scope and of one project."""
+
+import json
+import os
+
+import pytest
+
+from monitor_server.access.callers import Scope
+from monitor_server.settings import Settings
+from tests.contract.schemathesis_runs import run_schemathesis
+from tests.live import eventually, serving
+from tests.monitor_server.access.conftest import Guarded
+from tests.monitor_server.conftest import ScriptedEngine
+
+# Of each route. `make fuzz-api` asks more, with another seed each time.
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2"))
+SEED = os.environ.get("FUZZ_SEED", "1")
+# Not the two that ask for more than the description can say of one key: whether valid data is accepted depends on the
+# key, and test_openapi.py asks that with every right.
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
+    "response_schema_conformance"
+)
+# No key at all, a key of each scope, and keys of one project.
+CALLERS = {
+    "without a key": None,
+    **{scope.value: (scope, None) for scope in Scope},
+    "read of a project": (Scope.READ, "ours"),
+    "admin of a project": (Scope.ADMIN, "ours"),
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A collector with a run and an alert in each of two projects, that needs keys and limits no rate."""
+    database = tmp_path_factory.mktemp("collector") / "rlvitals.db"
+    settings = Settings(
+        database_url=f"sqlite:///{database}", dashboard="", key_requests_per_second=0, key_bytes_per_second=0
+    )
+    with serving(settings, engine=ScriptedEngine) as collector:
+        yield Guarded(collector)
+
+
+@pytest.fixture(scope="module")
+def document(guarded):
+    """The OpenAPI description, whose ids are those of runs and alerts that are there, and of some that are not."""
+    admin = guarded.key("admin")
+    runs = [
+        guarded.send(admin, run=f"r{number}", project=project, page=1.0)
+        for number in range(2)
+        for project in ("ours", "theirs")
+    ]
+
+    def alerts():
+        found = guarded.ask("GET", "/api/v1/alerts", admin).json()["items"]
+        return found if len(found) == len(runs) else None
+
+    ids = {alert["run_id"]: alert["id"] for alert in eventually(alerts)}
+    described = guarded.ask("GET", "/openapi.json", admin).json()
+    # The first run of each project stays; the second may be deleted.
+    kept, deletable, absent = runs[:2], runs[2:], "0" * 32
+    choices = {"run_id": [*kept, absent], "alert_id": [*(ids[run] for run in kept), absent]}
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            for parameter in operation.get("parameters", ()):
+                if parameter["name"] in choices and parameter["in"] == "path":
+                    is_deletion = method == "delete" and path == "/api/v1/runs/{run_id}"
+                    values = [*deletable, absent] if is_deletion else choices[parameter["name"]]
+                    parameter["schema"] = {"type": "string", "enum": values}
+    return described
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("caller", CALLERS)
+def test_every_answer_to_every_scope_is_as_described(guarded, document, caller, tmp_path):
+    """No key gets an answer of the server's own failure, nor a status, a media type or a body that is not described."""
+    file = tmp_path / "openapi.json"
+    file.write_text(json.dumps(document))
+    options = ["--url", guarded.live.url, "--checks", CHECKS, "--max-examples", str(EXAMPLES), "--seed", SEED]
+    options += ["--phases", "coverage,fuzzing" if EXAMPLES > 2 else "fuzzing", "--suppress-health-check", "all"]
+    if CALLERS[caller] is not None:
+        scope, project = CALLERS[caller]
+        options += ["--header", f"Authorization: Bearer {guarded.key(scope, project=project)}"]
+    done = run_schemathesis(str(file), *options, "--continue-on-failure", folder=tmp_path)
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]

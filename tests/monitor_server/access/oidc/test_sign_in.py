@@ -1,0 +1,181 @@
+"""People sign in at an OpenID Connect provider; the groups that it names decide what they may do."""
+
+import pytest
+
+from tests.databases import sqlite_only
+from tests.live import eventually
+from tests.monitor_server.access.conftest import Guarded
+from tests.monitor_server.access.oidc.conftest import START, Browser
+
+
+def entries(browser):
+    """Return author and action of each entry of the audit log, the oldest first."""
+    items = browser.open("/api/v1/audit").json()["items"]
+    return [(item["by"], item["action"], item["detail"]) for item in reversed(items)]
+
+
+def test_a_person_signs_in_and_may_do_what_the_group_allows(guarded, browser):
+    """The page that was asked for opens; a project is a border as it is for keys; signing out ends it."""
+    assert guarded.ask("GET", "/api/v1/runs").status == 401
+    admin = guarded.key("admin")
+    run, other = guarded.send(admin), guarded.send(admin, run="other", project="theirs")
+    assert browser.sign_in(f"/runs/{run}?x=1") == f"/runs/{run}?x=1"
+    who = {"name": "anna@example.org", "scope": "operate", "project": "ours", "by_key": True}
+    assert browser.who() == who
+    assert browser.open(f"/api/v1/runs/{run}").status == 200
+    assert browser.open(f"/api/v1/runs/{other}").status == 404
+    assert browser.open(f"/api/v1/runs/{run}", "DELETE").status == 403
+    assert set(browser.cookies) == {"rlvitals_session"}
+    assert browser.open("/api/v1/session", "DELETE").status == 200
+    assert browser.who() is None
+
+
+def test_the_cookies_are_hidden_from_scripts_and_bound_to_tls(guarded, browser):
+    """Both of them, and nothing of a sign-in is kept by a cache."""
+    asked = guarded.ask("GET", START, headers={"X-Forwarded-Proto": "https"})
+    for part in ("HttpOnly", "SameSite=lax", "Secure", "Path=/api/v1/session/oidc"):
+        assert part in asked.headers["Set-Cookie"]
+    assert asked.headers["Cache-Control"] == "no-store"
+    answer = browser.open(browser.to_callback())
+    session = next(each for each in answer.headers.getlist("Set-Cookie") if each.startswith("rlvitals_session"))
+    assert "HttpOnly" in session
+    assert "SameSite=lax" in session
+
+
+def test_who_has_no_group_of_the_rules_sees_nothing_and_is_told_why(provider, guarded, browser, caplog):
+    """Deny by default: also without the claim, and with one of another form."""
+    for groups in (["others"], [], None, {"rl-team": True}, [["rl-team"]], "rl-team2"):
+        provider.person["groups"] = groups
+        assert browser.sign_in() == "/sign-in?refused=no_group"
+        assert browser.who() is None
+        assert "rlvitals_session" not in browser.cookies
+    assert "anna@example.org may do nothing here" in caplog.text
+    admin = guarded.key("admin")
+    assert [key["name"] for key in guarded.ask("GET", "/api/v1/keys", admin).json()["items"]] == ["admin-None-0"]
+
+
+@sqlite_only
+def test_the_first_rule_that_matches_counts(provider, browser, another_browser):
+    """One group alone may be a text; a change of groups holds for every browser of the person."""
+    provider.person["groups"] = "rl-guests"
+    browser.sign_in()
+    assert (browser.who()["scope"], browser.who()["project"]) == ("read", None)
+    provider.person["groups"] = ["rl-guests", "rl-admins"]
+    another_browser.sign_in()
+    assert another_browser.who()["scope"] == browser.who()["scope"] == "admin"
+
+
+def test_what_people_do_stands_in_the_audit_log_by_their_names(provider, guarded, browser):
+    """A sign-in itself, and every change."""
+    provider.person["groups"] = ["rl-admins"]
+    browser.sign_in()
+    run = guarded.send(guarded.key("ingest"))
+    answer = guarded.ask("POST", f"/api/v1/runs/{run}/reset", headers=cookie_of(browser), body={})
+    assert answer.status == 200, answer.data
+    seen = entries(browser)
+    assert ("anna@example.org", "session.open", "admin, every project, by the group rl-admins") in seen
+    assert ("anna@example.org", "run.reset") in [(by, action) for by, action, _ in seen]
+
+
+def test_a_page_of_another_origin_can_do_nothing_with_the_session(guarded, browser):
+    """As with the cookie of a key."""
+    run = guarded.send(guarded.key("ingest"))
+    browser.sign_in()
+    foreign = cookie_of(browser) | {"Origin": "https://elsewhere.example"}
+    answer = guarded.ask("POST", f"/api/v1/runs/{run}/reset", headers=foreign, body={})
+    assert (answer.status, answer.json()["error"]) == (403, "ForeignOrigin")
+
+
+def test_a_session_is_revoked_like_a_key(guarded, browser, another_browser):
+    """Every browser of the person is signed out at once; a person whom the provider still lets in may come again."""
+    admin = guarded.key("admin")
+    browser.sign_in()
+    another_browser.sign_in()
+    listed = {key["name"]: key for key in guarded.ask("GET", "/api/v1/keys", admin).json()["items"]}
+    assert listed["anna@example.org"]["created_by"] == "OpenID Connect"
+    assert guarded.ask("DELETE", "/api/v1/keys/anna@example.org", admin).status == 200
+    assert browser.who() is another_browser.who() is None
+    browser.sign_in()
+    assert browser.who()["name"] == "anna@example.org"
+    assert another_browser.who() is None
+
+
+@sqlite_only
+def test_a_session_ends_with_its_time(start_collector, provider, settings, clock):
+    """Whatever the browser keeps."""
+    provider.clock = clock
+    browser = Browser(Guarded(start_collector(clock=clock, session_seconds=100.0, **settings)))
+    browser.sign_in()
+    clock.now += 98
+    assert browser.who() is not None
+    clock.now += 3
+    assert browser.who() is None
+    browser.sign_in()
+    assert browser.who() is not None
+
+
+@sqlite_only
+def test_nobody_takes_the_name_of_another(provider, guarded, browser, another_browser):
+    """A person is known by the provider's id, and not by a name that another person or a key has."""
+    guarded.key("read", name="root")
+    provider.person |= {"email": "root"}
+    browser.sign_in()
+    provider.person |= {"sub": "u-2"}
+    another_browser.sign_in()
+    names = {browser.who()["name"], another_browser.who()["name"]}
+    assert len(names) == 2
+    assert all(name.startswith("root (") for name in names)
+
+
+@sqlite_only
+@pytest.mark.parametrize("person", [{"email_verified": False}, {"email": "a\nb"}, {"email": 7}, {"email": "x" * 201}])
+def test_a_name_that_could_be_anybodys_is_not_taken(provider, browser, person):
+    """The provider's id stands for it."""
+    provider.person |= person
+    browser.sign_in()
+    assert browser.who()["name"] == "u-1"
+
+
+@sqlite_only
+def test_another_collector_with_the_same_secret_finishes_what_one_has_begun(
+    start_collector, provider, settings, guarded, browser
+):
+    """Behind one address any of them may get the browser that comes back."""
+    callback = browser.to_callback()
+    other = Browser(Guarded(start_collector(**settings)))
+    other.cookies = browser.cookies
+    path = callback.partition(guarded.live.url)[2]
+    provider.codes[next(iter(provider.codes))]["redirect_uri"] = (
+        other.guarded.live.app.state.collector.oidc.configuration.redirect_uri
+    )
+    assert other.open(path).headers["Location"] == "/"
+    assert other.who()["name"] == "anna@example.org"
+    eventually(lambda: Browser(guarded).who() is None)
+
+
+@pytest.mark.parametrize(
+    "page", ["//elsewhere.example", "/\\elsewhere.example", "https://elsewhere.example", "/%0a/x", "/\t/x"]
+)
+@sqlite_only
+def test_no_sign_in_leads_to_another_site(browser, page):
+    """The first page opens instead."""
+    assert browser.sign_in(page.replace("\\", "%5C").replace("\t", "%09")) == "/"
+
+
+@sqlite_only
+def test_without_the_settings_nobody_signs_in_by_it(start_collector):
+    """The routes answer like paths that nothing serves, and the form has no button for it."""
+    guarded = Guarded(start_collector())
+    assert guarded.ask("GET", START).status == 404
+    assert guarded.ask("GET", f"{START}/callback").status == 404
+    assert guarded.ask("GET", "/api/v1/session/methods").json() == {"oidc": None}
+
+
+def test_the_sign_in_page_learns_the_name_of_the_provider(guarded):
+    """Without a key."""
+    assert guarded.ask("GET", "/api/v1/session/methods").json() == {"oidc": "Example SSO"}
+
+
+def cookie_of(browser):
+    """Return the browser's session as a header."""
+    return {"Cookie": f"rlvitals_session={browser.cookies['rlvitals_session']}"}

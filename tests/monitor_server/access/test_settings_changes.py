@@ -1,0 +1,66 @@
+"""What has changed in the settings stands in the audit log at the next start, without any secret."""
+
+import pytest
+
+from monitor_server.access.settings_changes import record_settings, shown_settings
+from monitor_server.settings import Settings
+
+# Settings whose names sound like a secret: each names a file, a header, a claim or a number, and no secret itself.
+HARMLESS = {
+    "key_files", "key_requests_per_second", "key_bytes_per_second", "session_seconds", "oidc_client_secret_file",
+}  # fmt: skip
+
+
+def entries(store):
+    """Return author, action and detail of each entry, the oldest first."""
+    with store.read() as reading:
+        found = reading.audit_log.page(limit=100)
+    return [(entry["by"], entry["action"], entry["detail"]) for entry in reversed(found)]
+
+
+def test_a_start_with_other_settings_is_one_entry(store):
+    """The first start and an equal one are none; each role is compared with itself."""
+    assert record_settings(store, Settings(), now=1.0) == []
+    assert record_settings(store, Settings(), now=2.0) == []
+    assert record_settings(store, Settings(role="web", max_records=7), now=3.0) == []
+    changed = record_settings(store, Settings(max_records=5, trusted_header="X-User", insecure=True), now=4.0)
+    assert changed == [
+        "RLVITALS_INSECURE: False -> True",
+        "RLVITALS_TRUSTED_HEADER: empty -> X-User",
+        "RLVITALS_MAX_RECORDS: 10000 -> 5",
+    ]
+    assert entries(store) == [("configuration", "settings.change", "; ".join(changed))]
+
+
+def test_a_setting_of_a_newer_version_is_no_change_unless_it_is_set(store):
+    """An upgrade alone changes nothing."""
+    record_settings(store, Settings(), now=1.0)
+    with store.write() as repositories:
+        older = repositories.recorded_settings.read("all")
+        older.pop("max_records")
+        repositories.recorded_settings.write("all", {**older, "gone": "1"})
+    assert record_settings(store, Settings(), now=2.0) == []
+
+
+def test_no_password_is_recorded(store):
+    """Neither of a database nor of an address; one that is changed alone is no difference."""
+    first = Settings(database_url="postgresql://u:pass-one@db/x?password=pass-two", public_url="http://u:pass-three@h/")
+    record_settings(store, first, now=1.0)
+    second = Settings(database_url="postgresql://u:pass-four@db2/x", public_url="http://h/")
+    (change,) = record_settings(store, second, now=2.0)
+    assert "db2" in change
+    with store.read() as reading:
+        text = str(reading.recorded_settings.read("all")) + change
+    assert "pass-" not in text
+
+
+def test_each_setting_that_sounds_like_a_secret_was_looked_at():
+    """A new one fails here until somebody has decided what is shown of it."""
+    words = ("key", "secret", "token", "pass", "session")
+    assert {name for name in Settings.model_fields if any(word in name for word in words)} == HARMLESS
+
+
+@pytest.mark.parametrize("name", ["oidc_groups", "notifications", "log_level"])
+def test_a_value_is_shown_as_text(name):
+    """Also one that is missing."""
+    assert isinstance(shown_settings(Settings())[name], str)
