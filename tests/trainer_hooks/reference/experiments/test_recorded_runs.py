@@ -23,7 +23,12 @@ from trainer_hooks.reference.experiments.tables.evidence import (
 )
 from trainer_hooks.reference.experiments.tables.question import question_table
 from trainer_hooks.reference.experiments.tables.rescue import rescue_table
-from trainer_hooks.reference.experiments.tables.sweep import decomposition_table, sweep_table
+from trainer_hooks.reference.experiments.tables.sweep import (
+    decomposition_table,
+    momentum_table,
+    origin_table,
+    sweep_table,
+)
 
 EXPERIMENTS = Path(__file__).parents[4] / "docs/experiments"
 FOLDER = EXPERIMENTS / "runs"
@@ -117,6 +122,10 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
         assert acceleration_table(folder, ["grpo"]) in page
     assert eval_table(STUBBORN, ARMS) in page
     assert searches_table(STUBBORN, ARMS) in page
-    swept = EXPERIMENTS.parent / "probes/runs-stubborn"
-    assert sweep_table(swept, ["grpo-sweep"]) in page
-    assert decomposition_table(swept, ["grpo-sweep"]) in page
+    probes = EXPERIMENTS.parent / "probes"
+    for swept in (probes / "runs-stubborn", probes / "runs", probes / "runs-spiral"):
+        assert sweep_table(swept, ["grpo-sweep"]) in page
+        assert decomposition_table(swept, ["grpo-sweep"]) in page
+    for swept in (probes / "runs", probes / "runs-spiral"):
+        assert momentum_table(swept, ["grpo-sweep"]) in page
+    assert origin_table(probes / "runs-spiral", ["grpo-sweep"]) in page

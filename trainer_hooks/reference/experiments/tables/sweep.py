@@ -67,11 +67,11 @@ def decomposition_table(folder: Path, arms: Iterable[str]) -> str:
 
 
 def momentum_table(folder: Path, arms: Iterable[str]) -> str:
-    """Format a row for each third of an arm's runs: the parts ``momentum`` and ``scaling``, by the gradients in them.
+    """Format a row for each third of an arm's runs: the part ``momentum``, by the gradients that made it.
 
-    Runs recorded without these parts are left out. The columns after each of the two add up to it, in nats a response.
+    Runs recorded without these parts are left out. The columns after the first add up to it, in nats a response.
     """
-    return _means_by_third(folder, arms, ["momentum", *MOMENTUM_PARTS, "scaling", *SCALING_PARTS])
+    return _means_by_third(folder, arms, ["momentum", *MOMENTUM_PARTS])
 
 
 def origin_table(folder: Path, arms: Iterable[str]) -> str:
@@ -97,7 +97,7 @@ def origin_table(folder: Path, arms: Iterable[str]) -> str:
 
 def _means_by_third(folder: Path, arms: Iterable[str], names: Sequence[str]) -> str:
     """Average signals of a decomposition over the steps that have all of them, by thirds of each run."""
-    columns = " | ".join(name.removeprefix("momentum_").removeprefix("scaling_") for name in names)
+    columns = " | ".join(name.removeprefix("momentum_") for name in names)
     head = f"| arm | third | steps | {columns} |"
     lines = [head, "|---" * (head.count("|") - 1) + "|"]
     for arm in arms:
