@@ -151,7 +151,7 @@ def test_a_run_is_found_opened_and_watched(collector, visit):
 
 @pytest.mark.parametrize("visit", [(1440, 900), (390, 844)], ids=["1440x900", "390x844"], indirect=True)
 def test_what_a_trainer_did_about_an_alert_appears_with_its_reason(collector, visit):
-    """An action posted by hand is there without a reload; of many, the newest are; a run without any says nothing."""
+    """An action posted by hand is there without a reload; of many, the newest are; a run without any shows none."""
     run_id = collector.run(run="acted", records=steps(0, 20))
     open_run(collector, visit, run_id, 19)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")

@@ -36,7 +36,7 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
     assert guarded.ask("GET", "/api/v1/runs", made).status == 401
 
 
-def test_who_may_only_read_is_told_what_is_missing(guarded, visit):
+def test_a_key_that_only_reads_is_shown_what_it_lacks(guarded, visit):
     """Sections that the key does not reach say so; projects are shown, and not deleted."""
     guarded.send(guarded.key("ingest", name="trainer"), run="kept", project="mine")
     open_settings(guarded, visit, guarded.key("read", name="reader"))

@@ -1,4 +1,4 @@
-"""The glossary's names exist in the code where it says, each once; names that were given up are gone."""
+"""Each name of the glossary exists once in the code, where the glossary states; names that were replaced are gone."""
 
 import importlib
 import re

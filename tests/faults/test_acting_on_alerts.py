@@ -56,7 +56,7 @@ def test_a_collector_that_was_away_stops_no_run(tmp_path, unused_port, monkeypat
 
 
 def test_a_run_that_was_stopped_goes_on_from_before_the_alert(collector, run_name, stop):
-    """The page of the first attempt still fires when the second says hello; the second goes past it in health."""
+    """The first attempt's critical alert still fires when the second begins, which passes its step in good health."""
 
     def train(first_step, norms):
         policy = stop()

@@ -132,7 +132,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_every_rank_of_a_killed_launch_is_sent_by_the_next_launch(start_collector, start_trainer, stored, tmp_path):
-    """Two ranks die unheard and both start again, in whatever order they take over: every step is whole in the API."""
+    """Two ranks are killed before they have sent all, and start again in any order: every step is complete."""
     with nobody_listens() as url:
         ranks = [start_trainer(url, RANK=str(rank), WORLD_SIZE="2", RLVITALS_ATTEMPT="1") for rank in range(2)]
         for rank in ranks:

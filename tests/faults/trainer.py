@@ -1,4 +1,4 @@
-"""A trainer for others to kill: logs as many steps as it is granted on stdin, and says when it logged each.
+"""A trainer for tests that kill it: it logs as many steps as stdin allows, and prints when it logged each.
 
 ``python -m tests.faults.trainer [first step]``; run, rank and addresses come from the environment. A line of stdin is a
 number of steps; its end is the run's end. Collectors come back within seconds here, so what is a minute in life is four

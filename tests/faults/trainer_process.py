@@ -32,7 +32,7 @@ class Trainer:
         self.input.flush()
 
     def logged(self, steps: int) -> list[tuple[int, float]]:
-        """Wait for its word on this many steps: the step, and when it was logged."""
+        """Wait until it has reported this many steps, and return each with the time at which it was logged."""
         lines = [self.output.readline().split() for _ in range(steps)]
         return [(int(step), float(time)) for step, time in lines]
 

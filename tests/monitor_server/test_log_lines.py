@@ -1,4 +1,4 @@
-"""The log of the collector: bounded, whatever is sent."""
+"""The log of the collector stays bounded, whatever clients send."""
 
 import json
 import logging
@@ -36,7 +36,7 @@ def test_a_message_is_logged_twenty_times_a_minute(lines):
 
 
 def test_a_server_logs_through_the_limit():
-    """In lines that nobody can forge."""
+    """What a client sends cannot forge a line of the log."""
     handler = line_handler()
     assert [type(each) for each in handler.filters] == [LineLimit]
     record = logging.LogRecord("a", logging.WARNING, "", 0, "x\ny", (), None)

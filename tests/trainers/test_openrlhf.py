@@ -76,7 +76,7 @@ def args():
 
 
 class Policy(torch.nn.Module):
-    """Scores the next token by the last one alone; remembers what it said in training."""
+    """Scores the next token by the last one alone, and records its answers in training."""
 
     def __init__(self):
         super().__init__()
@@ -250,7 +250,7 @@ def test_a_step_of_openrlhfs_own_code_arrives(train, rollout, collector, monkeyp
 
 
 def test_the_sums_are_those_of_the_loss(train, collector, monkeypatch):
-    """Variance of the log ratio, effective sample size and lost shares, from what the policy said in four passes."""
+    """Variance of the log ratio, effective sample size and lost shares, from the policy's answers in four passes."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     watched = []
     original = PolicyLoss.forward

@@ -115,7 +115,7 @@ def test_a_stalled_run_is_not_given_up_by_acknowledging_it(live, clock):
 
 
 def test_a_lost_run_that_nobody_looks_at_expires(live, clock):
-    """5,000 s after the last word it counts as stopped, and its alerts end."""
+    """5,000 s after its last batch the run counts as stopped, and its alerts end."""
     run_id = step(live, 1, a=1.0)["run_id"]
     clock.now += 4999
     eventually(lambda: "trainer_lost" in firing(live))

@@ -150,7 +150,7 @@ def test_ending_one_of_two_silences_leaves_the_other_in_force(live):
 
 
 def test_an_acknowledged_alert_is_acknowledged_again_after_its_silence(live):
-    """The silence takes nothing from what somebody has said before it, or meanwhile."""
+    """Comments and acknowledgements from before the silence, or during it, are kept."""
     step(live, 1, warn=1.0)
     found = alert(live)
     silence = post(live, "/silences", alert_id=found["id"], minutes=60)
@@ -160,7 +160,7 @@ def test_an_acknowledged_alert_is_acknowledged_again_after_its_silence(live):
 
 
 def test_an_alert_of_a_silent_run_has_no_data_until_steps_arrive(live, clock):
-    """The stage says that nobody knows; the alert of the clock itself fires."""
+    """The stage is "no data"; the alert that the clock opens fires."""
     step(live, 1, warn=1.0)
     found = alert(live)
     clock.now += 15_000

@@ -51,7 +51,7 @@ def test_a_receipt_has_the_phase_the_step_and_the_firing_alerts():
 
 @pytest.mark.parametrize("attempt", [1, 3])
 def test_a_trainer_of_another_attempt_receives_nothing(attempt):
-    """What was found in one attempt says nothing about the weights of another."""
+    """A finding in one attempt does not concern the weights of another."""
     assert read_verdict(_run(), [_alert()]).receipt_fields(attempt) == {}
 
 

@@ -1,4 +1,4 @@
-"""Text that nobody should have sent or stored: it is refused or shown escaped, and what is stored is read."""
+"""Hostile text is refused or shown escaped, and a database that holds it can be read."""
 
 import base64
 import json
@@ -124,7 +124,7 @@ def test_a_configuration_or_evidence_that_was_stored_earlier_is_read(start_colle
 
 
 def test_a_part_of_a_run_that_cannot_be_decoded_costs_only_itself(start_collector, scripted, database_url):
-    """The newest values are left out, and a phase that nobody knows is unknown; everything else is read."""
+    """The newest values are left out, a phase without a known name is unknown, and everything else is read."""
     live = start_collector(engine=scripted)
     run_id = _alert(live)["run_id"]
     overwrite(database_url, "runs", "recent", {"sqlite": "x'c1'", "postgresql": "'\\xc1'::bytea"})

@@ -56,7 +56,7 @@ def test_a_response_comes_back_as_it_was_sent(collector, run_name):
     assert (item["text"], item["pieces"], item["entropies"], item["trained"]) == (None, None, None, False)
 
 
-def test_msgpack_says_the_same_as_json(collector, run_name):
+def test_msgpack_stores_the_same_as_json(collector, run_name):
     """The record's own bytes are kept without its responses."""
     asked = msgspec.json.decode(json.dumps(response()), type=wire.Response)
     record = wire.Record(step=1, scalars={"a": 2.0}, responses=[msgspec.Raw(wire.encode(asked))])
@@ -134,8 +134,8 @@ def test_a_record_sent_twice_has_its_responses_once(collector, run_name):
     assert len(collector.get(f"/runs/{receipt['run_id']}/responses")["items"]) == 1
 
 
-def test_a_newer_attempt_speaks_for_its_steps(collector, run_name):
-    """As everywhere: of a step that was done again the newest attempt's responses are given."""
+def test_a_newer_attempt_replaces_the_responses_of_its_steps(collector, run_name):
+    """As in every answer of the API, a step that was repeated has the responses of its newest attempt."""
     for attempt, reward in ((10, 0.1), (20, 0.2)):
         for step in (1, 2) if attempt == 10 else (2,):
             receipt = send(collector, run_name, step, response(reward=reward), attempt=attempt)
@@ -239,7 +239,7 @@ changed = st.dictionaries(
 
 @given(st.lists(anything | changed.map(lambda given_: response() | given_), max_size=4))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
-def test_whatever_stands_for_a_response_costs_its_record_nothing(collector, responses):
+def test_any_json_in_place_of_a_response_leaves_its_record_accepted(collector, responses):
     """Any JSON: the step is stored, and what cannot be read is counted."""
     name = f"fuzz-{uuid.uuid4().hex}"
     record = {"step": 0, "scalars": {"a": 1.0}, "responses": wire.spell_non_finite(responses)}

@@ -59,7 +59,7 @@ def test_without_displacement_the_least_likely_correct_ones_lead():
 
 
 def test_tokens_are_summed_over_responses_and_feedback_is_left_out():
-    """Id 7 falls by 0.1 + 0.3, id 8 by 0.1, of 0.5 in all; 9 rose, 5 is feedback, NaN says nothing."""
+    """Of a fall of 0.5, id 7 has 0.1 + 0.3 and id 8 has 0.1; id 9 rose, id 5 is feedback, and NaN is left out."""
     responses = [
         sampled("a", [7, 8, 5, 9], changes=[-0.1, -0.1, 0.2], actions=[[0, 2], [3, 4]], pieces=["x", "y", "f", "z"]),
         sampled("b", [7, 8], changes=[-0.3, np.nan]),
@@ -96,7 +96,7 @@ def test_resemblance_is_the_mean_of_prefix_and_overlap():
 
 
 def test_four_grams_do_not_span_feedback():
-    """Two actions of two tokens have none, whatever stands between."""
+    """Two actions of two tokens have none, whatever tokens lie between them."""
     right = sampled("right", [1, 2, 3, 4, 5], changes=[-0.1] * 5)
     wrong = sampled("wrong", [1, 2, 3, 4, 5], actions=[[0, 2], [3, 5]], correct=False)
     (pair,) = resembling([right], [wrong], most=1)
@@ -161,7 +161,7 @@ def test_what_is_missing_is_named():
 
 
 def test_remedies_answer_known_kinds_and_each_has_a_source():
-    """No remedy is for an alert that nobody raises; some wait for an observation."""
+    """Every remedy is for an alert that a detector raises; some wait for an observation."""
     kinds = {detector.kind for detector in DETECTORS.values()}
     for remedy in REMEDIES:
         assert remedy.kinds <= kinds

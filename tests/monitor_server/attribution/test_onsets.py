@@ -87,7 +87,7 @@ def test_norms_are_read_as_logarithms_and_changes_as_sums():
 
 @pytest.mark.parametrize(("seed", "page"), [(0, 43), (1, 42), (2, 34), (3, 49), (4, 45)])
 def test_on_recorded_deaths_the_steps_size_moved_before_the_likelihood(seed, page):
-    """docs/experiments says that these die of their step size: a ratio or KL to the old policy is first."""
+    """By docs/experiments, too large a step size ends these runs: a ratio or KL to the old policy moves first."""
     with gzip.open(RUNS / f"grpo-seed{seed}.jsonl.gz", "rt") as file:
         rows = [json.loads(line) for line in file]
     signals = {

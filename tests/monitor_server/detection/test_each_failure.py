@@ -214,7 +214,7 @@ def test_an_absurd_loss_is_a_page():
 
 
 def test_a_clip_share_that_rises_with_the_learning_rate_is_meant():
-    """In a warm-up of the learning rate the clip share may grow fivefold without a word."""
+    """In a warm-up of the learning rate the clip share may grow fivefold without a finding."""
     for climbs in (True, False):
         judge, reported = DETECTORS["clip_surge"](), []
         for step in range(60):

@@ -151,7 +151,7 @@ def held_page():
 
 
 def test_a_held_page_ends_when_a_person_acknowledges_it():
-    """Acceleration latches; the word of a person ends it at the next step, and a second word changes nothing."""
+    """Acceleration latches; an acknowledgement ends it at the next step, and a second one changes nothing."""
     engine, _, last = held_page()
     for _ in range(2):
         engine.acknowledge(Acknowledgement(kind="death_spiral", step=last))
@@ -161,12 +161,12 @@ def test_a_held_page_ends_when_a_person_acknowledges_it():
 
 
 @pytest.mark.parametrize(
-    "word", [("death_spiral", -1, 1), ("death_spiral", 1000, 0), ("run_collapsed", 1000, 1)], ids=str
+    "acknowledged", [("death_spiral", -1, 1), ("death_spiral", 1000, 0), ("run_collapsed", 1000, 1)], ids=str
 )
-def test_a_word_on_something_else_or_from_before_the_page_leaves_it(word):
+def test_an_acknowledgement_of_something_else_or_from_before_the_page_leaves_it(acknowledged):
     """Who spoke before the page opened, in an older attempt, or of another alert has not acknowledged this one."""
     engine, paged, last = held_page()
-    kind, later, attempt = word
+    kind, later, attempt = acknowledged
     engine.acknowledge(Acknowledgement(kind=kind, step=paged + later, attempt=attempt))
     assert engine.update(Observation(step=last + 1, signals=spiral()[41].signals)).phase is Phase.ACCELERATION
 
@@ -181,7 +181,7 @@ def test_an_acknowledged_page_stays_while_its_rule_is_met():
 
 
 def test_a_replay_with_its_acknowledgements_is_the_run_bit_for_bit():
-    """The word given again after the same step, through a restart from JSON, gives the same assessments and state."""
+    """The same acknowledgement after the same step, also after a restart from JSON, gives the same state."""
     live, replayed = Engine(), Engine()
     run = spiral(rows=200)
     for observation in run:

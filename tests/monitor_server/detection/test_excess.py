@@ -55,7 +55,7 @@ def test_the_weight_is_bounded_and_one_without_likelihood():
 
 
 def test_a_change_of_prompts_is_not_measured_as_loss():
-    """Likelihood falls by a nat with new data, which its version says: the drift under way is weighed anew."""
+    """Likelihood falls by a nat with new data of another version: the drift under way is measured anew."""
     judge = PairedDrift()
     for step, observation in enumerate(drifting(lost=1.0, rows=150)):
         fell = {"likelihood/correct": observation.signals["likelihood/correct"] - (1.0 if step >= 120 else 0.0)}

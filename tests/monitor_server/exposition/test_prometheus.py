@@ -84,7 +84,7 @@ def test_collectors_in_one_process_count_apart(start_collector):
 
 
 def test_health_and_readiness(start_collector):
-    """The process lives; it is ready while store and writer answer, and says so when they do not."""
+    """The process is alive at all times; it is ready only while store and writer answer."""
     live = start_collector()
     for path, more in (("/healthz", {}), ("/readyz", {"quarantined_runs": 0, "failing_channels": 0})):
         answer = live.pool.request("GET", live.url + path)

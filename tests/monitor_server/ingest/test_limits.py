@@ -274,7 +274,7 @@ def _read(read_batch, body):
 
 @pytest.mark.parametrize("field", ["scalars", "summaries"])
 def test_a_signal_that_stands_twice_is_refused(collector, run_name, field):
-    """Only the last of the two would be stored, and the other be lost without a word."""
+    """Only the last of the two would be stored, and the other would be lost without an error."""
     value = 1.0 if field == "scalars" else {"type": "extreme", "extreme": 1.0}
     one = msgspec.msgpack.encode({"a": value})[1:]
     record = b"\x82\xa4step\x00" + msgspec.msgpack.encode(field) + b"\x82" + one + one

@@ -1,4 +1,4 @@
-"""The writer: each request ends with an answer, whoever goes away and whatever happens to the database."""
+"""The writer answers each request, also when clients disconnect or the database fails."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_a_stop_finishes_what_waits_and_refuses_what_comes(busy):
 
 
 def test_a_request_that_comes_while_the_writer_stops_is_answered(store):
-    """The stop begins between the look at it and the queue: the job is run or refused, and never left there."""
+    """The stop begins after the writer was found running and before the job is queued: the job is run or refused."""
     writer = Writer(store, max_waiting=100)
     writer.start()
     stopper = threading.Thread(target=writer.stop)
@@ -92,7 +92,7 @@ def _send(live, step):
 @sqlite_only
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_database_that_was_removed_or_replaced_acknowledges_nothing(start_collector, tmp_path, replaced):
-    """Ingest answers 503 and readyz says why; what was acknowledged before is in the file that was taken away."""
+    """Ingest answers 503 and readyz states why; what was acknowledged before is in the file that was moved."""
     live = start_collector()
     assert _send(live, 0).status == 200
     path = tmp_path / "rlvitals.db"

@@ -1,4 +1,4 @@
-"""A step that is sent more often than anybody means: it costs its run a bounded amount, and nobody else anything."""
+"""A step with far more records than a trainer sends costs its own run a bounded amount, and other runs nothing."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_late_records_beyond_the_bound_change_nothing(store, append, project, cl
 
 
 def test_a_full_step_is_not_read_again_for_what_comes_later(append, project, monkeypatch):
-    """Its end is known: a record behind it is counted, whatever the step holds by now."""
+    """The end of the step is known: a record that lies behind it is counted, whatever the step holds by then."""
     kept = project.create()
     run_id = append(records=[_share(seq) for seq in range(7)])
     append(records=[_share(7)])

@@ -136,7 +136,7 @@ def test_records_of_an_old_attempt_that_come_late_are_stored_only(live):
 
 
 def test_a_launch_with_a_lower_attempt_than_the_newest_is_named(live, caplog):
-    """The log says so once, and each answer does; an attempt that was heard before is only late."""
+    """The log reports it once and each receipt does; an attempt that was known before is only late."""
     assert "newest_attempt" not in _send(live, 0, 0, world_size=1, attempt=1)
     assert "newest_attempt" not in _send(live, 0, 1, world_size=1, attempt=3)
     assert _send(live, 0, 1, world_size=1, attempt=1)["newest_attempt"] == 3

@@ -1,15 +1,19 @@
 """A backup is taken while a collector writes; what is restored answers the same and goes on."""
 
+import contextlib
 import json
+import os
 import shutil
+import socket
 import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 import sqlalchemy
 
 from monitor_server.commands.main import main
-from monitor_server.store.operations import backup
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.conftest import ScriptedEngine
@@ -141,16 +145,31 @@ def test_a_backup_that_cannot_be_made_is_one_line_and_leaves_nothing(ask, says, 
     assert json.dumps([path.name for path in tmp_path.iterdir()]) == '["there"]'
 
 
-def test_a_password_in_the_query_is_no_argument_of_pg_dump(tmp_path, monkeypatch, capsys):
-    """Every user of the machine can read the arguments of a process."""
-    program = tmp_path / "pg_dump"
-    program.write_text(
-        f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\necho "$PGPASSWORD" > {tmp_path}/environment\nexit 1\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setattr(backup, "_find_pg_dump", lambda: str(program))
-    url = "postgresql+psycopg://rlvitals@127.0.0.1/x?password=hidden&sslmode=disable"
-    assert main(["backup", str(tmp_path / "x"), "--database", url]) == 1
-    assert "hidden" not in (tmp_path / "arguments").read_text() + capsys.readouterr().err
-    assert "sslmode=disable" in (tmp_path / "arguments").read_text()
-    assert (tmp_path / "environment").read_text() == "hidden\n"
+@pytest.mark.skipif(sys.platform != "linux", reason="reads arguments and environment in /proc")
+@pytest.mark.usefixtures("postgres")
+def test_a_password_in_the_query_is_no_argument_of_pg_dump(tmp_path, capsys):
+    """Every user of the machine can read the arguments of a process; here it waits for a server that never answers."""
+    ended = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{port}/x?password=hidden&sslmode=disable"
+        ask = ["backup", str(tmp_path / "x"), "--database", url]
+        thread = threading.Thread(target=lambda: ended.append(main(ask)))
+        thread.start()
+        process = eventually(lambda: _child_of_this_process("pg_dump"))
+        arguments, environment = (process / "cmdline").read_text(), (process / "environ").read_text()
+    thread.join()
+    assert ended == [1]
+    assert "sslmode=disable" in arguments
+    assert "hidden" not in arguments + capsys.readouterr().err
+    assert "PGPASSWORD=hidden" in environment.split("\0")
+
+
+def _child_of_this_process(name):
+    """Return the folder in /proc of a process that this one has started, or None."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            command, _, fields = path.read_text().partition(" (")[2].rpartition(") ")
+            if command == name and int(fields.split()[1]) == os.getpid():
+                return path.parent
+    return None

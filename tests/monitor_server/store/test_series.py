@@ -1,4 +1,4 @@
-"""Compacted signals: whatever is written in whatever order, what is read is what the rows say."""
+"""Compacted signals: in any order of writing, the series that is read equals the rows that were written."""
 
 import math
 import uuid

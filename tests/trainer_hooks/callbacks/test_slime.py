@@ -107,7 +107,7 @@ def test_ranks_with_the_same_responses_are_silent(place, collected, collector):
     assert collected(without, **place) == collector.batches == []
 
 
-def test_the_last_stage_of_the_pipeline_speaks(collected, collector):
+def test_the_last_stage_of_the_pipeline_sends(collected, collector):
     """Only the last stage has the trainer's log-probabilities, so it sends as the only rank."""
     (record,) = collected(SHARE, pp=(1, 2))
     assert record.summaries["likelihood/correct"].value() == -2

@@ -132,7 +132,7 @@ def test_a_dry_run_changes_nothing(train, alarm, tmp_path, reported):
     assert [(step, report.action, report.outcome) for step, report in reported()] == [(2, "stop", "dry_run")]
 
 
-def test_a_stop_that_can_leave_no_word_stops_all_the_same(train, alarm, tmp_path, swallowed):
+def test_a_stop_that_cannot_write_its_file_stops_all_the_same(train, alarm, tmp_path, swallowed):
     """Training ends although the stop file cannot be written, because other ranks end at the same step."""
     (tmp_path / STOP_FILE).mkdir()
     alarm(1)

@@ -60,14 +60,14 @@ def test_a_second_stop_keeps_the_way_back_of_the_first(saved, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"last_healthy_checkpoint": null}'])
-def test_a_word_that_cannot_be_read_is_overwritten(saved, tmp_path, content):
+def test_a_stop_file_that_cannot_be_read_is_overwritten(saved, tmp_path, content):
     """A file that is not ours, or that was cut off because the disk was full, is overwritten."""
     (tmp_path / STOP_FILE).write_text(content)
     saved(4, resumed_step=4).write_stop_file(6, reason="two", healthy=None)
     assert json.loads((tmp_path / STOP_FILE).read_text())["step"] == 6
 
 
-def test_one_that_was_resumed_against_the_word_is_not_healthy(saved, tmp_path):
+def test_one_that_was_resumed_against_the_stop_file_is_not_healthy(saved, tmp_path):
     """The earlier checkpoint of the stop file holds until a verdict arrives, although a newer one was resumed."""
     saved(2, 6).write_stop_file(8, reason="one", healthy=str(tmp_path / "checkpoint-2"))
     checkpoints = saved(7, resumed_step=6)

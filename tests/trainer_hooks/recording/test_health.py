@@ -80,7 +80,7 @@ def test_a_step_that_this_process_has_not_reached_is_another_processs():
 
 
 def test_a_receipt_before_the_first_step_is_another_processs():
-    """A receipt says nothing about the health of a process that has logged no step."""
+    """A receipt does not change the health of a process that has logged no step."""
     made = RunHealth(ATTEMPT, DropCounter())
     made.update(receipt(phase="collapsed", judged_step=0), ATTEMPT)
     assert made.phase == "unknown"

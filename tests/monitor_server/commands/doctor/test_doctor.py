@@ -101,7 +101,7 @@ def test_a_database_that_is_not_there_is_not_observed_and_not_created(tmp_path, 
 
 @pytest.mark.parametrize("given", ["not a URL", "sqlite:///{file}", "postgresql+psycopg://u:secret@127.0.0.1:{port}/d"])
 def test_a_database_that_cannot_be_used_is_a_problem(given, tmp_path, examine, unused_port):
-    """It is told from one that is missing, and no password is printed."""
+    """It is distinguished from one that is missing, and no password is printed."""
     file = tmp_path / "a.db"
     file.write_text("this is no database, and it is long enough to be read as one" * 20)
     url = given.format(file=file, port=unused_port)
@@ -136,7 +136,7 @@ def test_a_setting_that_cannot_be_used_leaves_the_rest_to_be_looked_at(start_col
 
 
 def test_keys_that_expire_soon_are_named(guarded, database_url, examine, monkeypatch):
-    """Two weeks before, so that nobody finds out at night."""
+    """Two weeks before, so that it can be replaced in time."""
     now = guarded.live.app.state.collector.clock()
     monkeypatch.setenv("RLVITALS_API_KEY", guarded.key("admin", name="mine"))
     guarded.key("ingest", name="trainer", expires_at=now + 3 * 86_400)
@@ -165,7 +165,7 @@ def test_what_a_key_does_not_show_is_not_observed(given, expected, guarded, exam
 
 
 def test_a_run_that_cannot_be_processed_is_a_problem(start_collector, database_url, examine):
-    """Its records are stored, and nobody is warned of it."""
+    """Its records are stored, and no detector reads them."""
     live = start_collector(role="ingest")  # a projector would try the run again
     run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     engine = sqlalchemy.create_engine(database_url)

@@ -81,7 +81,7 @@ def test_a_step_is_complete_when_its_deadline_has_passed(completion, working, ap
 
 
 def test_a_newer_attempt_completes_the_steps_of_the_older_one(completion, working, append):
-    """The processes of attempt 1 are gone, so its steps wait for nobody."""
+    """The processes of attempt 1 have ended, so its steps do not wait for more records."""
     append(attempt=1, rank=0, world_size=2, records=_records(5))
     run_id = append(attempt=2, rank=0, world_size=1, records=_records(3))
     with working(run_id, projected_attempt=2) as (context, waiting):
