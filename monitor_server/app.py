@@ -87,6 +87,8 @@ from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
+from monitor_server.trainer_requests.delivery import RequestDelivery
+from monitor_server.trainer_requests.following import RequestFollowing
 
 if TYPE_CHECKING:
     from monitor_server.exposition.otlp import Otlp
@@ -339,8 +341,11 @@ def _build_collector(
     if settings.rules_file is not None and is_projecting:
         rule_file = AppliedFile(settings.rules_file, store, clock=clock)
 
+    following = RequestFollowing(store, clock=clock, deadlines=settings.deadlines)
+
     def tick() -> None:
         silencing.tick()
+        following.tick()
         if rule_file is not None:
             rule_file.tick()
         if isinstance(clock, SteadyClock):
@@ -406,6 +411,7 @@ def _build_collector(
         keys=keys,
         silencing=silencing,
         link_secrets=link_secrets,
+        requests=RequestDelivery(store, clock=clock),
         notifier=notifier,
         notifications=file,
         span=span,

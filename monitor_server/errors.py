@@ -14,6 +14,7 @@ CollectorError                      500
 ├── RunActive                       409  its trainer sends
 ├── KeyNameTaken                    409  a key of this name is in use
 ├── RuleConflict                    409  the name of a rule is taken, there are too many, or a file states it
+├── RequestNotPossible              409  the trainer of a run cannot be asked for this now
 ├── BodyTooLarge                    413  before or after decompression
 ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
 ├── UnknownHost                     421  addressed by a name that is not this server's
@@ -60,6 +61,7 @@ __all__ = [
     "MissingLibrary",
     "ProjectedElsewhere",
     "RecordError",
+    "RequestNotPossible",
     "RuleConflict",
     "RunActive",
     "SchemaVersionMismatch",
@@ -142,6 +144,12 @@ class UnknownKey(CollectorError):
 
 class KeyNameTaken(CollectorError):
     """A key of this name is in use."""
+
+    status = 409
+
+
+class RequestNotPossible(CollectorError):
+    """The trainer of a run cannot be asked for this now."""
 
     status = 409
 

@@ -6,15 +6,17 @@ Alerts arrive in the exporter's thread. The training thread reads the decisions 
 import difflib
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.wire import ALERT_KINDS, Action, ActionOutcome, ActionReport, AlertNotice, Severity
+from trainer_hooks.wire import ALERT_KINDS, Action, ActionOutcome, ActionReport, ActionRequest, AlertNotice, Severity
 
 __all__ = ["Action", "ActionPolicy", "Decision"]
 
+# What people may ask for. Of `notify` and `skip_update` a person has nothing once the message has been read.
+REQUESTABLE: tuple[Action, ...] = ("stop", "rollback", "checkpoint", "enable_llds")
 _NAMES = (*get_args(Severity), *sorted(ALERT_KINDS))
 
 logger = logging.getLogger("trainer_hooks")
@@ -22,26 +24,35 @@ logger = logging.getLogger("trainer_hooks")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An action that is due, with the alert that asked for it."""
+    """An action that is due, with the alert that it is about, and the request where a person has asked for it."""
 
     action: Action
     alert: AlertNotice
+    request: ActionRequest | None = None
 
     @property
     def key(self) -> str:
         """A key that is the same on every rank."""
+        if self.request is not None:
+            return f"request {self.request.id}"
         return f"{self.alert.id}/{self.alert.severity}/{self.action}"
 
     @property
     def reason(self) -> str:
         """The reason, for logs and files."""
         alert = self.alert
-        return f"{alert.severity} {alert.kind}, open since step {alert.opened_step}: {alert.summary}"
+        asked = "" if self.request is None else f"requested by {self.request.by}: "
+        return f"{asked}{alert.severity} {alert.kind}, open since step {alert.opened_step}: {alert.summary}"
 
     def report(self, outcome: ActionOutcome, detail: str = "") -> ActionReport:
         """Make a report of the outcome for the run's record."""
         return ActionReport(
-            action=self.action, alert_id=self.alert.id, outcome=outcome, reason=self.reason, detail=detail
+            action=self.action,
+            alert_id=self.alert.id,
+            outcome=outcome,
+            reason=self.reason,
+            detail=detail,
+            request_id=None if self.request is None else self.request.id,
         )
 
 
@@ -58,12 +69,14 @@ class ActionPolicy:
             your own does that itself; a Trainer cannot), ``enable_llds`` turns on the regulariser of an
             LLDSGRPOTrainer.
         dry_run: Only log what would be done.
+        requests: The actions that people may ask for over the collector, by a link in a notification or by its API
+            (docs/actions.md); none unless given. Every request for another one is refused, and the record says so.
 
     Raises:
         ConfigurationError: If a kind, a severity or an action is unknown.
     """
 
-    def __init__(self, rules: Mapping[str, Action], *, dry_run: bool = True) -> None:
+    def __init__(self, rules: Mapping[str, Action], *, dry_run: bool = True, requests: Collection[Action] = ()) -> None:
         for name, action in rules.items():
             if name not in _NAMES:
                 near = difflib.get_close_matches(str(name), _NAMES)
@@ -73,7 +86,11 @@ class ActionPolicy:
                 )
             if action not in get_args(Action):
                 raise ConfigurationError(f"action for {name!r} must be one of {get_args(Action)}, got {action!r}")
+        for action in requests:
+            if isinstance(requests, str) or action not in REQUESTABLE:
+                raise ConfigurationError(f"requests must be some of {REQUESTABLE}, got {requests!r}")
         self._rules = dict(rules)
+        self._requests = frozenset(requests)
         self.dry_run = dry_run
         self._due: deque[Decision] = deque()
         self._dry: deque[Decision] = deque()
@@ -90,10 +107,26 @@ class ActionPolicy:
         # The last statement, because a logging handler or filter of the user may raise.
         logger.warning("rlvitals: %s%s, because of %s", "would " if self.dry_run else "", action, decision.reason)
 
+    def consider_request(self, request: ActionRequest) -> str | None:
+        """Decide about a request; called in the exporter's thread, once for each request.
+
+        Returns:
+            Why it is refused; None where a decision follows.
+        """
+        action = next((each for each in self._requests if each == request.action), None)
+        if action is None:
+            return (
+                f"this trainer takes no request for {request.action!r}; ActionPolicy(requests=...) names those it takes"
+            )
+        decision = Decision(action, request.alert, request)
+        (self._dry if self.dry_run else self._due).append(decision)
+        logger.warning("rlvitals: %s%s, %s", "would " if self.dry_run else "", action, decision.reason)
+        return None
+
     @property
     def actions(self) -> frozenset[Action]:
-        """All actions that the rules name."""
-        return frozenset(self._rules.values())
+        """All actions that the rules name, and those that people may ask for."""
+        return frozenset(self._rules.values()) | self._requests
 
     def due(self) -> list[Decision]:
         """Return the decisions made since the last call; none in a dry run."""

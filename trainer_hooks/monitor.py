@@ -26,6 +26,7 @@ from trainer_hooks.recording.batches import BatchBuilder
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.records import Measurement, RecordBuilder
+from trainer_hooks.recording.requests import RequestReceiver
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import ActionReport, AlertNotice, Receipt, RunEnd, decode_batch, run_id
@@ -98,7 +99,8 @@ class Monitor:
             _require_folder(spool, settings)
         sending_queue = SendingQueue(self.drops, spool=spool)
         listeners = [*([policy.consider] if policy else []), *([on_alert] if on_alert else [])]
-        self._health = RunHealth(settings.attempt, self.drops, listeners)
+        self._requests = RequestReceiver(policy, reports=settings.rank == 0)
+        self._health = RunHealth(settings.attempt, self.drops, listeners, on_request=self._requests.consider)
         self._batches = BatchBuilder(settings, config=config, source=source)
         self._transport = BackoffTransport(transport) if transport else None
         self._queue: RecordQueue[Measurement] = RecordQueue(self.drops)
@@ -192,8 +194,9 @@ class Monitor:
             now = self._clock()
             numbers, tokens, changes = self._reader.read(given, rollouts, paired, now)
             seconds = self._blocking_seconds
+            reports = [*self._requests.take_reports(), *actions]
             self._queue.put(
-                Measurement(int(step), now, numbers, tokens, changes, seconds, policy_version, data_version, actions),
+                Measurement(int(step), now, numbers, tokens, changes, seconds, policy_version, data_version, reports),
                 NUMBER_BYTES * len(numbers) + (tokens.nbytes if tokens else 0),
             )
             self._blocking_seconds = time.perf_counter() - started

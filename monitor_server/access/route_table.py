@@ -81,6 +81,8 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/api/v1/alerts/{alert_id}/history"): _ALERT,
     ("POST", "/api/v1/alerts/{alert_id}/ack"): Access(Scope.OPERATE, Reach.ALERT),
     ("POST", "/api/v1/alerts/{alert_id}/comments"): Access(Scope.OPERATE, Reach.ALERT),
+    ("GET", "/api/v1/alerts/{alert_id}/actions"): _ALERT,
+    ("POST", "/api/v1/alerts/{alert_id}/actions"): Access(Scope.OPERATE, Reach.ALERT),
     ("GET", "/api/v1/silences"): _LIST,
     ("POST", "/api/v1/silences"): Access(Scope.OPERATE, Reach.FILTERED),
     ("POST", "/api/v1/silences/{silence_id}/end"): Access(Scope.OPERATE, Reach.FILTERED),

@@ -24,11 +24,15 @@ class LinkAction(StrEnum):
 
     ACKNOWLEDGE = "acknowledge"
     SILENCE = "silence_hour"
+    STOP = "stop"
+    ROLLBACK = "rollback"
 
 
 LABELS: Final[Mapping[LinkAction, str]] = {
     LinkAction.ACKNOWLEDGE: "Acknowledge",
     LinkAction.SILENCE: "Silence for an hour",
+    LinkAction.STOP: "Ask the trainer to stop",
+    LinkAction.ROLLBACK: "Ask the trainer to go back to the last healthy checkpoint",
 }
 
 

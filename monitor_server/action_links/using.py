@@ -14,6 +14,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_links import StoredLink
 from monitor_server.store.repositories.alerts import Alert, alert_of
 from monitor_server.store.repositories.silences import Silence
+from monitor_server.trainer_requests.requesting import RequestableAction, request_action
 
 __all__ = ["FoundLink", "LinkState", "LinkUse", "read_link", "use_link"]
 
@@ -94,6 +95,9 @@ def use_link(repositories: Repositories, secrets: LinkSecrets, token: str, given
         token: The link's.
         given: What the form of the confirmation page has sent.
         now: Seconds since the epoch.
+
+    Raises:
+        RequestNotPossible: If the trainer cannot be asked; the link can be used again.
     """
     found = read_link(repositories, secrets, token, now=now)
     if found is None:
@@ -118,6 +122,10 @@ def _act(repositories: Repositories, found: FoundLink, *, now: float) -> int | N
     if link.action == LinkAction.ACKNOWLEDGE:
         given = AlertAcknowledgement(run_id=alert.run_id, alert_id=alert.id, by=by, note="by a link in a notification")
         position = acknowledge(repositories, given, now=now)
+    elif link.action in (LinkAction.STOP, LinkAction.ROLLBACK):
+        wanted = RequestableAction(link.action)
+        request_action(repositories, alert.id, wanted, by=by, note="by a link in a notification", now=now)
+        action, target, detail = f"run.{wanted}", alert.run_id, f"asked for, about alert {alert.id}, {detail}"
     else:
         action, target = "silence.create", uuid.uuid4().hex[:16]
         silence = Silence(

@@ -35,6 +35,9 @@ from monitor_server.settings import Settings
 from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.action_requests import StoredRequest
+from monitor_server.trainer_requests.delivery import RequestDelivery
+from monitor_server.trainer_requests.requesting import RequestableAction, request_action
 from trainer_hooks import wire
 
 __all__ = ["Collector", "Health"]
@@ -81,6 +84,7 @@ class Collector:
     keys: KnownKeys
     silencing: Silencing
     link_secrets: LinkSecrets
+    requests: RequestDelivery
     notifier: NotificationWorker | None = None
     notifications: CurrentFile | None = None
     oidc: OidcSignIn | None = None
@@ -174,6 +178,7 @@ class Collector:
             refused_responses=appended.refused_responses,
             newest_attempt=appended.newest_attempt if appended.attempt < appended.newest_attempt else None,
             rejected=list(appended.rejected),
+            requests=await self.requests.requests(appended.run_id, appended.attempt),
             **(await self._verdict_fields(appended)),
         )
 
@@ -213,9 +218,36 @@ class Collector:
 
         use, applied = await asyncio.wrap_future(self.writer.submit(hash_token(token), write))
         self.silencing.report(applied)
+        if use.found is not None and use.is_done:
+            self.requests.note(use.found.link.run_id)
         if use.found is not None and use.position is not None:
             await self._projected(use.found.link.run_id, use.position)
         return use
+
+    async def request_action(
+        self, alert_id: str, action: RequestableAction, *, by: str, note: str, author: Caller
+    ) -> StoredRequest:
+        """Ask the trainer of an alert's run for an action, in the name of its author.
+
+        Raises:
+            UnknownAlert: If there is no such alert.
+            RequestNotPossible: If the alert is resolved, the run has ended, or the same request waits.
+            Unavailable: If it could not be stored.
+        """
+        now, signed = self.clock(), author.signature(by)
+
+        def write(repositories: Repositories) -> StoredRequest:
+            request = request_action(repositories, alert_id, action, by=signed, note=note, now=now)
+            project = repositories.runs.project(request.run_id)
+            record_change(
+                repositories, author, f"run.{action}", request.run_id,
+                now=now, project=project, by=by, detail=f"asked for, about alert {alert_id}",
+            )  # fmt: skip
+            return request
+
+        request = await asyncio.wrap_future(self.writer.submit(alert_id, write))
+        self.requests.note(request.run_id)
+        return request
 
     async def change_silences(self, key: str, change: Callable[[Repositories], None]) -> None:
         """Change silences in a transaction, and apply them to the alerts that fire.

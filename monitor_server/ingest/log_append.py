@@ -19,6 +19,7 @@ from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.runs import Extension, Run
+from monitor_server.trainer_requests.delivery import end_requests_of_process
 from trainer_hooks import wire
 
 __all__ = ["Appended", "Log", "LogMoved"]
@@ -229,6 +230,8 @@ class Log:
                 runs.save_config(run.id, batch.attempt, valid.config)
             # The hello of rank 0's process, which has started again; what a dead process has left may come late.
             is_hello = batch.config is not None and not batch.records and batch.end is None
+            if is_hello:
+                end_requests_of_process(repositories, run.id, now=now)
             if is_hello and run.ended is not None:
                 run.ended, run.last_step_at = None, now
                 run.log_end += 1

@@ -14,6 +14,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.steps import Step
+from monitor_server.trainer_requests.requesting import record_answer
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["Key", "RunContext"]
@@ -96,10 +97,13 @@ class RunContext:
 
     def add_actions(self, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float) -> None:
         """Keep the actions that a record reports to be written, and add an event for each."""
-        run_id = self.run.id
+        run_id, now = self.run.id, self.now
 
         def write(repositories: Repositories) -> None:
             repositories.actions.add(run_id, reports, attempt=attempt, step=step, rank=rank, time=time)
+            for report in reports:
+                if report.request_id is not None:
+                    record_answer(repositories, run_id, report, step=step, now=now)
 
         self.defer(write)
         ordinal = self._attempt(attempt)[0]

@@ -2,7 +2,7 @@ import pytest
 
 from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.wire import AlertNotice
+from trainer_hooks.wire import ActionRequest, AlertNotice
 
 
 def alert(name="a", *, kind="likelihood_drift", severity="critical"):
@@ -58,3 +58,41 @@ def test_a_rule_for_silence_is_refused():
     """A trainer never receives the alerts that the collector raises when it receives nothing."""
     with pytest.raises(ConfigurationError, match="that detection finds"):
         ActionPolicy({"trainer_lost": "stop"})
+
+
+def request(action="stop"):
+    """Return what a person asks for."""
+    return ActionRequest(id="q1", action=action, by="anna", alert=alert())
+
+
+def test_a_request_is_refused_unless_the_policy_names_it():
+    """A rule for alerts allows people nothing, and neither does an action that is not known here."""
+    policy = ActionPolicy({"critical": "stop"}, dry_run=False)
+    assert "takes no request for 'stop'" in policy.consider_request(request())
+    assert "takes no request for 'explode'" in policy.consider_request(request("explode"))
+    assert policy.due() == []
+
+
+def test_a_request_that_is_taken_becomes_a_decision_with_its_name(caplog):
+    """Its key is the same on every rank, and its report names the request."""
+    policy = ActionPolicy({}, dry_run=False, requests=["stop"])
+    assert policy.consider_request(request()) is None
+    (decision,) = policy.due()
+    report = decision.report("taken")
+    assert (decision.key, report.request_id, report.alert_id) == ("request q1", "q1", "a")
+    assert "stop, requested by anna: critical likelihood_drift" in caplog.text
+
+
+def test_a_dry_run_only_foresees_a_request():
+    """It is reported as such."""
+    policy = ActionPolicy({}, requests=["stop"])
+    assert policy.consider_request(request()) is None
+    assert policy.due() == []
+    assert [decision.action for decision in policy.foreseen()] == ["stop"]
+
+
+@pytest.mark.parametrize("requests", [["panic"], ["skip_update"], "stop"], ids=str)
+def test_requests_must_be_some_of_what_people_may_ask_for(requests):
+    """The message lists them."""
+    with pytest.raises(ConfigurationError, match="'rollback'"):
+        ActionPolicy({}, requests=requests)

@@ -1,17 +1,20 @@
 """The health of the run as last reported by the collector: its phase, and the alerts that the user is notified of."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.wire import AlertNotice, Receipt
+from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
 
 __all__ = ["UNHEALTHY_PHASES", "RunHealth"]
+
+Notice = TypeVar("Notice")
 
 UNHEALTHY_PHASES = ("decay", "acceleration", "collapsed")
 
 
 class RunHealth:
-    """Keeps the newest phase, the newest healthy step, and the alerts that the user was notified of.
+    """Keeps the newest phase, the newest healthy step, the alerts that the user was notified of, and the requests.
 
     `update` is called in the exporter's thread, `advance` in the batch processor's thread.
 
@@ -19,6 +22,7 @@ class RunHealth:
         attempt: The attempt of this launch.
         drops: Counts the errors of ``on_alert``.
         on_alert: Each is called once for each alert and severity.
+        on_request: Called once for each action that a person asks for.
 
     Attributes:
         phase: The newest phase reported for this attempt; ``unknown`` before the first report.
@@ -26,7 +30,12 @@ class RunHealth:
     """
 
     def __init__(
-        self, attempt: int, drops: DropCounter, on_alert: Sequence[Callable[[AlertNotice], object]] = ()
+        self,
+        attempt: int,
+        drops: DropCounter,
+        on_alert: Sequence[Callable[[AlertNotice], object]] = (),
+        *,
+        on_request: Callable[[ActionRequest], object] = lambda _: None,
     ) -> None:
         self.phase = "unknown"
         self.healthy_step: int | None = None
@@ -36,7 +45,9 @@ class RunHealth:
         self._judged_before = -1
         self._drops = drops
         self._on_alert = on_alert
+        self._on_request = on_request
         self._notified: set[tuple[str, str]] = set()
+        self._requested: set[str] = set()
         self._is_attempt_checked = False
 
     def advance(self, attempt: int, step: int) -> None:
@@ -66,13 +77,20 @@ class RunHealth:
             if (alert.id, alert.severity) not in self._notified:
                 self._notified.add((alert.id, alert.severity))
                 self._notify(alert)
+        for request in receipt.requests:
+            if request.id not in self._requested:
+                self._requested.add(request.id)
+                self._call(self._on_request, request)
 
     def _notify(self, alert: AlertNotice) -> None:
         for listener in self._on_alert:
-            try:
-                listener(alert)
-            except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
-                self._drops.count("internal_errors", f"on_alert raised {type(error).__name__}: {error}")
+            self._call(listener, alert)
+
+    def _call(self, listener: Callable[[Notice], object], notice: Notice) -> None:
+        try:
+            listener(notice)
+        except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
+            self._drops.count("internal_errors", f"on_alert raised {type(error).__name__}: {error}")
 
     def _is_about_this_process(self, receipt: Receipt) -> bool:
         """Whether detection has processed a step of this process; an earlier process may have had the same attempt.

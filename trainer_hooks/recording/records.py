@@ -23,8 +23,9 @@ from trainer_hooks.wire import ActionReport, Capability, Extreme, Moments, Recor
 
 __all__ = ["Measurement", "RecordBuilder"]
 
-# The lowest schema versions that can read a record without, and with, actions or sampled responses.
-PLAIN_VERSION, FULL_VERSION = 1, 2
+# The lowest schema versions that can read a record without, and with, actions or sampled responses, and with answers to
+# requests.
+PLAIN_VERSION, FULL_VERSION, ANSWERING_VERSION = 1, 2, 3
 
 SIGNALS_BY_REASON: dict[Reason, str] = {
     **{reason: f"hooks/dropped/{reason}" for reason in DROPPED_RECORD_REASONS},
@@ -130,10 +131,12 @@ class RecordBuilder:
             actions=list(item.actions),
             responses=self._sample_responses(reduced, f"{attempt} {self._rank} {seq}"),
         )
-        is_plain = not record.responses and not record.actions
+        is_answering = any(report.request_id is not None for report in record.actions)
+        version = FULL_VERSION if record.responses or record.actions else PLAIN_VERSION
+        version = ANSWERING_VERSION if is_answering else version
         is_paired = bool(changes) or "entropy/paired_delta" in numbers
         capability: Capability = "L4" if is_paired else "L1" if reduced is None else reduced.capability
-        return EncodedRecord(attempt, encode(record), PLAIN_VERSION if is_plain else FULL_VERSION, capability)
+        return EncodedRecord(attempt, encode(record), version, capability)
 
     def _advance(self, step: int) -> tuple[int, int]:
         """Return the attempt and the sequence number of the next record; a lower step starts a new attempt."""

@@ -28,9 +28,10 @@ __all__ = [
     "spell_non_finite",
 ]
 
-SCHEMA_VERSION = 2
-# Version 2 adds Record.actions and Record.responses. A batch has the lowest version that can read it (decision 0005).
-READABLE_VERSIONS = (1, 2)
+SCHEMA_VERSION = 3
+# Version 2 adds Record.actions and Record.responses, version 3 ActionReport.request_id and its outcome "received". A
+# batch has the lowest version that can read it (decision 0005).
+READABLE_VERSIONS = (1, 2, 3)
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 

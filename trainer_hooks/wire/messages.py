@@ -13,6 +13,7 @@ __all__ = [
     "Action",
     "ActionOutcome",
     "ActionReport",
+    "ActionRequest",
     "AlertNotice",
     "Batch",
     "Capability",
@@ -27,17 +28,21 @@ CAPABILITY_LEVELS = ("L0", "L1", "L2", "L3", "L4")
 Capability = Literal["L0", "L1", "L2", "L3", "L4"]
 RunEnd = Literal["finished", "stopped"]
 Action = Literal["notify", "checkpoint", "skip_update", "stop", "rollback", "enable_llds"]
-ActionOutcome = Literal["taken", "dry_run", "refused"]
+ActionOutcome = Literal["taken", "dry_run", "refused", "received"]
 
 
 class ActionReport(Wire, frozen=True):
-    """What a trainer did about an alert, would have done (``dry_run``), or could not do (``refused``)."""
+    """What a trainer did about an alert, would have done (``dry_run``), or could not or may not do (``refused``).
+
+    Where a person has asked for it, ``request_id`` names the request; the trainer has ``received`` it before it acts.
+    """
 
     action: Action
     alert_id: str
     outcome: ActionOutcome
     reason: str
     detail: str = ""
+    request_id: str | None = None
 
 
 class Record(Wire, frozen=True):
@@ -98,6 +103,18 @@ class AlertNotice(Wire, frozen=True, forbid_unknown_fields=False):
     summary: str
 
 
+class ActionRequest(Wire, frozen=True, forbid_unknown_fields=False):
+    """An action that a person asks the trainer for; a trainer that was not set up to take it refuses.
+
+    ``action`` is any text, because a newer collector may ask for an action that this version does not know.
+    """
+
+    id: str
+    action: str
+    by: str
+    alert: AlertNotice
+
+
 class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     """The collector's answer, sent only after the accepted records are committed.
 
@@ -106,7 +123,7 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     ``refused_responses`` counts sampled responses that were malformed or too many; their records are accepted.
     ``newest_attempt`` is the newest attempt of the run where it is higher than the batch's; detection then ignores the
     batch. ``phase`` is the phase at ``judged_step``, the newest step of the batch's attempt that detection has
-    processed. Both are left out before the first such step.
+    processed. Both are left out before the first such step. ``requests`` are repeated until the trainer has answered.
     """
 
     run_id: str
@@ -118,3 +135,4 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     phase: str = "unknown"
     judged_step: int | None = None
     alerts: list[AlertNotice] = []
+    requests: list[ActionRequest] = []

@@ -34,14 +34,22 @@ a { color: var(--accent); }
 BUTTONS: Final = {
     LinkAction.ACKNOWLEDGE: "Acknowledge the alert",
     LinkAction.SILENCE: "Silence the alert for an hour",
+    LinkAction.STOP: "Stop the run",
+    LinkAction.ROLLBACK: "Go back to the last healthy checkpoint",
 }
 EFFECTS: Final = {
     LinkAction.ACKNOWLEDGE: "The alert is marked as known to somebody, and escalations end. The run goes on as it is.",
     LinkAction.SILENCE: "Nobody is notified of this alert for an hour. The run goes on as it is.",
+    LinkAction.STOP: "The trainer is asked to end training after its next steps. It does so only if whoever started it "
+    "allows such requests, and it answers in the history of the alert.",
+    LinkAction.ROLLBACK: "The trainer is asked to go back to the last healthy checkpoint. Later steps are lost. It "
+    "does so only if whoever started it allows such requests, and it answers in the history of the alert.",
 }
 DONE: Final = {
     LinkAction.ACKNOWLEDGE: "The alert is acknowledged.",
     LinkAction.SILENCE: "The alert is silenced for an hour.",
+    LinkAction.STOP: "The trainer is asked to stop. Its answer follows in the history of the alert.",
+    LinkAction.ROLLBACK: "The trainer is asked to go back. Its answer follows in the history of the alert.",
 }
 
 

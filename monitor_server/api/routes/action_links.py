@@ -12,7 +12,7 @@ from monitor_server.action_links.using import FoundLink, LinkState, LinkUse, rea
 from monitor_server.api.confirmation.page import HEADERS, draw_done, draw_link, draw_problem
 from monitor_server.api.dependencies import Asking, Collector, Serving
 from monitor_server.api.schemas import Schema
-from monitor_server.errors import TooManyRequests, Unavailable
+from monitor_server.errors import RequestNotPossible, TooManyRequests, Unavailable
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["pages", "router"]
@@ -70,6 +70,8 @@ async def confirm_link(token: str, request: Request, collector: Serving) -> HTML
         found = await asyncio.to_thread(_read, collector, token)
     except (TooManyRequests, Unavailable) as error:
         return _refusal(error)
+    except RequestNotPossible as error:
+        return _page(draw_problem("Nothing was done", f"{error}."), status=error.status)
     return _answer(use, found, now=collector.clock())
 
 

@@ -14,17 +14,19 @@ from monitor_server.access.keys.administration import record_change
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
 from monitor_server.alerts.transitions import Change, Stage
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
-from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
+from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.explanation import Attribution, attribution
 from monitor_server.api.incident.content import read_incident
 from monitor_server.api.incident.page import page
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
-from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, HistoryItem, alert_item
+from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, HistoryItem, RequestItem, alert_item
 from monitor_server.detection.protocol import Severity
 from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.action_requests import StoredRequest
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert, alert_of
+from monitor_server.trainer_requests.requesting import RequestableAction
 
 __all__ = ["router"]
 
@@ -152,6 +154,39 @@ async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: 
 
     found = await asyncio.wrap_future(collector.writer.submit(alert_id, write))
     return _history_item({"alert_id": alert_id, "stage": found.stage} | asdict(entry))
+
+
+class RequestBody(BaseModel):
+    """What the trainer is asked for, by whom and why."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: RequestableAction
+    by: Author = "somebody"
+    note: Annotated[str, Field(max_length=2000, pattern=STORABLE)] = ""
+
+
+@router.post("/alerts/{alert_id}/actions", responses=NOT_FOUND | CONFLICT | BODY_REFUSALS)
+async def request_action(alert_id: str, body: RequestBody, collector: Serving, asking: Asking) -> RequestItem:
+    """Ask the trainer of the alert's run for an action, with the receipt of its next batch.
+
+    The trainer acts after a step, once, and only if its `ActionPolicy` takes such requests; else it refuses. The
+    request ends after ten minutes.
+    """
+    request = await collector.request_action(alert_id, body.action, by=body.by, note=body.note, author=asking)
+    return _request_item(request)
+
+
+@router.get("/alerts/{alert_id}/actions", responses=NOT_FOUND)
+def requested_actions(alert_id: str, reading: Reading) -> ItemList[RequestItem]:
+    """List the newest 100 actions that the trainer was asked for about this alert, the newest first."""
+    _row(reading, alert_id)
+    found = reading.action_requests.of_alert(alert_id, limit=100)
+    return ItemList(items=[_request_item(request) for request in found], next=None)
+
+
+def _request_item(request: StoredRequest) -> RequestItem:
+    return RequestItem.model_validate({name: getattr(request, name) for name in RequestItem.model_fields})
 
 
 @router.get("/runs/{run_id}/acknowledgements", responses=NOT_FOUND)

@@ -10,6 +10,7 @@ from monitor_server.api.schemas.alerts import (
     AlertItem,
     AlertState,
     HistoryItem,
+    RequestItem,
     alert_item,
 )
 from monitor_server.api.schemas.base import Schema
@@ -44,6 +45,7 @@ __all__ = [
     "HorizonItem",
     "PhaseItem",
     "Readiness",
+    "RequestItem",
     "ResponseItem",
     "RunDetail",
     "RunItem",

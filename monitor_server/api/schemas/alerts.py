@@ -9,9 +9,19 @@ from monitor_server.alerts.transitions import Stage
 from monitor_server.api.schemas.base import Schema
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object, showable
+from monitor_server.trainer_requests.requesting import RequestableAction, RequestState
 from trainer_hooks.wire import Action, ActionOutcome, spell_non_finite
 
-__all__ = ["AcknowledgementItem", "ActionEvent", "ActionItem", "AlertItem", "AlertState", "HistoryItem", "alert_item"]
+__all__ = [
+    "AcknowledgementItem",
+    "ActionEvent",
+    "ActionItem",
+    "AlertItem",
+    "AlertState",
+    "HistoryItem",
+    "RequestItem",
+    "alert_item",
+]
 
 AlertState = Literal["pending", "firing", "resolved"]
 
@@ -73,6 +83,27 @@ class ActionEvent(ActionItem):
     """An action, as the stream sends it."""
 
     run_id: str
+
+
+class RequestItem(Schema):
+    """An action that somebody asked a trainer for; times are seconds since the epoch.
+
+    ``step`` and ``phase`` are those of the trainer's answer, and ``detail`` is what it says.
+    """
+
+    id: str
+    run_id: str
+    alert_id: str
+    action: RequestableAction
+    state: RequestState
+    requested_at: float
+    requested_by: str
+    note: str
+    expires_at: float
+    changed_at: float
+    step: int | None
+    phase: Phase | None
+    detail: str
 
 
 class AcknowledgementItem(Schema):

@@ -9,6 +9,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 from monitor_server.errors import Unavailable
 from monitor_server.store.database_state import DatabaseState, read_state
 from monitor_server.store.repositories.action_links import ActionLinks
+from monitor_server.store.repositories.action_requests import ActionRequests
 from monitor_server.store.repositories.actions import Actions
 from monitor_server.store.repositories.alert_history import AlertHistory
 from monitor_server.store.repositories.alerts import Alerts
@@ -56,6 +57,7 @@ class Repositories:
         self.api_keys = ApiKeys(connection)
         self.notifications = NotificationQueue(connection)
         self.action_links = ActionLinks(connection)
+        self.action_requests = ActionRequests(connection)
         self.audit_log = AuditLog(connection)
         self.recorded_settings = RecordedSettings(connection)
 

@@ -2,6 +2,7 @@
 
 from monitor_server.store.tables.access import api_keys, audit_entries, recorded_settings
 from monitor_server.store.tables.action_links import action_links, link_secrets
+from monitor_server.store.tables.action_requests import action_requests
 from monitor_server.store.tables.alerts import actions, alert_history, alerts, detector_states, silences
 from monitor_server.store.tables.columns import metadata
 from monitor_server.store.tables.log import acknowledgements, records, waiting
@@ -13,6 +14,7 @@ from monitor_server.store.tables.steps import chunk_values, chunks, responses, s
 __all__ = [
     "acknowledgements",
     "action_links",
+    "action_requests",
     "actions",
     "alert_history",
     "alerts",

@@ -12,6 +12,7 @@ from monitor_server.errors import StartupError
 from monitor_server.settings import Settings
 from tests.databases import execute, sqlite_only
 from tests.live import eventually
+from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.action_links.conftest import REST, Reader, channel, confirmation_of
 from tests.monitor_server.notifications.receivers import written
 
@@ -200,7 +201,7 @@ def test_ending_all_links_begins_with_a_new_secret(reader, capsys):
     """`rlvitals notifications end-links`, when a message has reached the wrong eyes."""
     token = reader.links()["acknowledge"]
     assert main(["notifications", "end-links", "--url", reader.live.url]) == 0
-    assert "2 links" in capsys.readouterr().out
+    assert "4 links" in capsys.readouterr().out
     assert reader.open(token).status == 404
     reader.live.send(run="other", project="p", records=[{"step": 7, "scalars": {"page": 1.0}}])
     assert reader.press(reader.links(message=1)["acknowledge"]).status == 200
@@ -252,10 +253,8 @@ def test_a_link_whose_secret_file_is_gone_costs_no_message(reading, receiver, tm
 def test_a_link_works_without_a_key_where_keys_are_in_use(reader):
     """It is the right to do one thing; every other route stays closed."""
     tokens = reader.links()
-    body = b'{"name": "admin", "scope": "admin"}'
     pool, url = reader.live.pool, reader.live.url
-    headers = {"Content-Type": "application/json"}
-    assert pool.request("POST", f"{url}/api/v1/keys", body=body, headers=headers).status == 200
+    Guarded(reader.live).key("admin")
     assert pool.request("GET", f"{url}/api/v1/alerts").status == 401
     assert reader.press(tokens["acknowledge"]).status == 200
     assert pool.request("POST", f"{url}/api/v1/notifications/links/end").status == 401

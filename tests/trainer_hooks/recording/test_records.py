@@ -169,6 +169,14 @@ def test_reports_of_actions_are_in_the_record():
     assert decode_record(encoded.body).actions == [report]
 
 
+def test_an_answer_to_a_request_needs_the_third_version():
+    """An older collector, which asks for nothing, never receives one."""
+    report = ActionReport(action="stop", alert_id="a", outcome="received", reason="asked", request_id="q")
+    encoded = builder()[0].encode(measurement(actions=[report]))
+    assert encoded.schema_version == 3
+    assert decode_record(encoded.body).actions == [report]
+
+
 def test_responses_are_sampled_after_the_interval_only():
     """Of two steps at the same time only the first is sampled, and both have signals."""
     records, _ = builder(settings=replace(SETTINGS, response_seconds=1.0))

@@ -237,6 +237,13 @@ def test_the_bytes_of_the_first_version_are_read_as_written():
     assert (signals["lr"], signals["reward/mean"], signals["ratio/max"]) == (1e-6, 0.5, math.inf)
 
 
+def test_the_bytes_of_the_third_version_are_read_as_written():
+    """Two answers to a request of a person."""
+    _, batch = golden(3)
+    actions = decode_record(batch.records[0]).actions
+    assert [(each.outcome, each.request_id) for each in actions] == [("received", "q1"), ("taken", "q1")]
+
+
 def test_the_bytes_of_the_second_version_are_read_as_written():
     """An action, and a response with every field; the third of its four tokens is feedback."""
     _, batch = golden(2)

@@ -1,0 +1,73 @@
+"""Which requests go with the receipt of a batch. Almost always none, and that costs a receipt nothing."""
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+import msgspec
+
+from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
+from monitor_server.trainer_requests.requesting import end_request
+from trainer_hooks import wire
+
+__all__ = ["RequestDelivery", "end_requests_of_process"]
+
+READ_SECONDS: Final = 0.5  # how soon a request of another collector is found; a trainer sends every second
+RESTARTED: Final = "the trainer was started again before it answered, and the new process is not asked"
+
+
+class RequestDelivery:
+    """Finds the requests that a trainer has to be sent.
+
+    Args:
+        store: The database.
+        clock: Returns seconds since the epoch.
+        time: Returns seconds that never go back.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], float], time: Callable[[], float] = monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._time = time
+        self._runs: frozenset[str] = frozenset()
+        self._read_at = -READ_SECONDS
+
+    def note(self, run_id: str) -> None:
+        """Note a run for which somebody has just asked something here."""
+        self._runs |= {run_id}
+
+    async def requests(self, run_id: str, attempt: int) -> list[wire.ActionRequest]:
+        """Return the requests for the trainer of an attempt that wait for its answer."""
+        if self._time() - self._read_at >= READ_SECONDS:
+            self._read_at = self._time()  # before the read, so that the receipts beside this one do not read as well
+            self._runs = await asyncio.to_thread(self._read_runs)
+        if run_id not in self._runs:
+            return []
+        return await asyncio.to_thread(self._read_requests, run_id, attempt)
+
+    def _read_runs(self) -> frozenset[str]:
+        with self._store.read() as repositories:
+            return frozenset(repositories.action_requests.open_runs())
+
+    def _read_requests(self, run_id: str, attempt: int) -> list[wire.ActionRequest]:
+        now = self._clock()
+        with self._store.read() as repositories:
+            found = []
+            for request in repositories.action_requests.open_of_run(run_id):
+                alert = repositories.alerts.find(request.alert_id)
+                if alert is None or request.attempt != attempt or request.expires_at <= now:
+                    continue
+                fields = {name: getattr(alert, name) for name in wire.AlertNotice.__struct_fields__}
+                notice = msgspec.convert(fields, wire.AlertNotice)
+                found.append(
+                    wire.ActionRequest(id=request.id, action=request.action, by=request.requested_by, alert=notice)
+                )
+            return found
+
+
+def end_requests_of_process(repositories: Repositories, run_id: str, *, now: float) -> None:
+    """End the requests of a process that is gone: its successor did not live when they were made."""
+    for request in repositories.action_requests.open_of_run(run_id):
+        end_request(repositories, request, why=RESTARTED, now=now)

@@ -1,0 +1,108 @@
+"""Writes what came of requests: reward and phase some steps after the trainer acted, or that nobody answered."""
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Final
+
+from monitor_server.errors import Unavailable
+from monitor_server.settings import Deadlines
+from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.action_requests import StoredRequest
+from monitor_server.store.repositories.alert_history import HistoryEntry
+from monitor_server.store.repositories.run_status import run_status
+from monitor_server.store.repositories.runs import Run
+from monitor_server.trainer_requests.requesting import end_request
+
+__all__ = ["RequestFollowing"]
+
+log = logging.getLogger(__name__)
+
+AFTER_STEPS: Final = 20
+LONGEST_SECONDS: Final = 86_400.0  # then it is written what is known by now
+REWARD: Final = "reward/mean"
+
+
+class RequestFollowing:
+    """Looks now and then at the requests that were answered, and at those that were not.
+
+    Args:
+        store: The database.
+        clock: Returns seconds since the epoch.
+        deadlines: When a silent run has ended.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], float], deadlines: Deadlines) -> None:
+        self._store = store
+        self._clock = clock
+        self._deadlines = deadlines
+
+    def tick(self) -> None:
+        """Write what is due. Of several collectors one writes it."""
+        try:
+            now = self._clock()
+            with self._store.read() as repositories:
+                is_due = bool(repositories.action_requests.late(now=now)) or any(
+                    self._result(repositories, request, now) for request in repositories.action_requests.unfollowed()
+                )
+            if is_due:
+                with self._store.write() as repositories:
+                    self._write(repositories, now)
+        except Unavailable as error:
+            log.warning("what came of requests could not be written, which is tried again: %s", error)
+        except Exception:
+            log.exception("following requests has failed, which is tried again")
+
+    def _write(self, repositories: Repositories, now: float) -> None:
+        for request in repositories.action_requests.late(now=now):
+            why = (
+                f"the trainer has not answered within {(request.expires_at - request.requested_at) / 60.0:.0f} minutes"
+            )
+            end_request(repositories, request, why=why, now=now)
+        for request in repositories.action_requests.unfollowed():
+            run = repositories.runs.lock(request.run_id)
+            result = None if run is None else self._result(repositories, request, now)
+            alert = repositories.alerts.find(request.alert_id)
+            if run is None or result is None or alert is None:
+                continue
+            if repositories.action_requests.mark_followed(request.id, now=now):
+                entry = HistoryEntry(at=now, change="action_followed", by=None, why=result, step=run.last_step)
+                repositories.alert_history.add(alert, entry)
+
+    def _result(self, repositories: Repositories, request: StoredRequest, now: float) -> str | None:
+        """Return what came of an action in a sentence, or None where it is too early."""
+        run = repositories.runs.find(request.run_id)
+        if run is None or request.step is None:
+            return None
+        status = run_status(run, now=now, deadlines=self._deadlines)
+        has_ended = status in ("finished", "stopped")
+        first, last = _steps_after(request, run, repositories)
+        is_over = last - first + 1 >= AFTER_STEPS or now - request.changed_at >= LONGEST_SECONDS
+        if not (has_ended and run.position >= run.log_end) and not is_over:
+            return None
+        before = _reward(repositories, run.id, request.attempt, request.step - AFTER_STEPS + 1, request.step)
+        words = f"{request.action} at step {request.step}: phase {request.phase} and {before} before"
+        if last < first:
+            return f"{words}; the run is {status}, and no step followed"
+        last = min(last, first + AFTER_STEPS - 1)
+        after = _reward(repositories, run.id, max(request.attempt, run.last_attempt), first, last)
+        return f"{words}, phase {run.phase} and {after} in steps {first} to {last} after; the run is {status}"
+
+
+def _steps_after(request: StoredRequest, run: Run, repositories: Repositories) -> tuple[int, int]:
+    """Return the first and the last step after an action; the first follows the last where there is none."""
+    step = request.step or 0
+    if run.last_attempt <= request.attempt:
+        return step + 1, max(step, run.last_step or 0)
+    # A rollback, or a resume: the newest attempt begins at an earlier step.
+    begun = repositories.steps.of_attempt(run.id, run.last_attempt, from_step=0, limit=1)
+    return (begun[0].step, run.last_step or 0) if begun else (step + 1, step)
+
+
+def _reward(repositories: Repositories, run_id: str, attempt: int, first: int, last: int) -> str:
+    """Describe the mean reward of one attempt in a range of steps, which a newer attempt may have repeated."""
+    steps = repositories.steps.of_attempt(run_id, attempt, from_step=max(0, first), limit=AFTER_STEPS)
+    rewards = [step.signals[REWARD] for step in steps if step.step <= last and REWARD in step.signals]
+    finite = [reward for reward in rewards if math.isfinite(reward)]
+    return f"a mean reward of {sum(finite) / len(finite):.3g}" if finite else "a reward that was not observed"

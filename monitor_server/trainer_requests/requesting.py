@@ -1,0 +1,139 @@
+"""Asks a trainer for an action, and writes down its answer, each with the alert that it is about."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+from monitor_server.errors import RequestNotPossible, UnknownAlert
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.action_requests import StoredRequest
+from monitor_server.store.repositories.alert_history import HistoryEntry
+from trainer_hooks.wire import ActionReport
+
+__all__ = ["REQUEST_SECONDS", "RequestState", "RequestableAction", "end_request", "record_answer", "request_action"]
+
+REQUEST_SECONDS: Final = 600.0  # a person who asks to stop a run does not mean the run of tomorrow
+
+
+class RequestableAction(StrEnum):
+    """What people may ask a trainer for."""
+
+    STOP = "stop"
+    """End training after the current step."""
+    ROLLBACK = "rollback"
+    """Go back to the last healthy checkpoint."""
+    CHECKPOINT = "checkpoint"
+    """Save a checkpoint."""
+    ENABLE_LLDS = "enable_llds"
+    """Turn on the regulariser LLDS."""
+
+
+class RequestState(StrEnum):
+    """Where a request is."""
+
+    REQUESTED = "requested"
+    """It goes with the receipts of the trainer's batches."""
+    RECEIVED = "received"
+    """The trainer has it, and acts after a step that all its ranks agree on."""
+    DONE = "done"
+    """The trainer has acted."""
+    REFUSED = "refused"
+    """The trainer does not do it, and says why."""
+    EXPIRED = "expired"
+    """The trainer has not answered in time."""
+
+
+OPEN: Final = (RequestState.REQUESTED, RequestState.RECEIVED)
+# The state that follows from what a trainer reports, and the states from which it follows: a late answer counts.
+ANSWERS: Final[Mapping[str, tuple[RequestState, tuple[RequestState, ...]]]] = {
+    "received": (RequestState.RECEIVED, (RequestState.REQUESTED,)),
+    "taken": (RequestState.DONE, (*OPEN, RequestState.EXPIRED)),
+    "refused": (RequestState.REFUSED, (*OPEN, RequestState.EXPIRED)),
+    "dry_run": (RequestState.REFUSED, (*OPEN, RequestState.EXPIRED)),
+}
+DRY_RUN: Final = "the trainer's policy is a dry run: ActionPolicy(dry_run=False) lets it act"
+
+
+def request_action(
+    repositories: Repositories, alert_id: str, action: RequestableAction, *, by: str, note: str, now: float
+) -> StoredRequest:
+    """Ask the trainer of an alert's run for an action.
+
+    Args:
+        repositories: An open transaction.
+        alert_id: The alert.
+        action: What is asked for.
+        by: Who asks.
+        note: Why.
+        now: Seconds since the epoch.
+
+    Raises:
+        UnknownAlert: If there is no such alert.
+        RequestNotPossible: If the alert is resolved, the run has ended, or the same request waits for its answer.
+    """
+    alert = repositories.alerts.find(alert_id)
+    run = None if alert is None else repositories.runs.lock(alert.run_id)
+    if alert is None or run is None:
+        raise UnknownAlert.by_id(alert_id)
+    if alert.state == "resolved":
+        raise RequestNotPossible("the alert is resolved; a trainer is asked for an action while its alert holds")
+    if run.ended is not None:
+        raise RequestNotPossible(f"the run is {run.ended}; only a trainer that sends can be asked for an action")
+    waiting = [each for each in repositories.action_requests.open_of_run(run.id) if each.action == action]
+    if waiting:
+        raise RequestNotPossible(f"{waiting[0].requested_by} has asked for {action} already; wait for the answer")
+    request = StoredRequest(
+        id=uuid.uuid4().hex,
+        run_id=run.id,
+        alert_id=alert.id,
+        action=str(action),
+        attempt=run.attempt,
+        requested_at=now,
+        requested_by=by,
+        note=note,
+        expires_at=now + REQUEST_SECONDS,
+        state=str(RequestState.REQUESTED),
+        changed_at=now,
+    )
+    repositories.action_requests.add(request)
+    _record(repositories, request, by=by, why=f"{action}: {note}" if note else str(action), now=now)
+    return request
+
+
+def record_answer(repositories: Repositories, run_id: str, report: ActionReport, *, step: int, now: float) -> None:
+    """Write down what a trainer reports of a request; what is no request of this run, or no news, is passed over."""
+    request = repositories.action_requests.find(report.request_id or "")
+    if request is None or request.run_id != run_id or report.outcome not in ANSWERS:
+        return
+    state, states = ANSWERS[report.outcome]
+    run = repositories.runs.find(run_id)
+    answered = replace(
+        request,
+        state=str(state),
+        changed_at=now,
+        step=step,
+        phase=None if run is None else run.phase,
+        detail=DRY_RUN if report.outcome == "dry_run" else report.detail,
+    )
+    if repositories.action_requests.advance(answered, states=states):
+        why = f"{request.action}: {answered.detail}" if answered.detail else request.action
+        _record(repositories, answered, by="the trainer", why=why, now=now, step=step)
+
+
+def end_request(repositories: Repositories, request: StoredRequest, *, why: str, now: float) -> None:
+    """End a request that the trainer has not answered."""
+    ended = replace(request, state=str(RequestState.EXPIRED), changed_at=now, detail=why)
+    if repositories.action_requests.advance(ended, states=OPEN):
+        _record(repositories, ended, by=None, why=f"{request.action}: {why}", now=now)
+
+
+def _record(
+    repositories: Repositories, request: StoredRequest, *, by: str | None, why: str, now: float, step: int | None = None
+) -> None:
+    """Append the state of a request to the history of its alert."""
+    alert = repositories.alerts.find(request.alert_id)
+    if alert is not None:
+        entry = HistoryEntry(at=now, change=f"action_{request.state}", by=by, why=why, step=step)
+        repositories.alert_history.add(alert, entry)

@@ -1,0 +1,202 @@
+"""What people ask trainers for: it reaches the trainer once, is answered, and what came of it is written."""
+
+import itertools
+
+import pytest
+
+from monitor_server.trainer_requests.requesting import REQUEST_SECONDS
+from tests.databases import sqlite_only
+from tests.live import eventually
+from tests.monitor_server.trainer_requests.conftest import Asked
+from trainer_hooks.actions import ActionPolicy
+
+
+def answer(request, outcome, detail=""):
+    """A record's report about a request."""
+    return {
+        "action": request["action"], "alert_id": request["alert"]["id"], "outcome": outcome, "reason": "asked",
+        "detail": detail, "request_id": request["id"],
+    }  # fmt: skip
+
+
+def trained(training, asked, **options):
+    """A trainer that makes steps whose alert fires, until the test ends with it."""
+    found = asked()
+    monitor = training(found.live, **options)
+    steps = itertools.count()
+
+    def make_step():
+        monitor.log_step(next(steps), {"page": 1.0, "reward/mean": 0.25})
+        monitor.flush()
+
+    make_step()
+    (alert,) = eventually(lambda: [each for each in found.live.get("/alerts")["items"] if each["run"] == "trained"])
+    return Asked(found.live, alert["id"]), make_step
+
+
+def test_a_trainer_that_was_not_set_up_for_requests_refuses_and_says_so(training, asked):
+    """It is asked, changes nothing, and the alert and the log say why."""
+    found, make_step = trained(training, asked)
+    assert found.ask(note="it burns money").status == 200
+    (request,) = found.requests()
+    assert (request["state"], request["requested_by"], request["note"]) == ("requested", "anna", "it burns money")
+
+    def is_refused():
+        make_step()
+        return found.requests()[0]["state"] == "refused"
+
+    eventually(is_refused)
+    assert "ActionPolicy(requests=...)" in found.requests()[0]["detail"]
+    assert [change for change, _, _ in found.history()] == ["action_requested", "action_refused"]
+    (run,) = [each for each in found.live.get("/runs")["items"] if each["name"] == "trained"]
+    assert run["status"] == "running"
+
+
+@pytest.mark.parametrize("requests", [[], ["rollback"]], ids=["none", "another"])
+@sqlite_only
+def test_a_policy_takes_only_the_requests_that_it_names(training, asked, requests):
+    """Rules for alerts are no permission for people."""
+    policy = ActionPolicy({"warning": "checkpoint"}, dry_run=False, requests=requests)
+    found, make_step = trained(training, asked, actions=policy)
+    assert found.ask("stop").status == 200
+
+    def is_refused():
+        make_step()
+        return found.requests()[0]["state"] == "refused"
+
+    eventually(is_refused)
+    assert "takes no request for 'stop'" in found.requests()[0]["detail"]
+    assert "stop" not in [decision.action for decision in policy.due()]
+
+
+def test_a_trainer_that_takes_requests_decides_once(training, asked):
+    """Receipts repeat the request until it is answered; there is one decision, and its key is that of the request."""
+    policy = ActionPolicy({}, dry_run=False, requests=["stop"])
+    found, make_step = trained(training, asked, actions=policy)
+    (request_id,) = [found.ask("stop").json()["id"]]
+
+    def is_received():
+        make_step()
+        return found.requests()[0]["state"] == "received"
+
+    eventually(is_received)
+    for _ in range(5):
+        make_step()
+    (decision,) = policy.due()
+    assert (decision.action, decision.key) == ("stop", f"request {request_id}")
+    assert decision.reason.startswith("requested by anna: critical scripted")
+    assert [change for change, _, _ in found.history()] == ["action_requested", "action_received"]
+
+
+def test_what_a_trainer_reports_is_on_the_alert_and_so_is_what_came_of_it(asked):
+    """Twenty steps later reward and phase of before and after are there, once, and in the audit log who asked."""
+    found = asked()
+    for step in range(1, 25):
+        found.step(step)
+    assert found.ask("rollback").status == 200
+    (request,) = found.step(25)
+    report = [answer(request, "received"), answer(request, "taken", "went back to step 10")]
+    assert found.step(26, schema_version=3, record={"actions": report}) is not None
+    eventually(lambda: found.requests()[0]["state"] == "done")
+    assert found.step(27) == []
+    assert found.requests()[0]["step"] == 26
+    found.live.send(
+        run="r", attempt=2, records=[{"step": step, "scalars": {"reward/mean": 0.75}} for step in range(11, 32)]
+    )
+    eventually(lambda: found.history()[-1][0] == "action_followed")
+    changes = ["action_requested", "action_received", "action_done", "action_followed"]
+    assert [change for change, _, _ in found.history()] == changes
+    followed = found.history()[-1][2]
+    assert "a mean reward of 0.5 before" in followed
+    assert "a mean reward of 0.75 in steps 11 to 30 after" in followed
+    assert ("run.rollback", "anna") in [(each["action"], each["by"]) for each in found.live.get("/audit")["items"]]
+
+
+def test_a_stop_is_followed_by_the_end_of_the_run(asked):
+    """No step followed, and that is written."""
+    found = asked()
+    found.ask("stop")
+    (request,) = found.step(1)
+    found.step(2, schema_version=3, record={"actions": [answer(request, "taken")]}, end="stopped")
+    eventually(lambda: found.history()[-1][0] == "action_followed")
+    assert "the run is stopped, and no step followed" in found.history()[-1][2]
+
+
+def test_several_collectors_deliver_one_request_and_take_one_answer(asked, start_collector, scripted):
+    """Each carries it until it is answered; a replayed answer changes nothing."""
+    found = asked()
+    others = [Asked(start_collector(engine=scripted), found.alert_id) for _ in range(2)]
+    found.ask("stop")
+    steps = itertools.count(1)
+    seen = set()
+    for each in (found, *others):
+        seen.add(eventually(lambda each=each: each.step(next(steps)))[0]["id"])
+    assert len(seen) == 1
+    (request,) = found.step(next(steps))
+    last = next(steps)
+    for each in (found, *others):
+        each.step(last, schema_version=3, record={"actions": [answer(request, "taken")], "seq": 10**9})
+    eventually(lambda: found.requests()[0]["state"] == "done")
+    assert [change for change, _, _ in found.history()].count("action_done") == 1
+    eventually(lambda: not others[0].step(next(steps)))
+
+
+def test_a_trainer_that_was_started_again_is_not_asked(asked):
+    """Neither a new attempt, nor another process in the same attempt: a person meant the one that was running."""
+    found = asked()
+    found.ask("stop")
+    assert found.step(0, attempt=2) == []
+    (request,) = found.step(1)
+    assert request["action"] == "stop"
+    found.ask("rollback")
+    found.live.send(run="r", attempt=2, config={})
+    assert found.ask("checkpoint").status == 200
+    found.live.send(run="r", attempt=2, config={})
+    assert found.step(1, attempt=2) == []
+    assert {each["state"] for each in found.requests()} == {"expired"}
+    assert all("started again" in each["detail"] for each in found.requests())
+
+
+@sqlite_only
+def test_a_request_that_nobody_answers_ends(asked):
+    """After ten minutes; a late answer counts, because it is true."""
+    found = asked()
+    found.ask("stop")
+    (request,) = found.step(1)
+    collector = found.live.app.state.collector
+    with collector.store.write() as repositories:
+        stored = repositories.action_requests.find(request["id"])
+        assert stored.expires_at - stored.requested_at == REQUEST_SECONDS
+        late = {name: getattr(stored, name) for name in stored.__slots__} | {"expires_at": collector.clock() - 1.0}
+        repositories.action_requests.advance(type(stored)(**late), states=["requested"])
+    eventually(lambda: found.requests()[0]["state"] == "expired")
+    assert found.step(2) == []
+    found.step(3, schema_version=3, record={"actions": [answer(request, "taken")]})
+    eventually(lambda: found.requests()[0]["state"] == "done")
+
+
+def test_what_cannot_be_asked_is_refused_in_words(asked):
+    """Twice the same, something unknown, about nothing, of an alert or a run that is over."""
+    found = asked()
+    assert found.ask("stop").status == 200
+    assert (found.ask("stop").status, "anna has asked" in found.ask("stop").json()["detail"]) == (409, True)
+    assert found.ask("explode").status == 422
+    assert Asked(found.live, "f" * 32).ask("stop").status == 404
+    found.step(1, record={"scalars": {"page": 0.0}})
+    eventually(lambda: found.live.get(f"/alerts/{found.alert_id}")["state"] == "resolved")
+    assert found.ask("rollback").json()["error"] == "RequestNotPossible"
+    other = found.live.run(run="over", records=[{"step": 0, "scalars": {"page": 1.0}}])
+    (alert,) = eventually(lambda: found.live.get(f"/runs/{other}/alerts")["items"])
+    found.live.send(run="over", end="finished")
+    assert "the run is finished" in Asked(found.live, alert["id"]).ask("stop").json()["detail"]
+
+
+@sqlite_only
+def test_a_request_outlives_the_collector(asked, start_collector, scripted):
+    """It is in the database: the next start delivers it."""
+    found = asked()
+    found.ask("stop")
+    found.live.server.should_exit = True
+    again = Asked(start_collector(engine=scripted), found.alert_id)
+    (request,) = eventually(lambda: again.step(1))
+    assert request["by"] == "anna"

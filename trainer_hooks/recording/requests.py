@@ -1,0 +1,54 @@
+"""What people ask the trainer for: each request is handed to the policy once, and answered with the next record."""
+
+import logging
+from collections import deque
+from typing import get_args
+
+from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionRequest
+
+__all__ = ["RequestReceiver"]
+
+logger = logging.getLogger("trainer_hooks")
+
+
+class RequestReceiver:
+    """Hands requests to the policy; without one, and for what it does not take, refuses them.
+
+    Args:
+        policy: Decides; None for a trainer that was not set up to take requests.
+        reports: Whether this rank answers for all of them.
+    """
+
+    def __init__(self, policy: ActionPolicy | None, *, reports: bool) -> None:
+        self._policy = policy
+        self._reports_here = reports
+        self._reports: deque[ActionReport] = deque()
+
+    def consider(self, request: ActionRequest) -> None:
+        """Decide about a request; called in the exporter's thread."""
+        refusal: str | None = "this trainer takes no requests; ActionPolicy(requests=...) names those that it takes"
+        if self._policy is not None:
+            refusal = self._policy.consider_request(request)
+        self._report(request, "received" if refusal is None else "refused", refusal or "")
+        if refusal is not None:
+            logger.warning("rlvitals: %s has asked for %s, which is refused: %s", request.by, request.action, refusal)
+
+    def take_reports(self) -> list[ActionReport]:
+        """Return the answers since the last call; called in the training thread."""
+        return [self._reports.popleft() for _ in range(len(self._reports))]
+
+    def _report(self, request: ActionRequest, outcome: ActionOutcome, detail: str) -> None:
+        known: Action = next((each for each in get_args(Action) if each == request.action), "notify")
+        if self._reports_here:
+            reason = f"requested by {request.by}"
+            self._reports.append(
+                ActionReport(
+                    action=known,
+                    alert_id=request.alert.id,
+                    outcome=outcome,
+                    reason=reason,
+                    detail=detail,
+                    request_id=request.id,
+                )
+            )
