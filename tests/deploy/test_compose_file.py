@@ -10,7 +10,11 @@ from packaging.utils import canonicalize_name
 
 from tests.deploy.conftest import ROOT
 
-SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+POSTGRES = yaml.safe_load((ROOT / "deploy/compose/postgres.yml").read_text())["services"]
+SERVICES = {
+    **{name: service for name, service in POSTGRES.items() if name != "collector"},
+    **yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"],
+}
 LOCKS = {
     "requirements/collector.txt": ["numpy", "msgspec", "rlvitals[server,dashboard,postgres]"],
     "requirements/trainer.txt": ["rlvitals[trainer]"],
@@ -36,12 +40,22 @@ def test_every_service_is_confined(name):
     assert all("docker.sock" not in volume for volume in service.get("volumes", ()))
 
 
+def test_the_password_of_postgresql_is_in_no_environment():
+    """It is made at the first start, and lies in a volume that only the database and the collector have."""
+    assert all("environment" not in POSTGRES[name] for name in ("postgres", "database-password"))
+    url = POSTGRES["collector"]["environment"]["RLVITALS_DATABASE_URL"]
+    assert url == "postgresql+psycopg://rlvitals@postgres/postgres?passfile=/database-password/pgpass"
+    users = {name for name, service in SERVICES.items() if "database-password" in str(service.get("volumes"))}
+    assert users == {"postgres", "database-password"}
+    assert POSTGRES["collector"]["volumes"] == ["database-password:/database-password:ro"]
+
+
 def test_base_images_are_named_by_version_and_can_be_pinned_by_digest():
     """No image is the newest of anything; each name can be replaced by one with a digest."""
     images = [service["image"] for service in SERVICES.values() if "build" not in service]
     dockerfile = (ROOT / "deploy/Dockerfile").read_text()
     images += re.findall(r"^ARG (PYTHON_IMAGE=\S+)", dockerfile, re.MULTILINE)
-    assert len(images) == 4
+    assert len(images) == 5
     assert all(re.fullmatch(r"(\$\{)?[A-Z]+_IMAGE(:-|=)[a-z/-]+:v?[0-9][0-9.a-z-]*\}?", image) for image in images)
     assert re.findall(r"^FROM (\S+) AS python$", dockerfile, re.MULTILINE) == ["${PYTHON_IMAGE}"]
 

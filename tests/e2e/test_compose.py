@@ -22,10 +22,13 @@ HEALTHY_STEPS = 40
 
 
 class Stack:
-    """One Compose project on ports that the engine chooses."""
+    """One Compose project on ports that the engine chooses, on SQLite or on PostgreSQL."""
 
-    def __init__(self):
-        self.name = f"rlvitals-test-{os.getpid()}"
+    def __init__(self, database):
+        self.name = f"rlvitals-test-{database}-{os.getpid()}"
+        self.has_server = database == "postgresql"
+        files = ["docker-compose.yml", *(["deploy/compose/postgres.yml"] if self.has_server else [])]
+        self.project = ["--project-name", self.name, *(part for file in files for part in ("--file", file))]
         self._key = None
         self.environment = os.environ | {"RLVITALS_PORT": "0", "PROMETHEUS_PORT": "0", "ALERTMANAGER_PORT": "0"}
         if LAB.exists():  # its Python image holds torch, and the CPU index is out of reach
@@ -33,7 +36,7 @@ class Stack:
 
     def compose(self, *arguments, timeout=120):
         """Run `docker compose` and give what it printed; a failure shows that and the services' logs."""
-        command = ["docker", "compose", "--project-name", self.name, "--profile", "demo", *arguments]
+        command = ["docker", "compose", *self.project, "--profile", "demo", *arguments]
         done = subprocess.run(
             command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -45,7 +48,7 @@ class Stack:
 
     def logs(self):
         """Return the newest log lines of every service."""
-        command = ["docker", "compose", "--project-name", self.name, "logs", "--no-color", "--tail", "40"]
+        command = ["docker", "compose", *self.project, "logs", "--no-color", "--tail", "40"]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False).stdout
 
     def request(self, method, service, path, body=None):
@@ -77,9 +80,9 @@ class Stack:
         return found
 
 
-@pytest.fixture(scope="module")
-def stack():
-    """The whole of docker-compose.yml, built and healthy, without the demo."""
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def stack(request):
+    """The whole of docker-compose.yml, built and healthy, without the demo, on each database."""
     if LAB.exists():
         subprocess.run([LAB], check=True, timeout=900)
     elif not shutil.which("docker"):
@@ -87,10 +90,12 @@ def stack():
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)
-    stack = Stack()
+    stack = Stack(request.param)
     try:
         stack.compose("build", "collector", timeout=900)
+        begun = time.monotonic()
         stack.compose("up", "--detach", "--wait", "--wait-timeout", "180", "collector", "prometheus", timeout=300)
+        print(f"\nall services were healthy after {time.monotonic() - begun:.0f} s")  # noqa: T201 - shown with -s
         yield stack
     finally:
         stack.compose("down", "--volumes", "--remove-orphans", timeout=120)
@@ -178,6 +183,53 @@ def test_the_store_outlives_its_container(stack, dying):
     assert before[dying] == HEALTHY_STEPS
     stack.compose("up", "--detach", "--wait", "--force-recreate", "--no-deps", "collector", timeout=180)
     assert last_steps() == before
+
+
+def test_every_service_restarted_in_turn_loses_nothing(stack, dying, capsys):
+    """Runs, alerts and a silence of Alertmanager are there after each, and the steps that came meanwhile."""
+    matcher = {"name": "run", "value": "of nobody", "isRegex": False, "isEqual": True}
+    silence = {
+        "matchers": [matcher], "startsAt": "2026-01-01T00:00:00Z", "endsAt": "2126-01-01T00:00:00Z",
+        "createdBy": "the test", "comment": "outlives a restart",
+    }  # fmt: skip
+    answer = stack.request("POST", "alertmanager", "/api/v2/silences", body=silence)
+    assert answer.status == 200, answer.data
+    silence_id = answer.json()["silenceID"]
+    seen = "max_over_time(ALERTS%7Balertname%3D%22GRPONonFinite%22%7D%5B1h%5D)"
+    stack.wait_for(
+        "the alert in Prometheus", lambda: stack.get("prometheus", f"/api/v1/query?query={seen}")["data"]["result"]
+    )
+    services = ["alertmanager", "prometheus", *(["postgres"] if stack.has_server else []), "collector"]
+    for place, service in enumerate(services):
+        begun = time.monotonic()
+        stack.compose("stop", service)
+        step = {"step": HEALTHY_STEPS + 1 + place, "scalars": {"reward/mean": 0.3, "grad/norm": "NaN"}}
+        batch = {"schema_version": 1, "project": PROJECT, "run": dying, "records": [step]}
+        if service in ("alertmanager", "prometheus"):  # without which the collector goes on
+            assert stack.request("POST", "collector", "/api/v1/ingest", body=batch).status == 200
+        stack.compose("up", "--detach", "--wait", "--no-deps", "--no-recreate", service, timeout=180)
+        with capsys.disabled():
+            print(f"\n{service} was stopped, started and healthy after {time.monotonic() - begun:.0f} s")  # noqa: T201
+        if service in ("postgres", "collector"):  # a trainer sends again until it is acknowledged
+
+            def sent(body=batch):
+                return stack.request("POST", "collector", "/api/v1/ingest", body=body).status == 200
+
+            stack.wait_for("an acknowledgement", sent)
+
+        def newest(last=HEALTHY_STEPS + 1 + place):
+            items = stack.get("collector", f"/api/v1/runs?project={PROJECT}")["items"]
+            return {run["name"]: run["last_step"] for run in items}[dying] == last
+
+        stack.wait_for("the newest step", newest)
+        assert stack.get("alertmanager", f"/api/v2/silence/{silence_id}")["status"]["state"] == "active"
+        assert stack.get("prometheus", f"/api/v1/query?query={seen}")["data"]["result"]
+
+    def arrived():
+        found = stack.get("alertmanager", "/api/v2/alerts")
+        return [alert for alert in found if alert["labels"]["alertname"] == "GRPONonFinite"]
+
+    stack.wait_for("the alert in Alertmanager again", arrived)
 
 
 def test_the_trainers_container_streams_to_the_collector(stack):
