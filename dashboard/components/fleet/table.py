@@ -50,7 +50,7 @@ COLUMNS: Final = (
     _column("change", "Change", width=90, kind="number", cell="FleetNumber", headerTooltip=CHANGE),
     _column("sparkline", "Newest rewards", width=150, cell="FleetSparkline", minWidth=90, **NO_VALUE),
     _column("last_seen", "Last record", width=115, kind="number", cell="FleetSince"),
-    _column("lead", "Leading alert", width=160),
+    _column("lead", "Leading alert", width=160, minWidth=160, flex=1),  # it takes the rest of a wide screen
     _column("tags", "Tags", width=150, cell="FleetTags", **NO_VALUE),
     _column(
         "gpu_hours", "GPU-hours since alert", width=145, kind="number", cell="FleetNumber", headerTooltip=GPU_HOURS
