@@ -2,7 +2,7 @@
 (function () {
   "use strict";
 
-  const DRAWN = "#page :is(.scatterlayer .trace, .fleet-row, .message)";
+  const DRAWN = "#page :is(.js-plotly-plot .main-svg, .fleet-row, .message, .none-match:not([hidden]))";
   const LONGEST_MS = 20000; // the page is shown then, whatever it has drawn
 
   const view = document.getElementById("first-view");

@@ -70,7 +70,7 @@ class FirstView:
 
     async def _fleet(self) -> str:
         runs, alerts = await read_fleet(self._api_url)
-        if not runs:
+        if all(run.get("archived") for run in runs):
             return ""
         filters = html.Div(className="filters first-filters")  # their place
         return html_text([filters, html.Div(fleet_summary(runs, alerts)), first_rows(runs, alerts)])

@@ -68,6 +68,17 @@ def test_the_theme_is_chosen_by_a_button_and_kept(collector, visit):
     assert visit.page.evaluate(background) == light
 
 
+def test_the_first_view_gives_way_to_the_page(collector, visit, run_name):
+    """The server's drawing is gone as soon as the chart answers the mouse."""
+    run_id = collector.run(
+        run=run_name, records=[{"step": step, "scalars": {"reward/mean": 0.1 * step}} for step in range(20)]
+    )
+    for path, drawn in (("/", ".fleet-row"), (f"/runs/{run_id}", "#run-figure .scatterlayer")):
+        visit.page.goto(collector.url + path)
+        expect(visit.page.locator(drawn).first).to_be_visible()
+        expect(visit.page.locator("#first-view")).to_have_count(0)
+
+
 def test_an_empty_dashboard_plays_a_recorded_collapse(start_collector, visit):
     """The button plays the sample, which opens by itself, grows, and ends in a collapse with its alerts."""
     collector = start_collector(dashboard="dashboard.app:attach", sample_batch_seconds=0.05)

@@ -47,6 +47,13 @@ def test_a_name_is_text_in_the_first_view(mounted):
     assert "&lt;img onerror" in view
 
 
+def test_a_fleet_of_archived_runs_has_no_first_view(mounted, run_name):
+    """The table shows none of them, so it would never replace the view."""
+    run_id = mounted.run(run=run_name, records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    mounted.pool.request("PATCH", f"{mounted.url}/api/v1/runs/{run_id}", json={"archived": True})
+    assert view_of(mounted, "/") is None
+
+
 @pytest.mark.parametrize("path", ["/", "/runs/9fb8fbff657cd163", "/settings", "/?group=project"])
 def test_a_page_without_a_first_view_comes_at_once(mounted, path):
     """There is no run, or the browser alone knows what is shown."""
