@@ -18,10 +18,12 @@ from dashboard.api_types import (
     Attribution,
     AuditItem,
     ChannelItem,
+    DryRunItem,
     HistoryItem,
     KeyItem,
     PhaseItem,
     ResponseItem,
+    RuleItem,
     RunDetail,
     RunItem,
     SeriesItem,
@@ -197,6 +199,29 @@ class ApiClient:
     async def revoke_key(self, key: str) -> None:
         """Revoke a key."""
         await self._ask("DELETE", _path("keys", key))
+
+    async def rules(self) -> list[RuleItem]:
+        """Read the rules that the caller reaches, the newest first."""
+        return cast("list[RuleItem]", await self._items("/rules", {"limit": PAGE_ITEMS}))
+
+    async def rule(self, rule_id: str) -> RuleItem:
+        """Read one rule."""
+        return cast("RuleItem", await self._get(_path("rules", rule_id), {}))
+
+    async def save_rule(self, rule_id: str | None, rule: Mapping[str, object]) -> RuleItem:
+        """Make a rule, or change the one of an id."""
+        asked = {"rule": dict(rule), "by": "the dashboard"}
+        method, path = ("POST", "/rules") if rule_id is None else ("PUT", _path("rules", rule_id))
+        return cast("RuleItem", await self._ask(method, path, json=asked))
+
+    async def delete_rule(self, rule_id: str) -> None:
+        """Delete a rule."""
+        await self._ask("DELETE", _path("rules", rule_id))
+
+    async def try_rule(self, run_id: str, rule: Mapping[str, object]) -> DryRunItem:
+        """Read when a rule would have fired on a recorded run."""
+        asked = {"run_id": run_id, "rule": dict(rule)}
+        return cast("DryRunItem", to_floats(await self._ask("POST", "/rules/dry-run", json=asked)))
 
     async def channels(self) -> list[ChannelItem]:
         """Read the channels of notifications."""

@@ -261,6 +261,29 @@ class KeyItem(TypedDict):
     expires_at: float | None
 
 
+class RuleItem(TypedDict):
+    """A rule; ``rule`` is what it states, and ``stated`` the same in words."""
+
+    id: str
+    stated: str
+    rule: dict[str, object]
+    file_set: str | None
+    created_by: str
+
+
+class DryRunItem(TypedDict):
+    """When a rule would have fired on a recorded run."""
+
+    state: str
+    stated: str
+    steps: int
+    observed: int
+    last_step: int | None
+    is_complete: bool
+    episode_count: int
+    episodes: list[dict[str, object]]
+
+
 class ChannelItem(TypedDict):
     """A channel of notifications, and how it goes."""
 

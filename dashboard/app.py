@@ -28,6 +28,8 @@ from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, F
 from dashboard.page_delivery.own_files import OwnFiles
 from dashboard.pages import alert, compare, fleet, responses, run, run_labels, workspace
 from dashboard.pages.first_view import FirstView
+from dashboard.pages.rules import form, listed
+from dashboard.pages.rules.page import rules_page
 from dashboard.pages.settings import channels, keys, projects
 from dashboard.pages.settings.page import settings_page
 from dashboard.sign_in.credentials import remember_credentials
@@ -37,7 +39,7 @@ from monitor_server.http_server.security import HostPolicy, SecuredApp, Security
 __all__ = ["attach", "create_app"]
 
 PAGES: Final = re.compile(
-    r"/((?P<compare>compare)/?|(?P<settings>settings)/?|runs/(?P<run_id>[^/]+)(/(?P<responses>responses)|/alerts/(?P<alert_id>[^/]+))?/?)?"
+    r"/((?P<compare>compare)/?|(?P<settings>settings)/?|(?P<rules>rules)/?|runs/(?P<run_id>[^/]+)(/(?P<responses>responses)|/alerts/(?P<alert_id>[^/]+))?/?)?"
 )
 OWN: Final = re.compile(rf"/(_dash-.*|assets/.*|_favicon\.ico|_reload-hash)|{PAGES.pattern}")
 
@@ -168,7 +170,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     compare.register(app, api_url)
     responses.register(app, api_url)
     alert.register(app, api_url)
-    for section in (keys, channels, projects):
+    for section in (keys, channels, projects, form, listed):
         section.register(app, api_url)
     return DashRequests(FirstAnswer(delivered, FirstView(api_url, delivered.style)), app)
 
@@ -183,6 +185,8 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
             return await compare.compare_page(api_url, address.query)
         if found["settings"]:
             return await settings_page(api_url)
+        if found["rules"]:
+            return await rules_page(api_url)
         if found["alert_id"]:
             return await alert.alert_page(api_url, found["alert_id"])
         if found["responses"]:

@@ -197,6 +197,15 @@ KEY_NAME: Final = "key-name"
 KEY_PROJECT: Final = "key-project"
 KEY_SCOPE: Final = "key-scope"
 PROJECTS_LIST: Final = "projects-list"
+RULES_LIST: Final = "rules-list"
+RULE_EDITED: Final = "rule-edited"
+RULE_FORM_TITLE: Final = "rule-form-title"
+RULE_NEW: Final = "rule-new"
+RULE_SAVE: Final = "rule-save"
+RULE_STATE: Final = "rule-state"
+RULE_TRIED: Final = "rule-tried"
+RULE_TRIED_RUN: Final = "rule-tried-run"
+RULE_TRY: Final = "rule-try"
 PROJECT_CHOSEN: Final = "project-chosen"
 PROJECT_CONFIRMED: Final = "project-confirmed"
 PROJECT_STATE: Final = "project-state"
@@ -231,3 +240,18 @@ def channel_test(name: Any) -> dict[str, Any]:  # noqa: ANN401
 def project_delete(name: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the id of the button that deletes a project."""
     return {"type": "project-delete", "project": name}
+
+
+def rule_field(name: str) -> str:
+    """Return the id of a field of the form of a rule."""
+    return f"rule-field-{name.replace('_', '-')}"
+
+
+def rule_part(name: str) -> str:
+    """Return the id of a part of the form that some conditions have."""
+    return f"rule-part-{name}"
+
+
+def rule_button(action: Any, rule: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of a button that edits, switches or deletes a rule."""
+    return {"type": "rule-button", "action": action, "rule": rule}

@@ -36,6 +36,7 @@ def shell(main: Component | None = None) -> Component:
                         [
                             dcc.Link("Runs", href="/"),
                             dcc.Link("Compare", href="/compare"),
+                            dcc.Link("Rules", href="/rules"),
                             dcc.Link("Settings", href="/settings"),
                         ],
                         className="bar-links",

@@ -122,6 +122,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/sign-in"): _PUBLIC,
     ("GET", "/"): _PAGE,
     ("GET", "/compare"): _PAGE,
+    ("GET", "/rules"): _PAGE,
     ("GET", "/settings"): _PAGE,
     ("GET", "/runs/{run_id}"): _PAGE,
     ("GET", "/runs/{run_id}/responses"): _PAGE,

@@ -6,8 +6,17 @@ A rule has structured fields only. No text of a rule is ever evaluated as code.
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from monitor_server.errors import InvalidField
 from monitor_server.printable import printable
@@ -23,6 +32,7 @@ __all__ = [
     "Operator",
     "Rule",
     "ThresholdRule",
+    "WordedRule",
     "describe_problems",
     "read_rule",
 ]
@@ -139,6 +149,18 @@ class ComparisonRule(_Numeric):
 
 
 Rule = Annotated[ThresholdRule | ChangeRule | AbsenceRule | ComparisonRule, Field(discriminator="condition")]
+
+
+def _in_words(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - whatever somebody has sent
+    try:
+        return validate(given)
+    except ValidationError as error:
+        words = "; ".join(describe_problems(error)[:5])
+        raise PydanticCustomError("rule", "{words}", {"words": words}) from None
+
+
+WordedRule = Annotated[Rule, WrapValidator(_in_words)]
+"""A rule in a body of the API, whose problems are described in words instead of pydantic's."""
 
 _RULE: TypeAdapter[Rule] = TypeAdapter(Rule)
 _TAGS = ("threshold", "change", "absence", "comparison")

@@ -19,7 +19,7 @@ from monitor_server.rules.administration import Author, apply_rules
 from monitor_server.rules.definition import Rule, describe_problems
 from monitor_server.store.database import Store
 
-__all__ = ["AppliedFile", "FileSet", "RuleFile", "Rules", "load_rules"]
+__all__ = ["MAX_FILE_RULES", "AppliedFile", "FileSet", "RuleFile", "load_rules"]
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ def collector(start_collector):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_violates_a_rule_of_accessibility(collector, visit, scheme):
-    """The empty page, the fleet, a run with an alert, its responses, a comparison, and the settings; all menus open."""
+    """The empty page, the fleet, a run with an alert, its responses, a comparison, settings and rules; menus open."""
     visit.page.emulate_media(color_scheme=scheme)
     visit.page.goto(collector.url)
     expect(visit.page.locator("pre:visible")).to_be_visible()
@@ -41,6 +41,7 @@ def test_no_page_violates_a_rule_of_accessibility(collector, visit, scheme):
         (f"/runs/{first}/responses", ".responses-list .response"),
         (f"/compare?run={first}&run={second}", ".compare-chart .js-plotly-plot"),
         ("/settings", "#keys-list"),
+        ("/rules", "#rules-list"),
         (f"/runs/{first}/alerts/{alert['id']}", ".history"),
     ):
         visit.page.goto(f"{collector.url}{address}")

@@ -10,6 +10,7 @@ PAGES = {
     "/runs/{run}/alerts/{alert}": "h1",
     "/compare?runs={run}": "h1",
     "/settings": "h1",
+    "/rules": "h1",
     "/runs/nobody": "main h1",
     "/docs": "h1",
 }

@@ -23,8 +23,8 @@ def kinds(schema, schemas):
     """The kinds of JSON value that a schema allows, those of a list's items behind `of`."""
     if "$ref" in schema:
         return kinds(schemas[schema["$ref"].rpartition("/")[2]], schemas)
-    if "anyOf" in schema:
-        return set().union(*(kinds(part, schemas) for part in schema["anyOf"]))
+    if parts := schema.get("anyOf") or schema.get("oneOf"):
+        return set().union(*(kinds(part, schemas) for part in parts))
     kind = schema.get("type", "anything")
     if kind == "array" and "items" in schema:
         return {"array"} | {f"of {item}" for item in kinds(schema["items"], schemas)}

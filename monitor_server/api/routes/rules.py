@@ -21,13 +21,13 @@ from monitor_server.rules.administration import (
     placed_rule,
     replace_rule,
 )
-from monitor_server.rules.definition import Rule
+from monitor_server.rules.definition import WordedRule
 from monitor_server.rules.dry_run import LAST_STEP, MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import decode_states
 from monitor_server.rules.findings import describe_rule
 from monitor_server.rules.known_rules import EnabledRule, KnownRules, stated_rule
 from monitor_server.rules.machine import MachineState
-from monitor_server.rules.rule_file import FileSet, Rules
+from monitor_server.rules.rule_file import MAX_FILE_RULES, FileSet
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import StoredRule
 
@@ -44,7 +44,7 @@ class RuleBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    rule: Rule
+    rule: WordedRule
     by: By = "somebody"
 
 
@@ -54,7 +54,7 @@ class ApplyBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     set: FileSet = "file"
-    rules: Rules
+    rules: Annotated[list[WordedRule], Field(max_length=MAX_FILE_RULES)]
     by: By = "somebody"
 
 
@@ -64,7 +64,7 @@ class DryRunBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     run_id: By
-    rule: Rule
+    rule: WordedRule
     from_step: Annotated[Step | None, Field(description="Left out: the first")] = None
     to_step: Annotated[Step | None, Field(description="Left out: the last")] = None
 

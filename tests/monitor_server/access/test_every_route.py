@@ -14,6 +14,7 @@ from tests.monitor_server.access.conftest import Guarded
 DASHBOARD = [
     ("GET", "/"),
     ("GET", "/compare"),
+    ("GET", "/rules"),
     ("GET", "/runs/{run_id}"),
     ("GET", "/runs/{run_id}/responses"),
     ("GET", "/runs/{run_id}/alerts/{alert_id}"),

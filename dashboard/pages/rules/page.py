@@ -1,0 +1,47 @@
+"""The page of rules, at ``/rules``: the rules that there are, and the form that tries and saves one."""
+
+import asyncio
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_client import ApiClient
+from dashboard.components.rules.form import rule_form
+from dashboard.components.rules.tables import rule_table
+
+__all__ = ["rules_page"]
+
+
+async def rules_page(api_url: str) -> Component:
+    """Draw the page."""
+    async with ApiClient(api_url) as api:
+        rules, runs = await asyncio.gather(api.rules(), api.runs())
+    return html.Div(
+        className="settings-page",
+        children=[
+            dcc.Store(id=ids.LIVE, data={"page": "settings", "title": "Rules"}),
+            dcc.Store(id=ids.RULE_EDITED),
+            html.H1("Rules"),
+            html.Section(
+                [
+                    html.H2("Rules of your own"),
+                    html.P("A rule that holds is an alert like those of the detectors.", className="aside"),
+                    html.Div(rule_table(rules), id=ids.RULES_LIST),
+                ],
+                className="card table-card",
+            ),
+            html.Section(
+                [
+                    html.H2("A new rule", id=ids.RULE_FORM_TITLE),
+                    html.P(
+                        "A dry run finds out at which steps of a recorded run the rule would have fired; "
+                        "it writes nothing. docs/rules.md has the meaning of each field.",
+                        className="aside",
+                    ),
+                    rule_form(runs),
+                ],
+                className="card table-card",
+            ),
+        ],
+    )

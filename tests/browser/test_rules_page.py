@@ -1,0 +1,64 @@
+"""The page of rules in a real browser: a rule is tried on a recorded run, saved, switched off, changed and deleted."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.live import eventually
+
+
+@pytest.fixture
+def collector(start_collector):
+    """A collector with the dashboard, and a recorded run whose signal has markup in its name."""
+    live = start_collector(dashboard="dashboard.app:attach")
+    records = [{"step": step, "scalars": {"<img src=x onerror=alert(1)>": step / 10}} for step in range(20)]
+    run_id = live.run(run="<i>recorded</i>", project="p", records=records)
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 19)
+    return live
+
+
+def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
+    """What is wrong is said in words, and names from outside are text."""
+    page = visit.page
+    page.goto(f"{collector.url}/rules")
+    expect(page.locator("#rules-list")).to_contain_text("There is no rule yet")
+    page.get_by_role("button", name="Try it").click()
+    expect(page.locator("#rule-tried")).to_contain_text("Choose the recorded run")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#rule-state")).to_contain_text("name must be set")
+    page.get_by_label("Name (lower-case").fill("too-high")
+    page.get_by_label("Signal", exact=True).fill("<img src=x onerror=alert(1)>")
+    page.get_by_label("Value", exact=True).fill("0.95")
+    page.get_by_label("For how long").fill("3")
+    page.locator("#rule-tried-run").click()
+    page.get_by_text("<i>recorded</i> (p)").first.click()
+    page.get_by_role("button", name="Try it").click()
+    tried = page.locator("#rule-tried")
+    # Above 0.95 since step 10, so that it fires at step 13.
+    expect(tried).to_contain_text("It would have fired once in 20 steps.")
+    expect(tried).to_contain_text("Step 13, still firing at the end: <img src=x onerror=alert(1)> > 0.95 for 3 steps")
+    assert collector.get("/rules")["items"] == []
+    page.get_by_role("button", name="Save").click()
+    row = page.locator("#rules-list tbody tr")
+    expect(row).to_contain_text("too-high")
+    expect(row).to_contain_text("<img src=x onerror=alert(1)> > 0.95 for 3 steps")
+    page.get_by_role("button", name="Switch off: too-high").click()
+    expect(page.get_by_role("button", name="Switch on: too-high")).to_be_visible()
+    page.get_by_role("button", name="Edit: too-high").click()
+    expect(page.locator("#rule-form-title")).to_have_text("Change the rule too-high")
+    expect(page.get_by_label("Value", exact=True)).to_have_value("0.95")
+    page.get_by_label("Value", exact=True).fill("1.5")
+    page.get_by_role("button", name="Save").click()
+    expect(row).to_contain_text("> 1.5 for 3 steps")
+    (stored,) = collector.get("/rules")["items"]
+    assert (stored["rule"]["value"], stored["rule"]["enabled"]) == (1.5, False)
+    page.get_by_role("button", name="Delete: too-high").click()
+    expect(page.locator("#rules-list")).to_contain_text("There is no rule yet")
+    assert page.locator("main img").count() == 0
+
+
+@pytest.mark.parametrize("visit", [(400, 800)], ids=["400x800"], indirect=True)
+def test_the_page_fits_a_phone(collector, visit):
+    """Nothing is wider than the screen."""
+    visit.page.goto(f"{collector.url}/rules")
+    expect(visit.page.get_by_role("button", name="Save")).to_be_visible()
+    eventually(lambda: visit.page.evaluate("document.documentElement.scrollWidth") <= 400)
