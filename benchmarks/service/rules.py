@@ -98,12 +98,14 @@ def _dry_run(steps: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = _Bench(Path(folder), 0)
         bench.step(0)
+        with bench.store.read() as repositories:
+            (attempt,) = repositories.runs.attempts(bench.run_id)
         positions = {name: place for place, name in enumerate(SIGNALS)}
         with bench.store.write() as repositories:
             values = dict.fromkeys(SIGNALS, 0.5)
             for begin in range(1, steps, 10_000):
                 numbers = range(begin, min(steps, begin + 10_000))
-                new = [Step(step=number, attempt=0, time=float(number), signals=values) for number in numbers]
+                new = [Step(step=number, attempt=attempt, time=float(number), signals=values) for number in numbers]
                 repositories.steps.put(bench.run_id, new, replace=False, positions=positions)
         for number in range(3):
             rule = read_rule(_rule(number))

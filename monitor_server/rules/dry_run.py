@@ -4,7 +4,8 @@ It reads the steps of each attempt in the order in which the detectors saw them.
 only the signals that the rule needs.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ __all__ = ["MAX_DRY_RUN_STEPS", "DryRun", "Episode", "dry_run"]
 
 MAX_DRY_RUN_STEPS: Final = 200_000
 """The most steps of one dry run; some seconds of work."""
+MAX_DRY_RUN_SECONDS: Final = 20.0
 MAX_EPISODES: Final = 100
 PAGE_STEPS: Final = 10_000
 LAST_STEP: Final = 2**62
@@ -77,6 +79,7 @@ def dry_run(
     from_step: int = 0,
     to_step: int = LAST_STEP,
     most_steps: int = MAX_DRY_RUN_STEPS,
+    clock: Callable[[], float] = time.monotonic,
 ) -> DryRun:
     """Return when a rule would have fired on what is stored of a run.
 
@@ -87,14 +90,21 @@ def dry_run(
         from_step: The first step of each attempt.
         to_step: The last step of each attempt.
         most_steps: How many steps are read at most.
+        clock: In seconds; a dry run ends after `MAX_DRY_RUN_SECONDS`.
     """
     result, machine = DryRun(), Machine(rule, MachineState("", 0))
+    ranges, deadline = repositories.steps.ranges(run_id), clock() + MAX_DRY_RUN_SECONDS
     for attempt in repositories.runs.attempts(run_id):
-        begin = from_step
-        while True:
+        first, last = ranges.get(attempt, (0, -1))
+        begin, end = max(from_step, first), min(to_step, last)
+        # The steps of all attempts lie beside each other, so that each attempt is only looked for where it has steps.
+        while begin <= end:
+            if clock() >= deadline:
+                result.is_complete = False
+                return result
             limit = min(PAGE_STEPS, most_steps - result.steps)
             read = repositories.steps.columns(
-                run_id, attempt, [rule.signal], from_step=begin, to_step=to_step, limit=limit + 1
+                run_id, attempt, [rule.signal], from_step=begin, to_step=end, limit=limit + 1
             )
             others = _values_of_other(repositories, rule, read)
             _process(machine, read, others, result, attempt=attempt, limit=limit)
@@ -111,17 +121,17 @@ def _process(
     machine: Machine, read: StepColumns, others: Mapping[int, float], result: DryRun, *, attempt: int, limit: int
 ) -> None:
     state, steps = machine.state, read.steps[:limit]
-    for step, time, value in zip(steps, read.times, read.values[0], strict=False):
+    for step, at, value in zip(steps, read.times, read.values[0], strict=False):
         due = machine.due_at()
-        if due is not None and due <= time and machine.tick(due):
+        if due is not None and due <= at and machine.tick(due):
             _begin(machine, due, result)
         was_firing = state.is_firing
-        machine.update(attempt=attempt, step=step, time=time, now=time, value=value, other=others.get(step))
+        machine.update(attempt=attempt, step=step, time=at, now=at, value=value, other=others.get(step))
         result.observed += state.has_data
         if state.is_firing and not was_firing:
-            _begin(machine, time, result)
+            _begin(machine, at, result)
         elif was_firing and not state.is_firing:
-            _end(step, time, result)
+            _end(step, at, result)
     if steps:
         result.steps += len(steps)
         result.first_step = steps[0] if result.first_step is None else min(result.first_step, steps[0])

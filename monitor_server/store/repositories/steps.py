@@ -129,6 +129,15 @@ class Steps:
         )
         return self._read(run_id, query)
 
+    def ranges(self, run_id: str) -> dict[int, tuple[int, int]]:
+        """Return the lowest and the highest step of each attempt that has some."""
+        query = (
+            select(steps.c.attempt, func.min(steps.c.step), func.max(steps.c.step))
+            .where(steps.c.run_id == run_id)
+            .group_by(steps.c.attempt)
+        )
+        return {attempt: (first, last) for attempt, first, last in self._connection.execute(query)}
+
     def columns(
         self, run_id: str, attempt: int, names: Sequence[str], *, from_step: int, to_step: int, limit: int
     ) -> StepColumns:

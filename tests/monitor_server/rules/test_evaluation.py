@@ -168,6 +168,20 @@ def test_live_evaluation_and_the_dry_run_fire_at_the_same_steps(bench, stated, s
     assert tried.steps == len(steps)
 
 
+def test_a_dry_run_is_bounded_in_steps_and_in_time(bench):
+    """It says that it is not complete, and what it has read."""
+    for step in range(1, 6):
+        run_id = bench.step(step, s=2.0)
+    bench.projection().project(bench.store, run_id)
+    with bench.store.read() as repositories:
+        few = dry_run(repositories, run_id, bench.rule(), most_steps=3)
+        late = dry_run(repositories, run_id, bench.rule(), clock=iter([0.0, 1e9]).__next__)
+        of_nobody = dry_run(repositories, "nobody", bench.rule())
+    assert (few.steps, few.last_step, few.is_complete, few.episode_count) == (3, 3, False, 1)
+    assert (late.steps, late.last_step, late.is_complete) == (0, None, False)
+    assert (of_nobody.steps, of_nobody.is_complete) == (0, True)
+
+
 def test_a_crash_repeats_nothing_and_skips_nothing(bench):
     """A slice that is rolled back leaves neither an alert nor a state; the next one fires at the same step."""
     bench.create(for_steps=1)
