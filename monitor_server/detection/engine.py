@@ -98,7 +98,7 @@ class Engine:
             "gate": self._gate.state(),
             "phases": self._phases.state(),
             "forecaster": self._forecaster.state(),
-            "forecast": dataclasses.asdict(self._forecast) if self._forecast else None,
+            "forecast": _saved(self._forecast) if self._forecast else None,
             "phase": str(self._phase),
             "findings": [
                 dataclasses.asdict(finding) | {"severity": str(finding.severity)} for finding in self._findings
@@ -156,3 +156,10 @@ def _keep_most_severe(findings: Sequence[Finding]) -> Sequence[Finding]:
         if held is None or finding.severity.rank > held.severity.rank:
             kept[finding.kind] = finding
     return list(kept.values())
+
+
+def _saved(forecast: Forecast) -> dict[str, Any]:
+    """Return a forecast as JSON values: JSON has lists and no tuples."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(forecast).items()
+    }
