@@ -4,7 +4,7 @@ from torch.distributed import HashStore
 
 from trainer_hooks.actions import Decision
 from trainer_hooks.ranks.agreement import PATIENCE_SECONDS, RefusingCoordinator, StoreCoordinator, make_coordinator
-from trainer_hooks.wire import AlertNotice
+from trainer_hooks.wire import ActionRequest, AlertNotice
 
 STEPS = 12
 
@@ -65,6 +65,26 @@ def test_ranks_that_receive_an_alert_at_the_same_time_act_two_steps_later():
         for rank in ranks:
             rank.end_step()
     assert [rank.taken for rank in ranks] == [{"a": 3}, {"a": 3}]
+
+
+def requested(action="stop"):
+    """Return a decision that a person has asked for, about the same alert as `decision`."""
+    plain = decision(action=action)
+    return Decision(action, plain.alert, ActionRequest(id="q1", action=action, by="anna", alert=plain.alert))
+
+
+def test_ranks_agree_on_what_a_person_asks_for_beside_what_a_rule_demands():
+    """A request and a rule about one alert are two decisions; each rank takes both after the same step."""
+    store = HashStore()
+    ranks = [StoreCoordinator(store, rank=rank, world_size=2, clock=lambda: 0.0) for rank in range(2)]
+    taken = []
+    for step in range(1, 6):
+        for rank, agreement in enumerate(ranks):
+            new = [decision(), requested()] if step == 1 + rank else []
+            taken += [(rank, step, settled.decision.key) for settled in agreement.due(new, step)]
+    steps = {(key, step) for _, step, key in taken}
+    assert {key for _, _, key in taken} == {"a/critical/stop", "request q1"}
+    assert (len(taken), len(steps)) == (4, 2)
 
 
 def test_a_refusal_has_the_number_of_ranks_that_received_the_alert():
