@@ -22,12 +22,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError, without_credentials
 from dashboard.components.page_frame import message, shell
+from dashboard.first_view.view import FirstView
 from dashboard.page_delivery.callback_requests import DashRequests, refuse_unknown_path
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
 from dashboard.page_delivery.own_files import OwnFiles
 from dashboard.pages import alert, compare, fleet, responses, run, run_labels, workspace
-from dashboard.pages.first_view import FirstView
 from dashboard.pages.rules import form, listed
 from dashboard.pages.rules.page import rules_page
 from dashboard.pages.settings import channels, keys, projects

@@ -5,8 +5,8 @@ import re
 import pytest
 from dash import dcc, html
 
-from dashboard.components.html_text import html_text
 from dashboard.components.small_elements import number, since, sparkline
+from dashboard.first_view.html_text import html_text
 
 
 @pytest.fixture

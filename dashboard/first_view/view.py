@@ -12,11 +12,11 @@ from dash import html
 
 from dashboard.api_client import ApiError
 from dashboard.components.fleet.filters import fleet_summary
-from dashboard.components.fleet.first_rows import first_rows
-from dashboard.components.html_text import html_text
 from dashboard.components.page_frame import shell
 from dashboard.components.run_labels import run_labels
-from dashboard.figures.still import still_of
+from dashboard.first_view.html_text import html_text
+from dashboard.first_view.rows import first_rows
+from dashboard.first_view.still import still_of
 from dashboard.pages.fleet import read_fleet
 from dashboard.pages.run import read_run
 
