@@ -16,7 +16,7 @@ SERVICES = {
     **yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"],
 }
 LOCKS = {
-    "requirements/collector.txt": ["numpy", "msgspec", "rlvitals[server,dashboard,postgres]"],
+    "requirements/collector.txt": ["numpy", "msgspec", "rlvitals[server,dashboard,postgres,notify,otel]"],
     "requirements/trainer.txt": ["rlvitals[trainer]"],
 }
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?==([^ ]+) \\$", re.MULTILINE)
