@@ -117,7 +117,7 @@ URL ?= http://127.0.0.1:8600
 pictures: $(VENV)/.dev ## Take the pictures of docs/images from a demo that runs (make demo; needs chromium)
 	$(BIN)/python -m benchmarks.pictures $(URL) docs/images
 
-bench-service: $(VENV)/.dev ## Measure one collector on SQLite and PostgreSQL: ingest, projector, charts, growth (15 minutes)
+bench-service: $(VENV)/.dev $(VENV)/overhead/.installed ## Measure one collector on SQLite and PostgreSQL, beside trackio and mlflow: ingest, projector, charts, growth (an hour)
 	$(BIN)/python -m benchmarks.service --peers $(VENV)/overhead/bin/python --write docs/service-results.md
 
 bench-notifications: $(VENV)/.dev ## Measure how soon a notification leaves, and what 10,000 alerts in a minute become (6 minutes)

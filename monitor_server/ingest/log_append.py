@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import RecordError, TooManySignals
 from monitor_server.ingest.known_runs import KnownRun, KnownRuns
+from monitor_server.ingest.response_log import ResponseLog
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.ingest.validation.validate import ValidBatch
@@ -32,9 +33,6 @@ MAX_SHARED_RUNS = 4_096
 # Ranks send summaries of one shape. A step may have any number of records, and what differs from those that are not
 # read here is left out when the step is merged.
 RECORDS_COMPARED = 8
-# A batch removes this many old responses and twice as many as it brings, so that they become fewer.
-THINNED_AT_ONCE = 250
-THINNING_INTERVAL_STEPS = 32  # thinning after every step would cost more than the few responses that wait
 
 
 class LogMoved(Exception):  # noqa: N818 - what has happened, and nobody's error
@@ -74,7 +72,7 @@ class Log:
         self._clock = clock
         self._known = KnownRuns()
         self._shapes: OrderedDict[tuple[str, int, int], dict[str, Shape]] = OrderedDict()
-        self._thinned: dict[str, int] = {}
+        self._responses = ResponseLog(settings)
         self._deferred: list[Extension] = []
         self._shared: OrderedDict[str, None] = OrderedDict()
 
@@ -139,7 +137,7 @@ class Log:
             self._known.forget(run.id)
             return None
         run.log_end = end
-        refused_responses = self._append_responses(repositories, run.id, batch, new)
+        refused_responses = self._responses.append(repositories, run.id, batch, new)
         if valid.records:
             known.last_seqs[batch.rank] = valid.records[-1].seq
         return Appended(
@@ -177,7 +175,7 @@ class Log:
         new, rejected = self._select(repositories, run, valid, signals)
         run.log_end += len(new)
         repositories.records.add(run.id, _stored_records(valid, new, begin=begin))
-        refused_responses = self._append_responses(repositories, run.id, batch, new)
+        refused_responses = self._responses.append(repositories, run.id, batch, new)
         repositories.runs.save_ingest(run)
         self._know(repositories, run, batch, signals)
         return Appended(
@@ -313,42 +311,6 @@ class Log:
         repositories.steps.add_signals(run.id, new, start=start)
         signals.update(new)
         run.signal_count = len(signals)
-
-    def _append_responses(
-        self, repositories: Repositories, run_id: str, batch: wire.Batch, records: Sequence[ValidRecord]
-    ) -> int:
-        """Store the sampled responses of new records, thin old ones, and return how many were refused."""
-        refused = sum(record.refused_responses for record in records)
-        with_responses = [record for record in records if record.responses]
-        for record in with_responses:
-            refused += repositories.responses.add(
-                run_id,
-                attempt=batch.attempt,
-                step=record.step,
-                rank=batch.rank,
-                new=record.responses,
-                max_per_step=self._settings.max_responses,
-            )
-        if with_responses:
-            added = sum(len(record.responses) for record in with_responses)
-            self._thin(repositories, run_id, limit=THINNED_AT_ONCE + 2 * added)
-        return refused
-
-    def _thin(self, repositories: Repositories, run_id: str, *, limit: int) -> None:
-        """Thin old responses now and then, by the step that detection has reached: any number may have been sent.
-
-        Where more than ``limit`` are to be removed, the next batches remove the others.
-        """
-        newest = repositories.runs.last_step(run_id)
-        block = -1 if newest is None else newest // THINNING_INTERVAL_STEPS
-        if newest is None or block == self._thinned.get(run_id, -1):
-            return
-        if len(self._thinned) >= MAX_CACHED_STEPS:
-            self._thinned.clear()
-        whole_steps = self._settings.response_steps
-        removed = repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole_steps, limit=limit)
-        if removed < limit:
-            self._thinned[run_id] = block
 
 
 def _stored_records(valid: ValidBatch, new: Sequence[ValidRecord], *, begin: int) -> list[StoredRecord]:

@@ -3,15 +3,17 @@
 SQLAlchemy takes longer to prepare a statement than SQLite to execute it. What comes back is as the driver returns it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Executable, Table
 from sqlalchemy.sql import ClauseElement
 
-__all__ = ["Insertion", "Statement", "fetch_tuples"]
+__all__ = ["MAX_PARAMETERS", "Insertion", "Statement", "fetch_tuples", "in_parts"]
 
+# SQLite takes at most 32,766 parameters in a statement, and plans one of many values slowly.
+MAX_PARAMETERS = 1_000
 # Few sizes, so that the driver keeps each statement prepared.
 ROWS_PER_STATEMENT = (64, 16, 8, 4, 2, 1)
 
@@ -85,3 +87,10 @@ def fetch_tuples(connection: Connection, query: Executable, asked: Mapping[str, 
     """
     cursor = connection.execute(query, asked).cursor
     return [] if cursor is None else cursor.fetchall()
+
+
+def in_parts(numbers: Collection[int]) -> Iterator[list[int]]:
+    """Yield numbers in parts of as many as one statement takes."""
+    ordered = list(numbers)
+    for begin in range(0, len(ordered), MAX_PARAMETERS):
+        yield ordered[begin : begin + MAX_PARAMETERS]

@@ -23,6 +23,7 @@ from monitor_server.ingest.limits import (
     text_bytes,
 )
 from monitor_server.ingest.validation.layouts import Head, Layouts
+from monitor_server.ingest.validation.responses import BAD_NUMBER, ResponseReader
 from monitor_server.ingest.validation.shapes import Shape, check_summary, summary_shapes
 from monitor_server.printable import printable
 from monitor_server.settings import Settings
@@ -36,7 +37,6 @@ log = logging.getLogger(__name__)
 SMALL_RECORD_BYTES = 64 * 1024
 # Trainers have a few hundred names for their signals, the same at each step.
 MAX_CACHED_NAMES = 8_192
-BAD_NUMBER = (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 
 
 _ABSENT = msgspec.Raw()
@@ -91,7 +91,7 @@ class RecordReader:
         self._media_type = media_type
         self._valid_names = _valid_names(settings.max_name_chars)
         self._layouts = _layouts(settings.max_name_chars, settings.max_signals)
-        self._has_refused_response = False
+        self._responses = ResponseReader(settings, media_type)
         name_bytes = text_bytes(settings.max_name_chars)
         self._most_bytes = {
             "scalars": settings.max_signals * (name_bytes + 9) + 5,  # a number has at most nine bytes
@@ -138,7 +138,7 @@ class RecordReader:
             if isinstance(error, RecordError):
                 raise
             raise InvalidRecord(printable(error, longest=ERROR_CHARS)) from error
-        responses = self._read_responses(sent) if sent else []
+        responses = self._responses.read(sent) if sent else []
         return ValidRecord(
             index=index,
             seq=record.step if record.seq is None else record.seq,
@@ -214,32 +214,6 @@ class RecordReader:
                 f"a run must have at most {most} signals, got {count} in one record; "
                 "send fewer names or raise RLVITALS_MAX_SIGNALS"
             )
-
-    def _read_responses(self, sent: Sequence[msgspec.Raw]) -> list[wire.Response]:
-        """Return the responses that are well formed and not too large; a bad one costs only itself."""
-        responses: list[wire.Response] = []
-        most_bytes = self._settings.max_response_bytes
-        for raw in sent[: self._settings.max_responses]:
-            size = len(memoryview(raw))
-            if size > most_bytes:
-                self._log_refusal(f"{size} bytes are more than RLVITALS_MAX_RESPONSE_BYTES")
-                continue
-            try:
-                response = wire.decode_response(raw, self._media_type)
-                if self._media_type == wire.JSON:
-                    wire.encode(response)  # refuses what JSON can say and msgpack cannot, as an integer of 80 bits
-                responses.append(response)
-            except BAD_NUMBER as error:
-                self._log_refusal(printable(error, longest=ERROR_CHARS))
-        if len(sent) > self._settings.max_responses:
-            self._log_refusal(f"a record had {len(sent)}, and RLVITALS_MAX_RESPONSES are read")
-        return responses
-
-    def _log_refusal(self, reason: str) -> None:
-        """Log the first refusal of a batch; the receipt counts all."""
-        if not self._has_refused_response:
-            self._has_refused_response = True
-            log.warning("a sampled response was refused, and others of its batch may be: %s", reason)
 
 
 def _with_known_layout(index: int, raw: msgspec.Raw, head: Head, names: Sequence[str]) -> ValidRecord:

@@ -18,7 +18,7 @@ from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.detection import DetectorStates, Phases
 from monitor_server.store.repositories.notification_queue import NotificationQueue
 from monitor_server.store.repositories.recorded_settings import RecordedSettings
-from monitor_server.store.repositories.records import Records, Waiting
+from monitor_server.store.repositories.records import Records
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
 from monitor_server.store.repositories.rules import Rules
@@ -27,6 +27,7 @@ from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.series.reading import Series
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.steps import Steps
+from monitor_server.store.repositories.waiting import Waiting
 
 __all__ = ["STATEMENT_ERRORS", "Repositories"]
 

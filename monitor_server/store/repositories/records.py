@@ -1,19 +1,18 @@
-"""The log of records as the ranks sent them, and the steps that wait for more ranks."""
+"""The log of records as the ranks sent them."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, takewhile
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_
+from sqlalchemy import Connection, bindparam, func, select
 
 from monitor_server.store.repositories.removed_attempts import is_kept
-from monitor_server.store.statements import Insertion
-from monitor_server.store.tables import records, waiting
+from monitor_server.store.statements import Insertion, in_parts
+from monitor_server.store.tables import records
 
-__all__ = ["Records", "StepBounds", "StoredRecord", "StoredStep", "Waiting"]
+__all__ = ["Records", "StepBounds", "StoredRecord", "StoredStep"]
 
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
@@ -32,7 +31,6 @@ _OF_STEP = (
     records.c.step.in_(bindparam("steps", expanding=True)),
     records.c.position <= bindparam("up_to"),
 )
-_OVERDUE = select(waiting.c.run_id).where(waiting.c.first_seen <= bindparam("before")).distinct()
 _SIZES = (
     select(records.c.step, records.c.position, func.length(records.c.body))
     .where(*_OF_STEP)
@@ -87,28 +85,6 @@ _RANKS = (
     )
     .distinct()
 )
-_FIRST = (
-    select(waiting.c.attempt, waiting.c.step, waiting.c.first_seen)
-    .where(
-        waiting.c.run_id == bindparam("run"),
-        tuple_(waiting.c.attempt, waiting.c.step) > tuple_(bindparam("attempt"), bindparam("step")),
-        is_kept(waiting.c.attempt, bindparam("run")),
-    )
-    .order_by(waiting.c.attempt, waiting.c.step)
-    .limit(bindparam("limit"))
-)
-_AMONG = select(waiting.c.step).where(
-    waiting.c.run_id == bindparam("run"),
-    waiting.c.attempt == bindparam("attempt"),
-    waiting.c.step.in_(bindparam("steps", expanding=True)),
-)
-_REMOVE = delete(waiting).where(
-    waiting.c.run_id == bindparam("run"),
-    waiting.c.attempt == bindparam("of_attempt"),
-    waiting.c.step == bindparam("of_step"),
-)
-# SQLite takes at most 32,766 parameters in a statement, and plans one of many values slowly.
-MAX_PARAMETERS = 1_000
 END = 2**62
 # Of several steps that are read together; one step is read as a whole.
 BYTES_READ_AT_ONCE = 8 * 1024 * 1024
@@ -168,7 +144,7 @@ class Records:
     def seen(self, run_id: str, attempt: int, rank: int, seqs: Collection[int]) -> set[int]:
         """Return those of ``seqs`` that are stored already."""
         found: set[int] = set()
-        for some in _parts(seqs):
+        for some in in_parts(seqs):
             asked = {"run": run_id, "attempt": attempt, "rank": rank, "seqs": some}
             found.update(self._connection.execute(_SEEN, asked).scalars())
         return found
@@ -229,7 +205,7 @@ class Records:
     ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
         """Yield position and bytes of the first records of each step, one more than the bounds allow."""
         limit = bounds.records + 1
-        for some in _parts(sorted(steps)):
+        for some in in_parts(sorted(steps)):
             asked = {"run": run_id, "attempt": attempt, "steps": some, "up_to": up_to, "limit": limit}
             rows = self._connection.execute(_SIZES, asked).all()
             if len(rows) < limit or len(some) == 1:
@@ -242,7 +218,7 @@ class Records:
     def _read_steps(self, run_id: str, wanted: Mapping[int, tuple[list[int], int]]) -> Iterator[tuple[int, StoredStep]]:
         """Yield steps, given the positions of their records and how many are left out."""
         found: dict[int, list[StoredRecord]] = {step: [] for step in wanted}
-        for some in _parts([position for positions, _ in wanted.values() for position in positions]):
+        for some in in_parts([position for positions, _ in wanted.values() for position in positions]):
             for row in self._connection.execute(_AT, {"run": run_id, "positions": some}):
                 found[row.step].append(_record(row))
         for step, (positions, left_out) in wanted.items():
@@ -277,56 +253,6 @@ class Records:
         end = end or ahead[0][0]
         rows = self._connection.execute(_UP_TO, {"run": run_id, "after": position, "up_to": end})
         return [_record(row) for row in rows], is_whole
-
-
-class Waiting:
-    """Steps of which not every rank has reported."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def add(self, run_id: str, steps: Mapping[tuple[int, int], float]) -> None:
-        """Keep steps, by attempt and step, with the time at which each was first seen."""
-        rows = [
-            {"run_id": run_id, "attempt": attempt, "step": step, "first_seen": first_seen}
-            for (attempt, step), first_seen in steps.items()
-        ]
-        if rows:
-            self._connection.execute(insert(waiting), rows)
-
-    def remove(self, run_id: str, steps: Iterable[tuple[int, int]]) -> None:
-        """Remove steps that are complete."""
-        rows = [{"run": run_id, "of_attempt": attempt, "of_step": step} for attempt, step in steps]
-        if rows:
-            self._connection.execute(_REMOVE, rows)
-
-    def first(self, run_id: str, *, after: tuple[int, int] = (-1, -1), limit: int) -> dict[tuple[int, int], float]:
-        """Return when each of the first steps after one was seen, in the order in which detection takes them."""
-        attempt, step = after
-        rows = self._connection.execute(_FIRST, {"run": run_id, "attempt": attempt, "step": step, "limit": limit})
-        return {(attempt, step): first_seen for attempt, step, first_seen in rows}
-
-    def among(self, run_id: str, steps: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Return those of ``steps``, by attempt and step, that wait."""
-        by_attempt: defaultdict[int, list[int]] = defaultdict(list)
-        for attempt, step in steps:
-            by_attempt[attempt].append(step)
-        found: set[tuple[int, int]] = set()
-        for attempt, numbers in by_attempt.items():
-            for some in _parts(numbers):
-                asked = {"run": run_id, "attempt": attempt, "steps": some}
-                found.update((attempt, step) for step in self._connection.execute(_AMONG, asked).scalars())
-        return found
-
-    def overdue(self, *, before: float) -> list[str]:
-        """Return the runs that have a step first seen before a time."""
-        return list(self._connection.execute(_OVERDUE, {"before": before}).scalars())
-
-
-def _parts(numbers: Collection[int]) -> Iterator[list[int]]:
-    ordered = list(numbers)
-    for begin in range(0, len(ordered), MAX_PARAMETERS):
-        yield ordered[begin : begin + MAX_PARAMETERS]
 
 
 def _record(row: Sequence[Any]) -> StoredRecord:

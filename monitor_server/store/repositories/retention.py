@@ -26,12 +26,13 @@ from sqlalchemy import (
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.audit_log import AuditLog
-from monitor_server.store.repositories.records import MAX_PARAMETERS, Waiting
 from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
+from monitor_server.store.repositories.waiting import Waiting
+from monitor_server.store.statements import MAX_PARAMETERS
 from monitor_server.store.tables import (
     alerts,
     attempts,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, LargeBinary, Select, bindparam, delete, func, insert, select
 
 from monitor_server.store.encoding.packing import FLOAT, columns, pack, unpack
-from monitor_server.store.repositories.records import MAX_PARAMETERS
 from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.repositories.series.compaction import Compaction
+from monitor_server.store.statements import in_parts
 from monitor_server.store.tables import signals, steps
 
 __all__ = ["Step", "StepColumns", "Steps"]
@@ -72,9 +72,7 @@ class Steps:
     def known(self, run_id: str, attempt: int, numbers: Collection[int]) -> set[int]:
         """Return those of the steps ``numbers`` that are complete."""
         found: set[int] = set()
-        ordered = list(numbers)
-        for begin in range(0, len(ordered), MAX_PARAMETERS):
-            some = ordered[begin : begin + MAX_PARAMETERS]
+        for some in in_parts(numbers):
             found.update(self._connection.execute(_KNOWN, {"run": run_id, "attempt": attempt, "steps": some}).scalars())
         return found
 

@@ -1,0 +1,57 @@
+"""Appends the sampled responses of a batch, and thins those of old steps."""
+
+from collections.abc import Sequence
+
+from monitor_server.ingest.validation.records import ValidRecord
+from monitor_server.settings import Settings
+from monitor_server.store.repositories import Repositories
+from trainer_hooks import wire
+
+__all__ = ["ResponseLog"]
+
+MAX_CACHED_RUNS = 4_096
+# A batch removes this many old responses and twice as many as it brings, so that they become fewer.
+THINNED_AT_ONCE = 250
+THINNING_INTERVAL_STEPS = 32  # thinning after every step would cost more than the few responses that wait
+
+
+class ResponseLog:
+    """Appends sampled responses. What it keeps in memory is when a run was thinned."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._thinned: dict[str, int] = {}
+
+    def append(self, repositories: Repositories, run_id: str, batch: wire.Batch, records: Sequence[ValidRecord]) -> int:
+        """Store the sampled responses of new records, thin old ones, and return how many were refused."""
+        refused = sum(record.refused_responses for record in records)
+        with_responses = [record for record in records if record.responses]
+        for record in with_responses:
+            refused += repositories.responses.add(
+                run_id,
+                attempt=batch.attempt,
+                step=record.step,
+                rank=batch.rank,
+                new=record.responses,
+                max_per_step=self._settings.max_responses,
+            )
+        if with_responses:
+            added = sum(len(record.responses) for record in with_responses)
+            self._thin(repositories, run_id, limit=THINNED_AT_ONCE + 2 * added)
+        return refused
+
+    def _thin(self, repositories: Repositories, run_id: str, *, limit: int) -> None:
+        """Thin old responses now and then, by the step that detection has reached: any number may have been sent.
+
+        Where more than ``limit`` are to be removed, the next batches remove the others.
+        """
+        newest = repositories.runs.last_step(run_id)
+        block = -1 if newest is None else newest // THINNING_INTERVAL_STEPS
+        if newest is None or block == self._thinned.get(run_id, -1):
+            return
+        if len(self._thinned) >= MAX_CACHED_RUNS:
+            self._thinned.clear()
+        whole_steps = self._settings.response_steps
+        removed = repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole_steps, limit=limit)
+        if removed < limit:
+            self._thinned[run_id] = block
