@@ -64,7 +64,7 @@ from monitor_server.http_server.security import HostPolicy, SecuredApp, Security
 from monitor_server.http_server.server import Server
 from monitor_server.importers.calibration import load_calibration
 from monitor_server.ingest.activity import Activity
-from monitor_server.ingest.log_append import Log
+from monitor_server.ingest.log.log_append import Log
 from monitor_server.ingest.writer import Writer
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.loading import load_notifications

@@ -22,7 +22,7 @@ from monitor_server.exposition.prometheus import Exposition
 from monitor_server.http_server.waiting_reads import WaitingReads
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.large_batches import LargeBatches
-from monitor_server.ingest.log_append import Appended, Log
+from monitor_server.ingest.log.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer

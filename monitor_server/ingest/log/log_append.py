@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import RecordError, TooManySignals
-from monitor_server.ingest.known_runs import KnownRun, KnownRuns
-from monitor_server.ingest.response_log import ResponseLog
+from monitor_server.ingest.log.known_runs import KnownRun, KnownRuns
+from monitor_server.ingest.log.response_log import ResponseLog
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.ingest.validation.validate import ValidBatch

@@ -1,0 +1,1 @@
+"""The log of a run: what is new of a batch is appended to it, once."""
