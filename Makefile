@@ -137,7 +137,7 @@ LOCK = $(VENV)/uv/bin/uv pip compile --quiet --no-config --default-index https:/
 	--python-version 3.11 --python-platform linux --no-annotate --custom-compile-command 'make lock' \
 	-c requirements/constraints.txt
 lock: $(VENV)/uv/bin/uv ## Write the hashed requirements of the images, in the versions of the constraints
-	$(LOCK) pyproject.toml --extra server --extra dashboard --extra postgres --extra notify --extra otel -o requirements/collector.txt
+	$(LOCK) pyproject.toml --extra server --extra dashboard --extra postgres --extra notify --extra oidc --extra otel -o requirements/collector.txt
 	$(LOCK) requirements/trainer.in -o requirements/trainer.txt
 
 grafana: $(VENV)/.dev ## Write the dashboard of Grafana from the tables of panels, signals and alert rules

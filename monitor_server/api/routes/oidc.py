@@ -81,7 +81,10 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
         attempt = _attempt(oidc, asked, request.cookies.get(ATTEMPT_COOKIE), now=collector.clock())
         person = await oidc.finish(asked.code, attempt)
     except SignInRefused as refusal:
-        return _refused(refusal)
+        answer = _refused(refusal)
+        if refusal.reason != "expired":  # an attempt of this browser that another answer was not for goes on
+            _forget_attempt(answer)
+        return answer
     now, seconds = collector.clock(), collector.settings.session_seconds
     key = await asyncio.wrap_future(
         collector.writer.submit(
@@ -91,8 +94,12 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
     await asyncio.to_thread(collector.keys.read)
     answer = _redirect(attempt.page)
     set_session_cookie(answer, request, key, now=now, seconds=seconds)
-    answer.delete_cookie(ATTEMPT_COOKIE, path=COOKIE_PATH, httponly=True, samesite="lax")
+    _forget_attempt(answer)
     return answer
+
+
+def _forget_attempt(answer: Response) -> None:
+    answer.delete_cookie(ATTEMPT_COOKIE, path=COOKIE_PATH, httponly=True, samesite="lax")
 
 
 def _attempt(oidc: OidcSignIn, answer: Answer, cookie: str | None, *, now: float) -> Attempt:

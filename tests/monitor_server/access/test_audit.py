@@ -13,10 +13,16 @@ NO_CHANGES = {
     ("POST", "/api/v1/ingest"),
     ("POST", "/api/v1/session"),
     ("DELETE", "/api/v1/session"),
+    ("POST", "/api/v1/rules/dry-run"),
     ("POST", "/_dash-update-component"),
 }
 # With tests of their own: `test_operation.py` and `test_reload.py` of notifications, `test_links.py` of action_links.
 RECORDED_ELSEWHERE = {
+    # `test_rules_api.py` of rules
+    ("POST", "/api/v1/rules"),
+    ("PUT", "/api/v1/rules/{rule_id}"),
+    ("DELETE", "/api/v1/rules/{rule_id}"),
+    ("POST", "/api/v1/rules/apply"),
     ("POST", "/api/v1/notifications/channels/{name}/test"),
     ("POST", "/api/v1/notifications/reload"),
     ("POST", "/api/v1/notifications/links/end"),
