@@ -147,6 +147,10 @@ class Rules:
         else:
             self._connection.execute(_SAVE_STATES, row | {"run": run_id})
 
+    def remove_states(self, run_id: str) -> None:
+        """Remove the state of a run's rules: they begin anew."""
+        self._connection.execute(delete(rule_states).where(rule_states.c.run_id == run_id))
+
     def due_runs(self, *, now: float, revision: int) -> list[str]:
         """Return the runs whose rules the clock concerns by now, or whose state follows older rules."""
         is_due = or_(rule_states.c.due_at <= now, rule_states.c.rules_revision < revision)

@@ -291,3 +291,22 @@ def test_a_rule_of_a_run_is_deleted_with_its_run(live):
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
     assert states(live, run_id) == {}
     assert alerts(live, run_id) == []
+
+
+def test_a_reset_lets_the_rules_of_a_run_begin_anew(live):
+    """No value of a removed attempt is compared with one that follows."""
+    run_id = step(live, 1, kl=0.0)
+    create(live, condition="change", before_steps=1)
+    in_force(live, run_id)
+    step(live, 3, kl=5.0)
+    stray = {"step": 4, "scalars": {"kl": 0.0}}
+    live.send(run="r", project="p", attempt=99, records=[stray])
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 4)
+    assert ask(live, "POST", f"/runs/{run_id}/reset", {"attempt": 1})["status_code"] == 200
+    eventually(lambda: states(live, run_id) == {"kl": "waiting"})
+    step(live, 5, kl=5.0)
+    eventually(lambda: states(live, run_id) == {"kl": "no_data"})
+    assert alerts(live, run_id) == []
+    step(live, 6, kl=7.0)
+    (found,) = eventually(lambda: alerts(live, run_id))
+    assert (found["opened_step"], found["evidence"]["baseline"]) == (6, 5.0)
