@@ -8,6 +8,7 @@ from monitor_server.settings import Settings
 # Settings whose names sound like a secret: each names a file, a header, a claim or a number, and no secret itself.
 HARMLESS = {
     "key_files", "key_requests_per_second", "key_bytes_per_second", "session_seconds", "oidc_client_secret_file",
+    "link_secret_file",
 }  # fmt: skip
 
 
