@@ -75,6 +75,7 @@ class DiskAndKeys(Collector):
         with self._store.read() as repositories:
             keys = repositories.api_keys.all()
         for key in keys:
-            if key.expires_at is not None and key.is_valid(now):
+            # A person's session ends after hours, and the person signs in again.
+            if key.expires_at is not None and key.is_valid(now) and key.subject is None:
                 expiry.add_metric([printable(key.name)], key.expires_at)
         return [free, expiry]

@@ -60,7 +60,8 @@ def status(collector: Serving, reading: Reading) -> CollectorStatus:
     """Return versions, database, clock, backlog, keys and the SDKs that were seen."""
     wall, now = time.time(), collector.clock()
     state = reading.database_state(free_bytes=collector.store.free_bytes)
-    keys = [key for key in reading.api_keys.all() if key.is_valid(now)]
+    # A person's session ends after hours, and the person signs in again.
+    keys = [key for key in reading.api_keys.all() if key.is_valid(now) and key.subject is None]
     return CollectorStatus(
         version=version("rlvitals"),
         role=collector.settings.role,

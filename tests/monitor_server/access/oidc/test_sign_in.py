@@ -179,3 +179,13 @@ def test_the_sign_in_page_learns_the_name_of_the_provider(guarded):
 def cookie_of(browser):
     """Return the browser's session as a header."""
     return {"Cookie": f"rlvitals_session={browser.cookies['rlvitals_session']}"}
+
+
+@sqlite_only
+def test_a_person_is_no_key_that_expires(guarded, browser):
+    """A session ends after hours, and nobody is to be alerted of that; no metric names a person."""
+    browser.sign_in()
+    reader = guarded.key("read", name="scraper")
+    status = guarded.ask("GET", "/api/v1/status", reader).json()
+    assert status["keys"] == {"valid": 1, "expiring": []}
+    assert "anna@example.org" not in guarded.ask("GET", "/metrics", reader).data.decode()
