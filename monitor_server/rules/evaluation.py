@@ -136,9 +136,9 @@ class RuleTracker:
         tracked = self._tracked.pop(run.id, None)
         if tracked is None or tracked.revision != run.revision:
             saved = repositories.rules.load_states(run.id)
-            if saved is not None and saved.rules_revision > current.revision:
-                self.known.refresh(repositories)  # another collector has learned of a change before this one
-                current = self.known.current
+            # Another collector may have learned of a change before this one, or a run begins anew after its deletion.
+            self.known.refresh(repositories)
+            current = self.known.current
             states = [] if saved is None else decode_states(saved.state, run.id)
             known = {each.id: each for each in current.of_run(run.id, run.project)}
             machines = [
