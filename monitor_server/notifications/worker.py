@@ -19,10 +19,11 @@ from monitor_server.access.keys.administration import record_change
 from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.errors import Unavailable
 from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
-from monitor_server.notifications.configuration.tables import NotificationFile
+from monitor_server.notifications.configuration.tables import AppriseChannel, NotificationFile
 from monitor_server.notifications.delivery.channels import CLAIM_SECONDS, deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
 from monitor_server.notifications.forming import form_message
+from monitor_server.notifications.pictures import draw_picture
 from monitor_server.notifications.planning import HOUR_SECONDS, next_message_at, retry_delay
 from monitor_server.printable import printable
 from monitor_server.spans import OpenSpan, no_span
@@ -224,9 +225,11 @@ class NotificationWorker:
     def _deliver(self, message: OpenMessage, cancellation: Cancellation) -> None:
         try:
             body = self._complete_body(message)
+            picture = self._draw(message)
             attributes = {"rlvitals.channel": message.channel, "rlvitals.message_id": message.id}
+            channel = self._channel(message)
             with self._span("notify", attributes) as span:
-                failure = _failure(lambda: deliver(self._channel(message), body, cancellation=cancellation))
+                failure = _failure(lambda: deliver(channel, body, picture=picture, cancellation=cancellation))
                 if failure is not None:
                     span.fail(failure)
             with self._store.write() as repositories:
@@ -258,6 +261,13 @@ class NotificationWorker:
         with self._store.read() as repositories:
             body = self._links.add_links(repositories, json.loads(message.body), now=self._clock())
         return json.dumps(body).encode()
+
+    def _draw(self, message: OpenMessage) -> bytes | None:
+        """Return the picture of a message; a repeat goes without one, in case the service refused it."""
+        channel = self._channel(message)
+        if not isinstance(channel, AppriseChannel) or not channel.picture or message.attempts:
+            return None
+        return draw_picture(self._store, json.loads(message.body))
 
     def _channel(self, message: OpenMessage) -> Any:  # noqa: ANN401 - a member of the union `Channel`
         return self._file.channels[message.channel]

@@ -42,6 +42,7 @@ class AppriseChannel(_Table):
     url: SecretStr
     format: Literal["text", "markdown"] = "text"
     actions: bool = False
+    picture: bool = True
 
     @property
     def shown(self) -> str:

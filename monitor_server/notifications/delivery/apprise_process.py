@@ -4,6 +4,7 @@ It reads one JSON object from standard input and writes one to standard output. 
 that answers without end, or never, is ended with this process and not with the collector.
 """
 
+import base64
 import json
 import resource
 import sys
@@ -14,10 +15,14 @@ SERVICE_SECONDS: Final = 30.0
 
 
 def main() -> None:
-    """Check addresses (``check``), or send a message (``url``, ``title``, ``body``, ``format``, ``type``)."""
+    """Check addresses (``check``), or send a message (``url``, ``title``, ``body``, ``format``, ``type``, ``picture``).
+
+    The picture is a PNG in Base64, or null; services that take no files get the message without it.
+    """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     import apprise  # noqa: PLC0415 - after the limit
+    from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
 
     asset = apprise.AppriseAsset(
         storage_mode=apprise.common.PersistentStoreMode.MEMORY,
@@ -33,8 +38,14 @@ def main() -> None:
     else:
         service = apprise.Apprise(asset=asset)
         if service.add(given["url"]):
+            png = given.get("picture")
+            picture = png and AttachMemory(base64.b64decode(png), name="run.png", mimetype="image/png")
             result = service.notify(
-                body=given["body"], title=given["title"], notify_type=given["type"], body_format=given["format"]
+                body=given["body"],
+                title=given["title"],
+                notify_type=given["type"],
+                body_format=given["format"],
+                attach=picture,
             )
             answer = {"is_sent": bool(result), "status": result.status.name}
         else:

@@ -1,5 +1,6 @@
 """Delivers a message to a channel of any kind, and checks at the start that the channels can be used."""
 
+import base64
 import importlib.util
 import json
 import subprocess
@@ -22,12 +23,13 @@ CLAIM_SECONDS: Final = 90.0
 TYPES: Final = {"info": "info", "warning": "warning", "critical": "failure"}
 
 
-def deliver(channel: Channel, body: bytes, *, cancellation: Cancellation) -> None:
+def deliver(channel: Channel, body: bytes, *, picture: bytes | None = None, cancellation: Cancellation) -> None:
     """Deliver a message; return once the receiver has accepted it.
 
     Args:
         channel: Where to.
         body: From `messages.build_body`, as JSON. A repeat has the same bytes.
+        picture: A PNG for services that show files; a webhook receives none.
         cancellation: Ends the delivery early.
 
     Raises:
@@ -44,6 +46,7 @@ def deliver(channel: Channel, body: bytes, *, cancellation: Cancellation) -> Non
         "body": f"{written}\n\nReference: {message['id']}",
         "format": channel.format,
         "type": _type(message),
+        "picture": None if picture is None else base64.b64encode(picture).decode(),
     }
     answer = _run_apprise(given, cancellation=cancellation)
     if not answer["is_sent"]:

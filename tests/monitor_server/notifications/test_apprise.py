@@ -3,10 +3,13 @@
 import asyncio
 import email
 import email.policy
+import io
+import json
 import threading
 
 import pytest
 from aiosmtpd.smtp import SMTP
+from PIL import Image
 
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.loading import load_notifications
@@ -142,3 +145,34 @@ def test_an_address_that_apprise_does_not_know_ends_the_start(tmp_path):
     with pytest.raises(StartupError, match=r"^channels.app.url must be a URL that Apprise knows") as caught:
         check_channels(file)
     assert "secret" not in str(caught.value)
+
+
+@sqlite_only
+def test_a_mail_holds_a_picture_of_the_run(start_collector, scripted, mailbox, tmp_path):
+    """Its PNG has one panel for each of the two signals that the run has sent."""
+    path = written(tmp_path, mail_channel(mailbox.port, "text"), AT_ONCE)
+    live = start_collector(engine=scripted, notifications=path)
+    calm = [{"step": step, "scalars": {"reward/mean": 0.5, "entropy/mean": 0.1 * step}} for step in range(7)]
+    live.send(run="r", records=[*calm, {"step": 7, "scalars": {"reward/mean": 0.1, "entropy/mean": 0.9, "page": 1.0}}])
+    eventually(lambda: mailbox.mails)
+    (picture,) = mailbox.mails[0][1].iter_attachments()
+    assert (picture.get_content_type(), picture.get_filename()) == ("image/png", "run.png")
+    with Image.open(io.BytesIO(picture.get_content())) as image:
+        image.load()
+        assert image.size == (720, 40 + 2 * 120 + 30)
+
+
+@sqlite_only
+def test_a_picture_that_a_service_refuses_costs_no_message(start_collector, scripted, receiver, tmp_path):
+    """The attempt after a refusal goes without it, and a channel may have none at all."""
+    receiver.answer = lambda _: 500 if len(receiver.received) < 2 else 200
+    url = receiver.url.replace("http://", "json://")
+    channels = f'[channels.app]\nurl = "{url}/app"\n[channels.bare]\nurl = "{url}/bare"\npicture = false\n'
+    path = written(tmp_path, f'{channels}[[routes]]\nchannels = ["app"]\n', AT_ONCE)
+    live = start_collector(engine=scripted, notifications=path)
+    live.send(run="r", records=[{"step": 7, "scalars": {"reward/mean": 0.1, "page": 1.0}}])
+    eventually(lambda: len(receiver.received) >= 2)
+    first, second = (json.loads(body) for _, body in receiver.received[:2])
+    assert [each["filename"] for each in first["attachments"]] == ["run.png"]
+    assert second["attachments"] == []
+    assert second["message"] == first["message"]
