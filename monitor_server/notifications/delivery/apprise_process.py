@@ -39,7 +39,10 @@ def main() -> None:
         service = apprise.Apprise(asset=asset)
         if service.add(given["url"]):
             png = given.get("picture")
-            picture = png and AttachMemory(base64.b64decode(png), name="run.png", mimetype="image/png")
+            picture = None
+            if png is not None:
+                content = base64.b64decode(png)
+                picture = AttachMemory(content, name="run.png", mimetype="image/png")  # type: ignore[no-untyped-call]
             result = service.notify(
                 body=given["body"],
                 title=given["title"],
