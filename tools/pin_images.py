@@ -42,8 +42,7 @@ def write_pins(pins: dict[str, str], path: Path) -> None:
 
 def main() -> int:
     """Pin every image that the files of Compose name; print each with its digest."""
-    files = (ROOT / "docker-compose.yml", ROOT / "deploy/compose/postgres.yml")
-    images = dict(DEFAULT.findall("".join(file.read_text() for file in files)))
+    images = dict(DEFAULT.findall((ROOT / "docker-compose.yml").read_text()))
     try:
         pins = {name: pinned(image) for name, image in sorted(images.items())}
     except PinError as error:

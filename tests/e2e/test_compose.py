@@ -27,7 +27,7 @@ class Stack:
     def __init__(self, database):
         self.name = f"rlvitals-test-{database}-{os.getpid()}"
         self.has_server = database == "postgresql"
-        files = ["docker-compose.yml", *(["deploy/compose/postgres.yml"] if self.has_server else [])]
+        files = ["docker-compose.yml", *([] if self.has_server else ["deploy/compose/sqlite.yml"])]
         self.project = ["--project-name", self.name, *(part for file in files for part in ("--file", file))]
         self._key = None
         self.environment = os.environ | {"RLVITALS_PORT": "0", "PROMETHEUS_PORT": "0", "ALERTMANAGER_PORT": "0"}
