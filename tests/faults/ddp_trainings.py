@@ -12,7 +12,7 @@ import torch
 from torch import distributed
 
 from tests.bad_collectors import BAD_COLLECTORS, nobody_listens
-from tests.faults.trainings import TRAININGS, be_brief
+from tests.faults.trainings import TRAININGS, be_brief, step_numbers
 from tests.namespaces import mount_own_disk
 from tests.trainer_hooks.callbacks import tiny_trl
 from trainer_hooks.reference.distributed import SINGLE_PROCESS
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
                 os.environ |= {"RLVITALS_URL": url, "RLVITALS_RUN": "r", "RLVITALS_SPOOL_DIR": str(spool)}
                 watched = training(here / name, is_watched=True)
             differing = [part for part in alone if watched[part] != alone[part]]
-            assert not differing, (name, failure, differing)
+            assert not differing, (name, failure, differing, step_numbers, os.environ.get("PL_GLOBAL_SEED"))
             for variable in ("RLVITALS_URL", "RLVITALS_SPOOL_DIR"):
                 del os.environ[variable]
         assert is_full(disk)

@@ -6,14 +6,19 @@ import numpy as np
 import sqlalchemy
 
 from monitor_server.store.tables import metadata
+from tests.live import eventually
 from trainer_hooks import wire
 from trainer_hooks.wire import Array, Response
 
 OF_A_RUN = [table for table in metadata.sorted_tables if "run_id" in table.c]
 
 
-def send_everything(live, name, *, text="text", steps=1_300, **batch):
-    """Send a run with rows in all tables: steps of a chunk, an alert, a silence, actions, responses, a waiting step."""
+def send_everything(live, name, *, text="text", steps=1_300, is_asked=False, **batch):
+    """Send a run with rows in all tables: steps of a chunk, an alert, a silence, actions, responses, a waiting step.
+
+    The tables of rules, requests and links have rows with ``is_asked`` alone: its last step has a critical alert, about
+    which the trainer is asked to stop.
+    """
     common = {"run": name, "schema_version": 2} | batch
     run_id = live.run(config={"note": text}, **common)
     for begin in range(0, steps, 500):
@@ -22,19 +27,29 @@ def send_everything(live, name, *, text="text", steps=1_300, **batch):
             for step in range(begin, min(begin + 500, steps))
         ]
         live.send(records=records, **common)
+    if is_asked:
+        rule = {"name": "high", "condition": "threshold", "signal": "page", "operator": ">", "value": 1e9}
+        _post(live, "/rules", {"rule": rule | {"run_id": run_id, "message": text}, "by": "a"})
+        eventually(lambda: live.get(f"/runs/{run_id}/rules")["items"])
     response = sampled(text=f"the answer is {text}")
     action = {"action": "notify", "alert_id": "a", "outcome": "taken", "reason": text}
     sent = wire_json(response)
-    record = {"step": steps, "scalars": {f"signal/{text}": 1.0}, "actions": [action], "responses": [sent]}
-    live.send(records=[record], **common)
-    (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
-    note = live.pool.request("POST", f"{live.url}/api/v1/alerts/{alert['id']}/ack", json={"by": "a", "note": text})
-    assert note.status == 200, note.data
-    silence = {"run_id": run_id, "minutes": 60, "reason": text, "by": "a"}
-    silenced = live.pool.request("POST", f"{live.url}/api/v1/silences", json=silence)
-    assert silenced.status == 200, silenced.data
+    scalars = {f"signal/{text}": 1.0} | ({"page": 1.0} if is_asked else {})
+    live.send(records=[{"step": steps, "scalars": scalars, "actions": [action], "responses": [sent]}], **common)
+    count = 2 if is_asked else 1
+    newest, *_ = eventually(lambda: (found := live.get(f"/runs/{run_id}/alerts")["items"])[count - 1 :] and found)
+    if is_asked:
+        _post(live, f"/alerts/{newest['id']}/actions", {"action": "stop", "by": "a", "note": text})
+    _post(live, f"/alerts/{newest['id']}/ack", {"by": "a", "note": text})
+    kind = {"kind": "other"} if is_asked else {}  # a silenced alert is sent to nobody, and gets no links
+    _post(live, "/silences", {"run_id": run_id, "minutes": 60, "reason": text, "by": "a"} | kind)
     live.send(records=[{"step": steps + 1, "scalars": {"reward/mean": 1.0}}], **(common | {"world_size": 2}))
     return run_id
+
+
+def _post(live, path, body):
+    answer = live.pool.request("POST", f"{live.url}/api/v1{path}", json=body)
+    assert answer.status == 200, answer.data
 
 
 def sampled(**fields):
