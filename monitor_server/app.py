@@ -6,7 +6,6 @@ There is no global state: every application has its own collector.
 import asyncio
 import functools
 import importlib
-import itertools
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from monitor_server.access.identification import Identification, TrustedProxies
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.access.rate_limits import RateLimits
+from monitor_server.access.route_table import ROUTES as KNOWN_ROUTES
 from monitor_server.access.route_table import check_routes
 from monitor_server.access.sessions import Delegation
 from monitor_server.action_links.issuing import LinkIssuer
@@ -464,24 +464,22 @@ def _alert_events(changed: Sequence[tuple[Run, Alert]]) -> list[Event]:
 async def _refuse_unknown_path(request: Request) -> None:
     """Refuse a path below /api that no route serves; otherwise the dashboard would answer it."""
     path = request.url.path
-    served = _routes_before_unknown(request.app.routes)
     # A route with this very path comes before one whose path has a parameter that matches it.
-    named = [route for route in served if getattr(route, "path", None) == path]
-    allowed = [method for method in METHODS if _is_served(request, method, named or served)]
+    named = [method for method in METHODS if (method, path) in KNOWN_ROUTES]
+    allowed = named or [method for method in METHODS if _is_served(request, method)]
     if allowed:
         raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs", allowed)
     raise UnknownPath(f"nothing is served at {path}; see /docs")
 
 
-def _routes_before_unknown(routes: Sequence[BaseRoute]) -> list[BaseRoute]:
-    """Return the routes that come before the one for unknown paths."""
-    return list(itertools.takewhile(lambda route: getattr(route, "endpoint", None) is not _refuse_unknown_path, routes))
-
-
-def _is_served(request: Request, method: str, routes: Sequence[BaseRoute]) -> bool:
-    """Whether one of the routes serves the request's path with another method."""
-    scope = {**request.scope, "method": method}
-    return any(route.matches(scope)[0] is Match.FULL for route in routes)
+def _is_served(request: Request, method: str) -> bool:
+    """Whether a route before the one for unknown paths serves the request's path with another method."""
+    for route in request.app.routes:
+        if getattr(route, "endpoint", None) is _refuse_unknown_path:
+            return False
+        if route.matches({**request.scope, "method": method})[0] is Match.FULL:
+            return True
+    return False
 
 
 def _attach_dashboard(app: FastAPI, settings: Settings) -> None:
