@@ -34,7 +34,7 @@ class Decision:
     def key(self) -> str:
         """A key that is the same on every rank."""
         if self.request is not None:
-            return f"request {self.request.id}"
+            return f"request {self.request.id}/{self.action}"
         return f"{self.alert.id}/{self.alert.severity}/{self.action}"
 
     @property

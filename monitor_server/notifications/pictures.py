@@ -8,6 +8,7 @@ from monitor_server.attribution.vitals import VITALS
 from monitor_server.notifications.delivery.drawing import Curve, can_draw, draw
 from monitor_server.store.database import Store
 from monitor_server.store.downsampling import downsample
+from monitor_server.store.encoding.stored_json import read_object
 
 __all__ = ["draw_picture"]
 
@@ -48,8 +49,7 @@ def _read_curves(store: Store, alert: Mapping[str, Any]) -> list[Curve]:
     with store.read() as repositories:
         known = set(repositories.steps.signals(alert["run_id"]))
         row = repositories.alerts.view(alert["id"])
-        evidence = row["evidence"] if row is not None and isinstance(row["evidence"], Mapping) else {}
-        own = evidence.get("signal")
+        own = None if row is None else read_object(row["evidence"]).get("signal")
         wanted = [*([own] if isinstance(own, str) else []), *FIRST, *VITALS]
         names = [name for name in dict.fromkeys(wanted) if name in known][:MAX_CURVES]
         columns = repositories.series.read(alert["run_id"], names, from_step=first, to_step=last, max_points=MAX_POINTS)

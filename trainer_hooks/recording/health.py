@@ -10,6 +10,7 @@ __all__ = ["UNHEALTHY_PHASES", "RunHealth"]
 
 Notice = TypeVar("Notice")
 
+MAX_REQUESTS = 100  # that one process takes; no person asks so often, and a collector may be hostile
 UNHEALTHY_PHASES = ("decay", "acceleration", "collapsed")
 
 
@@ -78,7 +79,7 @@ class RunHealth:
                 self._notified.add((alert.id, alert.severity))
                 self._notify(alert)
         for request in receipt.requests:
-            if request.id not in self._requested:
+            if request.id not in self._requested and len(self._requested) < MAX_REQUESTS:
                 self._requested.add(request.id)
                 self._call(self._on_request, request)
 

@@ -295,6 +295,8 @@ def _check_actions(reports: Sequence[wire.ActionReport], *, max_name_chars: int)
     for report in reports:
         if not is_name(report.alert_id, max_chars=max_name_chars):
             raise InvalidRecord(f"an action's alert_id must be the id of an alert, got {_shown(report.alert_id)}")
+        if report.request_id is not None and not is_name(report.request_id, max_chars=max_name_chars):
+            raise InvalidRecord(f"an action's request_id must be the id of a request, got {_shown(report.request_id)}")
         if max(len(report.reason), len(report.detail)) > LONGEST_REASON_CHARS:
             raise InvalidRecord(f"an action's reason and detail must have at most {LONGEST_REASON_CHARS} characters")
         if "\0" in report.reason or "\0" in report.detail:

@@ -311,3 +311,12 @@ def test_a_wrong_clock_refuses_no_trainer(now):
 
     body = json.dumps(BATCH | {"attempt": 1_795_000_000_000}).encode()  # November 2026
     assert read_batch(body, media_type=wire.JSON, encoding="", settings=Settings(), now=now).batch.attempt > 0
+
+
+@pytest.mark.parametrize("request_id", ["\0", "", "x" * 10_000])
+def test_a_request_id_that_is_no_id_is_refused_on_every_database(collector, run_name, request_id):
+    """PostgreSQL cannot look NUL up: the answer to a request would have quarantined the run there."""
+    action = {"action": "stop", "alert_id": "a", "outcome": "refused", "reason": "x", "request_id": request_id}
+    receipt = collector.send(run=run_name, schema_version=3, records=[{"step": 0, "actions": [action]}, {"step": 1}])
+    assert [each["index"] for each in receipt["rejected"]] == [0]
+    assert "request_id must be the id of a request" in receipt["rejected"][0]["detail"]

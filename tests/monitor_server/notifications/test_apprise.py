@@ -176,3 +176,21 @@ def test_a_picture_that_a_service_refuses_costs_no_message(start_collector, scri
     assert [each["filename"] for each in first["attachments"]] == ["run.png"]
     assert second["attachments"] == []
     assert second["message"] == first["message"]
+
+
+@sqlite_only
+def test_the_picture_shows_the_signal_of_the_alert_first(start_collector, scripted, mailbox, tmp_path):
+    """A rule about a signal that is no vital sign is drawn all the same, above the vital sign."""
+    path = written(tmp_path, mail_channel(mailbox.port, "text"), AT_ONCE)
+    live = start_collector(engine=scripted, notifications=path)
+    rule = {"name": "low", "condition": "threshold", "signal": "eval/accuracy", "operator": "<", "value": 0.5}
+    made = live.pool.request("POST", f"{live.url}/api/v1/rules", json={"rule": rule | {"severity": "critical"}})
+    assert made.status == 200, made.data
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"reward/mean": 0.5, "eval/accuracy": 0.9}}])
+    eventually(lambda: live.get(f"/runs/{run_id}/rules")["items"])
+    live.send(run="r", records=[{"step": 1, "scalars": {"reward/mean": 0.5, "eval/accuracy": 0.1}}])
+    eventually(lambda: mailbox.mails)
+    (picture,) = mailbox.mails[0][1].iter_attachments()
+    with Image.open(io.BytesIO(picture.get_content())) as image:
+        image.load()
+        assert image.size == (720, 40 + 2 * 120 + 30)

@@ -83,7 +83,7 @@ def test_a_trainer_that_takes_requests_decides_once(training, asked):
     for _ in range(5):
         make_step()
     (decision,) = policy.due()
-    assert (decision.action, decision.key) == ("stop", f"request {request_id}")
+    assert (decision.action, decision.key) == ("stop", f"request {request_id}/stop")
     assert decision.reason.startswith("requested by anna: critical scripted")
     assert [change for change, _, _ in found.history()] == ["action_requested", "action_received"]
 
