@@ -36,6 +36,7 @@ class _Tracked:
     is_changed: bool = False
     # Rules were added, changed or removed since the alerts of the run were last brought to what they find.
     is_resynchronised: bool = False
+    due_at: float | None = None  # as it is stored
 
 
 class RuleTracker:
@@ -100,6 +101,8 @@ class RuleTracker:
         tracked = self._track(repositories, run)
         if tracked is None:
             return None
+        if has_ended and tracked.due_at is not None:
+            tracked.is_changed = True  # else the clock would concern the ended run for good
         fired_or_ended = [machine.end_run() if has_ended else machine.tick(now) for machine in tracked.machines]
         if not any(fired_or_ended) and not tracked.is_resynchronised:
             return None
@@ -126,6 +129,7 @@ class RuleTracker:
         tracked.revision = run.revision + 1
         if saved is not None:
             repositories.rules.save_states(run.id, saved, is_first=not tracked.is_stored)
+            tracked.due_at = saved.due_at
             tracked.is_stored, tracked.is_changed = bool(saved.state), False
 
     def _track(self, repositories: Repositories, run: Run) -> _Tracked | None:
@@ -151,6 +155,7 @@ class RuleTracker:
                 rules_revision=saved.rules_revision if saved is not None and states else -1,
                 revision=run.revision,
                 is_stored=saved is not None,
+                due_at=None if saved is None else saved.due_at,
             )
         self._tracked[run.id] = tracked  # the newest last, so that the first is the one to drop
         if len(self._tracked) > self._max_runs:

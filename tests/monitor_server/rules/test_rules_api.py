@@ -310,3 +310,22 @@ def test_a_reset_lets_the_rules_of_a_run_begin_anew(live):
     step(live, 6, kl=7.0)
     (found,) = eventually(lambda: alerts(live, run_id))
     assert (found["opened_step"], found["evidence"]["baseline"]) == (6, 5.0)
+
+
+def test_the_clock_does_not_concern_a_run_that_has_ended(live, clock):
+    """It ends before its absence is due; the due time is forgotten, so that no tick looks at the run again."""
+    rule = {"name": "kl", "condition": "absence", "signal": "kl", "for_seconds": 60}
+    assert ask(live, "POST", "/rules", {"rule": rule})["status_code"] == 200
+    run_id = step(live, 0, kl=1.0)
+    in_force(live, run_id)
+    step(live, 1, kl=1.0)
+
+    def due(now):
+        with live.app.state.collector.store.read() as repositories:
+            return repositories.rules.due_runs(now=now, revision=0)
+
+    eventually(lambda: due(clock.now + 61) == [run_id])
+    live.send(run="r", project="p", end="finished")
+    clock.now += 120
+    eventually(lambda: not due(clock.now))
+    assert not alerts(live, run_id)
