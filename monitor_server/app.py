@@ -464,9 +464,9 @@ def _alert_events(changed: Sequence[tuple[Run, Alert]]) -> list[Event]:
 async def _refuse_unknown_path(request: Request) -> None:
     """Refuse a path below /api that no route serves; otherwise the dashboard would answer it."""
     path = request.url.path
+    served = [method for method in METHODS if _is_served(request, method)]
     # A route with this very path comes before one whose path has a parameter that matches it.
-    named = [method for method in METHODS if (method, path) in KNOWN_ROUTES]
-    allowed = named or [method for method in METHODS if _is_served(request, method)]
+    allowed = [method for method in served if (method, path) in KNOWN_ROUTES] or served
     if allowed:
         raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs", allowed)
     raise UnknownPath(f"nothing is served at {path}; see /docs")

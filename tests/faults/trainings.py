@@ -4,7 +4,6 @@ Addresses come from the environment, as a user's would. On several ranks each is
 """
 
 import hashlib
-import itertools
 import os
 import random
 import warnings
@@ -49,12 +48,8 @@ def network() -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 4))
 
 
-step_numbers = itertools.count()  # how many steps were made, so that a difference between trainings can be explained
-
-
 def step_of(model: torch.nn.Module) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Return the loss of a policy on random contexts, and its rollouts."""
-    next(step_numbers)
     logprobs = model(torch.randn(6, 5, 8)).log_softmax(-1)[..., 0]
     rewards = torch.as_tensor(np.random.rand(6) + random.random())  # noqa: NPY002, S311 - what trainers draw from
     rollouts = {"logprobs": logprobs, "mask": torch.ones(6, 5, dtype=torch.bool), "rewards": rewards}
@@ -192,7 +187,7 @@ TRAININGS: dict[str, Callable[..., Fingerprints]] = {
     "transformers": plain_trainer,
     "TRL": grpo,
     "slime": slime_rollouts,
-    "Lightning": lightning_trainer,  # the last, for it takes WORLD_SIZE from the environment when it has ended
+    "Lightning": lightning_trainer,  # the last, because it removes WORLD_SIZE from the environment at its end
 }
 
 

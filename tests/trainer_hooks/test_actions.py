@@ -79,7 +79,7 @@ def test_a_request_that_is_taken_becomes_a_decision_with_its_name(caplog):
     assert policy.consider_request(request()) is None
     (decision,) = policy.due()
     report = decision.report("taken")
-    assert (decision.key, report.request_id, report.alert_id) == ("request q1", "q1", "a")
+    assert (decision.key, report.request_id, report.alert_id) == ("request q1/stop", "q1", "a")
     assert "stop, requested by anna: critical likelihood_drift" in caplog.text
 
 

@@ -42,7 +42,7 @@ class Counting(Tiny):
 
 def fit(callbacks=(), module=Tiny, batches=4, validation=None, **options):
     """Train; a step has two batches unless the options say otherwise."""
-    pl.seed_everything(1, verbose=False)
+    torch.manual_seed(1)  # seed_everything would leave its seed to every test after this one
     model = module()
     defaults = {"max_epochs": 1, "accumulate_grad_batches": 2, "gradient_clip_val": 0.01}
     trainer = pl.Trainer(
