@@ -19,6 +19,7 @@ from dashboard.api_types import (
     AuditItem,
     ChannelItem,
     DryRunItem,
+    ForecastItem,
     HistoryItem,
     KeyItem,
     PhaseItem,
@@ -141,6 +142,11 @@ class ApiClient:
     async def phases(self, run_id: str) -> list[PhaseItem]:
         """Read a run's phases, oldest first."""
         return cast("list[PhaseItem]", await self._items(_path("runs", run_id, "phases"), {}))
+
+    async def forecast(self, run_id: str) -> ForecastItem | None:
+        """Read how probable a collapse of a run is; None before the first step and after a collapse."""
+        answer = await self._ask("GET", _path("runs", run_id, "forecast"), is_nullable=True)
+        return cast("ForecastItem", answer) if answer else None
 
     async def alerts(self, run_id: str | None = None, *, state: str | None = None) -> list[AlertItem]:
         """Read the alerts of one run or of all runs, in one state or in any."""
@@ -310,7 +316,14 @@ class ApiClient:
     async def _get(self, path: str, query: Query) -> dict[str, object]:
         return await self._ask("GET", path, params=query)
 
-    async def _ask(self, method: str, path: str, **asked: Any) -> dict[str, object]:  # noqa: ANN401 - httpx2's own
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        is_nullable: bool = False,
+        **asked: Any,  # noqa: ANN401 - httpx2's own
+    ) -> dict[str, object]:
         response = await self._request(method, path, **asked)
         try:
             answer = response.json()
@@ -319,6 +332,8 @@ class ApiClient:
                 answer = _printable_tree(answer)
         except ValueError as error:
             raise ApiError(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
+        if answer is None and is_nullable and response.is_success:
+            return {}
         if not isinstance(answer, dict):
             raise ApiError(f"{self.shown_url} answered {response.status_code} with no JSON object; is it a collector?")
         if response.is_error:

@@ -14,6 +14,7 @@ __all__ = [
     "Attribution",
     "AuditItem",
     "ChannelItem",
+    "ForecastItem",
     "HistoryItem",
     "KeyItem",
     "Moved",
@@ -245,6 +246,32 @@ class Attribution(TypedDict):
     responses: list[ResponseItem]
     remedies: list[RemedyItem]
     not_observed: list[NotObserved]
+
+
+class HorizonItem(TypedDict):
+    """The probability of a collapse within a number of recorded steps."""
+
+    within: int
+    probability: float
+    base_rate: float
+
+
+class DriverItem(TypedDict):
+    """One piece of evidence that raises the probability."""
+
+    name: str
+    description: str
+    odds_ratio: float
+
+
+class ForecastItem(TypedDict):
+    """The forecast of a run after its newest step; without ``drivers`` it is the base rate."""
+
+    step: int
+    horizons: list[HorizonItem]
+    drivers: list[DriverItem]
+    model: str
+    fitted_on: str
 
 
 class KeyItem(TypedDict):

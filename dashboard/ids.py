@@ -81,6 +81,8 @@ __all__ = [
     "RUN_ALERTS",
     "RUN_DELETE",
     "RUN_DELETE_CONFIRMED",
+    "RUN_FORECAST",
+    "RUN_FORECAST_REFRESH",
     "RUN_HEADER",
     "RUN_REFRESH",
     "SIGN_OUT",
@@ -165,6 +167,8 @@ COMPARE_SMOOTHING: Final = "compare-smoothing"
 COMPARE_BODY: Final = "compare-body"
 
 FIGURE: Final = "run-figure"
+RUN_FORECAST: Final = "run-forecast"
+RUN_FORECAST_REFRESH: Final = "run-forecast-refresh"
 RUN_HEADER: Final = "run-header"
 RUN_ALERTS: Final = "run-alerts"
 RUN_DELETE: Final = "run-delete"

@@ -5,6 +5,7 @@
   const KEPT_STEPS = 400; // steps remembered, for a figure that arrives while newer steps did
   const QUICK_MS = 250; // at most four redraws a second, and at most a third of the browser's time
   const REFRESH_MS = 2000; // the server draws a page anew at most this often
+  const FORECAST_MS = 10000; // the forecast is read again at most this often
   const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
 
   const NOT_LIVE = new Set(["compare", "responses", "settings"]); // drawn when something is chosen
@@ -15,6 +16,7 @@
   let flushTimer = null;
   let refreshTimer = null;
   let lastRefresh = 0;
+  let forecastTimer = null;
   let drawMs = 0;
   let lastFlush = 0;
   let hiddenTimer = null;
@@ -36,6 +38,16 @@
         if (page === "run") window.rlvitals.panels.again();
       }
     }, Math.max(0, lastRefresh + REFRESH_MS - Date.now()));
+  }
+
+  function refreshForecast() {
+    const run = live.run;
+    forecastTimer ??= setTimeout(() => {
+      forecastTimer = null;
+      if (live && live.page === "run" && live.run === run) {
+        window.dash_clientside.set_props("run-forecast-refresh", { data: Date.now() });
+      }
+    }, FORECAST_MS);
   }
 
   function scheduleFlush() {
@@ -92,6 +104,7 @@
     steps.push(step);
     if (steps.length > KEPT_STEPS) steps = steps.slice(-KEPT_STEPS);
     showNumbers(step);
+    refreshForecast();
     scheduleFlush();
   }
 

@@ -6,7 +6,9 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api_types import PhaseItem, RunItem, SeriesItem
+from dashboard import ids
+from dashboard.api_types import ForecastItem, PhaseItem, RunItem, SeriesItem
+from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
 
 __all__ = ["run_header"]
@@ -29,8 +31,13 @@ LEVELS: Final = {
 }
 
 
-def run_header(run: RunItem, phases: Sequence[PhaseItem], series: Mapping[str, SeriesItem]) -> list[Component]:
-    """Return the run's name, facts, vital signs and timeline of phases."""
+def run_header(
+    run: RunItem,
+    phases: Sequence[PhaseItem],
+    series: Mapping[str, SeriesItem],
+    forecast: ForecastItem | None = None,
+) -> list[Component]:
+    """Return the run's name, facts, vital signs, forecast and timeline of phases."""
     return [
         html.Nav(
             [
@@ -53,6 +60,7 @@ def run_header(run: RunItem, phases: Sequence[PhaseItem], series: Mapping[str, S
         ),
         html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in _facts(run)], className="facts"),
         html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
+        html.Div(forecast_parts(forecast), id=ids.RUN_FORECAST, className="forecast"),
         *_timeline(phases),
     ]
 

@@ -1,4 +1,4 @@
-"""The page of one alert, at ``/runs/<id>/alerts/<id>``: its evidence and its attribution."""
+"""The page of one alert, at ``/runs/<id>/alerts/<id>``: its evidence, its attribution and the forecast of its run."""
 
 import asyncio
 
@@ -7,11 +7,12 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import AlertItem, Attribution, HistoryItem
+from dashboard.api_types import AlertItem, Attribution, ForecastItem, HistoryItem
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.life import SILENCES, history_list, life_forms
 from dashboard.components.alert.listing import alert_head
+from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message
 
 __all__ = ["alert_page", "register"]
@@ -20,7 +21,7 @@ __all__ = ["alert_page", "register"]
 async def alert_page(api_url: str, alert_id: str) -> Component:
     """Draw the page, or a message that says why it cannot be drawn."""
     try:
-        alert, attribution, history = await _read(api_url, alert_id)
+        alert, attribution, history, forecast = await _read(api_url, alert_id)
     except NotFoundError:
         return message("No such alert", f"No alert has the id {alert_id}. The address may be mistyped.")
     except ApiError as error:
@@ -31,7 +32,7 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
         children=[
             dcc.Store(id=ids.LIVE, data=live),
             dcc.Store(id=ids.ALERT_REFRESH),
-            html.Div(id=ids.ALERT, className="alert-parts", children=_parts(alert, attribution)),
+            html.Div(id=ids.ALERT, className="alert-parts", children=_parts(alert, attribution, forecast)),
             html.Div([life_forms(), html.Div(history_list(history), id=ids.ALERT_HISTORY)], className="alert-life"),
         ],
     )
@@ -42,10 +43,10 @@ def register(app: Dash, api_url: str) -> None:
 
     async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, object]:
         try:
-            alert, attribution, history = await _read(api_url, live["alert"])
+            alert, attribution, history, forecast = await _read(api_url, live["alert"])
         except ApiError:
             return no_update, no_update  # the page keeps what it shows; the bar shows that the connection is lost
-        return _parts(alert, attribution), history_list(history)
+        return _parts(alert, attribution, forecast), history_list(history)
 
     async def acknowledge(clicks: int | None, live: dict[str, str]) -> tuple[object, object]:
         if not clicks:  # the button was drawn and not clicked
@@ -53,10 +54,10 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 await api.acknowledge(live["alert"])
-            alert, attribution, history = await _read(api_url, live["alert"])
+            alert, attribution, history, forecast = await _read(api_url, live["alert"])
         except ApiError as error:
             return message("The alert could not be acknowledged", str(error)), no_update
-        return _parts(alert, attribution), history_list(history)
+        return _parts(alert, attribution, forecast), history_list(history)
 
     app.callback(
         Output(ids.ALERT, "children", allow_duplicate=True),
@@ -118,13 +119,20 @@ def _register_forms(app: Dash, api_url: str) -> None:
     )(silence)
 
 
-def _parts(alert: AlertItem, attribution: Attribution) -> list[Component]:
+def _parts(alert: AlertItem, attribution: Attribution, forecast: ForecastItem | None) -> list[Component]:
     evidence = html.Section(
         [html.H2("Evidence"), evidence_table(alert.get("evidence") or {})], className="card explains arithmetic-card"
     )
-    return [alert_head(alert), *explanation(attribution, opened_step=alert["opened_step"]), evidence]
+    outlook = html.Section(
+        [html.H2("Forecast of the run"), html.Div(forecast_parts(forecast), className="forecast")],
+        className="card explains forecast-card",
+    )
+    return [alert_head(alert), outlook, *explanation(attribution, opened_step=alert["opened_step"]), evidence]
 
 
-async def _read(api_url: str, alert_id: str) -> tuple[AlertItem, Attribution, list[HistoryItem]]:
+async def _read(api_url: str, alert_id: str) -> tuple[AlertItem, Attribution, list[HistoryItem], ForecastItem | None]:
     async with ApiClient(api_url) as api:
-        return await asyncio.gather(api.alert(alert_id), api.attribution(alert_id), api.history(alert_id))
+        alert, attribution, history = await asyncio.gather(
+            api.alert(alert_id), api.attribution(alert_id), api.history(alert_id)
+        )
+        return alert, attribution, history, await api.forecast(alert["run_id"])

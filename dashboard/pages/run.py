@@ -10,9 +10,10 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import ActionItem, AlertItem, PhaseItem, RunDetail, SeriesItem
+from dashboard.api_types import ActionItem, AlertItem, ForecastItem, PhaseItem, RunDetail, SeriesItem
 from dashboard.components.alert.actions import action_list
 from dashboard.components.alert.listing import alert_list
+from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message
 from dashboard.components.run_header import run_header
 from dashboard.components.run_labels import run_labels
@@ -41,9 +42,10 @@ class _Read:
     phases: list[PhaseItem]
     alerts: list[AlertItem]
     actions: list[ActionItem]
+    forecast: ForecastItem | None
 
     def header(self) -> list[Component]:
-        return run_header(self.run, self.phases, self.series)
+        return run_header(self.run, self.phases, self.series, self.forecast)
 
     def aside(self) -> list[Component]:
         return [*alert_list(self.alerts), *action_list(self.run["id"], self.actions)]
@@ -81,6 +83,7 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
         children=[
             dcc.Store(id=ids.LIVE, data=read.live()),
             dcc.Store(id=ids.RUN_REFRESH),
+            dcc.Store(id=ids.RUN_FORECAST_REFRESH),
             html.Section(id=ids.RUN_HEADER, className="card run-header", children=read.header()),
             run_labels(read.run),
             html.Section(
@@ -106,7 +109,10 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register the refresh of the page: on a new phase, alert or action, a rewind, or twice the points."""
+    """Register the refresh of the page: on a new phase, alert or action, a rewind, or twice the points.
+
+    The forecast is read again while steps arrive, every ten seconds at most (assets/live.js).
+    """
 
     async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, ...]:
         try:
@@ -115,6 +121,19 @@ def register(app: Dash, api_url: str) -> None:
             return (no_update,) * 5  # the page keeps what it shows; the bar shows that the connection is lost
         return read.header(), read.aside(), read.figure(), read.style(), read.live()
 
+    async def forecast(_changed: object, live: dict[str, str]) -> object:
+        try:
+            async with ApiClient(api_url) as api:
+                return forecast_parts(await api.forecast(live["run"]))
+        except ApiError:
+            return no_update
+
+    app.callback(
+        Output(ids.RUN_FORECAST, "children"),
+        Input(ids.RUN_FORECAST_REFRESH, "data"),
+        State(ids.LIVE, "data"),
+        prevent_initial_call=True,
+    )(forecast)
     app.callback(
         Output(ids.RUN_HEADER, "children"),
         Output(ids.RUN_ALERTS, "children"),
@@ -131,13 +150,14 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _R
     """Read what the page shows; ``points`` is the most of one line."""
     plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
     async with ApiClient(api_url) as api:
-        run, series, summed, phases, alerts, actions = await asyncio.gather(
-            api.run(run_id),
-            api.series(run_id, plain, max_points=points),
-            api.series(run_id, [SUMMED_SIGNAL]),
-            api.phases(run_id),
-            api.alerts(run_id),
-            api.actions(run_id),
+        drawn, happened = await asyncio.gather(
+            asyncio.gather(
+                api.run(run_id),
+                api.series(run_id, plain, max_points=points),
+                api.series(run_id, [SUMMED_SIGNAL]),
+            ),
+            asyncio.gather(api.phases(run_id), api.alerts(run_id), api.actions(run_id), api.forecast(run_id)),
         )
+    run, series, summed = drawn
     sums = {name: running_sum(held, max_points=points) for name, held in summed.items()}
-    return _Read(run, series | sums, phases, alerts, actions)
+    return _Read(run, series | sums, *happened)

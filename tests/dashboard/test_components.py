@@ -217,7 +217,7 @@ def test_the_header_shows_values_that_were_observed_and_dashes_for_the_rest(text
     }
     assert stated["reward/mean"] == "0.25"
     assert stated["entropy/mean"] == ""
-    assert texts(header[4]) == ["warmup", "0 to 4", "healthy", "5 to now"]
+    assert texts(header[5]) == ["warmup", "0 to 4", "healthy", "5 to now"]
 
 
 def test_each_way_to_connect_a_trainer_has_the_address_and_a_page():

@@ -7,11 +7,13 @@ from monitor_server.api.explanation import Attribution, attribution
 from monitor_server.api.schemas import (
     ActionItem,
     AlertItem,
+    ForecastItem,
     PhaseItem,
     RunDetail,
     Schema,
     SeriesItem,
     alert_item,
+    forecast_item,
     run_detail,
 )
 from monitor_server.attribution.vitals import VITALS
@@ -32,7 +34,7 @@ REWARDS = ("reward/mean", "reward/correct_frac")
 class Incident(Schema):
     """An alert, the run around it, and what explains it; `schema_version` counts the versions of this shape."""
 
-    schema_version: int = 1
+    schema_version: int = 2
     written_at: float
     alert: AlertItem
     run: RunDetail
@@ -40,6 +42,7 @@ class Incident(Schema):
     alerts: list[AlertItem]
     actions: list[ActionItem]
     attribution: Attribution
+    forecast: ForecastItem | None
     signals: list[SeriesItem]
 
 
@@ -66,6 +69,7 @@ def read_incident(reading: Repositories, alert_id: str, *, now: float, deadlines
     explained = attribution(reading, alert_of(row))
     names = _choose_signals(alert, explained, seen)
     ordinals = reading.runs.attempts(run_id)
+    saved = reading.detector_states.load(run_id)
     return Incident(
         written_at=now,
         alert=alert,
@@ -80,6 +84,7 @@ def read_incident(reading: Repositories, alert_id: str, *, now: float, deadlines
             for each in reading.actions.page(run_id, limit=MAX_LISTED)
         ],
         attribution=explained if texts else _without_texts(explained),
+        forecast=None if saved is None else forecast_item(saved.step, saved.state),
         signals=[
             SeriesItem(signal=thin.signal, steps=thin.steps.tolist(), values=thin.values.tolist())
             for column in reading.series.read(run_id, names, max_points=MAX_POINTS)

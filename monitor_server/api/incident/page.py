@@ -19,7 +19,7 @@ def page(incident: Incident) -> str:
     alert, run = incident.alert, incident.run
     return document(
         f"{alert.kind} of {run.name} - rlvitals",
-        f"<main><article>{_head(incident)}{_course(incident)}</article>"
+        f"<main><article>{_head(incident)}{_forecast(incident)}{_course(incident)}</article>"
         f"<article>{explanation_sections(incident.attribution, opened_step=alert.opened_step)}</article>"
         f"<article>{_evidence(alert)}{_others(incident)}{_actions(incident)}{_config(incident)}</article></main>"
         f'<p class="muted">Made by rlvitals at {_moment(incident.written_at)}. Phases are those of arXiv 2512.04220. '
@@ -50,6 +50,29 @@ def _life(alert: AlertItem) -> str:
         parts.append(f"acknowledged by {alert.acknowledged_by} {_moment(alert.acknowledged_at)}{note}")
     end = f"resolved at step {alert.resolved_step}" if alert.resolved_step is not None else "not resolved"
     return ", ".join([*parts, end]) + "."
+
+
+def _forecast(incident: Incident) -> str:
+    """Return how probable a collapse was when the report was written, beside the base rate."""
+    found = incident.forecast
+    if found is None:
+        return ""
+    rows = "".join(
+        f'<tr><td class="number">{each.within}</td><td class="number">{_share(each.probability)}</td>'
+        f'<td class="number">{_share(each.base_rate)}</td></tr>'
+        for each in found.horizons
+    )
+    head = "".join(f'<th class="number">{name}</th>' for name in ("within steps", "probability", "base rate"))
+    raised = ", ".join(f"{driver.description} (odds × {driver.odds_ratio:.3g})" for driver in found.drivers)
+    drivers = f"Raised by: {raised}." if raised else "No evidence raises it: these are the base rates."
+    return (
+        _table(f"Forecast of a collapse after step {found.step}", head, rows)
+        + f'<p>{text(drivers)}</p><p class="muted">{text(f"Fitted on {found.fitted_on}.")}</p>'
+    )
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.{1 if value < 0.1 else 0}f} %"  # noqa: PLR2004 - two digits
 
 
 def _course(incident: Incident) -> str:

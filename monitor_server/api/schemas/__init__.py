@@ -14,7 +14,7 @@ from monitor_server.api.schemas.alerts import (
     alert_item,
 )
 from monitor_server.api.schemas.base import Schema
-from monitor_server.api.schemas.forecast import DriverItem, ForecastItem, HorizonItem
+from monitor_server.api.schemas.forecast import DriverItem, ForecastItem, HorizonItem, forecast_item
 from monitor_server.api.schemas.health import Health, Readiness
 from monitor_server.api.schemas.responses import ResponseItem, response_item, response_numbers
 from monitor_server.api.schemas.runs import (
@@ -56,6 +56,7 @@ __all__ = [
     "StepEvent",
     "StepItem",
     "alert_item",
+    "forecast_item",
     "response_item",
     "response_numbers",
     "run_detail",

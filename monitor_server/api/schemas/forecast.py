@@ -1,10 +1,16 @@
-"""The forecast of a run."""
+"""The forecast of a run, and how it is read from the stored state of the detection."""
 
+from collections.abc import Mapping, Sequence
+
+import msgspec
 from pydantic import Field
 
 from monitor_server.api.schemas.base import Schema
+from monitor_server.detection.forecast.evidence import EVIDENCE
+from monitor_server.detection.forecast.hazard import MODELS
+from monitor_server.detection.protocol import HORIZONS
 
-__all__ = ["DriverItem", "ForecastItem", "HorizonItem"]
+__all__ = ["DriverItem", "ForecastItem", "HorizonItem", "forecast_item"]
 
 
 class HorizonItem(Schema):
@@ -31,3 +37,44 @@ class ForecastItem(Schema):
     drivers: list[DriverItem] = Field(description="The strongest evidence, the strongest first; empty: the base rate")
     model: str
     fitted_on: str
+
+
+class _SavedForecast(msgspec.Struct, frozen=True):
+    probabilities: Sequence[float]
+    base_rates: Sequence[float]
+    drivers: Mapping[str, float]
+    model: str
+
+
+class _SavedState(msgspec.Struct, frozen=True):
+    """The part of a saved engine state that holds the forecast; states of older versions have none."""
+
+    forecast: _SavedForecast | None = None
+
+
+_DECODER = msgspec.msgpack.Decoder(_SavedState)
+
+
+def forecast_item(step: int, state: bytes) -> ForecastItem | None:
+    """Read the forecast from the saved state of the detection; None where the state holds none.
+
+    Args:
+        step: The newest step that the detection has processed.
+        state: The state after that step, as msgpack.
+    """
+    found = _DECODER.decode(state).forecast
+    if found is None:
+        return None
+    return ForecastItem(
+        step=step,
+        horizons=[
+            HorizonItem(within=within, probability=probability, base_rate=base_rate)
+            for within, probability, base_rate in zip(HORIZONS, found.probabilities, found.base_rates, strict=True)
+        ],
+        drivers=[
+            DriverItem(name=name, description=EVIDENCE.get(name, name), odds_ratio=ratio)
+            for name, ratio in found.drivers.items()
+        ],
+        model=found.model,
+        fitted_on=MODELS[found.model].fitted_on if found.model in MODELS else "",
+    )

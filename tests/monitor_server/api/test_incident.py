@@ -49,9 +49,10 @@ def test_the_report_holds_what_the_api_returns_of_the_alert(incident):
     live, alert = incident
     data = _data(_read(live, alert)[1])
     run_id = alert["run_id"]
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert data["alert"] == alert
     assert data["attribution"] == live.get(f"/alerts/{alert['id']}/attribution")
+    assert data["forecast"] == live.get(f"/runs/{run_id}/forecast")
     assert data["phases"] == live.get(f"/runs/{run_id}/phases")["items"]
     assert data["run"]["config"] == live.get(f"/runs/{run_id}")["config"]
     (series,) = live.get(f"/runs/{run_id}/series?signals=entropy/mean")["items"]

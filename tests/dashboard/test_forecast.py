@@ -1,0 +1,57 @@
+"""The forecast as pages show it: raised, at the base rate, and absent."""
+
+import asyncio
+
+import pytest
+
+from dashboard.api_client import ApiClient
+from dashboard.components.forecast import forecast_parts
+
+
+def forecast(model="likelihood", probability=0.43, drivers=()):
+    """Return a forecast of one horizon whose base rate is 0.0048."""
+    return {
+        "step": 1120,
+        "horizons": [{"within": 10, "probability": probability, "base_rate": 0.0048}],
+        "drivers": list(drivers),
+        "model": model,
+        "fitted_on": "264 runs",
+    }
+
+
+DRIFT = {"name": "drift", "description": "the policy has drifted", "odds_ratio": 6.692}
+
+
+def test_a_raised_probability_stands_beside_its_base_rate_and_its_drivers(texts):
+    """43 % beside 0.5 %, and the drift with its factor on the odds."""
+    shown = " ".join(texts(forecast_parts(forecast(drivers=[DRIFT]))))
+    assert "after step 1,120" in shown
+    assert "within 10 rows  43 % base rate 0.5 %" in shown
+    assert shown.endswith("Raised by: the policy has drifted (odds × 6.69).")
+
+
+@pytest.mark.parametrize(
+    ("model", "why"), [("likelihood", "No evidence raises"), ("metrics", "no signal of the likelihood side")]
+)
+def test_a_forecast_that_is_only_the_base_rate_says_so(model, why, texts):
+    """Without drivers; a run without likelihood signals can have no other."""
+    shown = " ".join(texts(forecast_parts(forecast(model, 0.0048))))
+    assert why in shown
+    assert "base rate" in shown
+
+
+def test_very_small_probabilities_are_no_zero(texts):
+    """0.00002 is shown as less than 0.1 %."""
+    assert "< 0.1 %" in texts(forecast_parts(forecast(probability=0.00002)))
+
+
+def test_a_run_without_forecast_says_why(collector, texts):
+    """A run that has sent no step: the API answers null, and the page has words for it."""
+    run_id = collector.run(run="no-steps-yet", config={}, records=[])
+
+    async def asking():
+        async with ApiClient(collector.url) as api:
+            return await api.forecast(run_id)
+
+    assert asyncio.run(asking()) is None
+    assert "no step has been processed yet" in " ".join(texts(forecast_parts(None)))
