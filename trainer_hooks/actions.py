@@ -5,10 +5,11 @@ Alerts arrive in the exporter's thread. The training thread reads the decisions 
 
 import difflib
 import logging
+import time
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import Final, get_args
 
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.wire import ALERT_KINDS, Action, ActionOutcome, ActionReport, ActionRequest, AlertNotice, Severity
@@ -17,6 +18,8 @@ __all__ = ["Action", "ActionPolicy", "Decision"]
 
 # What people may ask for. Of `notify` and `skip_update` a person has nothing once the message has been read.
 REQUESTABLE: tuple[Action, ...] = ("stop", "rollback", "checkpoint", "enable_llds")
+# How long a request holds whose collector does not state it: as long as the collectors of that version keep one.
+UNSTATED_SECONDS: Final = 600.0
 _NAMES = (*get_args(Severity), *sorted(ALERT_KINDS))
 
 logger = logging.getLogger("trainer_hooks")
@@ -24,11 +27,20 @@ logger = logging.getLogger("trainer_hooks")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An action that is due, with the alert that it is about, and the request where a person has asked for it."""
+    """An action that is due, with the alert that it is about, and the request where a person has asked for it.
+
+    Attributes:
+        action: What to do.
+        alert: What it is about.
+        request: The request; None where a rule demands the action.
+        expires_at: From when on the request must not be carried out any more, in monotonic seconds of this process; None
+            for a decision that does not expire.
+    """
 
     action: Action
     alert: AlertNotice
     request: ActionRequest | None = None
+    expires_at: float | None = None
 
     @property
     def key(self) -> str:
@@ -43,6 +55,14 @@ class Decision:
         alert = self.alert
         asked = "" if self.request is None else f"requested by {self.request.by}: "
         return f"{asked}{alert.severity} {alert.kind}, open since step {alert.opened_step}: {alert.summary}"
+
+    def has_expired(self, now: float) -> bool:
+        """Return whether it is too late to carry it out; an end that is NaN has passed.
+
+        Args:
+            now: Monotonic seconds of this process.
+        """
+        return self.expires_at is not None and not now < self.expires_at
 
     def report(self, outcome: ActionOutcome, detail: str = "") -> ActionReport:
         """Make a report of the outcome for the run's record."""
@@ -118,7 +138,8 @@ class ActionPolicy:
             return (
                 f"this trainer takes no request for {request.action!r}; ActionPolicy(requests=...) names those it takes"
             )
-        decision = Decision(action, request.alert, request)
+        seconds = UNSTATED_SECONDS if request.seconds_left is None else request.seconds_left
+        decision = Decision(action, request.alert, request, time.monotonic() + seconds)
         (self._dry if self.dry_run else self._due).append(decision)
         logger.warning("rlvitals: %s%s, %s", "would " if self.dry_run else "", action, decision.reason)
         return None

@@ -9,7 +9,7 @@ import msgspec
 
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
-from monitor_server.trainer_requests.requesting import end_request
+from monitor_server.trainer_requests.requesting import REQUEST_SECONDS, end_request
 from trainer_hooks import wire
 
 __all__ = ["RequestDelivery", "end_requests_of_process"]
@@ -61,8 +61,12 @@ class RequestDelivery:
                     continue
                 fields = {name: getattr(alert, name) for name in wire.AlertNotice.__struct_fields__}
                 notice = msgspec.convert(fields, wire.AlertNotice)
+                # Of two collectors the one whose clock is behind must not lengthen the time.
+                left = min(request.expires_at - now, REQUEST_SECONDS)
                 found.append(
-                    wire.ActionRequest(id=request.id, action=request.action, by=request.requested_by, alert=notice)
+                    wire.ActionRequest(
+                        id=request.id, action=request.action, by=request.requested_by, alert=notice, seconds_left=left
+                    )
                 )
             return found
 

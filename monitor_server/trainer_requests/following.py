@@ -13,7 +13,7 @@ from monitor_server.store.repositories.action_requests import StoredRequest
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
-from monitor_server.trainer_requests.requesting import end_request
+from monitor_server.trainer_requests.requesting import ANSWER_SECONDS, end_request
 
 __all__ = ["RequestFollowing"]
 
@@ -43,7 +43,7 @@ class RequestFollowing:
         try:
             now = self._clock()
             with self._store.read() as repositories:
-                is_due = bool(repositories.action_requests.late(now=now)) or any(
+                is_due = bool(self._over(repositories, now)) or any(
                     self._result(repositories, request, now) for request in repositories.action_requests.unfollowed()
                 )
             if is_due:
@@ -55,10 +55,7 @@ class RequestFollowing:
             log.exception("following requests has failed, which is tried again")
 
     def _write(self, repositories: Repositories, now: float) -> None:
-        for request in repositories.action_requests.late(now=now):
-            why = (
-                f"the trainer has not answered within {(request.expires_at - request.requested_at) / 60.0:.0f} minutes"
-            )
+        for request, why in self._over(repositories, now):
             end_request(repositories, request, why=why, now=now)
         for request in repositories.action_requests.unfollowed():
             run = repositories.runs.lock(request.run_id)
@@ -69,6 +66,22 @@ class RequestFollowing:
             if repositories.action_requests.mark_followed(request.id, now=now):
                 entry = HistoryEntry(at=now, change="action_followed", by=None, why=result, step=run.last_step)
                 repositories.alert_history.add(alert, entry)
+
+    def _over(self, repositories: Repositories, now: float) -> list[tuple[StoredRequest, str]]:
+        """Return the requests that wait for an answer which no longer comes, and why each ends."""
+        late = repositories.action_requests.unanswered(requested_until=now, received_until=now - ANSWER_SECONDS)
+        over = [
+            (each, f"the trainer has not answered within {(now - each.requested_at) / 60.0:.0f} minutes")
+            for each in late
+        ]
+        ended = {each.id for each in late}
+        for run_id in repositories.action_requests.open_runs():
+            run = repositories.runs.find(run_id)
+            # The answer may stand in a record that is not processed yet.
+            if run is not None and run.ended is not None and run.position >= run.log_end:
+                waiting = repositories.action_requests.open_of_run(run_id)
+                over += [(each, f"the run is {run.ended}") for each in waiting if each.id not in ended]
+        return over
 
     def _result(self, repositories: Repositories, request: StoredRequest, now: float) -> str | None:
         """Return what came of an action in a sentence, or None where it is too early."""

@@ -12,9 +12,20 @@ from monitor_server.store.repositories.action_requests import StoredRequest
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from trainer_hooks.wire import ActionReport
 
-__all__ = ["REQUEST_SECONDS", "RequestState", "RequestableAction", "end_request", "record_answer", "request_action"]
+__all__ = [
+    "ANSWER_SECONDS",
+    "REQUEST_SECONDS",
+    "RequestState",
+    "RequestableAction",
+    "end_request",
+    "record_answer",
+    "request_action",
+]
 
 REQUEST_SECONDS: Final = 600.0  # a person who asks to stop a run does not mean the run of tomorrow
+# How long after its end a request that the trainer has received still waits for the answer, which comes with a step.
+ANSWER_SECONDS: Final = 3_600.0
+UNKNOWN_OUTCOME: Final = "it is not known whether the trainer has carried it out"
 
 
 class RequestableAction(StrEnum):
@@ -42,7 +53,7 @@ class RequestState(StrEnum):
     REFUSED = "refused"
     """The trainer does not do it, and says why."""
     EXPIRED = "expired"
-    """The trainer has not answered in time."""
+    """The trainer has not answered in time, was started again, or has ended."""
 
 
 OPEN: Final = (RequestState.REQUESTED, RequestState.RECEIVED)
@@ -71,7 +82,8 @@ def request_action(
 
     Raises:
         UnknownAlert: If there is no such alert.
-        RequestNotPossible: If the alert is resolved, the run has ended, or the same request waits for its answer.
+        RequestNotPossible: If the alert is resolved, the run has ended, the same request waits for its answer, or the
+            run is to go back while it is asked to stop.
     """
     alert = repositories.alerts.find(alert_id)
     run = None if alert is None else repositories.runs.lock(alert.run_id)
@@ -81,9 +93,12 @@ def request_action(
         raise RequestNotPossible("the alert is resolved; a trainer is asked for an action while its alert holds")
     if run.ended is not None:
         raise RequestNotPossible(f"the run is {run.ended}; only a trainer that sends can be asked for an action")
-    waiting = [each for each in repositories.action_requests.open_of_run(run.id) if each.action == action]
-    if waiting:
-        raise RequestNotPossible(f"{waiting[0].requested_by} has asked for {action} already; wait for the answer")
+    excluding = {action, RequestableAction.STOP} if action == RequestableAction.ROLLBACK else {action}
+    for waiting in repositories.action_requests.open_of_run(run.id):
+        if waiting.action in excluding:
+            raise RequestNotPossible(
+                f"{waiting.requested_by} has asked for {waiting.action} already; wait for the answer"
+            )
     request = StoredRequest(
         id=uuid.uuid4().hex,
         run_id=run.id,
@@ -123,10 +138,11 @@ def record_answer(repositories: Repositories, run_id: str, report: ActionReport,
 
 
 def end_request(repositories: Repositories, request: StoredRequest, *, why: str, now: float) -> None:
-    """End a request that the trainer has not answered."""
-    ended = replace(request, state=str(RequestState.EXPIRED), changed_at=now, detail=why)
-    if repositories.action_requests.advance(ended, states=OPEN):
-        _record(repositories, ended, by=None, why=f"{request.action}: {why}", now=now)
+    """End a request that the trainer has not answered; a trainer that has received it may have carried it out."""
+    detail = f"{why}; {UNKNOWN_OUTCOME}" if request.state == RequestState.RECEIVED else why
+    ended = replace(request, state=str(RequestState.EXPIRED), changed_at=now, detail=detail)
+    if repositories.action_requests.advance(ended, states=(request.state,)):
+        _record(repositories, ended, by=None, why=f"{request.action}: {detail}", now=now)
 
 
 def _record(

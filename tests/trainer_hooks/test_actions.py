@@ -1,7 +1,11 @@
+import math
+import time
+
+import msgspec
 import pytest
 
 from trainer_hooks import ConfigurationError
-from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.actions import UNSTATED_SECONDS, ActionPolicy
 from trainer_hooks.wire import ActionRequest, AlertNotice
 
 
@@ -81,6 +85,34 @@ def test_a_request_that_is_taken_becomes_a_decision_with_its_name(caplog):
     report = decision.report("taken")
     assert (decision.key, report.request_id, report.alert_id) == ("request q1/stop", "q1", "a")
     assert "stop, requested by anna: critical likelihood_drift" in caplog.text
+
+
+@pytest.mark.parametrize(("seconds_left", "expected"), [(30.0, 30.0), (None, UNSTATED_SECONDS), (0.0, 0.0)])
+def test_a_requests_end_is_counted_on_the_trainers_own_clock(seconds_left, expected):
+    """From the moment at which it is received; an older collector states no end, and its requests end as well."""
+    policy = ActionPolicy({}, dry_run=False, requests=["stop"])
+    before = time.monotonic()
+    assert policy.consider_request(msgspec.structs.replace(request(), seconds_left=seconds_left)) is None
+    after = time.monotonic()
+    (decision,) = policy.due()
+    assert before + expected <= decision.expires_at <= after + expected
+    assert decision.has_expired(after + expected)
+    assert not decision.has_expired(before + expected - 1.0)
+
+
+def test_a_decision_of_a_rule_does_not_expire():
+    """Its alert fires until the collector states otherwise."""
+    policy = ActionPolicy({"critical": "stop"}, dry_run=False)
+    policy.consider(alert(severity="critical"))
+    (decision,) = policy.due()
+    assert not decision.has_expired(math.inf)
+
+
+def test_an_end_that_is_no_number_has_passed():
+    """A request is carried out only while it certainly holds."""
+    policy = ActionPolicy({}, dry_run=False, requests=["stop"])
+    policy.consider_request(msgspec.structs.replace(request(), seconds_left=math.nan))
+    assert policy.due()[0].has_expired(0.0)
 
 
 def test_a_dry_run_only_foresees_a_request():

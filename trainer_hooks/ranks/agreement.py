@@ -10,6 +10,8 @@ group itself was built:
    takes part in that step's collectives, and no rank can end the step before rank 0 has taken part. So every rank that
    reads the store at the end of that step finds it.
 3. If a rank never receives the alert, nothing is fixed. After a while rank 0 refuses, and no rank acts.
+4. A request of a person that has expired by rank 0's clock is not proposed, and its step is not fixed any more: rank 0
+   refuses it for all ranks. Once the step is fixed, which is the next one, it is carried out.
 
 While nothing is proposed, no rank reads the store or waits for the device.
 """
@@ -17,7 +19,7 @@ While nothing is proposed, no rank reads the store or waits for the device.
 import itertools
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 from torch import distributed
@@ -37,6 +39,7 @@ __all__ = [
 # Alerts come with the answer to a batch, so with every step; an idle rank sends a heartbeat every 15 s.
 PATIENCE_SECONDS = 60.0
 REFUSED = "refused"
+EXPIRED = "expired: the time in which it was to be carried out had passed before the end of a step"
 
 # The same on every rank, because all run one script. Where they are not, no rank answers, and no rank acts.
 _numbers = itertools.count()
@@ -68,11 +71,21 @@ class Coordinator(Protocol):
 
 
 class SingleProcessCoordinator:
-    """Settles decisions of a single process."""
+    """Settles decisions of a single process.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
 
     def due(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
         """Settle all decisions at once."""
-        return [SettledDecision(decision) for decision in decisions]
+        now = self._clock()
+        return _without_lost_rollbacks(
+            [SettledDecision(decision, EXPIRED if decision.has_expired(now) else None) for decision in decisions]
+        )
 
 
 class RefusingCoordinator:
@@ -154,14 +167,21 @@ class StoreCoordinator:
                 # Rank 0 reports for all ranks, except for an alert that it has not received.
                 is_reported_here = self._rank == 0 or not item.is_armed
                 settled.append(SettledDecision(item.decision, refusal, is_reported_here))
-        return settled
+        return _without_lost_rollbacks(settled)
 
     def _coordinate(self, key: str, item: _OpenDecision, step: int) -> str | None:
         """Propose, and fix the step when all ranks are armed; return a refusal where one of them never is."""
-        if not item.is_armed:
+        if item.after_step is not None:
+            return None
+        is_proposed, item.is_armed = item.is_armed, True
+        if item.decision.has_expired(self._clock()):
+            # The refusal comes first: a rank that sees the proposal then finds it.
+            self._store.set(f"{key}/after", REFUSED)
             self._store.set(f"{key}/proposed", "")
-            item.is_armed = True
-        if item.after_step is not None or self._read(key, item):
+            return EXPIRED
+        if not is_proposed:
+            self._store.set(f"{key}/proposed", "")
+        if self._read(key, item):
             return None
         armed = 1 + self._store.add(f"{key}/armed", 0)
         if armed == self._world_size:
@@ -188,7 +208,7 @@ class StoreCoordinator:
             return None
         self._synchronize()
         if self._read(key, item) and item.after_step is None:
-            return "rank 0 has refused, because another rank did not receive the alert in time"
+            return "rank 0 has refused it"
         return None
 
     def _read(self, key: str, item: _OpenDecision) -> bool:
@@ -201,6 +221,18 @@ class StoreCoordinator:
 
     def _is_late(self, item: _OpenDecision) -> bool:
         return self._clock() - item.opened_at > PATIENCE_SECONDS
+
+
+def _without_lost_rollbacks(settled: list[SettledDecision]) -> list[SettledDecision]:
+    """Refuse to go back after the very step after which training ends; the result is the same on every rank."""
+    if not any(each.decision.action == "stop" and each.refusal is None for each in settled):
+        return settled
+    return [
+        replace(each, refusal="training ends after this step, because a stop is carried out")
+        if each.decision.action == "rollback" and each.refusal is None
+        else each
+        for each in settled
+    ]
 
 
 def make_coordinator(world_size: int) -> Coordinator:

@@ -107,12 +107,14 @@ class ActionRequest(Wire, frozen=True, forbid_unknown_fields=False):
     """An action that a person asks the trainer for; a trainer that was not set up to take it refuses.
 
     ``action`` is any text, because a newer collector may ask for an action that this version does not know.
+    ``seconds_left`` states how long the request holds from the time of the receipt; older collectors leave it out.
     """
 
     id: str
     action: str
     by: str
     alert: AlertNotice
+    seconds_left: float | None = None
 
 
 class Receipt(Wire, frozen=True, forbid_unknown_fields=False):

@@ -67,9 +67,16 @@ class ActionRequests:
         """Return the runs with a request that waits for its answer."""
         return set(self._connection.execute(select(_REQUEST.run_id).where(_IS_OPEN).distinct()).scalars())
 
-    def late(self, *, now: float) -> list[StoredRequest]:
-        """Return the requests whose time is over and that wait for their answer."""
-        return self._read(_IS_OPEN & (_REQUEST.expires_at <= now))
+    def unanswered(self, *, requested_until: float, received_until: float) -> list[StoredRequest]:
+        """Return the requests that nobody answers any more.
+
+        Args:
+            requested_until: Those that the trainer has not reported to have, and that expired by then.
+            received_until: Those that the trainer has, and that expired by then.
+        """
+        is_not_received = (_REQUEST.state == "requested") & (_REQUEST.expires_at <= requested_until)
+        is_not_answered = (_REQUEST.state == "received") & (_REQUEST.expires_at <= received_until)
+        return self._read(is_not_received | is_not_answered)
 
     def unfollowed(self) -> list[StoredRequest]:
         """Return the requests that were carried out, of which it is not written yet what came of them."""

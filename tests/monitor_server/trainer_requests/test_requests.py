@@ -1,14 +1,17 @@
 """What people ask trainers for: it reaches the trainer once, is answered, and what came of it is written."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
-from monitor_server.trainer_requests.requesting import REQUEST_SECONDS
+from monitor_server.trainer_requests.following import RequestFollowing
+from monitor_server.trainer_requests.requesting import ANSWER_SECONDS, REQUEST_SECONDS
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.trainer_requests.conftest import Asked
 from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.ranks.agreement import SingleProcessCoordinator
 
 
 def answer(request, outcome, detail=""):
@@ -25,8 +28,8 @@ def trained(training, asked, **options):
     monitor = training(found.live, **options)
     steps = itertools.count()
 
-    def make_step():
-        monitor.log_step(next(steps), {"page": 1.0, "reward/mean": 0.25})
+    def make_step(*actions):
+        monitor.log_step(next(steps), {"page": 1.0, "reward/mean": 0.25}, actions=actions)
         monitor.flush()
 
     make_step()
@@ -173,6 +176,111 @@ def test_a_request_that_nobody_answers_ends(asked):
     assert found.step(2) == []
     found.step(3, schema_version=3, record={"actions": [answer(request, "taken")]})
     eventually(lambda: found.requests()[0]["state"] == "done")
+
+
+def shift_request(asked, request_id, seconds):
+    """Let a request be older than it is."""
+    with asked.live.app.state.collector.store.write() as repositories:
+        stored = repositories.action_requests.find(request_id)
+        moved = replace(stored, requested_at=stored.requested_at - seconds, expires_at=stored.expires_at - seconds)
+        assert repositories.action_requests.advance(moved, states=[stored.state])
+
+
+@sqlite_only
+def test_a_receipt_states_the_seconds_that_are_left(asked):
+    """The trainer counts them on a clock of its own, whatever the clocks of the two machines show."""
+    found = asked()
+    found.ask("stop")
+    (request,) = found.step(1)
+    assert 0.0 < request["seconds_left"] <= REQUEST_SECONDS
+    shift_request(found, request["id"], 500.0)
+    (again,) = found.step(2)
+    assert 0.0 < again["seconds_left"] <= REQUEST_SECONDS - 500.0
+
+
+@sqlite_only
+def test_a_request_that_the_trainer_has_received_keeps_its_place_until_it_is_answered(asked):
+    """Nobody can ask for a second one that would be carried out as well; after a bound the place is free."""
+    found = asked()
+    found.ask("rollback")
+    (request,) = found.step(1)
+    found.step(2, schema_version=3, record={"actions": [answer(request, "received")]})
+    eventually(lambda: found.requests()[0]["state"] == "received")
+    shift_request(found, request["id"], REQUEST_SECONDS)
+    collector = found.live.app.state.collector
+    RequestFollowing(collector.store, clock=collector.clock, deadlines=collector.settings.deadlines).tick()
+    assert found.requests()[0]["state"] == "received"
+    assert found.step(3) == []  # too late to hand it out
+    assert found.ask("rollback").status == 409
+    shift_request(found, request["id"], ANSWER_SECONDS)
+    eventually(lambda: found.requests()[0]["state"] == "expired")
+    assert "not known whether" in found.requests()[0]["detail"]
+    assert found.ask("rollback").status == 200
+
+
+def test_a_trainer_refuses_a_request_whose_time_is_over(training, asked):
+    """It was received in time, and the step took longer than the request held."""
+    policy = ActionPolicy({}, dry_run=False, requests=["stop"])
+    found, make_step = trained(training, asked, actions=policy)
+    assert found.ask("stop").status == 200
+
+    def is_received():
+        make_step()
+        return found.requests()[0]["state"] == "received"
+
+    eventually(is_received)
+    (decision,) = policy.due()
+    (settled,) = SingleProcessCoordinator(clock=lambda: decision.expires_at).due([decision], 1)
+    make_step(settled.decision.report("refused", settled.refusal))
+    eventually(lambda: found.requests()[0]["state"] == "refused")
+    assert found.requests()[0]["detail"].startswith("expired")
+
+
+@sqlite_only
+def test_a_run_that_ends_answers_what_was_asked_of_it(asked):
+    """Nobody is left to act; a trainer that acted and ended has answered before."""
+    found = asked()
+    found.ask("stop")
+    found.ask("checkpoint")
+    (stop, _) = found.step(1)
+    found.step(2, schema_version=3, record={"actions": [answer(stop, "taken")]}, end="stopped")
+    eventually(lambda: {each["action"]: each["state"] for each in found.requests()} == {
+        "stop": "done", "checkpoint": "expired",
+    })  # fmt: skip
+    assert "the run is stopped" in found.requests()[0]["detail"]
+
+
+@sqlite_only
+def test_a_trainer_that_starts_again_between_received_and_the_answer_frees_the_place(asked):
+    """The process that had it is gone; its answer, if it comes late, still counts."""
+    found = asked()
+    found.ask("rollback")
+    (request,) = found.step(1)
+    found.step(2, schema_version=3, record={"actions": [answer(request, "received")]})
+    eventually(lambda: found.requests()[0]["state"] == "received")
+    found.live.send(run="r", attempt=2, config={})
+    assert found.requests()[0]["state"] == "expired"
+    assert "not known whether" in found.requests()[0]["detail"]
+    assert found.step(3, attempt=2) == []
+    assert found.ask("rollback").status == 200
+    found.step(3, schema_version=3, record={"actions": [answer(request, "taken")]})
+    eventually(lambda: found.requests()[1]["state"] == "done")
+
+
+@sqlite_only
+def test_a_run_that_is_asked_to_stop_is_not_asked_to_go_back(asked):
+    """A stop may follow a rollback that waits: it is what people ask for in an emergency."""
+    found = asked()
+    assert found.ask("rollback").status == 200
+    assert found.ask("stop").status == 200
+    assert {each["action"] for each in found.step(1)} == {"stop", "rollback"}
+    other = found.live.run(run="other", records=[{"step": 0, "scalars": {"page": 1.0}}])
+    (alert,) = eventually(lambda: found.live.get(f"/runs/{other}/alerts")["items"])
+    again = Asked(found.live, alert["id"])
+    assert again.ask("stop").status == 200
+    answered = again.ask("rollback")
+    assert (answered.status, "asked for stop" in answered.json()["detail"]) == (409, True)
+    assert again.ask("checkpoint").status == 200
 
 
 def test_what_cannot_be_asked_is_refused_in_words(asked):

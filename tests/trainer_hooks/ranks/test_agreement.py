@@ -3,7 +3,13 @@ from hypothesis import strategies as st
 from torch.distributed import HashStore
 
 from trainer_hooks.actions import Decision
-from trainer_hooks.ranks.agreement import PATIENCE_SECONDS, RefusingCoordinator, StoreCoordinator, make_coordinator
+from trainer_hooks.ranks.agreement import (
+    PATIENCE_SECONDS,
+    RefusingCoordinator,
+    SingleProcessCoordinator,
+    StoreCoordinator,
+    make_coordinator,
+)
 from trainer_hooks.wire import ActionRequest, AlertNotice
 
 STEPS = 12
@@ -67,10 +73,11 @@ def test_ranks_that_receive_an_alert_at_the_same_time_act_two_steps_later():
     assert [rank.taken for rank in ranks] == [{"a": 3}, {"a": 3}]
 
 
-def requested(action="stop"):
+def requested(action="stop", *, name="a", expires_at=None):
     """Return a decision that a person has asked for, about the same alert as `decision`."""
-    plain = decision(action=action)
-    return Decision(action, plain.alert, ActionRequest(id="q1", action=action, by="anna", alert=plain.alert))
+    plain = decision(name, action=action)
+    request = ActionRequest(id=f"q {name}", action=action, by="anna", alert=plain.alert)
+    return Decision(action, plain.alert, request, expires_at)
 
 
 def test_ranks_agree_on_what_a_person_asks_for_beside_what_a_rule_demands():
@@ -83,8 +90,70 @@ def test_ranks_agree_on_what_a_person_asks_for_beside_what_a_rule_demands():
             new = [decision(), requested()] if step == 1 + rank else []
             taken += [(rank, step, settled.decision.key) for settled in agreement.due(new, step)]
     steps = {(key, step) for _, step, key in taken}
-    assert {key for _, _, key in taken} == {"a/critical/stop", "request q1/stop"}
+    assert {key for _, _, key in taken} == {"a/critical/stop", "request q a/stop"}
     assert (len(taken), len(steps)) == (4, 2)
+
+
+def test_a_single_process_refuses_what_has_expired():
+    """A step may last longer than a request holds."""
+    agreement = SingleProcessCoordinator(clock=lambda: 10.0)
+    over, holds = requested(expires_at=10.0), requested("checkpoint", expires_at=10.5)
+    first, second = agreement.due([over, holds], 1)
+    assert first.refusal.startswith("expired")
+    assert second.refusal is None
+
+
+@given(data=st.data())
+def test_no_rank_carries_out_what_had_expired_when_the_step_was_fixed(data):
+    """Rank 0's clock counts: all ranks carry it out after the same step, at most one step after its end, or none."""
+    store, clock = HashStore(), [0.0]
+    ends = {name: data.draw(st.floats(0.0, 40.0)) for name in "ab"}
+    ranks = [StoreCoordinator(store, rank=rank, world_size=3, clock=lambda: clock[0]) for rank in range(3)]
+    heard = [{name: data.draw(st.integers(1, 4)) for name in ends} for _ in ranks]
+    taken, reported, begun = [{} for _ in ranks], [], {}
+    for step in range(1, STEPS + 1):
+        begun[step] = clock[0]
+        clock[0] += data.draw(st.sampled_from([0.0, 5.0, 15.0]))
+        for rank in data.draw(st.permutations(range(3))):
+            late = 0.0 if rank == 0 else 1e6  # the other ranks' clocks are of no account
+            new = [requested(name=name, expires_at=ends[name] + late) for name in ends if heard[rank][name] == step]
+            for settled in ranks[rank].due(new, step):
+                name = settled.decision.alert.id
+                if settled.refusal is None:
+                    taken[rank][name] = step
+                if settled.is_reported_here:
+                    reported.append((name, rank))
+    assert taken[0] == taken[1] == taken[2]
+    assert all(begun[step] < ends[name] for name, step in taken[0].items())
+    assert sorted(reported) == [(name, 0) for name in "ab"]
+
+
+def test_what_has_expired_before_it_is_proposed_is_refused_by_rank_0_for_all():
+    """The other ranks read the refusal, and do not report it again."""
+    store, clock = HashStore(), [0.0]
+    ranks = [StoreCoordinator(store, rank=rank, world_size=2, clock=lambda: clock[0]) for rank in range(2)]
+    clock[0] = 5.0
+    (settled,) = ranks[0].due([requested(expires_at=4.0)], 1)
+    assert settled.refusal.startswith("expired")
+    found = [settled for step in (1, 2) for settled in ranks[1].due([requested(expires_at=9.0)][: 2 - step], step)]
+    assert [(settled.refusal, settled.is_reported_here) for settled in found] == [("rank 0 has refused it", False)]
+
+
+def test_a_stop_and_a_rollback_after_one_step_are_a_stop():
+    """Nobody goes back in a run that ends, whichever of the two was asked for first."""
+    for asked in (["stop", "rollback"], ["rollback", "stop"]):
+        settled = SingleProcessCoordinator().due([requested(action) for action in asked], 1)
+        refusals = {each.decision.action: each.refusal for each in settled}
+        assert refusals["stop"] is None
+        assert "training ends after this step" in refusals["rollback"]
+    store = HashStore()
+    ranks = [StoreCoordinator(store, rank=rank, world_size=2, clock=lambda: 0.0) for rank in range(2)]
+    taken = []
+    for step in range(1, 5):
+        for rank, agreement in enumerate(ranks):
+            new = [requested("rollback"), requested("stop")] if step == 1 else []
+            taken += [(rank, each.decision.action, each.refusal is None) for each in agreement.due(new, step)]
+    assert sorted(taken) == [(rank, action, action == "stop") for rank in (0, 1) for action in ("rollback", "stop")]
 
 
 def test_a_refusal_has_the_number_of_ranks_that_received_the_alert():

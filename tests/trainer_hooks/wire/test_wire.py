@@ -15,6 +15,8 @@ from trainer_hooks.wire import (
     READABLE_VERSIONS,
     SCHEMA_VERSION,
     ActionReport,
+    ActionRequest,
+    AlertNotice,
     Array,
     Batch,
     Extreme,
@@ -193,6 +195,26 @@ def test_a_receipt_may_say_more_than_this_version_knows():
     answer = {"run_id": "r", "accepted": 1, "alerts": [alert], "server_time": 7.0}
     receipt = decode_receipt(msgspec.msgpack.encode(answer))
     assert (receipt.accepted, receipt.alerts[0].id) == (1, "a")
+
+
+RECEIPTS = Path(__file__).parent / "golden"
+ASKED = ActionRequest(
+    id="q1",
+    action="stop",
+    by="anna",
+    alert=AlertNotice(id="a1", kind="likelihood_drift", severity="critical", opened_step=7, summary="it falls"),
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "seconds_left"), [("receipt-without-seconds-left", None), ("receipt-with-seconds-left", 599.5)]
+)
+def test_receipts_with_a_request_are_read_as_they_were_written(file, seconds_left):
+    """By collectors before the seconds that are left of a request, and by those that state them."""
+    body = (RECEIPTS / f"{file}.msgpack").read_bytes()
+    receipt = decode_receipt(body)
+    assert receipt.requests == [msgspec.structs.replace(ASKED, seconds_left=seconds_left)]
+    assert encode(receipt) == body
 
 
 def test_a_runs_id_depends_on_project_and_name_alone():
