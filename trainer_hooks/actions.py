@@ -33,7 +33,7 @@ class Decision:
         action: What to do.
         alert: What it is about.
         request: The request; None where a rule demands the action.
-        expires_at: From when on the request must not be carried out any more, in monotonic seconds of this process; None
+        expires_at: From when on it must not be carried out any more, in monotonic seconds of this process; None
             for a decision that does not expire.
     """
 
