@@ -122,7 +122,7 @@ class SignInRefused(CollectorError):
     """A sign-in by OpenID Connect has failed; ``reason`` is the code that the sign-in page has a sentence for.
 
     Args:
-        reason: ``provider``, ``refused``, ``invalid``, ``expired`` or ``no_group``.
+        reason: ``provider``, ``refused``, ``invalid``, ``expired``, ``unverified`` or ``no_group``.
         message: What has happened, for the log.
     """
 

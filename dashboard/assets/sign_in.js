@@ -35,6 +35,9 @@
     no_group:
       "You have signed in at the provider, but none of your groups may use this collector. " +
       "Whoever runs it can add a group to RLVITALS_OIDC_GROUPS.",
+    unverified:
+      "Your rights here depend on your e-mail address, and the provider does not say that it is verified. " +
+      "Verify the address at the provider, then sign in again.",
     expired: "This sign-in was begun in another browser or too long ago; begin again.",
     refused: "The provider has refused the sign-in; begin again, or ask whoever runs the provider.",
     invalid: "What the provider has sent is not valid for this collector; its log says why.",

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 
 from monitor_server.access.callers import ANYBODY, Caller, Scope
 from monitor_server.access.keys.known_keys import KnownKeys
+from monitor_server.access.keys.names import is_reserved
 from monitor_server.access.sessions import COOKIE, DELEGATED, Delegation, read_session
 from monitor_server.errors import KeyRequired, StartupError
 from monitor_server.settings import Settings
@@ -65,7 +66,8 @@ class TrustedProxies:
         if len(named) != 1 or not any(peer in network for network in self.networks):
             return None
         name = named[0].strip()
-        return name if name and name.isprintable() and len(name) <= LONGEST_NAME else None
+        is_name = name.isprintable() and len(name) <= LONGEST_NAME and not is_reserved(name)
+        return name if is_name else None
 
 
 @dataclass(slots=True)

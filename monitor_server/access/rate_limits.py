@@ -1,5 +1,6 @@
-"""Limits of requests and bytes for each key, checked before a body is read."""
+"""Limits of requests and bytes for each key, and of requests without a key for each address."""
 
+import ipaddress
 import math
 from collections import OrderedDict
 from collections.abc import Callable
@@ -8,10 +9,11 @@ from typing import Final
 
 from monitor_server.errors import TooManyRequests
 
-__all__ = ["RateLimits"]
+__all__ = ["AddressLimits", "RateLimits"]
 
 BURST_SECONDS: Final = 10.0  # a trainer that was cut off sends what has piled up
 MOST_CALLERS: Final = 10_000
+IPV6_NETWORK_BITS: Final = 64  # one client usually has all addresses of such a network
 
 
 class RateLimits:
@@ -65,3 +67,45 @@ class RateLimits:
             levels[place] = min(full[place], levels[place] + rate * (now - levels[2]) if rate < math.inf else math.inf)
         levels[2] = now
         return levels
+
+
+class AddressLimits:
+    """Bounds requests that need no key: from one address, and altogether.
+
+    Args:
+        what: What is requested, in the plural, for the error message.
+        per_address: Requests per second from one address, for ten seconds at once. All IPv6 addresses that differ only
+            in their last 64 bits count as one.
+        altogether: Requests per second from all addresses, likewise.
+        time: Returns seconds that never go back.
+    """
+
+    def __init__(
+        self, what: str, *, per_address: float, altogether: float, time: Callable[[], float] = monotonic
+    ) -> None:
+        self._what = what
+        self._per_address = RateLimits(requests=per_address, bytes_=0, time=time)
+        self._altogether = RateLimits(requests=altogether, bytes_=0, time=time)
+
+    def count(self, address: str) -> None:
+        """Count a request.
+
+        Raises:
+            TooManyRequests: If there were too many.
+        """
+        try:
+            self._per_address.count_request(_network(address))
+            self._altogether.count_request("")
+        except TooManyRequests as error:
+            seconds = int(error.headers["Retry-After"])
+            raise TooManyRequests(f"too many {self._what}; try again in {seconds} s", retry_after=seconds) from None
+
+
+def _network(address: str) -> str:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address) or parsed.ipv4_mapped is not None:
+        return address
+    return str(ipaddress.IPv6Network((int(parsed), IPV6_NETWORK_BITS), strict=False))

@@ -9,7 +9,7 @@ from monitor_server.access.callers import Caller
 from monitor_server.access.keys.administration import record_change
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
-from monitor_server.action_links.limits import LinkLimits
+from monitor_server.access.rate_limits import AddressLimits
 from monitor_server.action_links.signing import LinkSecrets, hash_token
 from monitor_server.action_links.using import LinkUse, use_link
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
@@ -91,7 +91,10 @@ class Collector:
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     waiting_reads: WaitingReads = field(default_factory=WaitingReads)
     span: OpenSpan = no_span
-    link_limits: LinkLimits = field(default_factory=LinkLimits)
+    # Nobody can guess a link or a sign-in; the limits bound the work, in requests per second.
+    link_limits: AddressLimits = field(
+        default_factory=lambda: AddressLimits("links were opened", per_address=5.0, altogether=50.0)
+    )
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
     @property

@@ -5,6 +5,7 @@ import secrets
 from typing import Final
 
 from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.names import fold_name
 from monitor_server.errors import KeyNameTaken, UnknownKey
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
@@ -43,7 +44,8 @@ def create_key(
     Raises:
         KeyNameTaken: If a key of this name is in use.
     """
-    if any(key.name == name and key.revoked_at is None for key in repositories.api_keys.all()):
+    folded = fold_name(name)
+    if any(fold_name(key.name) == folded and key.revoked_at is None for key in repositories.api_keys.all()):
         raise KeyNameTaken(f"a key named {name!r} is in use; revoke it first, or choose another name")
     secret = PREFIX + secrets.token_urlsafe(KEY_BYTES)
     hashed = hash_key(secret)

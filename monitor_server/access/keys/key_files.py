@@ -6,6 +6,7 @@ from pathlib import Path
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import create_key, hash_key
+from monitor_server.access.keys.names import fold_name
 from monitor_server.errors import StartupError
 from monitor_server.store.database import Store
 
@@ -30,8 +31,8 @@ def write_key_files(store: Store, setting: str, *, now: float) -> list[Path]:
             known = repositories.api_keys.all()
             if path.exists() and any(key.hash == hash_key(_read(path)) for key in known):
                 continue
-            names = {key.name for key in known if key.revoked_at is None}
-            name = next(each for each in _names(path.stem) if each not in names)
+            names = {fold_name(key.name) for key in known if key.revoked_at is None}
+            name = next(each for each in _names(path.stem) if fold_name(each) not in names)
             secret, _ = create_key(
                 repositories, name=name, scope=scope, project=None, expires_at=None, author=author, now=now
             )

@@ -13,7 +13,7 @@ from typing import Final
 
 from itsdangerous import BadData, URLSafeSerializer
 
-__all__ = ["ATTEMPT_COOKIE", "ATTEMPT_SECONDS", "Attempt", "AttemptCookies", "page_of_this_site"]
+__all__ = ["ATTEMPT_COOKIE", "ATTEMPT_SECONDS", "Attempt", "AttemptCookies", "UsedAttempts", "page_of_this_site"]
 
 ATTEMPT_COOKIE: Final = "rlvitals_oidc"
 ATTEMPT_SECONDS: Final = 600.0  # enough to type a password and a second factor
@@ -73,6 +73,30 @@ class AttemptCookies:
             return None
         is_same = hmac.compare_digest(attempt.state.encode(), state.encode(errors="replace"))
         return attempt if is_same and now < attempt.until else None
+
+
+class UsedAttempts:
+    """The attempts that this process has used, each until it is over, so that none is used twice.
+
+    Pending attempts are held by browsers alone. Used ones are bounded by the rate at which sign-ins are finished.
+    """
+
+    def __init__(self) -> None:
+        self._used: dict[bytes, float] = {}  # in the order of use
+
+    def __len__(self) -> int:
+        """Return how many are held."""
+        return len(self._used)
+
+    def use(self, attempt: Attempt, *, now: float) -> bool:
+        """Use an attempt up; return whether it was not used before."""
+        while self._used and next(iter(self._used.values())) <= now:
+            del self._used[next(iter(self._used))]
+        digest = hashlib.sha256(attempt.state.encode()).digest()
+        if digest in self._used:
+            return False
+        self._used[digest] = attempt.until
+        return True
 
 
 def page_of_this_site(page: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import KEY_BYTES, key_id, record_change
+from monitor_server.access.keys.names import fold_name, is_reserved
 from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.errors import SignInRefused
 from monitor_server.printable import printable
@@ -47,14 +48,23 @@ class Person:
         """Read the claims of a checked ID token.
 
         Raises:
-            SignInRefused: If no group of the person may use this collector, or the person has no id.
+            SignInRefused: If no group of the person may use this collector, a rule for an e-mail address or its domain
+                matches one that is not verified, or the person has no id.
         """
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_NAME:
             raise SignInRefused("invalid", f"the ID token must name a person by 1 to {LONGEST_NAME} characters")
         name = _name(claims, configuration)
         groups = _groups(claims.get(configuration.groups_claim))
-        rule = configuration.rule_for(groups)
+        unverified = {group for group in groups if _is_unverified(group, claims, configuration)}
+        rule = configuration.rule_for(groups - unverified)
+        if rule is None and configuration.rule_for(unverified) is not None:
+            raise SignInRefused(
+                "unverified",
+                f"{printable(name, longest=200)} may do nothing here: the rule of RLVITALS_OIDC_GROUPS for an e-mail "
+                "address or its domain needs a verified address; let the provider verify the address and send "
+                "email_verified as true, or make rules for groups",
+            )
         if rule is None:
             shown = printable(", ".join(sorted(groups)) or "none", longest=500)
             raise SignInRefused(
@@ -82,9 +92,9 @@ def open_session(repositories: Repositories, person: Person, *, until: float, no
     """
     keys = [key for key in repositories.api_keys.all() if key.revoked_at is None]
     found = next((key for key in keys if key.subject == person.subject), None)
-    taken = {key.name for key in keys if key is not found}
-    digest = hashlib.sha256(person.subject.encode()).hexdigest()[:8]
-    name = person.name if person.name not in taken else f"{person.name} ({digest})"
+    others = {fold_name(key.name) for key in keys if key is not found}
+    digest = _digest(person.subject)
+    name = person.name if fold_name(person.name) not in others else f"{person.name} ({digest})"
     if found is None:
         hashed = hashlib.sha256(secrets.token_bytes(KEY_BYTES)).digest()  # of a secret that nobody has
         key = StoredKey(
@@ -112,12 +122,32 @@ def open_session(repositories: Repositories, person: Person, *, until: float, no
 
 
 def _name(claims: Mapping[str, Any], configuration: OidcConfiguration) -> str:
-    """Return the claim that names the person; an e-mail address that is not verified could be anybody's."""
+    """Return the claim that names the person; where it could be another one's, the provider's id of the person.
+
+    An e-mail address that is not verified could be anybody's, and a reserved name would sign as the collector.
+    """
     claim = configuration.name_claim
     name = claims.get(claim)
     is_verified = claim != "email" or claims.get("email_verified") is True
     is_name = isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= LONGEST_NAME
-    return str(name).strip() if is_name and is_verified else printable(str(claims["sub"]), longest=LONGEST_NAME)
+    if is_name and is_verified and not is_reserved(str(name)):
+        return str(name).strip()
+    id_ = printable(str(claims["sub"]), longest=LONGEST_NAME).strip()
+    return f"person {_digest(f'{configuration.issuer} {id_}')}" if is_reserved(id_) else id_
+
+
+def _digest(subject: str) -> str:
+    return hashlib.sha256(subject.encode()).hexdigest()[:8]
+
+
+def _is_unverified(group: str, claims: Mapping[str, Any], configuration: OidcConfiguration) -> bool:
+    """Whether a group is the person's e-mail address or its domain, and the provider has not verified the address."""
+    if claims.get("email_verified") is True:
+        return False
+    email = claims.get("email")
+    address = email.casefold() if isinstance(email, str) else ""
+    is_address = group.casefold() in (address, address.rpartition("@")[2])
+    return configuration.groups_claim == "email" or is_address
 
 
 def _groups(claim: object) -> set[str]:

@@ -1,14 +1,15 @@
-"""Signs persons in by OpenID Connect: the provider, the cookies of attempts, and threads that wait for the provider."""
+"""Signs persons in by OpenID Connect: provider, attempts, limits of rate, and threads that wait for the provider."""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from monitor_server.access.oidc.attempts import Attempt, AttemptCookies
+from monitor_server.access.oidc.attempts import Attempt, AttemptCookies, UsedAttempts
 from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.access.oidc.persons import Person
-from monitor_server.errors import StartupError, Unavailable
+from monitor_server.access.rate_limits import AddressLimits
+from monitor_server.errors import SignInRefused, StartupError, Unavailable
 from monitor_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ __all__ = ["OidcSignIn"]
 # Threads of their own: a provider that is slow must not take those that read for everybody else.
 THREADS: Final = 2
 MOST_WAITING: Final = 16
+# Requests per second, of which a sign-in needs two. An organisation behind one proxy is one address.
+PER_ADDRESS: Final = 3.0
+ALTOGETHER: Final = 20.0  # with ten minutes for an attempt, at most some 25,000 used ones are held, about 5 MB
 
 Result = TypeVar("Result")
 
@@ -35,6 +39,8 @@ class OidcSignIn:
     def __init__(self, configuration: OidcConfiguration, provider: "Provider", *, clock: Callable[[], float]) -> None:
         self.configuration = configuration
         self.cookies = AttemptCookies(configuration.client_secret)
+        self.limits = AddressLimits("sign-ins were begun or finished", per_address=PER_ADDRESS, altogether=ALTOGETHER)
+        self._used = UsedAttempts()
         self._provider = provider
         self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="rlvitals-oidc")
@@ -66,8 +72,22 @@ class OidcSignIn:
         attempt = Attempt.begin(page, now=self._clock())
         return await self._ask(lambda: self._provider.authorization_url(attempt)), attempt
 
+    def use(self, cookie: str | None, *, state: str) -> Attempt:
+        """Use up the attempt of a browser, whatever becomes of it, and return it.
+
+        Raises:
+            SignInRefused: If the cookie holds no attempt with this state, or the attempt was used before.
+        """
+        now = self._clock()
+        attempt = self.cookies.read(cookie, state=state, now=now)
+        if attempt is None:
+            raise SignInRefused("expired", "the answer belongs to no sign-in that this browser has begun")
+        if not self._used.use(attempt, now=now):
+            raise SignInRefused("expired", "the sign-in was finished or refused before; a sign-in is used once")
+        return attempt
+
     async def finish(self, code: str, attempt: Attempt) -> Person:
-        """Return who has signed in.
+        """Return who has signed in, for an attempt that `use` has used up.
 
         Raises:
             SignInRefused: If the provider refuses, its token is not valid, or the person may do nothing here.

@@ -8,11 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.callers import ANYBODY, Scope
 from monitor_server.access.keys.administration import create_key, revoke_key
+from monitor_server.access.keys.names import is_reserved
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
-from monitor_server.errors import KeyRequired, ScopeTooSmall
+from monitor_server.errors import KeyNameTaken, KeyRequired, ScopeTooSmall
 from monitor_server.store.repositories.api_keys import StoredKey
 
 __all__ = ["KeyItem", "router"]
@@ -70,6 +71,11 @@ async def create(body: KeyBody, collector: Serving, asking: Asking) -> CreatedKe
     project = body.project or asking.project
     if not asking.reaches(project):
         raise ScopeTooSmall(f"this key makes keys of the project {asking.project!r} only")
+    if is_reserved(body.name):
+        raise KeyNameTaken(
+            f"the name {body.name!r} is reserved: in the audit log it could be read as the collector, the id of a key, "
+            "or another person; choose another name, without parentheses"
+        )
     now = collector.clock()
     expires_at = None if body.days is None else now + body.days * DAY_SECONDS
     secret, stored = await asyncio.wrap_future(

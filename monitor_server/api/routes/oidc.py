@@ -56,6 +56,7 @@ async def begin(
 ) -> Response:
     """Send the browser to the provider; `next` is the page of this site that opens after the sign-in."""
     oidc = _required(collector.oidc)
+    oidc.limits.count(_address(request))
     try:
         address, attempt = await oidc.begin(page)
     except SignInRefused as error:
@@ -77,8 +78,9 @@ async def begin(
 async def finish(request: Request, collector: Serving, asked: Annotated[Answer, Query()]) -> Response:
     """Receive the browser from the provider, sign it in and open the page that it came from."""
     oidc = _required(collector.oidc)
+    oidc.limits.count(_address(request))
     try:
-        attempt = _attempt(oidc, asked, request.cookies.get(ATTEMPT_COOKIE), now=collector.clock())
+        attempt = _attempt(oidc, asked, request.cookies.get(ATTEMPT_COOKIE))
         person = await oidc.finish(asked.code, attempt)
     except SignInRefused as refusal:
         answer = _refused(refusal)
@@ -102,15 +104,17 @@ def _forget_attempt(answer: Response) -> None:
     answer.delete_cookie(ATTEMPT_COOKIE, path=COOKIE_PATH, httponly=True, samesite="lax")
 
 
-def _attempt(oidc: OidcSignIn, answer: Answer, cookie: str | None, *, now: float) -> Attempt:
-    """Return the sign-in of this browser to which an answer belongs.
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
+
+
+def _attempt(oidc: OidcSignIn, answer: Answer, cookie: str | None) -> Attempt:
+    """Return the sign-in of this browser to which an answer belongs, and use it up.
 
     Raises:
         SignInRefused: If it belongs to none, or the provider has refused it.
     """
-    attempt = oidc.cookies.read(cookie, state=answer.state, now=now)
-    if attempt is None:
-        raise SignInRefused("expired", "the answer belongs to no sign-in that this browser has begun")
+    attempt = oidc.use(cookie, state=answer.state)
     if answer.error or not answer.code or answer.iss not in (None, oidc.configuration.issuer):
         reason = printable(answer.error or "no code, or one of another provider", longest=100)
         raise SignInRefused("refused", f"the provider refused: {reason}")

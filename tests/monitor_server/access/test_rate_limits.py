@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.access.rate_limits import BURST_SECONDS, RateLimits
+from monitor_server.access.rate_limits import BURST_SECONDS, AddressLimits, RateLimits
 from monitor_server.errors import TooManyRequests
 from tests.databases import sqlite_only
 from tests.monitor_server.access.conftest import Guarded
@@ -39,6 +39,19 @@ def test_bytes_are_counted_as_they_arrive():
     limits.count_request("another")
     now[0] += 5.0
     limits.count_request("k")
+
+
+def test_requests_without_a_key_are_counted_by_address_and_altogether():
+    """An IPv6 client has many addresses of one network, and counts as one."""
+    limits = AddressLimits("visits", per_address=1.0, altogether=2.0, time=lambda: 0.0)
+    for number in range(10):
+        limits.count(f"2001:db8::{number}")
+    with pytest.raises(TooManyRequests, match="too many visits; try again in 1 s"):
+        limits.count("2001:db8::ffff")
+    for _ in range(10):
+        limits.count("::ffff:10.0.0.1")
+    with pytest.raises(TooManyRequests):
+        limits.count("2001:db8:0:1::1")
 
 
 @sqlite_only

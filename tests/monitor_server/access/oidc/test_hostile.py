@@ -13,7 +13,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey, RSAKey
 
 from monitor_server.access.oidc import fetching
-from monitor_server.access.oidc.attempts import Attempt, AttemptCookies, page_of_this_site
+from monitor_server.access.oidc.attempts import Attempt, AttemptCookies, UsedAttempts, page_of_this_site
 from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.errors import SignInRefused, StartupError
 from monitor_server.settings import Settings
@@ -177,8 +177,48 @@ def test_a_code_signs_in_once(browser, another_browser):
     assert browser.open(callback).headers["Location"] == "/"
     assert browser.open(callback).headers["Location"] == "/sign-in?refused=expired"
     another_browser.cookies = kept  # even who has stolen the cookie of the attempt as well
-    assert another_browser.open(callback).headers["Location"] == "/sign-in?refused=refused"
+    assert another_browser.open(callback).headers["Location"] == "/sign-in?refused=expired"
     assert another_browser.who() is None
+
+
+def test_an_attempt_asks_the_provider_once(provider, browser):
+    """The state is used up before the provider is asked, whatever code comes with it and whatever the answer is."""
+    callback = browser.to_callback()
+    kept = dict(browser.cookies)
+    code = callback.partition("code=")[2].partition("&")[0]
+    assert browser.open(callback.replace(code, "guessed")).headers["Location"] == "/sign-in?refused=refused"
+    for guess in (callback, callback.replace(code, "another")):
+        browser.cookies = dict(kept)
+        assert browser.open(guess).headers["Location"] == "/sign-in?refused=expired"
+    assert provider.asked.count("/token") == 1
+    assert browser.who() is None
+
+
+@pytest.mark.parametrize("path", [START, f"{START}/callback"])
+def test_an_address_signs_in_at_a_bounded_rate(provider, guarded, path):
+    """More is answered 429 with words and the time to wait, and the provider is not asked."""
+    for _ in range(2_000):
+        answer = guarded.ask("GET", path)
+        if answer.status != 303:
+            break
+    assert (answer.status, answer.json()["error"]) == (429, "TooManyRequests")
+    assert "sign-ins" in answer.json()["detail"]
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert provider.asked.count("/.well-known/openid-configuration") <= 1
+    assert guarded.ask("GET", "/healthz").status == 200
+
+
+def test_used_attempts_are_forgotten_when_they_are_over():
+    """Until then each is used once; what is held is bounded by the rate of sign-ins."""
+    used = UsedAttempts()
+    attempts = [Attempt.begin("/", now=float(number)) for number in range(3)]
+    for attempt in attempts:
+        assert used.use(attempt, now=10.0)
+        assert not used.use(attempt, now=11.0)
+    assert len(used) == 3
+    another = Attempt.begin("/", now=601.0)
+    assert used.use(another, now=601.5)
+    assert len(used) == 2
 
 
 def test_nobody_is_signed_in_as_somebody_else_by_a_link(browser, another_browser):

@@ -1,5 +1,7 @@
 """People sign in at an OpenID Connect provider; the groups that it names decide what they may do."""
 
+import re
+
 import pytest
 
 from tests.databases import sqlite_only
@@ -134,6 +136,76 @@ def test_a_name_that_could_be_anybodys_is_not_taken(provider, browser, person):
     provider.person |= person
     browser.sign_in()
     assert browser.who()["name"] == "u-1"
+
+
+@sqlite_only
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rlvitals", "Collector", "retention", "configuration", "the trainer", "rlv_0123", "0123456789abcdef",
+        "night shift (anna@example.org)", "anna\u202egro.elpmaxe", "anna\x1b[2J", "a\nb", "\u3164", "x" * 10_000,
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_no_person_signs_as_the_collector_or_as_another(start_collector, provider, settings, name):
+    """Neither by the claim that names them nor by the provider's id; both stand in the audit log and in histories."""
+    browser = Browser(Guarded(start_collector(oidc_name_claim="preferred_username", **settings)))
+    provider.person |= {"preferred_username": name, "groups": ["rl-admins"]}
+    browser.sign_in()
+    assert browser.who()["name"] == "u-1"
+    assert {by for by, _, _ in entries(browser)} - {"configuration"} == {"u-1"}
+    if len(name) <= 200:
+        provider.person |= {"sub": name}
+        browser.sign_in()
+        assert re.fullmatch(r"person [0-9a-f]{8}|anna\\.*|a\\nb", browser.who()["name"])
+
+
+@sqlite_only
+def test_a_name_that_looks_like_that_of_another_is_marked(provider, browser, another_browser):
+    """Whatever differs: the case, the width, or what cannot be seen."""
+    browser.sign_in()
+    for number, name in enumerate(["ANNA@example.org", "ａnna@example.org", "anna@example.org\ufe0f"]):
+        provider.person |= {"sub": f"u-{number + 2}", "email": name}
+        another_browser.sign_in()
+        assert re.fullmatch(r".* \([0-9a-f]{8}\)", another_browser.who()["name"])
+
+
+@sqlite_only
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"addresses": "anna@example.org", "email_verified": False},
+        {"addresses": ["others", "Anna@Example.org"], "email_verified": "true"},
+        {"addresses": "example.org", "email_verified": None},
+        {"addresses": ["example.org"], "email_verified": 1},
+    ],
+)
+def test_an_e_mail_address_that_is_not_verified_is_no_group(start_collector, provider, settings, caplog, claims):
+    """Who may write any address into their account would have its rights; the refusal says what to do."""
+    rules = "anna@example.org=admin; Anna@Example.org=admin; example.org=admin"
+    given = settings | {"oidc_groups": rules, "oidc_groups_claim": "addresses"}
+    browser = Browser(Guarded(start_collector(**given)))
+    provider.person |= claims
+    assert browser.sign_in() == "/sign-in?refused=unverified"
+    assert browser.who() is None
+    assert "let the provider verify the address and send email_verified as true" in caplog.text
+    provider.person |= {"email_verified": True}
+    browser.sign_in()
+    assert browser.who()["scope"] == "admin"
+
+
+@sqlite_only
+def test_rules_for_the_claim_email_need_a_verified_address(start_collector, provider, settings):
+    """Also where the address is a list, or another group of the person has a rule."""
+    given = settings | {"oidc_groups": "anna@example.org=admin", "oidc_groups_claim": "email"}
+    browser = Browser(Guarded(start_collector(**given)))
+    provider.person |= {"email_verified": False}
+    for email in ("anna@example.org", ["anna@example.org"]):
+        provider.person |= {"email": email}
+        assert browser.sign_in() == "/sign-in?refused=unverified"
+    provider.person |= {"email": "anna@example.org", "email_verified": True}
+    browser.sign_in()
+    assert browser.who()["scope"] == "admin"
 
 
 @sqlite_only
