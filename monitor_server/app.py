@@ -389,7 +389,7 @@ def _build_collector(
         interval_seconds=settings.retention_seconds,
         on_removed=lambda removed: exposition.removed(removed.table, removed.rows),
     )
-    keys = KnownKeys(store, clock=clock, on_ended=broadcast.end_keys)
+    keys = KnownKeys(store, clock=clock, on_changed=broadcast.recheck)
     keys.read()
     exposition.watch(store, settings=settings, clock=clock)
     exposition.watch_notifications(

@@ -138,6 +138,7 @@
     source.addEventListener("action", refresh);
     source.addEventListener("run", refresh);
     source.addEventListener("dropped", refresh); // we were too slow for the stream
+    source.addEventListener("ended", () => window.rlvitals.checkSession()); // we may no longer read it
   }
 
   /* Called with what the page shows, when it is drawn and whenever the server draws it anew. */

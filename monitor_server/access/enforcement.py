@@ -6,7 +6,8 @@ rows is closed. Routes that concern several projects read the caller, whom this 
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -29,9 +30,12 @@ from monitor_server.errors import (
 from monitor_server.printable import printable
 from monitor_server.store.database import Store
 
-__all__ = ["CALLER", "Enforcement"]
+__all__ = ["CALLER", "ENFORCEMENT", "Enforcement"]
 
 CALLER: Final = "rlvitals.caller"
+ENFORCEMENT: Final = "rlvitals.enforcement"
+# A proxy that has signed a user out tells nobody: a long answer ends then, and the next request passes the proxy again.
+PROXY_USER_SECONDS: Final = 600.0
 SIGN_IN: Final = "/sign-in"
 # Where the dashboard answers, which asks the API on behalf of the browser.
 DASHBOARD_UPDATES: Final = "/_dash-"
@@ -73,7 +77,7 @@ class Enforcement:
         except CollectorError as error:
             await _refuse(error, send)
             return
-        scope[CALLER] = caller
+        scope[CALLER], scope[ENFORCEMENT] = caller, self
         if caller is not None and caller.name is not None and scope["path"].startswith(DASHBOARD_UPDATES):
             scope = self._delegated(scope, caller)
         token = CURSOR_SECRET.set(self._cursor_secret(caller))
@@ -81,6 +85,32 @@ class Enforcement:
             await self._app(scope, receive if counted is None else self._counting(receive, counted), send)
         finally:
             CURSOR_SECRET.reset(token)
+
+    def rechecking(self, scope: Scope) -> Callable[[], str | None]:
+        """Return what tells, during a long answer, why its request would not be let in any more, or None.
+
+        The reason is that the key or the session has ended, that the rights of its holder have changed, that keys are
+        needed by now, or that a user of a proxy was let in more than `PROXY_USER_SECONDS` ago.
+        """
+        access, _ = find_access(scope["method"], scope["path"])
+        caller: Caller = scope[CALLER]
+        is_proxy_user = caller.name is not None and caller.key_id is None
+        until = monotonic() + PROXY_USER_SECONDS
+
+        def refusal() -> str | None:
+            try:
+                found = self._identify(scope, access)
+                if found is not None:
+                    _check_scope(found, access)
+            except CollectorError as error:
+                return printable(error, longest=300)
+            if found is None or (found.key_id, found.project) != (caller.key_id, caller.project):
+                return "what the key or the session may read has changed; open the stream again"
+            if is_proxy_user and monotonic() >= until:
+                return "the proxy is asked again who you are; open the stream again"
+            return None
+
+        return refusal
 
     def _cursor_secret(self, caller: Caller | None) -> bytes | None:
         if caller is None or caller.project is None or caller.key_id is None:

@@ -6,7 +6,7 @@ A thread reads all keys every second: a key that another process has made or rev
 import hmac
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from monitor_server.access.keys.administration import PREFIX, hash_key, key_id
@@ -28,18 +28,18 @@ class KnownKeys:
     Args:
         store: Where the keys are.
         clock: Returns seconds since the epoch.
-        on_ended: Called with the ids of keys that were revoked or have expired.
+        on_changed: Called when keys were revoked, have expired, or may do something else than before.
     """
 
     def __init__(
-        self, store: Store, *, clock: Callable[[], float], on_ended: Callable[[Collection[str]], None] = lambda _: None
+        self, store: Store, *, clock: Callable[[], float], on_changed: Callable[[], None] = lambda: None
     ) -> None:
         self._store = store
         self._clock = clock
-        self._on_ended = on_ended
+        self._on_changed = on_changed
         self._keys: Mapping[str, StoredKey] = {}
         self._used: dict[str, float] = {}
-        self._valid: set[str] = set()
+        self._rights: Mapping[str, tuple[str, str | None]] = {}
         self._reading = threading.Lock()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._read_forever, name="rlvitals-keys", daemon=True)
@@ -69,10 +69,10 @@ class KnownKeys:
             with self._store.read() as repositories:
                 self._keys = {key.id: key for key in repositories.api_keys.all()}
             now = self._clock()
-            valid = {key.id for key in self._keys.values() if key.is_valid(now)}
-            ended, self._valid = self._valid - valid, valid
-        if ended:
-            self._on_ended(ended)
+            rights = {key.id: (key.scope, key.project) for key in self._keys.values() if key.is_valid(now)}
+            before, self._rights = self._rights, rights
+        if any(rights.get(id_) != had for id_, had in before.items()):
+            self._on_changed()
 
     def find(self, id_: str) -> StoredKey | None:
         """Return a key that is valid, by its id."""

@@ -4,15 +4,19 @@ The queue of each subscriber is bounded, so a slow reader loses events and slows
 """
 
 import asyncio
+import json
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
 
 from monitor_server.api.live_events.events import RenderedEvent, render
 from monitor_server.errors import Unavailable
 from monitor_server.projection.events import Event
 
 __all__ = ["Broadcast", "Subscription"]
+
+CHECK_SECONDS: Final = 2.0  # how long a stream goes on, at most, when its subscriber may no longer read it
 
 
 class _QueuedEvent:
@@ -30,12 +34,23 @@ class _QueuedEvent:
 
 
 class Subscription:
-    """The events of one subscriber, as an asynchronous iterator that ends when the broadcast is closed."""
+    """The events of one subscriber, as an asynchronous iterator that ends when the broadcast is closed.
 
-    def __init__(self, run_id: str | None, size: int, *, project: str | None = None, key_id: str | None = None) -> None:
+    It also ends when the subscriber may no longer read them; the last event, ``ended``, then gives the reason.
+    """
+
+    def __init__(
+        self,
+        run_id: str | None,
+        size: int,
+        *,
+        project: str | None = None,
+        refusal: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._run_id = run_id
         self._project = project
-        self.key_id = key_id
+        self._refusal = refusal
+        self._check_at = 0.0
         self._events: deque[_QueuedEvent] = deque(maxlen=size)
         self._dropped = 0
         self._has_news = asyncio.Event()
@@ -52,6 +67,11 @@ class Subscription:
         """Report with the next event that at least one was missed."""
         self._dropped += 1
 
+    def recheck(self) -> None:
+        """Ask at once whether the subscriber may still read the events."""
+        self._check_at = 0.0
+        self._has_news.set()
+
     def close(self) -> None:
         """End the iterator."""
         self._closed = True
@@ -59,13 +79,29 @@ class Subscription:
 
     async def __aiter__(self) -> AsyncIterator[RenderedEvent]:
         while not self._closed:
-            await self._has_news.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._has_news.wait()
             self._has_news.clear()
-            while self._events:
+            while True:
+                reason = None if self._closed else self._check()
+                if reason is not None:
+                    yield RenderedEvent(kind="ended", data=json.dumps({"reason": reason}))
+                    return
+                if not self._events:
+                    break
                 if self._dropped:
                     dropped, self._dropped = self._dropped, 0
                     yield RenderedEvent(kind="dropped", data=f'{{"count": {dropped}}}')
                 yield self._events.popleft().render()
+
+    def _check(self) -> str | None:
+        """Return why the subscriber may not read on, or None; asked again no sooner than the next check is due."""
+        now = asyncio.get_running_loop().time()
+        if now < self._check_at:
+            return None
+        self._check_at = now + CHECK_SECONDS
+        return self._refusal()
 
 
 class Broadcast:
@@ -114,7 +150,7 @@ class Broadcast:
         run_id: str | None = None,
         *,
         project: str | None = None,
-        key_id: str | None = None,
+        refusal: Callable[[], str | None] = lambda: None,
         client: str | None = None,
     ) -> Iterator[Subscription]:
         """Subscribe to the events of one run, or of all runs, from now on.
@@ -124,7 +160,7 @@ class Broadcast:
         Args:
             run_id: The only run whose events are wanted.
             project: The only project whose events the subscriber may see; an event of none is not for them.
-            key_id: The key of the subscriber, with which the subscription ends.
+            refusal: Returns why the subscriber may not read on, or None; asked every `CHECK_SECONDS`.
             client: Whose subscriptions are counted together.
 
         Raises:
@@ -140,7 +176,7 @@ class Broadcast:
                 f"{self._max_per_client} streams of this key or address are open, the most that "
                 "RLVITALS_MAX_STREAMS_PER_CLIENT allows; close some, or try again later"
             )
-        subscription = Subscription(run_id, self._queue_size, project=project, key_id=key_id)
+        subscription = Subscription(run_id, self._queue_size, project=project, refusal=refusal)
         self._subscriptions.add(subscription)
         self._clients[client] += 1
         if self._closed:
@@ -154,10 +190,10 @@ class Broadcast:
             if not self._clients[client]:
                 del self._clients[client]
 
-    def end_keys(self, key_ids: Collection[str]) -> None:
-        """End the subscriptions of keys; may be called from any thread, and never waits."""
+    def recheck(self) -> None:
+        """Ask at once whether the subscribers may read on; may be called from any thread, and never waits."""
         if self._loop is not None and not self._closed:
-            self._loop.call_soon_threadsafe(self._end_keys, frozenset(key_ids))
+            self._loop.call_soon_threadsafe(self._recheck)
 
     def close(self) -> None:
         """End every subscription; called on the event loop."""
@@ -165,10 +201,9 @@ class Broadcast:
         for subscription in self._subscriptions:
             subscription.close()
 
-    def _end_keys(self, key_ids: Collection[str]) -> None:
+    def _recheck(self) -> None:
         for subscription in self._subscriptions:
-            if subscription.key_id in key_ids:
-                subscription.close()
+            subscription.recheck()
 
     def _deliver_gap(self) -> None:
         for subscription in self._subscriptions:

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from monitor_server.access.enforcement import ENFORCEMENT
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.live_events.broadcast import Subscription
 
@@ -20,14 +21,20 @@ async def _subscribe(
     # A dependency, so that a subscription too many is answered with an error before the stream begins.
     address = "" if request.client is None else request.client.host
     with collector.broadcast.subscribe(
-        run_id, project=asking.project, key_id=asking.key_id, client=asking.key_id or asking.name or address
+        run_id,
+        project=asking.project,
+        refusal=request.scope[ENFORCEMENT].rechecking(request.scope),
+        client=asking.key_id or asking.name or address,
     ) as subscription:
         yield subscription
 
 
 @router.get("/stream", response_class=EventSourceResponse)
 async def stream(subscription: Annotated[Subscription, Depends(_subscribe)]) -> AsyncIterator[ServerSentEvent]:
-    """Stream the events of one run, or of all runs; an idle stream carries a comment every few seconds."""
+    """Stream the events of one run, or of all runs; an idle stream carries a comment every few seconds.
+
+    When the caller may no longer read them, the event `ended` gives the reason, and the stream ends.
+    """
     # The first bytes show the client, and any proxy, that the stream is open: no event is missed from here on.
     yield ServerSentEvent(comment="listening")
     async for event in subscription:
