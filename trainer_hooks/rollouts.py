@@ -40,6 +40,8 @@ class Rollouts:
         correct: Whether each response is correct, shape ``(B,)``; ``rewards > 0`` unless given.
         tool_calls: Number of tool calls, shape ``(B,)``.
         tool_calls_valid: How many of them were well formed and answered, shape ``(B,)``.
+        tool_calls_empty: How many of the valid ones were answered with nothing, such as a search without a result,
+            shape ``(B,)``.
         truncated: True where the response was cut at the length limit, shape ``(B,)``.
         trained: Whether the change from ``old_logprobs`` to ``logprobs`` comes from updates on these very responses
             (True: a later pass over them) or on others (False: an earlier minibatch). None where it is not known.
@@ -87,6 +89,7 @@ class Rollouts:
         "texts",
         "token_ids",
         "tool_calls",
+        "tool_calls_empty",
         "tool_calls_valid",
         "trained",
         "truncated",
@@ -110,6 +113,7 @@ class Rollouts:
         correct: ArrayLike | None = None,
         tool_calls: ArrayLike | None = None,
         tool_calls_valid: ArrayLike | None = None,
+        tool_calls_empty: ArrayLike | None = None,
         truncated: ArrayLike | None = None,
         trained: bool | None = None,
         clip_range: float | tuple[float, float] | None = None,
@@ -147,6 +151,7 @@ class Rollouts:
         self.correct: Array = self.rewards > 0 if given is None else given
         self.tool_calls = self._response_integers("tool_calls", tool_calls)
         self.tool_calls_valid = self._response_integers("tool_calls_valid", tool_calls_valid)
+        self.tool_calls_empty = self._response_integers("tool_calls_empty", tool_calls_empty)
         self.first_feedback = self._response_integers("first_feedback", first_feedback)
         self.truncated = self._response_booleans("truncated", truncated)
         self.trained = trained
@@ -194,6 +199,9 @@ class Rollouts:
         if self.tool_calls_valid is not None:
             wrong = (self.tool_calls_valid < 0) | (self.tool_calls_valid > self.tool_calls)
             refuse_where(wrong, self.tool_calls_valid, "tool_calls_valid must be between 0 and tool_calls")
+        if self.tool_calls_empty is not None:
+            wrong = (self.tool_calls_empty < 0) | (self.tool_calls_empty > self.tool_calls_valid)
+            refuse_where(wrong, self.tool_calls_empty, "tool_calls_empty must be between 0 and tool_calls_valid")
 
     def _token_floats(self, name: str, value: ArrayLike | None) -> Array | None:
         return None if value is None else read_floats(self.library, name, value, tuple(self.logprobs.shape), "logprobs")
@@ -219,6 +227,8 @@ class Rollouts:
     def _check_lengths(self) -> None:
         if self.tool_calls_valid is not None and self.tool_calls is None:
             raise RolloutsError("tool_calls_valid needs tool_calls, got none")
+        if self.tool_calls_empty is not None and self.tool_calls_valid is None:
+            raise RolloutsError("tool_calls_empty needs tool_calls_valid, got none")
         if self.texts is not None and len(self.texts) != len(self.rewards):
             raise RolloutsError(f"texts must hold one text a response ({len(self.rewards)}), got {len(self.texts)}")
 

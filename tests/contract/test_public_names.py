@@ -37,7 +37,7 @@ def test_promised_names_are_there():
         "*source",
     ]
     assert parameters(trainer_hooks.Monitor.log_step)[:5] == ["self", "step", "scalars", "rollouts", "grad_norm"]
-    assert parameters(trainer_hooks.Rollouts)[:15] == [
+    assert parameters(trainer_hooks.Rollouts)[:16] == [
         "logprobs",
         "mask",
         "rewards",
@@ -52,6 +52,7 @@ def test_promised_names_are_there():
         "*correct",
         "*tool_calls",
         "*tool_calls_valid",
+        "*tool_calls_empty",
         "*truncated",
     ]
 

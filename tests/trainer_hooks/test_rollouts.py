@@ -38,6 +38,11 @@ def rollouts(**changes):
         ({"tool_calls": [1, -1]}, r"tool_calls must be at least 0, got -1 at \[1\]"),
         ({"tool_calls": [1, 1], "tool_calls_valid": [2, 1]}, r"tool_calls_valid must be between .*, got 2 at \[0\]"),
         ({"tool_calls_valid": [0, 1]}, "tool_calls_valid needs tool_calls, got none"),
+        (
+            {"tool_calls": [1, 1], "tool_calls_valid": [0, 1], "tool_calls_empty": [1, 1]},
+            r"tool_calls_empty must be between .*, got 1 at \[0\]",
+        ),
+        ({"tool_calls": [0, 1], "tool_calls_empty": [0, 1]}, "tool_calls_empty needs tool_calls_valid, got none"),
         ({"texts": ["one"]}, r"texts must hold one text a response \(2\), got 1"),
         ({"clip_range": 0.0}, "clip_range must be ε or"),
     ],

@@ -50,6 +50,11 @@ class Episode(Protocol):
         ...
 
     @property
+    def tool_calls_empty(self) -> int:
+        """Well-formed attempts for which the tool found nothing."""
+        ...
+
+    @property
     def first_feedback(self) -> int:
         """A number that identifies the feedback to the first action; −1 for no feedback."""
         ...

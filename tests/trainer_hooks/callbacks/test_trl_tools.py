@@ -140,7 +140,26 @@ def test_calls_are_counted_with_those_that_could_not_be_read(watched):
     assert (logged["tools/call_frequency"], logged["tools/failure_frequency"]) == (0.5, 0.5)
     assert signals["tools/calls"] == 3 / 4
     assert signals["tools/valid_frac"] == pytest.approx(1 / 3)
+    assert signals["tools/empty_frac"] == 0
     assert signals["tools/none_frac"] == 1 / 4
+
+
+def test_a_tool_that_finds_nothing_is_counted(tmp_path, connect, steps):
+    """A call that is answered with an empty list is valid, and empty."""
+
+    def multiply(a: int, b: int) -> list[int]:  # noqa: ARG001 - TRL's signature
+        """Look a product up.
+
+        Args:
+            a: One factor.
+            b: The other.
+        """
+        return []
+
+    monitor = connect()
+    train(tmp_path, VitalsCallback(monitor), tools=[multiply])
+    assert monitor.flush()
+    assert (steps()[1]["tools/valid_frac"], steps()[1]["tools/empty_frac"]) == (pytest.approx(1 / 3), 1.0)
 
 
 def test_what_a_tool_answers_is_no_action(watched):

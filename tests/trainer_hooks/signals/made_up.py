@@ -27,14 +27,17 @@ def arrays(seed: int, responses: int, width: int, *, bad: bool) -> dict:
         if bad:
             array[rng.random(shape) < 0.1] = rng.choice([np.nan, -np.inf])
     calls = rng.integers(0, 3, responses)
+    valid = np.minimum(calls, rng.integers(0, 3, responses))
     return token_arrays | {
         "mask": mask,
-        "rewards": rng.integers(0, 2, responses).astype(float),
+        "rewards": rng.integers(-1, 2, responses).astype(float),
         "advantages": rng.choice([-1.0, 0.0, 1.0], responses),
         "group_ids": np.sort(rng.integers(0, max(1, responses // 2), responses)),
         "token_ids": rng.integers(0, 3, shape),
+        "answer_mask": mask & (rng.random(shape) < rng.choice([0.05, 0.5])),
         "tool_calls": calls,
-        "tool_calls_valid": np.minimum(calls, rng.integers(0, 3, responses)),
+        "tool_calls_valid": valid,
+        "tool_calls_empty": np.minimum(valid, rng.integers(0, 3, responses)),
         "truncated": rng.random(responses) < 0.2,
         "first_feedback": rng.integers(-1, 2, responses),
         "trained": bool(rng.integers(2)),

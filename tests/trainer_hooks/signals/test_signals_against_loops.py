@@ -47,11 +47,18 @@ def by_loops(a: dict) -> dict[str, float]:
         ]
         for i, ks in words.items()
     }
+    gaps = {i: [k for k in range(min(ks, default=0), max(ks, default=0)) if k not in ks] for i, ks in words.items()}
+    answers = {
+        i: {a["token_ids"][i, k] for k in range(width) if a["answer_mask"][i, k]} - set(a["control_ids"])
+        for i in range(responses)
+    }
     first_known = {(a["group_ids"][i], a["first_feedback"][i]) for i in range(responses) if correct[i]}
     wrong_in_mixed = [i for m in mixed for i in m if not correct[i]]
     lists = {
         "reward/mean": list(a["rewards"]),
         "reward/correct_frac": correct,
+        "reward/neutral_frac": [reward == 0 for reward in a["rewards"]],
+        "reward/negative_frac": [reward < 0 for reward in a["rewards"]],
         "reward/zero_std_frac": [m in dead for m in several],
         "reward/all_correct_frac": [m in dead and correct[m[0]] for m in several],
         "reward/all_wrong_frac": [m in dead and not correct[m[0]] for m in several],
@@ -87,6 +94,15 @@ def by_loops(a: dict) -> dict[str, float]:
         "tools/malformed_frac": list(a["tool_calls_valid"] < a["tool_calls"]),
         "tools/valid_frac": [
             j < valid for calls, valid in zip(a["tool_calls"], a["tool_calls_valid"], strict=True) for j in range(calls)
+        ],
+        "tools/empty_frac": [
+            j < empty
+            for valid, empty in zip(a["tool_calls_valid"], a["tool_calls_empty"], strict=True)
+            for j in range(valid)
+        ],
+        "tools/grounded_frac": [
+            bool(answers[i]) and answers[i] <= {a["token_ids"][i, k] for k in gaps[i]} - set(a["control_ids"])
+            for i in range(responses)
         ],
         "text/repetition": [1 - len(set(g)) / len(g) for g in grams.values() if g],
         "text/distinct": [len({a["token_ids"][i, k] for k in ks}) / len(ks) for i, ks in words.items() if ks],

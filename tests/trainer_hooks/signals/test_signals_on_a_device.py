@@ -53,6 +53,7 @@ def steps(draw):
     """Return a step in which some responses, perhaps all, have no action token, and some advantages are per token."""
     a = draw(st.builds(arrays, st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 24), bad=st.booleans()))
     a["mask"][draw(st.lists(st.integers(0, len(a["mask"]) - 1)))] = False
+    a["answer_mask"] &= a["mask"]
     if draw(st.booleans()):
         a["advantages"] = np.random.default_rng(len(a["mask"])).normal(size=a["mask"].shape)
     if draw(st.booleans()):
@@ -162,6 +163,7 @@ def test_a_step_logged_from_a_device_equals_the_one_logged_from_the_host(collect
         {"answer_mask": torch.ones(2, 4)},
         {"tool_calls": [0, -1]},
         {"tool_calls": [1, 1], "tool_calls_valid": [1, 2]},
+        {"tool_calls": [1, 1], "tool_calls_valid": [1, 1], "tool_calls_empty": [2, 1]},
         {"correct": [0.0, 0.5]},
     ],
 )

@@ -14,12 +14,14 @@ from torch import Tensor
 __all__ = ["LABELS", "ResponseLabels"]
 
 LABELS = IDS, REWARDS = "rlvitals_ids", "rlvitals_rewards"
-UID, GROUP, ZERO_STD, CALLS, VALID = range(5)
+UID, GROUP, ZERO_STD, CALLS, VALID, EMPTY = range(6)
 REWARD, CORRECT = range(2)
 # The mean of equal rewards may differ from them by rounding, a relative 1e-7. GRPO divides this difference by 1e-4.
 ROUNDING = 1e-3
 # In the chat templates of Qwen, GLM and others, of Mistral, and of Llama.
 CALL_OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
+# What a tool returns that found nothing, as TRL writes it: by `str`.
+EMPTY_ANSWERS = frozenset({"", "[]", "{}", "()", "set()", "None"})
 
 
 class ResponseLabels:
@@ -75,7 +77,7 @@ class ResponseLabels:
                 self._responses + place,
                 self._responses + (first + place) // size,
                 has_zero_std[(first + place) // size],
-                *(_tool_calls(completion) if uses_tools else (-1, -1)),
+                *(_tool_calls(completion) if uses_tools else (-1, -1, -1)),
             )
             for place, completion in enumerate(completions)
         ]
@@ -138,7 +140,7 @@ class ResponseLabels:
             ids, scores = [ids[row] for row in scored], [scores[row] for row in scored]
         if not ids:
             return None
-        uids, groups, _, calls, valid = zip(*ids, strict=True)
+        uids, groups, _, calls, valid, empty = zip(*ids, strict=True)
         uses_tools = calls[0] >= 0
         return arrays | {
             "rewards": [reward for reward, _ in scores],
@@ -146,6 +148,7 @@ class ResponseLabels:
             "group_ids": groups if self._holds_whole_groups(groups) else None,
             "tool_calls": calls if uses_tools else None,
             "tool_calls_valid": valid if uses_tools else None,
+            "tool_calls_empty": empty if uses_tools else None,
             "trained": self._note_trained(uids),
         }
 
@@ -167,15 +170,15 @@ class ResponseLabels:
         return seen.pop() if len(seen) == 1 else None
 
 
-def _tool_calls(completion: Any) -> tuple[int, int]:
-    """Return how many tool calls a response made, and how many were answered without an error."""
+def _tool_calls(completion: Any) -> tuple[int, int, int]:
+    """Return how many tool calls a response made, how many succeeded, and how many of these returned nothing."""
     if not isinstance(completion, list):
-        return 0, 0
+        return 0, 0, 0
     calls = sum(len(message.get("tool_calls") or ()) or _is_malformed_call(message) for message in completion)
     answers = [str(message.get("content")) for message in completion if message.get("role") == "tool"]
     # TRL answers a failed call with str({"error": ...}).
-    valid = sum(not answer.startswith("{'error':") for answer in answers)
-    return calls, min(calls, valid)
+    valid = min(calls, sum(not answer.startswith("{'error':") for answer in answers))
+    return calls, valid, min(valid, sum(answer.strip() in EMPTY_ANSWERS for answer in answers))
 
 
 def _is_malformed_call(message: Mapping[str, Any]) -> bool:

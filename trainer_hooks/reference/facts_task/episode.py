@@ -35,6 +35,7 @@ class FactsEpisode:
     first_search: Fact | None = None
     answers: int = 0
     answer_mask: list[bool] = field(default_factory=list)
+    tool_calls_empty: int = 0  # the tool of this world always finds something
     _action: list[int] = field(default_factory=list)
 
     @property

@@ -38,6 +38,7 @@ def rollouts(
         "answer_mask": batch.answer_mask,
         "tool_calls": _counts(episode.tool_calls for episode in batch.episodes),
         "tool_calls_valid": _counts(episode.tool_calls_valid for episode in batch.episodes),
+        "tool_calls_empty": _counts(episode.tool_calls_empty for episode in batch.episodes),
         "truncated": batch.truncated,
         "trained": True,
         "clip_range": clip,

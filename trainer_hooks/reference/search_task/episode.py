@@ -62,6 +62,7 @@ class SearchEpisode:
     actions: int = 0
     tool_calls: int = 0
     tool_calls_valid: int = 0
+    tool_calls_empty: int = 0
     first_feedback: int = -1
     answer_mask: list[bool] = field(default_factory=list)
     _action: list[int] = field(default_factory=list)
@@ -89,6 +90,7 @@ class SearchEpisode:
 
     def record_passages(self, passages: Sequence[str]) -> None:
         """Record the passages that the tool found for `query`."""
+        self.tool_calls_empty += self.query is not None and not passages
         if self.actions == 1 and passages:
             digest = hashlib.blake2b("\n".join(passages).encode(), digest_size=7).digest()
             self.first_feedback = int.from_bytes(digest, "big")

@@ -10,6 +10,8 @@ NAMES = (
     "reward/mean",
     "reward/std",
     "reward/correct_frac",
+    "reward/neutral_frac",
+    "reward/negative_frac",
     "reward/zero_std_frac",
     "reward/all_correct_frac",
     "reward/all_wrong_frac",
@@ -24,6 +26,8 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
         "reward/mean": moments(library, rollouts.rewards),
         "reward/std": moments(library, rollouts.rewards, None, "std"),
         "reward/correct_frac": moments(library, rollouts.correct),
+        "reward/neutral_frac": moments(library, rollouts.rewards == 0),
+        "reward/negative_frac": moments(library, rollouts.rewards < 0),
     }
     if rollouts.advantages is not None:
         advantages, where = tokens.select_counted(rollouts.advantages)

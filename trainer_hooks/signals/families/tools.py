@@ -1,20 +1,26 @@
-"""Tool use: calls per response, the share of valid calls, and responses without a call."""
+"""Tool use: calls per response, the shares of valid calls and of empty answers, and responses without a call."""
 
 from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, moments, share
 
 __all__ = ["NAMES", "compute"]
 
-NAMES = ("tools/calls", "tools/none_frac", "tools/valid_frac", "tools/malformed_frac")
+NAMES = ("tools/calls", "tools/none_frac", "tools/valid_frac", "tools/malformed_frac", "tools/empty_frac")
 
 
 def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
-    """Compute calls per response, the share of valid calls, and the shares of responses without and with a bad call."""
-    library, calls, valid = tokens.library, tokens.rollouts.tool_calls, tokens.rollouts.tool_calls_valid
+    """Compute calls per response, the share of valid calls, and the shares of responses without and with a bad call.
+
+    The share of empty answers is over the valid calls of all responses.
+    """
+    library, rollouts = tokens.library, tokens.rollouts
+    calls, valid, empty = rollouts.tool_calls, rollouts.tool_calls_valid, rollouts.tool_calls_empty
     if calls is None:
         return {}
     found = {"tools/calls": moments(library, calls), "tools/none_frac": moments(library, calls == 0)}
     if valid is not None:
         found["tools/valid_frac"] = share(valid.sum(), calls.sum())
         found["tools/malformed_frac"] = moments(library, valid < calls)
+    if valid is not None and empty is not None:
+        found["tools/empty_frac"] = share(empty.sum(), valid.sum())
     return found

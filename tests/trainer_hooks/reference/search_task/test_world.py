@@ -62,7 +62,7 @@ def test_nothing_found_is_reported(tokenizer):
     world = world_of(tokenizer, corpus())
     episode = world.episode(questions()[0])
     assert "Nothing was found." in say(world, episode, "<search>zzz</search>")
-    assert episode.tool_calls_valid == 1
+    assert (episode.tool_calls_valid, episode.tool_calls_empty) == (1, 1)
 
 
 def test_held_out_questions_are_never_trained_on(tokenizer):
