@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
 .DEFAULT_GOAL := help
 .PHONY: architecture bench bench-dashboard bench-detection bench-forecast bench-notifications bench-overhead bench-service \
-	bench-slow-clients check compose-test demo e2e fmt fuzz-api fuzz-decoder grafana help hooks lock \
+	bench-slow-clients bench-warranty check compose-test demo e2e fmt fuzz-api fuzz-decoder grafana help hooks lock \
 	new-adapter new-detector new-importer pictures pin-images test test-durations \
 	test-fast test-trainers
 
@@ -106,6 +106,10 @@ $(VENV)/overhead/.installed: requirements/overhead.txt
 bench-forecast: $(VENV)/.dev ## Fit and score the forecast of a collapse (10 minutes); CORPUS=folder adds logs
 	$(BIN)/python -m benchmarks.detection.forecast likelihood --weights --write docs/forecast-results.md
 	$(if $(CORPUS),$(BIN)/python -m benchmarks.detection.forecast metrics --corpus $(CORPUS) --weights --write docs/forecast-results.md)
+
+bench-warranty: $(VENV)/.dev ## Simulate fleets under a budget of false pages (15 minutes); CORPUS=folder adds logs
+	$(BIN)/python -m benchmarks.detection.warranty --suite a --suite b $(if $(CORPUS),--corpus $(CORPUS)) \
+		--write docs/warranty-results.md
 
 bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Compare with wandb, trackio, mlflow, tensorboard, swanlab; share of a step
 	$(BIN)/python -m benchmarks.overhead --peers $(VENV)/overhead/bin/python --write docs/overhead.md

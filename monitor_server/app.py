@@ -54,6 +54,7 @@ from monitor_server.api.routes import (
     silences,
     status,
     stream,
+    warranty,
 )
 from monitor_server.api.sample import BATCH_SECONDS, SamplePlayer
 from monitor_server.detection import engine as detection
@@ -108,6 +109,7 @@ ROUTES = {
         ingest,
         runs,
         forecast,
+        warranty,
         run_labels,
         deletion,
         export,
@@ -129,6 +131,7 @@ ROUTES = {
     "web": (
         runs,
         forecast,
+        warranty,
         run_labels,
         deletion,
         export,

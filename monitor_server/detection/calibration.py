@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.page_budget import Warranty
 from monitor_server.detection.protocol import SEEN_SHARE, Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import noise_scale
 from monitor_server.detection.statistics.state import Stateful
@@ -40,10 +41,14 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A named set of profiles by batch class. A class without a profile keeps the built-in thresholds."""
+    """A named set of profiles by batch class. A class without a profile keeps the built-in thresholds.
+
+    ``warranty`` is the budget of false pages, if the user has stated one.
+    """
 
     id: str = CALIBRATION
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    warranty: Warranty | None = None
 
     def profile(self, batch_class: str | None) -> Profile:
         """Return the profile of a class; while the class is unknown, the strictest factors of all profiles."""
@@ -166,12 +171,17 @@ def _strength_for_incomplete(observation: Observation) -> float:
 
 
 class RunScore:
-    """The scores of one healthy run: the largest strength of its alarms, and of its critical alarms."""
+    """The scores of one healthy run: the largest strength of its alarms, and of its critical alarms.
+
+    ``finite_page`` leaves out alarms without a degree, which no budget covers. ``steps`` counts recorded steps.
+    """
 
     def __init__(self) -> None:
         self._batch_class = BatchClass()
+        self.steps = 0
         self.warn = 0.0
         self.page = 0.0
+        self.finite_page = 0.0
         self.kinds: dict[str, float] = {}
 
     @property
@@ -182,6 +192,7 @@ class RunScore:
     def update(self, observation: Observation, findings: Iterable[Finding]) -> None:
         """Process one step and the findings of the built-in thresholds."""
         self._batch_class.update(observation)
+        self.steps += 1
         for finding in findings:
             if finding.severity is Severity.INFO:
                 continue
@@ -189,3 +200,5 @@ class RunScore:
             self.kinds[finding.kind] = max(finding.strength, self.kinds.get(finding.kind, 0.0))
             if finding.severity is Severity.CRITICAL:
                 self.page = max(self.page, finding.strength)
+                if math.isfinite(finding.strength):
+                    self.finite_page = max(self.finite_page, finding.strength)

@@ -12,6 +12,7 @@ from typing import Any, Self
 from monitor_server.detection.base_classes.detector import DetectorGroup, StreamDetector
 from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
 from monitor_server.detection.forecast.forecaster import Forecaster
+from monitor_server.detection.page_budget import PageBudget
 from monitor_server.detection.phases import PhaseMachine
 from monitor_server.detection.protocol import (
     Acknowledgement,
@@ -46,6 +47,8 @@ class Engine:
 
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
         self._gate = Gate(calibration)
+        self._warranty = calibration.warranty
+        self._page_budget = PageBudget(calibration.warranty) if calibration.warranty else None
         self._detectors = build_detectors()
         self._group = DetectorGroup(self._detectors.values())
         self._phases = PhaseMachine()
@@ -66,6 +69,8 @@ class Engine:
             self._forecast = self._forecaster.forecast(
                 self._detectors, self._findings, self._phase, self._phases.capability
             )
+            if self._page_budget is not None:  # last: a page that is held back changes neither phase nor forecast
+                self._findings = self._page_budget.update(self._findings)
             for kind in observation.acknowledged:
                 self.acknowledge(Acknowledgement(kind=kind, attempt=observation.attempt, step=observation.step))
         return Assessment(
@@ -93,7 +98,7 @@ class Engine:
 
     def state(self) -> dict[str, Any]:
         """Return everything that is needed to continue after a restart, as JSON values (non-finite floats allowed)."""
-        return {
+        state = {
             "detectors": {name: detector.state() for name, detector in self._detectors.items()},
             "gate": self._gate.state(),
             "phases": self._phases.state(),
@@ -105,6 +110,9 @@ class Engine:
             ],
             "newest": list(self._newest) if self._newest else None,
         }
+        if self._page_budget is not None and self._warranty is not None:
+            state["page_budget"] = self._page_budget.state() | {"warranty": dataclasses.asdict(self._warranty)}
+        return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], *, calibration: Calibration = BUILTIN) -> Self:
@@ -114,6 +122,8 @@ class Engine:
             if name in engine._detectors:
                 engine._detectors[name].load(saved)
         engine._gate.load(state.get("gate", {}))
+        if engine._page_budget is not None:
+            engine._page_budget.load(state.get("page_budget", {}))
         engine._phases.load(state["phases"])
         engine._forecaster.load(state.get("forecaster", {}))
         if (forecast := state.get("forecast")) is not None:

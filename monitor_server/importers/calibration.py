@@ -1,10 +1,13 @@
 """Reads a calibration that `rlvitals calibrate` wrote."""
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import BUILTIN, Calibration, Profile
+from monitor_server.detection.page_budget import Warranty
 from monitor_server.errors import StartupError
 
 __all__ = ["load_calibration"]
@@ -22,6 +25,7 @@ def load_calibration(path: Path | None) -> Calibration:
         content = json.loads(path.read_text())
         profiles = {str(name): Profile(**factors) for name, factors in content["profiles"].items()}
         made_for, named = str(content["detectors"]), str(content["id"])
+        warranty = _read_warranty(content["warranty"]) if "warranty" in content else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StartupError(
             f"the calibration must be a file that `rlvitals calibrate` wrote, got {path}: {error}"
@@ -30,4 +34,22 @@ def load_calibration(path: Path | None) -> Calibration:
         raise StartupError(
             f"the calibration {path} must be made for the detectors {CALIBRATION}, got {made_for}: calibrate again"
         )
-    return Calibration(id=named, profiles=profiles)
+    return Calibration(id=named, profiles=profiles, warranty=warranty)
+
+
+def _read_warranty(content: Mapping[str, float]) -> Warranty:
+    """Build the warranty that a file holds.
+
+    Raises:
+        ValueError: If a number is missing or impossible.
+    """
+    warranty = Warranty(
+        steps_per_page=float(content["steps_per_page"]),
+        weight=float(content["weight"]),
+        **{name: int(content[name]) for name in ("runs", "steps", "longest")},
+    )
+    if not (0.0 < warranty.steps_per_page < math.inf and 0.0 <= warranty.weight < math.inf):
+        raise ValueError(f"the warranty must have a finite budget above 0 and a finite weight, got {warranty}")
+    if min(warranty.runs, warranty.steps, warranty.longest) < 0:
+        raise ValueError(f"the warranty must count runs and steps from 0 on, got {warranty}")
+    return warranty

@@ -1,14 +1,15 @@
 """`rlvitals calibrate RUNS…`: compute thresholds from a user's own healthy runs, as a file for serve and backtest.
 
 It reads runs as `backtest` does, scores each with the engine at its built-in thresholds, and writes the thresholds of
-the conformal rule in `monitor_server.detection.calibration`.
+the conformal rule in `monitor_server.detection.calibration`. With a budget of false pages it also writes what those
+runs allow to spend, by `monitor_server.detection.page_budget`.
 """
 
 import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from monitor_server.detection.calibration import (
     runs_needed,
 )
 from monitor_server.detection.engine import Engine
+from monitor_server.detection.page_budget import Warranty
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
@@ -32,6 +34,8 @@ from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 
 __all__ = ["calibrate", "run", "score_run"]
+
+SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,15 @@ def run(
     runs: Annotated[list[Path], typer.Argument(help="Logs of healthy runs, or folders of them.")],
     warn: Annotated[float, typer.Option(metavar="SHARE", help="Largest share of healthy runs warned.")] = 0.05,
     page: Annotated[float, typer.Option(metavar="SHARE", help="Largest share of healthy runs paged.")] = 0.01,
+    one_page_in: Annotated[
+        float | None, typer.Option(metavar="STEPS", help="Budget: at most one false page in so many recorded steps.")
+    ] = None,
+    one_page_in_gpu_hours: Annotated[
+        float | None,
+        typer.Option(metavar="HOURS", help="The same in GPU-hours; needs --gpus and --step-seconds."),
+    ] = None,
+    gpus: Annotated[float | None, typer.Option(help="GPUs of a run, for GPU-hours.")] = None,
+    step_seconds: Annotated[float | None, typer.Option(help="Seconds of a recorded step, for GPU-hours.")] = None,
     write: Annotated[Path, typer.Option(help="File to write.")] = Path("calibration.json"),
 ) -> int:
     """Calibrate, explain the result and write the file; the exit status is 2 where nothing could be calibrated."""
@@ -54,6 +67,11 @@ def run(
         if not 0.0 < share < 1.0:
             error(f"--{name} must lie between 0 and 1, got {share}")
             return 2
+    try:
+        budget = _budget(one_page_in, one_page_in_gpu_hours, gpus, step_seconds)
+    except ValueError as failure:
+        error(failure)
+        return 2
     try:
         scores = {
             f"{log.path} {log.name}": score_run(
@@ -64,7 +82,7 @@ def run(
     except OSError as failure:
         error(failure)
         return 2
-    report = calibrate(scores, warn=warn, page=page)
+    report = calibrate(scores, warn=warn, page=page, steps_per_page=budget)
     say("\n".join(printable(line) for line in report.lines))
     if report.calibration is None:
         return 2
@@ -82,13 +100,17 @@ def score_run(steps: Iterable[Observation]) -> RunScore:
     return score
 
 
-def calibrate(scores: Mapping[str, RunScore], *, warn: float, page: float) -> Report:
+def calibrate(
+    scores: Mapping[str, RunScore], *, warn: float, page: float, steps_per_page: float | None = None
+) -> Report:
     """Compute the calibration that healthy runs allow, for each batch class by itself.
 
     Args:
         scores: By run.
         warn: Largest share of healthy runs that may be warned or paged.
         page: Largest share that may be paged.
+        steps_per_page: Recorded steps in which at most one false page is wanted; None states no budget. It is for
+            runs of all batch classes together, and is written even where the runs do not suffice for it yet.
     """
     profiles: dict[str, Profile] = {}
     lines: list[str] = []
@@ -102,10 +124,53 @@ def calibrate(scores: Mapping[str, RunScore], *, warn: float, page: float) -> Re
         paged = _factor([score.page for score in kept.values()], page, "paged", lines)
         if warned is not None or paged is not None:
             profiles[name] = Profile(warn=warned or 0.0, page=paged or 0.0)
+    warranty = _warranty(scores, steps_per_page, lines) if steps_per_page is not None else None
     if not profiles:
-        return Report(calibration=None, lines=[*lines, "nothing was calibrated; the built-in thresholds stand"])
-    digest = hashlib.sha256(json.dumps({k: asdict(v) for k, v in profiles.items()}).encode()).hexdigest()[:8]
-    return Report(calibration=Calibration(id=f"own-{digest}", profiles=profiles), lines=lines)
+        lines.append("no threshold was calibrated; the built-in thresholds stand")
+        if warranty is None:
+            return Report(calibration=None, lines=lines)
+    calibration = Calibration(id="own", profiles=profiles, warranty=warranty)
+    learnt = _learnt(calibration)
+    digest = hashlib.sha256(json.dumps(learnt if warranty else learnt["profiles"]).encode()).hexdigest()[:8]
+    return Report(calibration=replace(calibration, id=f"own-{digest}"), lines=lines)
+
+
+def _budget(
+    steps: float | None, gpu_hours: float | None, gpus: float | None, step_seconds: float | None
+) -> float | None:
+    """Return the budget in recorded steps, or None where none is stated.
+
+    Raises:
+        ValueError: If a number is impossible, or GPU-hours cannot be converted.
+    """
+    given = {
+        "--one-page-in": steps,
+        "--one-page-in-gpu-hours": gpu_hours,
+        "--gpus": gpus,
+        "--step-seconds": step_seconds,
+    }
+    for name, value in given.items():
+        if value is not None and not 0.0 < value < math.inf:
+            raise ValueError(f"{name} must be above 0 and finite, got {value:g}")
+    if gpu_hours is None:
+        return steps
+    if steps is not None or gpus is None or step_seconds is None:
+        raise ValueError("--one-page-in-gpu-hours needs --gpus and --step-seconds, and no --one-page-in")
+    return gpu_hours * SECONDS_PER_HOUR / (gpus * step_seconds)
+
+
+def _warranty(scores: Mapping[str, RunScore], steps_per_page: float, lines: list[str]) -> Warranty:
+    """Compute what the runs allow to spend, and explain it."""
+    warranty = Warranty.of_runs(steps_per_page, [(score.steps, score.finite_page) for score in scores.values()])
+    lines.append(f"budget: {warranty.describe()}")
+    if warranty.is_in_force:
+        needed = warranty.strength_needed
+        held = f"of strength {needed:.3g} or more" if needed > 1.0 else "of any strength"
+        most = math.floor(warranty.steps / steps_per_page)
+        lines.append(f"  the first page of a run opens if it is {held}; a run has at most {most}")
+    else:
+        lines.append("  until then all pages open, and each states that there is no warranty")
+    return warranty
 
 
 def _factor(scores: Sequence[float], share: float, what: str, lines: list[str]) -> float | None:
@@ -137,5 +202,11 @@ def _loudest(kept: Mapping[str, RunScore]) -> list[str]:
 
 
 def _content(calibration: Calibration) -> dict[str, Any]:
-    profiles = {name: asdict(profile) for name, profile in calibration.profiles.items()}
-    return {"id": calibration.id, "detectors": CALIBRATION, "profiles": profiles}
+    content = {"id": calibration.id, "detectors": CALIBRATION, "profiles": {}}
+    return content | _learnt(calibration)
+
+
+def _learnt(calibration: Calibration) -> dict[str, Any]:
+    """Return what was computed from the runs, as JSON values; without a budget the profiles alone, as before."""
+    learnt: dict[str, Any] = {"profiles": {name: asdict(profile) for name, profile in calibration.profiles.items()}}
+    return learnt if calibration.warranty is None else learnt | {"warranty": asdict(calibration.warranty)}

@@ -74,6 +74,18 @@ def test_a_share_outside_its_range_is_refused(tmp_path, capsys, share):
 
 
 @pytest.mark.parametrize(
+    "warranty",
+    [{}, [], {"steps_per_page": 0}, {"steps_per_page": 9, "runs": -1}, {"steps_per_page": "x"}, {"steps": 9}, {"a": 1}],
+)
+def test_a_file_with_an_impossible_budget_is_refused(tmp_path, warranty):
+    """A collector that starts has a budget that it can compute with."""
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps({"id": "a", "detectors": CALIBRATION, "profiles": {}, "warranty": warranty}))
+    with pytest.raises(StartupError, match="must be a file that `rlvitals calibrate` wrote"):
+        load_calibration(file)
+
+
+@pytest.mark.parametrize(
     "content", ["", "{}", "[1]", '{"id": "a", "detectors": "builtin-0", "profiles": {}}', '{"profiles": 3}']
 )
 def test_a_file_that_is_no_calibration_of_these_detectors_is_refused(tmp_path, content):
@@ -82,3 +94,53 @@ def test_a_file_that_is_no_calibration_of_these_detectors_is_refused(tmp_path, c
     file.write_text(content)
     with pytest.raises(StartupError, match="must be"):
         load_calibration(file)
+
+
+def test_a_budget_is_learnt_from_the_runs_and_holds_pages_back(tmp_path, capsys):
+    """20 runs of 40 steps pay for one page in 400; one of them paged, so that a weaker page becomes a warning."""
+    runs = write_runs(tmp_path / "runs", 20, spikes=(9,))
+    file = tmp_path / "own.json"
+    options = ["--write", str(file), "--one-page-in"]
+    assert main(["calibrate", str(runs), *options, "400"]) == 0
+    output = capsys.readouterr().out
+    assert "budget: one false page in 400 recorded steps, from 20 healthy runs with 800 steps" in output
+    warranty = load_calibration(file).warranty
+    assert warranty is not None
+    assert (warranty.runs, warranty.steps, warranty.longest) == (20, 800, 40)
+
+
+def test_a_budget_that_the_runs_do_not_suffice_for_is_written_and_says_so(tmp_path, capsys):
+    """3 runs of 40 steps are 120 of the 10,000 steps; the file states the budget, and no warranty."""
+    file = tmp_path / "own.json"
+    runs = write_runs(tmp_path / "runs", 3)
+    assert main(["calibrate", str(runs), "--write", str(file), "--one-page-in", "10000"]) == 0
+    output = capsys.readouterr().out
+    assert "no warranty yet: 3 of about 250 healthy runs, with 120 of 10,000 steps" in output
+    assert "until then all pages open, and each states that there is no warranty" in output
+    warranty = load_calibration(file).warranty
+    assert warranty is not None
+    assert not warranty.is_in_force
+
+
+def test_a_budget_in_gpu_hours_is_converted_to_steps(tmp_path):
+    """One page in 100 GPU-hours at 8 GPUs and 45 s a step is one in 1,000 steps."""
+    file = tmp_path / "own.json"
+    given = ["--one-page-in-gpu-hours", "100", "--gpus", "8", "--step-seconds", "45"]
+    assert main(["calibrate", str(write_runs(tmp_path / "runs", 2)), "--write", str(file), *given]) == 0
+    warranty = load_calibration(file).warranty
+    assert warranty is not None
+    assert warranty.steps_per_page == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--one-page-in", "0"], "--one-page-in must be above 0 and finite, got 0"),
+        (["--one-page-in", "nan"], "--one-page-in must be above 0 and finite, got nan"),
+        (["--one-page-in-gpu-hours", "9"], "--one-page-in-gpu-hours needs --gpus and --step-seconds"),
+    ],
+)
+def test_an_impossible_budget_is_refused(tmp_path, capsys, options, message):
+    """The error is one line, and no log is read."""
+    assert main(["calibrate", str(tmp_path), *options]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,62 @@
+"""``python -m benchmarks.detection.warranty``: simulates fleets under a budget of false pages, and writes tables."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.detection.tables import Section, as_markdown, as_text
+from benchmarks.detection.warranty.page_strengths import authored_pages, real_pages, recorded_pages
+from benchmarks.detection.warranty.report import Plan, suite_section
+
+RECORDINGS = Path(__file__).parents[3] / "docs"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Simulate the suites that are asked for, print their tables, and write them."""
+    options = _parser().parse_args(arguments)
+    sections: list[Section] = []
+    if "a" in options.suite:
+        pool = authored_pages(options.seeds, first=options.first, workers=options.workers)
+        plan = Plan(learnt=100, played=20, budgets=(25_000.0, 5_000.0), fleets=options.fleets)
+        sections.append(suite_section("Suite A: authored runs", pool, plan))
+    if "b" in options.suite:
+        pool = recorded_pages(RECORDINGS, workers=options.workers)
+        plan = Plan(learnt=30, played=10, budgets=(20_000.0, 5_000.0), fleets=options.fleets)
+        sections.append(suite_section("Suite B: recorded runs of the reference trainer", pool, plan))
+    if options.corpus:
+        pool = real_pages(options.corpus, workers=options.workers)
+        plan = Plan(learnt=100, played=20, budgets=(20_000.0, 5_000.0), fleets=options.fleets, by_source=True)
+        sections.append(suite_section("Suite C: real logs of language models", pool, plan))
+    if not sections:
+        sys.stderr.write("nothing to simulate: name --suite a or b, or a folder of labelled logs with --corpus\n")
+        return 2
+    sys.stdout.write(as_text(sections))
+    if options.write:
+        _write(options.write, sections)
+    return 0
+
+
+def _write(page: Path, sections: Sequence[Section]) -> None:
+    begin, end = "<!-- tables -->\n", "<!-- end of tables -->"
+    before, _, rest = page.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(f"{before}{begin}\n{as_markdown(sections)}\n{end}{after}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.warranty", description=__doc__)
+    parser.add_argument(
+        "--suite", action="append", choices=("a", "b"), default=[], help="suite to simulate; repeatable"
+    )
+    parser.add_argument("--corpus", type=Path, action="append", help="a folder of labelled real logs; repeatable")
+    parser.add_argument("--seeds", type=int, default=12, help="authored seeds, each with every kind of run")
+    parser.add_argument("--first", type=int, default=0, help="authored seeds to pass over")
+    parser.add_argument("--fleets", type=int, default=10_000, help="fleets of each table")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--write", type=Path, help="write the tables between the marks of this page")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,166 @@
+"""The tables of the warranty: is the budget kept at every stopping time, and how many failures does it hold back?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.detection.intervals import clopper_pearson
+from benchmarks.detection.tables import Section, Table, interval
+from benchmarks.detection.warranty.fleets import (
+    STOPPING_TIMES,
+    Fleet,
+    Moment,
+    Pool,
+    Split,
+    draw_fleet,
+    split_at_random,
+    split_by_source,
+)
+from benchmarks.detection.warranty.page_strengths import LEVELS, open_rows
+from monitor_server.detection.page_budget import Warranty
+
+__all__ = ["Plan", "suite_section"]
+
+SEED = 17
+WARRANTIES = 1000  # drawn for the cost on failing runs
+NORMAL_95 = 1.96
+SPLITS: Mapping[Split, str] = {
+    split_at_random: "drawn at random",
+    split_by_source: "played runs from other repositories, which nothing is promised for",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a suite is simulated: the runs to learn from and to play in a fleet, the budgets, the number of fleets."""
+
+    learnt: int
+    played: int
+    budgets: Sequence[float]
+    fleets: int
+    by_source: bool = False
+
+
+def suite_section(title: str, pool: Pool, plan: Plan) -> Section:
+    """Simulate the fleets of one suite and return its section."""
+    healthy = [run for run in pool if run.is_healthy]
+    failing = [run for run in pool if not run.is_healthy]
+    note = (
+        f"{len(healthy)} healthy runs with {sum(run.rows for run in healthy):,} recorded steps and {len(failing)} "
+        f"failing runs. Of each of {plan.fleets:,} fleets {plan.learnt} healthy runs make the warranty and "
+        f"{plan.played} others are played."
+    )
+    splits = [split_at_random, split_by_source] if plan.by_source else [split_at_random]
+    tables = [
+        _fleet_table(healthy, plan, split, level=level, steps_per_page=steps_per_page)
+        for split in splits
+        for level in LEVELS
+        for steps_per_page in plan.budgets
+    ]
+    if failing:
+        tables.append(_cost_table(healthy, failing, plan))
+    return Section(title=title, notes=[note], tables=tables)
+
+
+def _fleet_table(healthy: Pool, plan: Plan, split: Split, *, level: str, steps_per_page: float) -> Table:
+    rng = np.random.default_rng(SEED)
+    fleets: list[Fleet] = []
+    without = 0
+    for _ in range(plan.fleets):
+        fleet = draw_fleet(
+            healthy,
+            rng,
+            level=level,
+            steps_per_page=steps_per_page,
+            learnt=plan.learnt,
+            played=plan.played,
+            split=split,
+        )
+        if fleet.warranty.is_in_force:
+            fleets.append(fleet)
+        else:
+            without += 1
+    what = "" if level == "pages" else ", every warning taken for a page"
+    title = (
+        f"One false page in {steps_per_page:,.0f} steps{what}; {SPLITS[split]}; {without:,} fleets without a warranty"
+    )
+    header = (
+        "stopped at",
+        "false pages",
+        "steps / N",
+        "pages per N steps recorded [95 %]",
+        "pages per N steps of the runs begun [95 %]",
+        "fleets with a page [exact 95 %]",
+        "kept",
+    )
+    rows = [_row(name, [stop(fleet) for fleet in fleets], steps_per_page) for name, stop in STOPPING_TIMES.items()]
+    return Table(title=title, header=header, rows=rows if fleets else [])
+
+
+def _row(name: str, moments: Sequence[Moment], steps_per_page: float) -> list[str]:
+    if not moments:
+        return [name, *["–"] * 6]
+    pages = np.array([moment.pages for moment in moments], dtype=float)
+    recorded, begun = (
+        np.array([getattr(moment, field) for moment in moments], dtype=float) / steps_per_page
+        for field in ("steps", "steps_begun")
+    )
+    with_page = int((pages > 0).sum())
+    low, high = _bounds(pages, begun)
+    kept = "yes" if high <= 1.0 else "yes, within noise" if low <= 1.0 else "NO"
+    return [
+        name,
+        f"{pages.sum():,.0f}",
+        f"{recorded.sum():,.0f}",
+        f"{pages.sum() / recorded.sum():.3f} {interval(_bounds(pages, recorded))}",
+        f"{pages.sum() / begun.sum():.3f} {interval((low, high))}",
+        f"{with_page / len(pages):.4f} {interval(clopper_pearson(with_page, len(pages)), digits=4)}",
+        kept,
+    ]
+
+
+def _bounds(pages: np.ndarray, allowed: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % interval of Σ pages / Σ allowed over independent fleets, by the delta method."""
+    ratio = pages.sum() / allowed.sum()
+    error = (pages - ratio * allowed).std() / (np.sqrt(len(pages)) * allowed.mean())
+    return max(0.0, ratio - NORMAL_95 * error), ratio + NORMAL_95 * error
+
+
+def _cost_table(healthy: Pool, failing: Pool, plan: Plan) -> Table:
+    """Return how many failing runs are still paged, over warranties learnt from runs that are drawn at random."""
+    plain = [open_rows(run, "pages", None) for run in failing]
+    ahead = [[row for row in rows if row < run.end] for run, rows in zip(failing, plain, strict=True)]
+    rows = []
+    for steps_per_page in plan.budgets:
+        rng = np.random.default_rng(SEED)
+        kept = before = 0
+        delays: list[int] = []
+        for _ in range(WARRANTIES):
+            known, _ = split_at_random(healthy, rng, plan.learnt, 0)
+            warranty = Warranty.of_runs(steps_per_page, [healthy[place].score("pages") for place in known])
+            for run, without in zip(failing, plain, strict=True):
+                opened = open_rows(run, "pages", warranty) if without else []
+                kept += bool(opened)
+                before += bool(opened) and opened[0] < run.end
+                if opened:
+                    delays.append(opened[0] - without[0])
+        rows.append(
+            [
+                f"{steps_per_page:,.0f}",
+                f"{sum(map(bool, plain))} of {len(failing)}",
+                f"{kept / WARRANTIES:.2f}",
+                f"{sum(map(bool, ahead))}",
+                f"{before / WARRANTIES:.2f}",
+                f"{np.mean(delays):.2f}" if delays else "–",
+            ]
+        )
+    header = (
+        "one page in, steps",
+        "failing runs paged without a budget",
+        "with it, mean",
+        "paged before the failure without",
+        "with it, mean",
+        "rows later, mean",
+    )
+    return Table(title=f"What the budget costs, over {WARRANTIES:,} warranties", header=header, rows=rows)

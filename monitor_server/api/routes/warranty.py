@@ -1,0 +1,66 @@
+"""The ledger of a run: what its budget of false pages allows, and what it has spent."""
+
+import msgspec
+from fastapi import APIRouter
+
+from monitor_server.api.dependencies import Reading, require_run
+from monitor_server.api.error_handlers import NOT_FOUND
+from monitor_server.api.schemas.warranty import WarrantyItem
+from monitor_server.detection.page_budget import Warranty
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/runs")
+
+
+class _SavedWarranty(msgspec.Struct, frozen=True):
+    steps_per_page: float
+    runs: int
+    steps: int
+    longest: int
+    weight: float
+
+
+class _SavedBudget(msgspec.Struct, frozen=True):
+    seen: int
+    largest: float
+    pages: int
+    held_back: int
+    warranty: _SavedWarranty
+
+
+class _SavedState(msgspec.Struct, frozen=True):
+    """The part of a saved engine state that holds the ledger; without a stated budget there is none."""
+
+    page_budget: _SavedBudget | None = None
+
+
+_DECODER = msgspec.msgpack.Decoder(_SavedState)
+
+
+@router.get("/{run_id}/warranty", responses=NOT_FOUND)
+def warranty(run_id: str, reading: Reading) -> WarrantyItem | None:
+    """Return what the budget of false pages allows this run, and what it has spent, after the newest detected step.
+
+    The answer is null where no budget is stated, and before the first step.
+    """
+    require_run(reading, run_id)
+    saved = reading.detector_states.load(run_id)
+    budget = None if saved is None else _DECODER.decode(saved.state).page_budget
+    if budget is None:
+        return None
+    stated = Warranty(**msgspec.structs.asdict(budget.warranty))
+    return WarrantyItem(
+        is_in_force=stated.is_in_force,
+        promise=stated.describe(),
+        steps_per_page=stated.steps_per_page,
+        healthy_runs=stated.runs,
+        healthy_steps=stated.steps,
+        longest=stated.longest,
+        steps=budget.seen,
+        is_longer=budget.seen > stated.longest,
+        strength=budget.largest,
+        pages_allowed=stated.allowed(budget.largest),
+        pages_opened=budget.pages,
+        steps_held_back=budget.held_back,
+    )

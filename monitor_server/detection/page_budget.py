@@ -1,0 +1,176 @@
+"""A budget of false pages: what a user's healthy runs allow a new run to spend, and what it has spent.
+
+Let H be the recorded steps of n healthy runs, M_i the largest strength of a page in run i (0 without a page),
+g(s) = s⁴, and M the largest strength so far in a new run. With a budget of one false page in N steps the new run may
+have opened at most
+
+    (H / N) · g(M) / (g(M) + Σ g(M_i))
+
+pages. The right side is a · E, where a = H / ((n + 1) N) is the same for each run and
+
+    E = (n + 1) g(M) / (g(M) + Σ g(M_i))
+
+is a conformal e-value: its mean is at most 1 if the new run is exchangeable with the healthy ones. M never falls, so E
+never exceeds its value at the end of the run. So at every stopping time, and even at one that is chosen in hindsight,
+the mean of pages / a is at most 1, and the mean number of false pages is at most the mean number of steps of a healthy
+run divided by N. (Of n + 1 exchangeable runs with steps L_j, each in turn the new one, the mean of a · E is
+Σ_j (g_j / Σ g) (ΣL − L_j) / ((n + 1) N) ≤ ΣL / ((n + 1) N).)
+
+Reference:
+    Gauthier, Bach and Jordan, "E-Values Expand the Scope of Conformal Prediction" (arXiv 2503.13050, 2025).
+    Koning, "Post-hoc α Hypothesis Testing and the Post-hoc p-value" (arXiv 2312.08040).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.detection.statistics.state import Stateful
+
+__all__ = ["PageBudget", "Warranty"]
+
+# The power of the strength in the e-value. Any power is valid. Beside one healthy run that paged, a page of twice its
+# strength has 0.94 of the whole budget at this power, and one of half its strength 0.06.
+POWER = 4
+LARGEST = 1e6  # of strengths, so that the fourth powers of any number of them have a finite sum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warranty:
+    """A budget of one false page in ``steps_per_page`` steps, and the healthy runs that it rests on.
+
+    Attributes:
+        steps_per_page: Recorded steps in which at most one false page is wanted, N.
+        runs: Number of healthy runs, n.
+        steps: Recorded steps of all of them, H.
+        longest: Recorded steps of the longest one.
+        weight: Σ g(M_i).
+    """
+
+    steps_per_page: float
+    runs: int = 0
+    steps: int = 0
+    longest: int = 0
+    weight: float = 0.0
+
+    @classmethod
+    def of_runs(cls, steps_per_page: float, runs: Sequence[tuple[int, float]]) -> Self:
+        """Build the warranty from the recorded steps and the largest page strength of each healthy run."""
+        return cls(
+            steps_per_page=steps_per_page,
+            runs=len(runs),
+            steps=sum(steps for steps, _ in runs),
+            longest=max([steps for steps, _ in runs], default=0),
+            weight=math.fsum(_weight(strength) for _, strength in runs),
+        )
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether the healthy runs are enough to pay for a page: H ≥ N, and more if one of them paged."""
+        return self.allowed(LARGEST) >= 1.0
+
+    @property
+    def strength_needed(self) -> float:
+        """The strength from which on the first page of a run opens, (Σ g / (H / N − 1))^¼; infinite if none can.
+
+        >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).strength_needed
+        2.0
+        """
+        if not self.is_in_force:
+            return math.inf
+        return (self.weight / (self.steps / self.steps_per_page - 1.0)) ** (1.0 / POWER) if self.weight else 0.0
+
+    @property
+    def runs_needed(self) -> int:
+        """The number of healthy runs of the present mean length that have N steps; 0 while there is no run."""
+        return math.ceil(self.steps_per_page * self.runs / self.steps) if self.steps else 0
+
+    def allowed(self, strength: float) -> float:
+        """Return how many pages a run may have opened whose largest strength so far is ``strength``.
+
+        >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).allowed(2.0)
+        1.0
+        """
+        weight = _weight(strength)
+        return self.steps / self.steps_per_page * weight / (weight + self.weight) if weight else 0.0
+
+    def describe(self) -> str:
+        """Return in words what is promised, or what is missing for it."""
+        budget = f"one false page in {self.steps_per_page:,.0f} recorded steps"
+        if self.is_in_force:
+            return f"{budget}, from {self.runs} healthy runs with {self.steps:,} steps"
+        if self.steps >= self.steps_per_page:
+            return (
+                f"no warranty yet: {self.runs} healthy runs with {self.steps:,} of {self.steps_per_page:,.0f} steps, "
+                "and pages among them that are too strong for so few steps"
+            )
+        runs = f"{self.runs} of about {self.runs_needed} healthy runs" if self.runs else "no healthy runs"
+        return f"no warranty yet: {runs}, with {self.steps:,} of {self.steps_per_page:,.0f} steps"
+
+
+class PageBudget(Stateful):
+    """The ledger of one run: decides which pages may open, and counts what was spent.
+
+    A page here is an episode, from the first critical finding until none holds. Findings that become critical in an
+    open episode cost nothing more. A finding without a degree (NaN) is a fact and is never held back or counted.
+    Without enough healthy runs every page opens, and its evidence states that there is no warranty.
+
+    Attributes:
+        seen: Recorded steps so far.
+        largest: Largest strength of a critical finding so far.
+        pages: Episodes that were opened.
+        held_back: Steps at which a critical finding was shown as a warning.
+        is_open: Whether an episode is open.
+    """
+
+    def __init__(self, warranty: Warranty) -> None:
+        self._warranty = warranty
+        self.seen = 0
+        self.largest = 0.0
+        self.pages = 0
+        self.held_back = 0
+        self.is_open = False
+
+    def update(self, findings: Sequence[Finding]) -> Sequence[Finding]:
+        """Process the findings of one step and return them; a page that cannot be paid becomes a warning."""
+        self.seen += 1
+        critical = [finding for finding in findings if finding.severity is Severity.CRITICAL]
+        if not critical:
+            self.is_open = False
+            return findings
+        strengths = [finding.strength for finding in critical if math.isfinite(finding.strength)]
+        self.largest = max([self.largest, *strengths])
+        if not self.is_open and len(strengths) == len(critical) and not self._pays():
+            return [self._hold_back(f) if f.severity is Severity.CRITICAL else f for f in findings]
+        self.is_open = True
+        return [self._note(f) if f.severity is Severity.CRITICAL else f for f in findings]
+
+    def _pays(self) -> bool:
+        """Pay for one more page if the budget allows it; without a warranty every page opens."""
+        if self._warranty.is_in_force and self._warranty.allowed(self.largest) < self.pages + 1:
+            self.held_back += 1
+            return False
+        self.pages += 1
+        return True
+
+    def _note(self, finding: Finding) -> Finding:
+        return replace(finding, evidence={**finding.evidence, "warranty": self._warranty.describe()})
+
+    def _hold_back(self, finding: Finding) -> Finding:
+        allowed, warranty = self._warranty.allowed(self.largest), self._warranty
+        reason = (
+            f"held back as a warning: the budget of {warranty.describe()}, pays {allowed:.3g} pages of this run at the "
+            f"strength {self.largest:.3g}, and this would be page {self.pages + 1}"
+        )
+        return replace(
+            finding,
+            severity=Severity.WARNING,
+            evidence={**finding.evidence, "warranty": reason, "pages_allowed": allowed, "pages_opened": self.pages},
+        )
+
+
+def _weight(strength: float) -> float:
+    """Return g(s) = s⁴ of a strength; no page is 0."""
+    return float(min(max(strength, 0.0), LARGEST) ** POWER)

@@ -1,0 +1,114 @@
+"""The simulated fleets: what is played is what the engine does, and the stopping times are where they say."""
+
+import numpy as np
+import pytest
+
+from benchmarks.detection.warranty.fleets import (
+    EARLY,
+    STOPPING_TIMES,
+    Fleet,
+    Moment,
+    draw_fleet,
+    split_at_random,
+    split_by_source,
+)
+from benchmarks.detection.warranty.page_strengths import LEVELS, RunPages, open_rows
+from benchmarks.detection.warranty.report import Plan, suite_section
+from monitor_server.detection.calibration import Calibration
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.page_budget import Warranty
+from monitor_server.detection.protocol import Severity
+from tests.monitor_server.detection.test_engine import spiral
+
+ENOUGH = Warranty(steps_per_page=100.0, runs=10, steps=1000, longest=100)
+
+
+def quiet(number, rows=40, source="a"):
+    """Return a healthy run without an alarm."""
+    return RunPages(
+        name=f"run {number}",
+        source=source,
+        is_healthy=True,
+        rows=rows,
+        end=rows,
+        alarms={level: [] for level in LEVELS},
+    )
+
+
+def loud(number, strength, at=10, source="a"):
+    """Return a healthy run of 40 rows with an alarm of three rows."""
+    alarms = [(at + row, strength) for row in range(3)]
+    return RunPages(
+        name=f"loud {number}",
+        source=source,
+        is_healthy=True,
+        rows=40,
+        end=40,
+        alarms={"pages": alarms, "warnings": alarms},
+    )
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e3, 1e9, 1e20])
+def test_pages_open_where_the_engine_opens_them(weight):
+    """The rows of the simulation are those of an engine with the same warranty, row by row."""
+    warranty = Warranty(steps_per_page=1000.0, runs=9, steps=2500, longest=300, weight=weight)
+    plain, held, alarms, opened = Engine(), Engine(Calibration(warranty=warranty)), [], []
+    was_open = False
+    for row, observation in enumerate(spiral()):
+        strengths = [f.strength for f in plain.update(observation).findings if f.severity is Severity.CRITICAL]
+        alarms += [(row, max(strengths))] if strengths else []
+        is_open = any(f.severity is Severity.CRITICAL for f in held.update(observation).findings)
+        opened += [row] if is_open and not was_open else []
+        was_open = is_open
+    run = RunPages(
+        name="spiral", source="", is_healthy=False, rows=160, end=140, alarms={"pages": alarms, "warnings": []}
+    )
+    assert open_rows(run, "pages", warranty) == opened
+    assert open_rows(run, "pages", None) == [alarms[0][0]]
+
+
+def test_stopping_times_are_where_they_say():
+    """Three runs of 40 rows, with pages at row 10 of the second and at row 20 of the third."""
+    fleet = Fleet(Warranty(steps_per_page=100.0), [40, 40, 40], [[], [10], [20]])
+    found = {name: stop(fleet) for name, stop in STOPPING_TIMES.items()}
+    assert found["the end of the first run"] == Moment(0, 40, 40)
+    assert found["half of the fleet's steps"] == Moment(1, 60, 80)
+    assert found["the end of the fleet"] == Moment(2, 120, 120)
+    assert found["the first false page"] == Moment(1, 51, 80)
+    assert found["the first moment above the budget"] == Moment(1, 51, 80)
+    assert found["half of the runs, and all of them only after a page"] == Moment(0, 40, 40)
+    assert found[f"row {EARLY} of every run"] == Moment(2, 120, 120)
+
+
+def test_a_run_that_is_learnt_from_is_not_played():
+    """Both ways to draw take no run twice, and the second takes none of a repository that was learnt from."""
+    pool = [quiet(number, source=str(number % 4)) for number in range(20)]
+    for split in (split_at_random, split_by_source):
+        known, new = split(pool, np.random.default_rng(3), 8, 8)
+        assert not set(known) & set(new)
+    assert not {pool[place].source for place in known} & {pool[place].source for place in new}
+
+
+def test_a_loud_run_makes_pages_dear_for_the_others():
+    """With a loud run among those learnt from, a weaker page does not open; without it, it does."""
+    pool = [quiet(0), loud(1, 30.0), loud(2, 2.0)]
+    opened = set()
+    for seed in range(30):
+        fleet = draw_fleet(
+            pool, np.random.default_rng(seed), level="pages", steps_per_page=70.0, learnt=2, played=1,
+            split=split_at_random,
+        )  # fmt: skip
+        opened.add((fleet.warranty.weight, tuple(map(tuple, fleet.opened))))
+    assert opened == {(30.0**4, ((),)), (2.0**4, ((10,),)), (30.0**4 + 2.0**4, ((),))}
+
+
+def test_the_report_has_a_table_of_each_level_and_budget_and_one_of_the_cost():
+    """Two levels, two budgets and the failing runs; each row ends with whether the budget was kept."""
+    failing = RunPages(
+        name="f", source="a", is_healthy=False, rows=40, end=20, alarms={level: [(15, 50.0)] for level in LEVELS}
+    )
+    pool = [*[quiet(number) for number in range(20)], loud(1, 2.0), failing]
+    section = suite_section("Suite", pool, Plan(learnt=10, played=4, budgets=(300.0, 200.0), fleets=20))
+    assert len(section.tables) == 5
+    assert all(len(table.rows) == len(STOPPING_TIMES) for table in section.tables[:4])
+    assert section.tables[4].rows[0][1] == "1 of 1"
