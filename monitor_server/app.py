@@ -263,6 +263,7 @@ def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callab
         clock=collector.clock,
         proxies=proxies,
         is_closed=collector.oidc is not None,
+        is_https=settings.is_https,
     )
     limits = RateLimits(requests=settings.key_requests_per_second, bytes_=settings.key_bytes_per_second)
     return lambda app: Enforcement(app, identification=identification, limits=limits, store=collector.store)

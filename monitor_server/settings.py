@@ -199,7 +199,8 @@ class Settings(BaseSettings):
     public_url: str = Field(
         default="",
         pattern=r"^(https?://[!-~]+)?$",
-        description="Address of the dashboard in notifications; the loopback and the port if empty",
+        description="Address of the dashboard in notifications; the loopback and the port if empty; with https:// "
+        "cookies are for HTTPS alone",
     )
     link_secret_file: Path | None = Field(
         default=None,
@@ -229,6 +230,11 @@ class Settings(BaseSettings):
     def deadlines(self) -> Deadlines:
         """When a silent run is lost, and given up."""
         return Deadlines(lost_factor=self.lost_factor, expiry_seconds=self.lost_expiry_seconds)
+
+    @property
+    def is_https(self) -> bool:
+        """Whether browsers reach the dashboard by HTTPS, so that their cookies are for HTTPS alone."""
+        return self.public_url.startswith("https://")
 
     @property
     def link_url(self) -> str:

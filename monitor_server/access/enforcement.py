@@ -121,7 +121,7 @@ class Enforcement:
     def _identify(self, scope: Scope, access: Access) -> Caller | None:
         address = (scope.get("client") or ("", 0))[0]
         try:
-            caller = self._identification.identify(Headers(scope=scope), address)
+            caller = self._identification.identify(Headers(scope=scope), address, scheme=scope["scheme"])
         except KeyRequired:
             if access.scope is None:
                 return None

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from monitor_server.access.callers import ANYBODY, Caller, Scope
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.keys.names import is_reserved
-from monitor_server.access.sessions import COOKIE, DELEGATED, Delegation, read_session
+from monitor_server.access.sessions import COOKIE, DELEGATED, Delegation, host_cookie, is_encrypted, read_session
 from monitor_server.errors import KeyRequired, StartupError
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.api_keys import StoredKey
@@ -79,6 +79,7 @@ class Identification:
         delegation: Reads what the dashboard sends for a browser.
         proxies: The proxies that name users, or None.
         is_closed: Whether people sign in otherwise, so that keys are needed before there is one.
+        is_https: Whether browsers reach the collector by HTTPS, so that no other cookie than one for it is read.
         clock: Returns seconds since the epoch.
     """
 
@@ -87,18 +88,20 @@ class Identification:
     clock: Callable[[], float] = field(repr=False)
     proxies: TrustedProxies | None = None
     is_closed: bool = False
+    is_https: bool = False
 
     @property
     def is_needed(self) -> bool:
         """Whether anybody needs to be recognised: as soon as there was a key, or people sign in otherwise."""
         return self.is_closed or not self.keys.is_empty or self.proxies is not None
 
-    def identify(self, headers: Headers, address: str) -> Caller | None:
+    def identify(self, headers: Headers, address: str, *, scheme: str = "http") -> Caller | None:
         """Return who sends a request, or None if nothing in it says so.
 
         Args:
             headers: Of the request.
             address: The client's, of the connection itself.
+            scheme: Of the connection, likewise.
 
         Raises:
             KeyRequired: If there is a key that is not valid.
@@ -111,7 +114,8 @@ class Identification:
         user = None if self.proxies is None else self.proxies.user(headers, address)
         if user is not None and self.proxies is not None:
             return Caller(name=user, scope=self.proxies.scope)
-        value = _cookie(headers)
+        secure = is_encrypted(headers, scheme=scheme, is_https=self.is_https)
+        value = _cookie(headers, host_cookie(COOKIE, secure=secure))
         key = None if value is None else read_session(value, find=self.keys.find, now=self.clock())
         if key is None:
             return None
@@ -135,9 +139,9 @@ def caller_of(key: StoredKey) -> Caller:
     return Caller(name=key.name, scope=Scope(key.scope), project=key.project, key_id=key.id)
 
 
-def _cookie(headers: Headers) -> str | None:
+def _cookie(headers: Headers, name: str) -> str | None:
     try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        morsel = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return None
     return None if morsel is None else morsel.value

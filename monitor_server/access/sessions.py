@@ -8,13 +8,24 @@ from dataclasses import asdict
 from typing import Final
 
 from itsdangerous import BadData, Signer, URLSafeSerializer
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.store.repositories.api_keys import StoredKey
 
-__all__ = ["COOKIE", "DELEGATED", "Delegation", "is_encrypted", "read_session", "set_session_cookie", "sign_session"]
+__all__ = [
+    "COOKIE",
+    "DELEGATED",
+    "Delegation",
+    "delete_session_cookie",
+    "host_cookie",
+    "is_encrypted",
+    "read_session",
+    "set_session_cookie",
+    "sign_session",
+]
 
 COOKIE: Final = "rlvitals_session"
 DELEGATED: Final = "dashboard."
@@ -26,21 +37,42 @@ def sign_session(key: StoredKey, *, until: float) -> str:
     return _signer(key).sign(f"{key.id}~{int(until)}").decode()
 
 
-def set_session_cookie(answer: Response, request: Request, key: StoredKey, *, now: float, seconds: float) -> None:
-    """Sign a browser in: its cookie ends after so many seconds, or with the key."""
+def set_session_cookie(
+    answer: Response, request: Request, key: StoredKey, *, now: float, seconds: float, is_https: bool
+) -> None:
+    """Sign a browser in: its cookie ends after so many seconds, or with the key; ``is_https`` is of the settings."""
+    secure = is_encrypted(request.headers, scheme=request.url.scheme, is_https=is_https)
     answer.set_cookie(
-        COOKIE,
+        host_cookie(COOKIE, secure=secure),
         sign_session(key, until=now + seconds),
         max_age=int(seconds),
         httponly=True,
         samesite="lax",  # a link in a message opens the dashboard; what changes something also needs our own Origin
-        secure=is_encrypted(request),
+        secure=secure,
     )
 
 
-def is_encrypted(request: Request) -> bool:
-    """Whether the browser speaks TLS, to us or to a proxy before us; its cookies are then for TLS alone."""
-    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+def delete_session_cookie(answer: Response) -> None:
+    """Sign a browser out, by whichever name its cookie has."""
+    for secure in (False, True):
+        answer.delete_cookie(host_cookie(COOKIE, secure=secure), httponly=True, samesite="lax", secure=secure)
+
+
+def host_cookie(name: str, *, secure: bool) -> str:
+    """Return the name of a cookie; browsers take one for TLS alone from this very host, and not from its siblings."""
+    return f"__Host-{name}" if secure else name
+
+
+def is_encrypted(headers: Headers, *, scheme: str, is_https: bool) -> bool:
+    """Whether a browser speaks TLS, to us or to a proxy before us; its cookies are then for TLS alone.
+
+    Args:
+        headers: Of its request.
+        scheme: Of the connection to us.
+        is_https: Whether RLVITALS_PUBLIC_URL begins with https://. Many proxies do not say what they speak.
+    """
+    forwarded = headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return is_https or "https" in (scheme, forwarded)
 
 
 def read_session(value: str, *, find: Callable[[str], StoredKey | None], now: float) -> StoredKey | None:

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from monitor_server.access.oidc.attempts import ATTEMPT_COOKIE, ATTEMPT_SECONDS, Attempt
 from monitor_server.access.oidc.persons import open_session
 from monitor_server.access.oidc.sign_in import OidcSignIn
-from monitor_server.access.sessions import is_encrypted, set_session_cookie
-from monitor_server.api.dependencies import Serving
+from monitor_server.access.sessions import host_cookie, is_encrypted, set_session_cookie
+from monitor_server.api.dependencies import Collector, Serving
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import SignInRefused, UnknownPath
@@ -62,14 +62,15 @@ async def begin(
     except SignInRefused as error:
         return _refused(error)
     answer = _redirect(address)
+    secure = _is_encrypted(request, collector)
     answer.set_cookie(
-        ATTEMPT_COOKIE,
+        host_cookie(ATTEMPT_COOKIE, secure=secure),
         oidc.cookies.sign(attempt),
         max_age=int(ATTEMPT_SECONDS),
-        path=COOKIE_PATH,
+        path=_cookie_path(secure=secure),
         httponly=True,
         samesite="lax",  # the provider sends the browser back by opening a page
-        secure=is_encrypted(request),
+        secure=secure,
     )
     return answer
 
@@ -79,13 +80,14 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
     """Receive the browser from the provider, sign it in and open the page that it came from."""
     oidc = _required(collector.oidc)
     oidc.limits.count(_address(request))
+    secure = _is_encrypted(request, collector)
     try:
-        attempt = _attempt(oidc, asked, request.cookies.get(ATTEMPT_COOKIE))
+        attempt = _attempt(oidc, asked, request.cookies.get(host_cookie(ATTEMPT_COOKIE, secure=secure)))
         person = await oidc.finish(asked.code, attempt)
     except SignInRefused as refusal:
         answer = _refused(refusal)
         if refusal.reason != "expired":  # an attempt of this browser that another answer was not for goes on
-            _forget_attempt(answer)
+            _forget_attempt(answer, secure=secure)
         return answer
     now, seconds = collector.clock(), collector.settings.session_seconds
     key = await asyncio.wrap_future(
@@ -95,13 +97,22 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
     )
     await asyncio.to_thread(collector.keys.read)
     answer = _redirect(attempt.page)
-    set_session_cookie(answer, request, key, now=now, seconds=seconds)
-    _forget_attempt(answer)
+    set_session_cookie(answer, request, key, now=now, seconds=seconds, is_https=collector.settings.is_https)
+    _forget_attempt(answer, secure=secure)
     return answer
 
 
-def _forget_attempt(answer: Response) -> None:
-    answer.delete_cookie(ATTEMPT_COOKIE, path=COOKIE_PATH, httponly=True, samesite="lax")
+def _forget_attempt(answer: Response, *, secure: bool) -> None:
+    name, path = host_cookie(ATTEMPT_COOKIE, secure=secure), _cookie_path(secure=secure)
+    answer.delete_cookie(name, path=path, httponly=True, samesite="lax", secure=secure)
+
+
+def _is_encrypted(request: Request, collector: Collector) -> bool:
+    return is_encrypted(request.headers, scheme=request.url.scheme, is_https=collector.settings.is_https)
+
+
+def _cookie_path(*, secure: bool) -> str:
+    return "/" if secure else COOKIE_PATH  # a cookie whose name begins with __Host- must have the path /
 
 
 def _address(request: Request) -> str:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.identification import caller_of
-from monitor_server.access.sessions import COOKIE, set_session_cookie
+from monitor_server.access.sessions import delete_session_cookie, set_session_cookie
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS
 from monitor_server.api.schemas import Schema
@@ -50,15 +50,18 @@ async def sign_in(body: SessionBody, request: Request, response: Response, colle
     caller = caller_of(key)
     if not caller.may(Scope.READ):
         raise ScopeTooSmall(f"the dashboard needs a key with the scope read, and this one has {caller.scope}")
-    seconds = collector.settings.session_seconds
-    set_session_cookie(response, request, key, now=collector.clock(), seconds=seconds)
+    settings = collector.settings
+    set_session_cookie(
+        response, request, key,
+        now=collector.clock(), seconds=settings.session_seconds, is_https=settings.is_https,
+    )  # fmt: skip
     return _item(caller)
 
 
 @router.delete("")
 async def sign_out(response: Response) -> dict[str, str]:
     """Sign out: the answer removes the cookie."""
-    response.delete_cookie(COOKIE, httponly=True, samesite="lax")
+    delete_session_cookie(response)
     return {"status": "signed out"}
 
 

@@ -44,6 +44,7 @@ def test_a_cookie_stands_for_its_key(guarded):
     assert (answer.status, answer.json()["error"]) == (403, "ForeignOrigin")
     out = guarded.ask("DELETE", "/api/v1/session", headers=cookie)
     assert 'rlvitals_session=""' in out.headers["Set-Cookie"]
+    assert '__Host-rlvitals_session=""' in out.headers["Set-Cookie"]
     guarded.ask("DELETE", "/api/v1/keys/anna", admin)
     assert guarded.ask("GET", f"/api/v1/runs/{run}", headers=cookie).status == 401
 
@@ -58,8 +59,25 @@ def test_a_cookie_ends_after_its_time(start_collector, clock):
     assert guarded.ask("GET", "/api/v1/runs", headers=cookie).status == 200
     clock.now += 3
     assert guarded.ask("GET", "/api/v1/runs", headers=cookie).status == 401
-    answer = guarded.ask("POST", "/api/v1/session", body={"key": key}, headers={"X-Forwarded-Proto": "https"})
-    assert "Secure" in answer.headers["Set-Cookie"]
+    for forwarded in ("https", "HTTPS", "https, http"):
+        answer = guarded.ask("POST", "/api/v1/session", body={"key": key}, headers={"X-Forwarded-Proto": forwarded})
+        assert "Secure" in answer.headers["Set-Cookie"]
+        assert answer.headers["Set-Cookie"].startswith("__Host-rlvitals_session=")
+
+
+@sqlite_only
+@pytest.mark.parametrize("public_url", ["https://rlvitals.example.org", "http://rlvitals.example.org", ""])
+def test_a_public_address_of_https_makes_cookies_for_tls_alone(start_collector, public_url):
+    """Also where the proxy does not say what it speaks; then a cookie by the other name signs nobody in."""
+    guarded = Guarded(start_collector(public_url=public_url))
+    answer = guarded.ask("POST", "/api/v1/session", body={"key": guarded.key("read")})
+    name, _, value = answer.headers["Set-Cookie"].partition(";")[0].partition("=")
+    is_https = public_url.startswith("https")
+    assert ("Secure" in answer.headers["Set-Cookie"]) == is_https
+    assert name == ("__Host-rlvitals_session" if is_https else "rlvitals_session")
+    other = "rlvitals_session" if is_https else "__Host-rlvitals_session"
+    assert guarded.ask("GET", "/api/v1/runs", headers={"Cookie": f"{name}={value}"}).status == 200
+    assert guarded.ask("GET", "/api/v1/runs", headers={"Cookie": f"{other}={value}"}).status == 401
 
 
 @given(value=st.text(), place=st.integers(0, 200), replacement=st.characters())

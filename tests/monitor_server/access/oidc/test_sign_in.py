@@ -35,13 +35,35 @@ def test_a_person_signs_in_and_may_do_what_the_group_allows(guarded, browser):
 def test_the_cookies_are_hidden_from_scripts_and_bound_to_tls(guarded, browser):
     """Both of them, and nothing of a sign-in is kept by a cache."""
     asked = guarded.ask("GET", START, headers={"X-Forwarded-Proto": "https"})
-    for part in ("HttpOnly", "SameSite=lax", "Secure", "Path=/api/v1/session/oidc"):
+    for part in ("__Host-rlvitals_oidc=", "HttpOnly", "SameSite=lax", "Secure", "Path=/;"):
         assert part in asked.headers["Set-Cookie"]
+    assert "Path=/api/v1/session/oidc" in guarded.ask("GET", START).headers["Set-Cookie"]
     assert asked.headers["Cache-Control"] == "no-store"
     answer = browser.open(browser.to_callback())
     session = next(each for each in answer.headers.getlist("Set-Cookie") if each.startswith("rlvitals_session"))
     assert "HttpOnly" in session
     assert "SameSite=lax" in session
+
+
+@sqlite_only
+def test_behind_a_proxy_that_does_not_say_so_a_sign_in_is_for_tls_alone(start_collector, settings):
+    """RLVITALS_PUBLIC_URL says that it speaks TLS. No cookie of a sibling host or of plain HTTP is read."""
+    browser = Browser(Guarded(start_collector(public_url="https://rlvitals.example.org", **settings)))
+    callback = browser.to_callback().replace("https://rlvitals.example.org", browser.guarded.live.url)
+    assert set(browser.cookies) == {"__Host-rlvitals_oidc"}
+    kept = dict(browser.cookies)
+    browser.cookies = {"rlvitals_oidc": kept["__Host-rlvitals_oidc"]}
+    assert browser.open(callback).headers["Location"] == "/sign-in?refused=expired"
+    browser.cookies = kept
+    answer = browser.open(callback)
+    assert answer.headers["Location"] == "/"
+    for cookie in answer.headers.getlist("Set-Cookie"):
+        assert cookie.startswith("__Host-rlvitals_")
+        assert {"Secure", "Path=/", "HttpOnly"} <= {part.strip() for part in cookie.split(";")}
+    assert set(browser.cookies) == {"__Host-rlvitals_session"}
+    assert browser.who()["name"] == "anna@example.org"
+    browser.cookies = {"rlvitals_session": browser.cookies["__Host-rlvitals_session"]}
+    assert browser.who() is None
 
 
 def test_who_has_no_group_of_the_rules_sees_nothing_and_is_told_why(provider, guarded, browser, caplog):
