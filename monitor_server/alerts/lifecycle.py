@@ -7,7 +7,7 @@ last before they find it; ``pending_steps`` of the settings asks for more steps.
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.alerts.transitions import Change, Stage, advance
@@ -15,13 +15,11 @@ from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert, Alerts
+from monitor_server.store.repositories.rules import RULE_PREFIX
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.silences import Silence
 
 __all__ = ["RULE_PREFIX", "AlertTransition", "Lifecycle", "RecordTransitions"]
-
-RULE_PREFIX: Final = "rule:"
-"""The kind of the alerts of a rule of the user's own is this, followed by the rule's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

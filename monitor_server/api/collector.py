@@ -19,7 +19,7 @@ from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
 from monitor_server.errors import InvalidField, Unavailable
 from monitor_server.exposition.prometheus import Exposition
-from monitor_server.http_server.waiting_reads import WaitingReads
+from monitor_server.http_server.waiting_reads import DryRuns, WaitingReads
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.large_batches import LargeBatches
 from monitor_server.ingest.log.log_append import Appended, Log
@@ -90,6 +90,7 @@ class Collector:
     oidc: OidcSignIn | None = None
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     waiting_reads: WaitingReads = field(default_factory=WaitingReads)
+    dry_runs: DryRuns = field(default_factory=DryRuns)
     span: OpenSpan = no_span
     # Nobody can guess a link or a sign-in; the limits bound the work, in requests per second.
     link_limits: AddressLimits = field(

@@ -11,7 +11,7 @@ from monitor_server.api.collector import Collector
 from monitor_server.errors import UnknownRun
 from monitor_server.store.repositories import Repositories
 
-__all__ = ["Asking", "Collector", "Reading", "Serving", "require_run"]
+__all__ = ["Asking", "Collector", "DryRunReading", "Reading", "Serving", "require_run"]
 
 
 async def _collector(request: Request) -> Collector:
@@ -50,6 +50,23 @@ def _reading(collector: Serving, _admitted: Admitted) -> Iterator[Repositories]:
 # threads would wait for connections that wait for threads. The transaction ends before the answer is sent, because a
 # client may not read it.
 Reading = Annotated[Repositories, Depends(_reading, scope="function", max_concurrency=READS)]
+
+
+async def _only_dry_run(collector: Serving) -> AsyncIterator[None]:
+    with collector.dry_runs.admit():
+        yield
+
+
+OnlyDryRun = Annotated[None, Depends(_only_dry_run, scope="function")]
+
+
+def _dry_run_reading(collector: Serving, _only: OnlyDryRun) -> Iterator[Repositories]:
+    with collector.store.read() as repositories:
+        yield repositories
+
+
+# A dry run may take seconds, so that it has a connection and a thread beside those of the other reads.
+DryRunReading = Annotated[Repositories, Depends(_dry_run_reading, scope="function", max_concurrency=1)]
 
 
 def require_run(reading: Repositories, run_id: str) -> None:

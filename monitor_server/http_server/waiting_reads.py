@@ -1,4 +1,4 @@
-"""Limits how many requests read from the store at once or wait to do so."""
+"""Limits how many requests read from the store at once or wait to do so, and lets one dry run in at a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from monitor_server.errors import Unavailable
 
-__all__ = ["MAX_READS", "WaitingReads"]
+__all__ = ["MAX_READS", "DryRuns", "WaitingReads"]
 
 # Four of them read at a time (`dependencies.READS`) and a read takes some 10 to 100 ms: the last waits a few seconds.
 MAX_READS = 128
@@ -32,3 +32,25 @@ class WaitingReads:
             yield
         finally:
             self.count -= 1
+
+
+@dataclass(slots=True)
+class DryRuns:
+    """Whether a dry run of a rule is under way; used on the event loop alone."""
+
+    is_under_way: bool = False
+
+    @contextmanager
+    def admit(self) -> Iterator[None]:
+        """Let one dry run in until the block ends.
+
+        Raises:
+            Unavailable: If another one is under way.
+        """
+        if self.is_under_way:
+            raise Unavailable("another dry run is under way, and a collector does one at a time; send it again later")
+        self.is_under_way = True
+        try:
+            yield
+        finally:
+            self.is_under_way = False

@@ -44,7 +44,7 @@ def reset_run(
         seen = repositories.detector_states.load(run_id)
         if seen is not None and seen.attempt > number:
             repositories.detector_states.remove(run_id)
-            repositories.rules.remove_states(run_id)
+            repositories.rules.reset_states(run_id)
         repositories.runs.mark_removed(run_id, above=number)
         repositories.compaction.remove_all(run_id)
         _remove_some_rows(repositories, run_id)

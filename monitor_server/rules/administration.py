@@ -3,17 +3,30 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from monitor_server.access.callers import Caller
 from monitor_server.access.keys.administration import record_change
 from monitor_server.errors import InvalidField, RuleConflict, ScopeTooSmall, UnknownRule, UnknownRun
-from monitor_server.rules.definition import MAX_RULES, ComparisonRule, Rule, read_rule
+from monitor_server.rules.definition import MAX_ALL_RULES, MAX_COMPARISONS, MAX_RULES, ComparisonRule, Rule, read_rule
 from monitor_server.rules.findings import describe_rule
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import StoredRule
 
-__all__ = ["AppliedRules", "Author", "apply_rules", "create_rule", "delete_rule", "placed_rule", "replace_rule"]
+__all__ = [
+    "COLLECTORS_SET",
+    "AppliedRules",
+    "Author",
+    "apply_rules",
+    "create_rule",
+    "delete_rule",
+    "placed_rule",
+    "replace_rule",
+]
+
+
+COLLECTORS_SET: Final = "collector"
+"""The set of the rules that the file of the collector's settings states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +80,18 @@ def create_rule(repositories: Repositories, rule: Rule, *, author: Author, file_
     """Make a rule in an open transaction.
 
     Raises:
-        RuleConflict: If the name is taken, or there are `MAX_RULES` already.
+        RuleConflict: If the name is taken, or there are as many rules or comparisons as there may be.
         ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
     """
     revision = repositories.rules.begin_change()
-    placed = placed_rule(repositories, rule, author.caller)
+    return _create(repositories, placed_rule(repositories, rule, author.caller), revision, author, file_set)
+
+
+def _create(
+    repositories: Repositories, placed: Rule, revision: int, author: Author, file_set: str | None
+) -> StoredRule:
     _refuse_taken_name(repositories, placed)
-    if repositories.rules.count(placed.project) >= MAX_RULES:
-        of = "concern every project" if placed.project is None else f"belong to the project {placed.project!r}"
-        raise RuleConflict(f"at most {MAX_RULES} rules can {of}; delete one first")
+    _refuse_too_many(repositories, placed)
     stored = StoredRule(
         id=uuid.uuid4().hex[:16],
         name=placed.name,
@@ -91,6 +107,7 @@ def create_rule(repositories: Repositories, rule: Rule, *, author: Author, file_
         updated_by=author.signature,
     )
     repositories.rules.add(stored)
+    repositories.rules.commit_change(revision)
     _record(repositories, author, "rule.create", stored, describe_rule(placed))
     return stored
 
@@ -117,13 +134,20 @@ def delete_rule(repositories: Repositories, rule_id: str, *, author: Author) -> 
     Raises:
         UnknownRule: If the author reaches no such rule.
     """
-    repositories.rules.begin_change()
+    revision = repositories.rules.begin_change()
     found = _find(repositories, rule_id, author)
-    _delete(repositories, found, author)
+    _delete(repositories, found, revision, author)
     return found
 
 
-def apply_rules(repositories: Repositories, file_set: str, wanted: Sequence[Rule], *, author: Author) -> AppliedRules:
+def apply_rules(
+    repositories: Repositories,
+    file_set: str,
+    wanted: Sequence[Rule],
+    *,
+    author: Author,
+    is_of_settings: bool = False,
+) -> AppliedRules:
     """Bring the rules of a set to what a file states, all or nothing: others of the set are deleted.
 
     Rules of other sets, and those that people have made, stay as they are. Applying the same again changes nothing.
@@ -133,11 +157,18 @@ def apply_rules(repositories: Repositories, file_set: str, wanted: Sequence[Rule
         file_set: The name of the set. The sets of a key of one project are its own.
         wanted: Every rule of the set.
         author: Who applies it.
+        is_of_settings: Whether it is the file that the settings of the collector name, which alone has the set
+            `COLLECTORS_SET`.
 
     Raises:
-        RuleConflict: If a name is taken by a rule of another set or of a person, or there are too many.
+        RuleConflict: If the set is that of the collector's own file, a name is taken by a rule of another set or of a
+            person, or there are too many.
         ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
     """
+    if file_set == COLLECTORS_SET and not is_of_settings:
+        raise RuleConflict(
+            f"the set {COLLECTORS_SET!r} holds the rules of the file of RLVITALS_RULES_FILE; choose another name"
+        )
     revision = repositories.rules.begin_change()
     kept_set = file_set if author.caller.project is None else f"{author.caller.project}/{file_set}"
     placed = [placed_rule(repositories, rule, author.caller) for rule in wanted]
@@ -149,12 +180,12 @@ def apply_rules(repositories: Repositories, file_set: str, wanted: Sequence[Rule
         if (stored.project, stored.run_id, stored.name) in places:
             held[stored.project, stored.run_id, stored.name] = stored
         else:
-            _delete(repositories, stored, author)
+            _delete(repositories, stored, revision, author)
             result.deleted.append(stored.name)
     for rule in placed:
         before = held.get((rule.project, rule.run_id, rule.name))
         if before is None:
-            create_rule(repositories, rule, author=author, file_set=kept_set)
+            _create(repositories, rule, revision, author, kept_set)
             result.created.append(rule.name)
         elif fields := _different_fields(before.definition, _stated(rule)):
             _replace(repositories, before, rule, revision, author)
@@ -170,8 +201,7 @@ def _replace(repositories: Repositories, found: StoredRule, placed: Rule, revisi
         return found
     if (found.project, found.run_id, found.name) != (placed.project, placed.run_id, placed.name):
         _refuse_taken_name(repositories, placed)
-    if found.project != placed.project and repositories.rules.count(placed.project) >= MAX_RULES:
-        raise RuleConflict(f"at most {MAX_RULES} rules can belong to the project {placed.project!r}; delete one first")
+    _refuse_too_many(repositories, placed, found)
     changed = replace(
         found,
         name=placed.name,
@@ -184,12 +214,14 @@ def _replace(repositories: Repositories, found: StoredRule, placed: Rule, revisi
         updated_by=author.signature,
     )
     repositories.rules.replace(changed)
+    repositories.rules.commit_change(revision)
     _record(repositories, author, "rule.change", changed, f"{', '.join(fields)}: {describe_rule(placed)}")
     return changed
 
 
-def _delete(repositories: Repositories, found: StoredRule, author: Author) -> None:
+def _delete(repositories: Repositories, found: StoredRule, revision: int, author: Author) -> None:
     repositories.rules.remove(found.id)
+    repositories.rules.commit_change(revision)
     _record(repositories, author, "rule.delete", found, str(found.definition.get("signal", "")))
 
 
@@ -205,6 +237,29 @@ def _refuse_taken_name(repositories: Repositories, rule: Rule) -> None:
     if taken is not None:
         of = "by a person" if taken.file_set is None else f"by the file set {taken.file_set!r}"
         raise RuleConflict(f"a rule named {rule.name!r} that concerns the same was made {of}; choose another name")
+
+
+def _refuse_too_many(repositories: Repositories, rule: Rule, before: StoredRule | None = None) -> None:
+    """Raise `RuleConflict` if there is no room for a new rule, or for one in the place of another."""
+    stored, name = repositories.rules, f"rule {rule.name!r}"
+    of = "concern every project" if rule.project is None else f"belong to the project {rule.project!r}"
+    is_more = before is None or before.project != rule.project
+    if before is None and stored.count_all() >= MAX_ALL_RULES:
+        raise RuleConflict(f"{name}: a collector can have at most {MAX_ALL_RULES} rules; delete one first")
+    if is_more and stored.count(rule.project) >= MAX_RULES:
+        raise RuleConflict(f"{name}: at most {MAX_RULES} rules can {of}; delete one first")
+    if not isinstance(rule, ComparisonRule):
+        return
+    others = [
+        each
+        for each in stored.of_project(rule.project)
+        if each.definition.get("condition") == "comparison" and (before is None or each.id != before.id)
+    ]
+    if len(others) >= MAX_COMPARISONS:
+        raise RuleConflict(
+            f"{name}: at most {MAX_COMPARISONS} comparisons can {of}, because each reads another run at every step; "
+            "delete one first"
+        )
 
 
 def _stated(rule: Rule) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from monitor_server.printable import printable
 
 __all__ = [
     "LONGEST_NAME",
+    "MAX_ALL_RULES",
+    "MAX_COMPARISONS",
     "MAX_RULES",
     "NOT_FINITE",
     "AbsenceRule",
@@ -39,6 +41,11 @@ __all__ = [
 
 MAX_RULES: Final = 100
 """The most rules of one project with its runs, and the most rules of all projects."""
+MAX_ALL_RULES: Final = 2_000
+"""The most rules of a collector."""
+MAX_COMPARISONS: Final = 10
+"""The most comparisons among the rules of one project with its runs, because each of them reads another run at every
+step: a look-up of one row, with all its signals."""
 LONGEST_NAME: Final = 60
 NOT_FINITE: Final = "not_finite"
 LONGEST_SECONDS: Final = 366 * 86_400.0

@@ -5,7 +5,7 @@ only the signals that the rule needs.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ MAX_DRY_RUN_STEPS: Final = 200_000
 """The most steps of one dry run; some seconds of work."""
 MAX_DRY_RUN_SECONDS: Final = 20.0
 MAX_EPISODES: Final = 100
-PAGE_STEPS: Final = 10_000
+PAGE_STEPS: Final = 1_000
+"""The steps that are read at once, of the run and of the one that it is compared with."""
 LAST_STEP: Final = 2**62
 
 
@@ -106,7 +107,7 @@ def dry_run(
             read = repositories.steps.columns(
                 run_id, attempt, [rule.signal], from_step=begin, to_step=end, limit=limit + 1
             )
-            others = _values_of_other(repositories, rule, read)
+            others = _values_of_other(repositories, rule, read.steps[:limit])
             _process(machine, read, others, result, attempt=attempt, limit=limit)
             if len(read.steps) <= limit:
                 break
@@ -158,11 +159,8 @@ def _end(step: int, at: float, result: DryRun) -> None:
         result.episodes[-1].resolved_step, result.episodes[-1].resolved_at = step, at
 
 
-def _values_of_other(repositories: Repositories, rule: Rule, read: StepColumns) -> dict[int, float]:
-    """Return the values of the other run of a comparison, by step."""
-    if not isinstance(rule, ComparisonRule) or not read.steps:
+def _values_of_other(repositories: Repositories, rule: Rule, steps: Sequence[int]) -> dict[int, float]:
+    """Return the values of the other run of a comparison at the steps of one page, by step."""
+    if not isinstance(rule, ComparisonRule) or not steps:
         return {}
-    (column,) = repositories.series.read(
-        rule.other_run_id, [rule.other_signal or rule.signal], from_step=read.steps[0], to_step=read.steps[-1]
-    )
-    return dict(zip(column.steps.tolist(), column.values.tolist(), strict=True))
+    return repositories.steps.values_at(rule.other_run_id, rule.other_signal or rule.signal, steps)

@@ -5,18 +5,18 @@ a restart or another collector continues from there. A run that no rule concerns
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from monitor_server.detection.protocol import Finding
-from monitor_server.rules.definition import ComparisonRule
+from monitor_server.rules.definition import MAX_COMPARISONS, ComparisonRule
 from monitor_server.rules.findings import finding_of
 from monitor_server.rules.known_rules import EnabledRule, KnownRules
 from monitor_server.rules.machine import Machine, MachineState
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.rules import SavedRuleStates
+from monitor_server.store.repositories.rules import NO_REVISION, RULE_PREFIX, SavedRuleStates
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.steps import Step
 
@@ -83,9 +83,10 @@ class RuleTracker:
         for machine in tracked.machines:
             rule, other = machine.rule, None
             if isinstance(rule, ComparisonRule):
-                if rule.other_run_id not in others:
+                # Older versions have stored more comparisons than a step may read: the others have no data.
+                if rule.other_run_id not in others and len(others) < MAX_COMPARISONS:
                     others[rule.other_run_id] = _step_of_other(repositories, run, rule.other_run_id, step.step)
-                other = others[rule.other_run_id].get(rule.other_signal or rule.signal)
+                other = others.get(rule.other_run_id, {}).get(rule.other_signal or rule.signal)
             machine.update(
                 attempt=step.attempt,
                 step=step.step,
@@ -137,7 +138,7 @@ class RuleTracker:
         current = self.known.current
         if not current.revision:
             return None
-        tracked = self._tracked.pop(run.id, None)
+        tracked, begins_anew = self._tracked.pop(run.id, None), False
         if tracked is None or tracked.revision != run.revision:
             saved = repositories.rules.load_states(run.id)
             # Another collector may have learned of a change before this one, or a run begins anew after its deletion.
@@ -150,9 +151,10 @@ class RuleTracker:
                 for state in states
                 if state.rule_id in known and known[state.rule_id].version == state.version
             ]
+            begins_anew = saved is not None and not states
             tracked = _Tracked(
                 machines,
-                rules_revision=saved.rules_revision if saved is not None and states else -1,
+                rules_revision=saved.rules_revision if saved is not None and states else NO_REVISION,
                 revision=run.revision,
                 is_stored=saved is not None,
                 due_at=None if saved is None else saved.due_at,
@@ -166,6 +168,8 @@ class RuleTracker:
             if tracked.is_stored or wanted:
                 tracked.is_changed = tracked.is_resynchronised = True
             tracked.machines = _synchronised(tracked.machines, wanted)
+            if begins_anew:
+                _keep_firing(tracked.machines, {alert.kind for alert in repositories.alerts.open(run.id)})
         return tracked
 
 
@@ -184,6 +188,15 @@ def _synchronised(machines: Iterable[Machine], wanted: Iterable[EnabledRule]) ->
     return [
         held.get((each.id, each.version)) or Machine(each.rule, MachineState(each.id, each.version)) for each in wanted
     ]
+
+
+def _keep_firing(machines: Iterable[Machine], kinds: Collection[str]) -> None:
+    """Let the rules whose alerts are open fire until a step shows that their condition does not hold.
+
+    A reset has removed what they have seen, which does not mean that the condition has ended.
+    """
+    for machine in machines:
+        machine.state.is_firing = RULE_PREFIX + machine.rule.name in kinds
 
 
 def _findings(machines: Iterable[Machine]) -> list[Finding]:

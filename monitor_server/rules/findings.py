@@ -45,6 +45,10 @@ def finding_of(rule: Rule, state: MachineState) -> Finding:
     else:
         score, threshold = state.measured or 0.0, rule.value or 0.0
         now = f"{_number(state.measured)} since step {state.since_step}"
+        if state.measured is None:
+            now = "not observed since the run was reset"
+        elif state.since_step is None:  # NaN, which neither holds nor ends an alert
+            now = _number(state.measured)
         evidence |= {"statistic": state.measured, "threshold": rule.value, "since_step": state.since_step}
         if state.observed is not None:
             evidence["value"] = state.observed.value

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable
 from monitor_server.printable import printable
-from monitor_server.rules.administration import Author, apply_rules
+from monitor_server.rules.administration import COLLECTORS_SET, Author, apply_rules
 from monitor_server.rules.definition import Rule, describe_problems
 from monitor_server.store.database import Store
 
@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 LONGEST_FILE: Final = 1024 * 1024
 MAX_FILE_RULES: Final = 1_000
 SETTLED_SECONDS: Final = 1.0  # a file that is being written is left alone until it has been the same for so long
-COLLECTORS_SET: Final = "collector"
 
 FileSet = Annotated[
     str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="The name of the rules that belong together")
@@ -117,7 +116,7 @@ class AppliedFile:
         file = load_rules(self._path)
         author = Author(caller=Caller(name="RLVITALS_RULES_FILE", scope=Scope.ADMIN), now=self._clock())
         with self._store.write() as repositories:
-            applied = apply_rules(repositories, COLLECTORS_SET, file.rules, author=author)
+            applied = apply_rules(repositories, COLLECTORS_SET, file.rules, author=author, is_of_settings=True)
         if applied.created or applied.changed or applied.deleted:
             log.warning(
                 "the file of rules was applied: %d created, %d changed, %d deleted, %d as before",

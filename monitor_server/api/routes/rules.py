@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
+from monitor_server.api.dependencies import Asking, Collector, DryRunReading, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas.rules import AppliedItem, DryRunItem, EpisodeItem, RuleItem, RunRuleItem
@@ -114,10 +114,11 @@ async def apply(body: ApplyBody, collector: Serving, asking: Asking) -> AppliedI
 
 
 @router.post("/rules/dry-run", responses=BODY_REFUSALS | NOT_FOUND)
-def try_rule(body: DryRunBody, reading: Reading, asking: Asking) -> DryRunItem:
+def try_rule(body: DryRunBody, reading: DryRunReading, asking: Asking) -> DryRunItem:
     """Find out when a rule would have fired on a recorded run. Nothing is written, and nobody is notified.
 
-    At most 200,000 steps are read, of each attempt in the order in which it made them.
+    At most 200,000 steps are read, of each attempt in the order in which it made them, for at most 20 seconds. A
+    collector does one dry run at a time; others are answered with 503 and Retry-After.
     """
     project = reading.runs.project(body.run_id)
     if project is None or not asking.reaches(project):
@@ -215,10 +216,10 @@ def _run_item(each: EnabledRule, state: MachineState | None) -> RunRuleItem:
 
 
 def _state_of(each: EnabledRule, state: MachineState | None) -> Any:  # noqa: ANN401 - one of `RuleState`
+    if state is not None and state.is_firing:
+        return "firing"
     if state is None or state.step is None:
         return "waiting"
-    if state.is_firing:
-        return "firing"
     if not state.has_data:
         return "no_data"
     is_absence = each.rule.condition == "absence"

@@ -101,7 +101,8 @@ class Retention:
             removed = self._remove_some(table, run_id, limit)
             if removed:
                 if table is rules:  # what is in memory of them ends with a new revision
-                    Rules(self._connection).begin_change()
+                    changed = Rules(self._connection)
+                    changed.commit_change(changed.begin_change())
                 return table.name, removed
         project = self._connection.execute(select(runs.c.project).where(runs.c.id == run_id)).scalar()
         self._connection.execute(delete(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_not(None)))

@@ -3,14 +3,19 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 
 from monitor_server.store.encoding.stored_json import read_object
-from monitor_server.store.tables import rule_revisions, rule_states, rules
+from monitor_server.store.tables import alerts, rule_revisions, rule_states, rules, runs
 
-__all__ = ["Rules", "SavedRuleStates", "StoredRule"]
+__all__ = ["NO_REVISION", "RULE_PREFIX", "Rules", "SavedRuleStates", "StoredRule"]
+
+RULE_PREFIX: Final = "rule:"
+"""The kind of the alerts of a rule of the user's own is this, followed by the rule's name."""
+NO_REVISION: Final = -1
+"""The revision of a state that follows no rules."""
 
 _REVISION = select(rule_revisions.c.revision)
 _LOAD_STATES = select(rule_states.c.rules_revision, rule_states.c.due_at, rule_states.c.state).where(
@@ -68,9 +73,15 @@ class Rules:
         return int(self._connection.execute(_REVISION).scalar() or 0)
 
     def begin_change(self) -> int:
-        """Return the revision of a change that is about to be made; nobody else changes rules until it is committed."""
-        self._connection.execute(update(rule_revisions).values(revision=rule_revisions.c.revision + 1))
-        return self.revision()
+        """Return the revision that a change will have; nobody else changes rules until the transaction ends.
+
+        The revision itself is raised by `commit_change`, because every run's rules are evaluated anew after it.
+        """
+        return int(self._connection.execute(_REVISION.with_for_update()).scalar() or 0) + 1
+
+    def commit_change(self, revision: int) -> None:
+        """Raise the revision to the one that `begin_change` has returned, because rules have changed."""
+        self._connection.execute(update(rule_revisions).values(revision=revision))
 
     def enabled(self) -> list[StoredRule]:
         """Return all rules that are switched on, in the order in which they were made."""
@@ -92,6 +103,15 @@ class Rules:
         """Return how many rules a project has with its runs, or how many concern every project."""
         query = select(func.count()).select_from(rules).where(rules.c.project.is_not_distinct_from(project))
         return int(self._connection.execute(query).scalar_one())
+
+    def count_all(self) -> int:
+        """Return how many rules there are."""
+        return int(self._connection.execute(select(func.count()).select_from(rules)).scalar_one())
+
+    def of_project(self, project: str | None) -> list[StoredRule]:
+        """Return the rules of a project with its runs, or those that concern every project."""
+        query = select(rules).where(rules.c.project.is_not_distinct_from(project)).order_by(rules.c.number)
+        return [_rule(row) for row in self._connection.execute(query).mappings()]
 
     def of_set(self, file_set: str) -> list[StoredRule]:
         """Return the rules of a set of a file."""
@@ -147,14 +167,28 @@ class Rules:
         else:
             self._connection.execute(_SAVE_STATES, row | {"run": run_id})
 
-    def remove_states(self, run_id: str) -> None:
-        """Remove the state of a run's rules: they begin anew."""
-        self._connection.execute(delete(rule_states).where(rule_states.c.run_id == run_id))
+    def reset_states(self, run_id: str) -> None:
+        """Let the rules of a run begin anew. The row stays, so that the run is looked at once more."""
+        values = {"rules_revision": NO_REVISION, "due_at": None, "state": b""}
+        self._connection.execute(update(rule_states).where(rule_states.c.run_id == run_id).values(values))
 
     def due_runs(self, *, now: float, revision: int) -> list[str]:
-        """Return the runs whose rules the clock concerns by now, or whose state follows older rules."""
-        is_due = or_(rule_states.c.due_at <= now, rule_states.c.rules_revision < revision)
-        return list(self._connection.execute(select(rule_states.c.run_id).where(and_(is_due))).scalars())
+        """Return the runs whose rules the clock concerns by now, or whose state follows older rules.
+
+        The state of a run that has ended follows older rules until its next step, unless an alert of a rule is open.
+        """
+        open_alert = select(alerts.c.id).where(
+            alerts.c.run_id == rule_states.c.run_id,
+            alerts.c.state != "resolved",
+            alerts.c.kind.startswith(RULE_PREFIX),
+        )
+        is_older = and_(rule_states.c.rules_revision < revision, or_(runs.c.ended.is_(None), open_alert.exists()))
+        query = (
+            select(rule_states.c.run_id)
+            .join(runs, runs.c.id == rule_states.c.run_id)
+            .where(or_(rule_states.c.due_at <= now, is_older))
+        )
+        return list(self._connection.execute(query).scalars())
 
 
 def _scope(project: str | None, run_id: str | None) -> str:

@@ -167,6 +167,31 @@ class Steps:
             column += 1
         return StepColumns([row[0] for row in rows], [row[1] for row in rows], read)
 
+    def values_at(self, run_id: str, name: str, numbers: Collection[int]) -> dict[int, float]:
+        """Return the values of one signal at some steps, by step, each of the newest attempt that made the step.
+
+        Only the rows of these steps are read, so that the numbers bound what the answer costs.
+        """
+        place = self._connection.execute(
+            select(signals.c.position).where(signals.c.run_id == run_id, signals.c.name == name)
+        ).scalar()
+        if place is None:
+            return {}
+        part = func.substr(steps.c.packed, place * FLOAT.itemsize + 1, FLOAT.itemsize, type_=LargeBinary)
+        found: dict[int, float] = {}
+        for some in in_parts(numbers):
+            query = (
+                select(steps.c.step, part)
+                .where(steps.c.run_id == run_id, steps.c.step.in_(some), is_kept(steps.c.attempt, run_id))
+                .order_by(steps.c.step, steps.c.attempt)
+            )
+            newest = dict(tuple(row) for row in self._connection.execute(query))
+            whole = [packed if packed and len(packed) == FLOAT.itemsize else b"" for packed in newest.values()]
+            ((values, observed),) = columns(whole, [0])
+            pairs = zip(newest, values.tolist(), observed.tolist(), strict=True)
+            found.update((step, value) for step, value, is_observed in pairs if is_observed)
+        return found
+
     def _read(self, run_id: str, query: Select[tuple[int, int, float, int | None, str | None, bytes]]) -> list[Step]:
         names = self.signals(run_id)
         found = []

@@ -1,5 +1,6 @@
 """Rules while a run is projected, directly on a store: live evaluation, crashes, changes of rules, and the dry run."""
 
+import dataclasses
 import itertools
 from contextlib import contextmanager
 
@@ -8,10 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor_server.access.callers import ANYBODY
+from monitor_server.errors import RuleConflict
+from monitor_server.ingest.reset import reset_run
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps.detection import Tracker
-from monitor_server.rules.administration import Author, create_rule, delete_rule, replace_rule
-from monitor_server.rules.definition import read_rule
+from monitor_server.rules.administration import Author, apply_rules, create_rule, delete_rule, replace_rule
+from monitor_server.rules.definition import MAX_COMPARISONS, read_rule
 from monitor_server.rules.dry_run import dry_run
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.rules.known_rules import KnownRules
@@ -180,6 +183,135 @@ def test_a_dry_run_is_bounded_in_steps_and_in_time(bench):
     assert (few.steps, few.last_step, few.is_complete, few.episode_count) == (3, 3, False, 1)
     assert (late.steps, late.last_step, late.is_complete) == (0, None, False)
     assert (of_nobody.steps, of_nobody.is_complete) == (0, True)
+
+
+def test_a_dry_run_of_a_comparison_reads_no_more_of_the_other_run_than_its_own_steps(bench):
+    """The other run has many steps between two of the run, and its values are those of its newest attempt."""
+    other_id = None
+    for number in range(40):
+        other_id = bench.step(number, run="other", s=5.0)
+    bench.step(39, run="other", attempt=2, s=0.0)
+    bench.step(0, s=2.0)
+    run_id = bench.step(39, s=2.0)
+    projection = bench.projection()
+    for each in (other_id, run_id):
+        while projection.project(bench.store, each).has_more:
+            pass
+    with bench.store.read() as repositories:
+        rows, read = [], repositories.steps.values_at
+
+        def values_at(*asked):
+            found = read(*asked)
+            rows.append(found)
+            return found
+
+        repositories.steps.values_at = values_at
+        repositories.series = None  # whole signals are not read
+        tried = dry_run(repositories, run_id, bench.rule(condition="comparison", other_run_id=other_id))
+    assert rows == [{0: 5.0, 39: 0.0}]
+    assert [(each.fired_step, each.resolved_step) for each in tried.episodes] == [(39, None)]
+
+
+def test_a_step_reads_a_bounded_number_of_other_runs(bench):
+    """Also where an older version has stored more comparisons; those beyond have no data."""
+    other_ids = [bench.step(1, run=f"other{number}", s=0.0) for number in range(MAX_COMPARISONS + 1)]
+    for each in other_ids:
+        bench.projection().project(bench.store, each)
+    for number, other_id in enumerate(other_ids[:-1]):
+        bench.create(name=f"r{number}", condition="comparison", other_run_id=other_id)
+    with pytest.raises(RuleConflict, match=f"rule 'over': at most {MAX_COMPARISONS} comparisons"):
+        bench.create(name="over", condition="comparison", other_run_id=other_ids[-1])
+    stored = bench.create(name="over")
+    definition = bench.rule(name="over", condition="comparison", other_run_id=other_ids[-1])
+    with bench.store.write() as repositories:
+        changed = {**stored.definition, **definition.model_dump(mode="json", exclude_none=True)}
+        repositories.rules.replace(dataclasses.replace(stored, definition=changed))
+    run_id = bench.step(1, s=2.0)
+    bench.projection().project(bench.store, run_id)
+    fired = [number for number in range(MAX_COMPARISONS) if bench.episodes(run_id, f"rule:r{number}")]
+    assert fired == list(range(MAX_COMPARISONS))
+    assert bench.episodes(run_id, "rule:over") == []
+
+
+def test_a_change_concerns_ended_runs_only_where_an_alert_of_a_rule_is_open(bench, clock):
+    """The others keep their old states, so that a change costs no write for each run that ever was."""
+    stored = bench.create()
+    runs = {}
+    for name, value in (("quiet", 0.0), ("firing", 2.0), ("running", 0.0)):
+        runs[name] = bench.step(1, run=name, s=value)
+        bench.projection().project(bench.store, runs[name])
+    for name in ("quiet", "firing"):
+        bench.append(run=name, project=bench.project, attempt=1, records=[], end="finished")
+        bench.projection().project(bench.store, runs[name])
+    projection = bench.projection()
+    with bench.store.write() as repositories:
+        delete_rule(repositories, stored.id, author=bench.author)
+    with bench.store.read() as repositories:
+        due = projection.rules.due_runs(repositories, now=clock.now)
+    assert sorted(due) == sorted([runs["firing"], runs["running"]])
+    projection.project(bench.store, runs["firing"])
+    assert bench.episodes(runs["firing"]) == [(1, 1)]
+
+
+def test_a_change_that_changes_nothing_concerns_no_run(bench, clock):
+    """The same PUT and the same apply keep the revision, so that no state is written anew."""
+    stored = bench.create()
+    with bench.store.write() as repositories:
+        apply_rules(repositories, "team", [bench.rule(name="applied")], author=bench.author)
+    run_id = bench.step(1, s=2.0)
+    projection = bench.projection()
+    projection.project(bench.store, run_id)
+    with bench.store.write() as repositories:
+        before = repositories.rules.revision()
+        replace_rule(repositories, stored.id, bench.rule(), author=bench.author)
+        apply_rules(repositories, "team", [bench.rule(name="applied")], author=bench.author)
+    with bench.store.read() as repositories:
+        assert repositories.rules.revision() == before
+        assert projection.rules.due_runs(repositories, now=clock.now) == []
+    with bench.store.write() as repositories:
+        apply_rules(repositories, "team", [bench.rule(name="applied", value=3.0)], author=bench.author)
+        assert repositories.rules.revision() == before + 1
+
+
+def test_an_alert_outlives_a_reset_until_a_step_shows_that_its_condition_has_ended(bench):
+    """As those of the detectors do, it stays while the run is silent; what is not observed does not resolve it."""
+    bench.create(for_steps=1)
+    projection = bench.projection()
+    bench.step(1, s=2.0)
+    run_id = bench.step(2, s=2.0)
+    projection.project(bench.store, run_id)
+    bench.step(3, attempt=2, other=1.0)
+    projection.project(bench.store, run_id)
+    with bench.store.write() as repositories:
+        reset_run(repositories, run_id, attempt=1, now=1.0)
+    assert bench.episodes(run_id) == [(2, None)]
+    with bench.store.read() as repositories:
+        assert projection.rules.due_runs(repositories, now=0.0) == [run_id]
+    projection.project(bench.store, run_id)
+    for number, scalars in ((4, {"other": 1.0}), (5, {"s": 2.0})):
+        bench.step(number, **scalars)
+        bench.projection().project(bench.store, run_id)
+        assert bench.episodes(run_id) == [(2, None)]
+    bench.step(6, s=0.0)
+    bench.projection().project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(2, 6)]
+
+
+def test_a_rule_that_is_deleted_as_its_run_is_reset_resolves_its_alert(bench):
+    """Nothing else would look at the silent run."""
+    stored = bench.create()
+    projection = bench.projection()
+    run_id = bench.step(1, s=2.0)
+    projection.project(bench.store, run_id)
+    bench.step(2, attempt=2, s=2.0)
+    projection.project(bench.store, run_id)
+    with bench.store.write() as repositories:
+        reset_run(repositories, run_id, attempt=1, now=1.0)
+        delete_rule(repositories, stored.id, author=bench.author)
+    with bench.store.read() as repositories:
+        assert projection.rules.due_runs(repositories, now=0.0) == [run_id]
+    projection.project(bench.store, run_id)
+    assert [opened for opened, resolved in bench.episodes(run_id) if resolved is None] == []
 
 
 def test_a_crash_repeats_nothing_and_skips_nothing(bench):

@@ -184,6 +184,32 @@ def test_applying_a_set_again_changes_nothing(live):
     assert by_hand["file_set"] is None
 
 
+def test_the_set_of_the_collectors_own_file_comes_from_that_file_alone(live):
+    """Nobody makes or deletes its rules under that name by API."""
+    for rules in ([], [THRESHOLD]):
+        refused = ask(live, "POST", "/rules/apply", {"set": "collector", "rules": rules})
+        assert (refused["status_code"], refused["error"]) == (409, "RuleConflict")
+        assert "RLVITALS_RULES_FILE" in refused["detail"]
+    assert live.get("/rules")["items"] == []
+
+
+def test_a_collector_does_one_dry_run_at_a_time(live):
+    """Another one is refused at once and in words, with the time after which to send it again; reads go on."""
+    run_id = step(live, 1, kl=2.0)
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
+    url, body = f"{live.url}/api/v1/rules/dry-run", {"run_id": run_id, "rule": THRESHOLD}
+    with live.app.state.collector.dry_runs.admit():
+        answer = live.pool.request("POST", url, json=body)
+        assert (answer.status, answer.json()["error"]) == (503, "Unavailable")
+        assert "one at a time" in answer.json()["detail"]
+        assert int(answer.headers["Retry-After"]) >= 1
+        assert live.get(f"/runs/{run_id}")["last_step"] == 1
+    for _ in range(3):  # each of them lets the next one in
+        assert live.pool.request("POST", url, json=body).status == 200
+    assert live.pool.request("POST", url, json=body | {"run_id": "nobody"}).status == 404
+    assert live.pool.request("POST", url, json=body).status == 200
+
+
 def test_the_number_of_rules_is_bounded(live):
     """Of a project, and of those of all projects; ten thousand in one body are refused as a whole."""
     rules = [THRESHOLD | {"name": f"r{number}", "project": "p"} for number in range(101)]
