@@ -42,6 +42,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric as Family
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from monitor_server.exposition.otel_variables import METRIC_INTERVAL_MS, check_variables
 from monitor_server.request_ids import HEADER
 from monitor_server.spans import AttributeValue, Span
 
@@ -51,7 +52,6 @@ log = logging.getLogger(__name__)
 
 SCOPE: Final = "rlvitals"
 STOP_SECONDS: Final = 2.0  # a supervisor kills a process that takes long to stop
-EXPORT_SECONDS: Final = 60.0  # of metrics, as OpenTelemetry's specification has it
 SERVER_ERROR: Final = 500
 NANO: Final = 1_000_000_000
 
@@ -65,12 +65,16 @@ class Otlp:
         Args:
             registry: The metrics that Prometheus can scrape; the same are exported.
             variable: Returns an environment variable.
+
+        Raises:
+            StartupError: If a variable OTEL_* cannot be used.
         """
+        check_variables(variable)
         resource = _resource()
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._tracer = self._provider.get_tracer(SCOPE)
         self._metrics = _Metrics(registry, resource)
-        self._interval = _seconds(variable(OTEL_METRIC_EXPORT_INTERVAL))
+        self._interval = int((variable(OTEL_METRIC_EXPORT_INTERVAL) or "").strip() or METRIC_INTERVAL_MS) / 1000.0
         self._exporter = OTLPMetricExporter()
         is_disabled = (variable(OTEL_SDK_DISABLED) or "").lower() == "true"
         self._exports_spans = not is_disabled and variable(OTEL_TRACES_EXPORTER) != "none"
@@ -291,10 +295,3 @@ def _resource() -> Resource:
     if name.startswith("unknown_service"):
         own[SERVICE_NAME] = "rlvitals"
     return found.merge(Resource(own))
-
-
-def _seconds(milliseconds: str | None) -> float:
-    try:
-        return float(milliseconds or "") / 1000.0
-    except ValueError:
-        return EXPORT_SECONDS
