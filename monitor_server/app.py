@@ -26,7 +26,7 @@ from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.route_table import ROUTES as KNOWN_ROUTES
 from monitor_server.access.route_table import check_routes
 from monitor_server.access.sessions import Delegation
-from monitor_server.action_links.issuing import LinkIssuer
+from monitor_server.action_links.issuing import PATH, LinkIssuer
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.alerts.clock import SteadyClock
 from monitor_server.alerts.silencing import Silencing
@@ -294,7 +294,7 @@ def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMi
         max_body_bytes=settings.max_request_bytes,
         larger_bodies={f"{API}/ingest": settings.max_body_bytes},
         bodies=bodies,
-        forms="/act/",
+        forms=PATH,
     )
 
 

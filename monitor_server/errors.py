@@ -295,6 +295,13 @@ class Unavailable(CollectorError):
     headers = MappingProxyType({"Retry-After": "1"})
 
 
+class OutcomeUnknown(CollectorError):
+    """A change was begun, and the database has not confirmed it; it may or may not be stored."""
+
+    status = 503
+    headers = MappingProxyType({"Retry-After": "60"})
+
+
 class ProjectedElsewhere(Unavailable):
     """Another collector has projected the run since it was read; nothing was stored."""
 

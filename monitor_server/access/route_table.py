@@ -118,8 +118,8 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/docs"): _PAGE,
     ("GET", "/openapi.json"): _PAGE,
     ("HEAD", "/openapi.json"): _PAGE,
-    ("GET", "/act/{token}"): _PUBLIC,  # the address is the right to act: signed, short-lived, for one use
-    ("POST", "/act/{token}"): _PUBLIC,
+    ("GET", "/act/{token:path}"): _PUBLIC,  # the address is the right to act: signed, short-lived, for one use
+    ("POST", "/act/{token:path}"): _PUBLIC,
     ("GET", "/sign-in"): _PUBLIC,
     ("GET", "/"): _PAGE,
     ("GET", "/compare"): _PAGE,

@@ -11,10 +11,11 @@ from monitor_server.printable import printable
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_links import StoredLink
 
-__all__ = ["LinkAction", "LinkIssuer"]
+__all__ = ["PATH", "LinkAction", "LinkIssuer"]
 
 log = logging.getLogger(__name__)
 
+PATH: Final = "/act/"  # of the pages of links, before the token
 MAX_LINKED_ALERTS: Final = 5  # of a message, the most urgent; more would make it unreadable
 KEPT_SECONDS: Final = 30 * 86_400.0  # so long a link that is over says what became of its alert
 
@@ -100,7 +101,7 @@ class LinkIssuer:
                     {
                         "action": str(action),
                         "label": LABELS[action],
-                        "url": f"{self._public_url}/act/{token}",
+                        "url": f"{self._public_url}{PATH}{token}",
                         "expires_at": link.expires_at,
                     }
                 )

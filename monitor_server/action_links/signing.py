@@ -7,6 +7,7 @@ the database without the secret can make a link, nor one who changes a row can m
 import base64
 import hashlib
 import hmac
+import re
 import secrets
 from pathlib import Path
 from typing import Final
@@ -15,11 +16,12 @@ from monitor_server.errors import StartupError
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_links import StoredLink, StoredSecret
 
-__all__ = ["LinkSecrets", "confirmation", "hash_token", "is_confirmed", "is_signed", "sign"]
+__all__ = ["LinkSecrets", "confirmation", "hash_token", "is_confirmed", "is_signed", "is_token", "sign"]
 
 SECRET_BYTES: Final = 32
 ID_DIGITS: Final = 16
 CONFIRMATION_SECONDS: Final = 900.0
+TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # the 32 bytes of a signature in Base64 without padding
 
 
 class LinkSecrets:
@@ -98,6 +100,11 @@ def is_signed(token: str, link: StoredLink, secret: bytes) -> bool:
         message_id=link.message_id, expires_at=link.expires_at,
     )  # fmt: skip
     return hmac.compare_digest(signed.encode(), token.encode())
+
+
+def is_token(given: str) -> bool:
+    """Whether a text has the form of a token; what has not need not be looked up."""
+    return TOKEN.fullmatch(given) is not None
 
 
 def hash_token(token: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import record_change
 from monitor_server.action_links.issuing import LinkAction
-from monitor_server.action_links.signing import LinkSecrets, confirmation, hash_token, is_confirmed, is_signed
+from monitor_server.action_links.signing import LinkSecrets, confirmation, hash_token, is_confirmed, is_signed, is_token
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_links import StoredLink
@@ -16,7 +16,7 @@ from monitor_server.store.repositories.alerts import Alert, alert_of
 from monitor_server.store.repositories.silences import Silence
 from monitor_server.trainer_requests.requesting import RequestableAction, request_action
 
-__all__ = ["FoundLink", "LinkState", "LinkUse", "read_link", "use_link"]
+__all__ = ["FoundLink", "LinkState", "LinkUse", "check_link", "read_link", "use_link"]
 
 SILENCE_SECONDS: Final = 3_600.0
 
@@ -66,7 +66,7 @@ class LinkUse:
 
 def read_link(repositories: Repositories, secrets: LinkSecrets, token: str, *, now: float) -> FoundLink | None:
     """Return the link of a token, or None where the token is not genuine or its run is deleted."""
-    link = repositories.action_links.find(hash_token(token))
+    link = repositories.action_links.find(hash_token(token)) if is_token(token) else None
     if link is None or link.action not in list(LinkAction):
         return None
     secret = secrets.find(repositories, link.secret_id)
@@ -86,6 +86,23 @@ def read_link(repositories: Repositories, secrets: LinkSecrets, token: str, *, n
     )
 
 
+def check_link(repositories: Repositories, secrets: LinkSecrets, token: str, given: str, *, now: float) -> LinkUse:
+    """Return what an attempt to use a link would meet, and change nothing.
+
+    Args:
+        repositories: A transaction that need not write.
+        secrets: What signed the link.
+        token: The link's.
+        given: What the form of the confirmation page has sent.
+        now: Seconds since the epoch.
+    """
+    found = read_link(repositories, secrets, token, now=now)
+    secret = None if found is None else secrets.find(repositories, found.link.secret_id)
+    if found is None or secret is None:
+        return LinkUse(found=None)
+    return LinkUse(found=found, is_confirmed=is_confirmed(given, secret, found.link.hash, now=now))
+
+
 def use_link(repositories: Repositories, secrets: LinkSecrets, token: str, given: str, *, now: float) -> LinkUse:
     """Do what a link does, in an open transaction; of several requests at once one does it.
 
@@ -99,12 +116,10 @@ def use_link(repositories: Repositories, secrets: LinkSecrets, token: str, given
     Raises:
         RequestNotPossible: If the trainer cannot be asked; the link can be used again.
     """
-    found = read_link(repositories, secrets, token, now=now)
-    if found is None:
-        return LinkUse(found=None)
-    secret = secrets.find(repositories, found.link.secret_id)
-    if secret is None or not is_confirmed(given, secret, found.link.hash, now=now):
-        return LinkUse(found=found)
+    checked = check_link(repositories, secrets, token, given, now=now)
+    found = checked.found
+    if found is None or not checked.is_confirmed:
+        return checked
     # The run is locked first, as by everything else that changes it.
     run = repositories.runs.lock(found.link.run_id)
     is_usable = run is not None and found.state is LinkState.OPEN

@@ -11,13 +11,13 @@ from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.access.rate_limits import AddressLimits
 from monitor_server.action_links.signing import LinkSecrets, hash_token
-from monitor_server.action_links.using import LinkUse, use_link
+from monitor_server.action_links.using import LinkState, LinkUse, check_link, use_link
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.alerts.silencing import AppliedSilences, Silencing
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
-from monitor_server.errors import InvalidField, Unavailable
+from monitor_server.errors import InvalidField, OutcomeUnknown, RequestNotPossible, Unavailable
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.http_server.waiting_reads import DryRuns, WaitingReads
 from monitor_server.ingest.activity import Activity
@@ -47,6 +47,8 @@ MAX_RECORDS_PER_COMMIT = 500
 MAX_BYTES_PER_COMMIT = 1024 * 1024
 # Decoding a body of 32 MiB takes up to half a gigabyte for a moment, and each adds its part to every commit.
 MAX_LARGE_BATCHES = 2
+# Links that are looked up at once, so that guesses leave threads to everybody else.
+LINK_LOOKUPS = 2
 # Where so many records wait to be projected, a receipt does not wait for its own.
 MAX_RECORDS_WAITED_BEHIND = 64
 
@@ -93,9 +95,11 @@ class Collector:
     dry_runs: DryRuns = field(default_factory=DryRuns)
     span: OpenSpan = no_span
     # Nobody can guess a link or a sign-in; the limits bound the work, in requests per second.
+    # A genuine link is not counted: behind a proxy, a stranger who guesses would use up what others need.
     link_limits: AddressLimits = field(
-        default_factory=lambda: AddressLimits("links were opened", per_address=5.0, altogether=50.0)
+        default_factory=lambda: AddressLimits("unknown links were opened", per_address=5.0, altogether=50.0)
     )
+    link_lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LINK_LOOKUPS))
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
     @property
@@ -211,16 +215,35 @@ class Collector:
     async def use_link(self, token: str, confirmation: str) -> LinkUse:
         """Do what a link of a notification does, once, and return what came of it.
 
+        Only a link that can be used, and whose page was confirmed, reaches the writer.
+
         Raises:
-            Unavailable: If it could not be stored.
+            RequestNotPossible: If the trainer cannot be asked; the link can be used again.
+            Unavailable: If nothing was begun.
+            OutcomeUnknown: If it may have been stored.
         """
         now = self.clock()
+
+        def check() -> LinkUse:
+            with self.store.read() as repositories:
+                return check_link(repositories, self.link_secrets, token, confirmation, now=now)
+
+        async with self.link_lookups:
+            checked = await asyncio.to_thread(check)
+        if checked.found is None or checked.found.state is not LinkState.OPEN or not checked.is_confirmed:
+            return checked
 
         def write(repositories: Repositories) -> tuple[LinkUse, AppliedSilences]:
             use = use_link(repositories, self.link_secrets, token, confirmation, now=now)
             return use, self.silencing.apply(repositories) if use.is_done else AppliedSilences([], has_more=False)
 
-        use, applied = await asyncio.wrap_future(self.writer.submit(hash_token(token), write))
+        under_way = self.writer.submit(hash_token(token), write)
+        try:
+            use, applied = await asyncio.wrap_future(under_way)
+        except RequestNotPossible:
+            raise
+        except Exception as error:
+            raise OutcomeUnknown("the database has not confirmed the change") from error
         self.silencing.report(applied)
         if use.found is not None and use.is_done:
             self.requests.note(use.found.link.run_id)

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from monitor_server.action_links.issuing import PATH as LINKS
 from monitor_server.errors import CollectorError
 from monitor_server.printable import printable
 
@@ -89,7 +90,9 @@ def install_error_handlers(app: FastAPI) -> None:
         return Response(status_code=NOBODY_LISTENS)
 
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        path = request.url.path
+        shown = f"{LINKS}..." if path.startswith(LINKS) else path  # the rest of a link's address is the right to act
+        log.error("%s %s failed", request.method, shown, exc_info=error)
         return _response(500, "InternalError", "the collector failed; its log has the traceback")
 
     app.add_exception_handler(CollectorError, collector_error)

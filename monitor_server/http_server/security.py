@@ -99,6 +99,7 @@ class SecurityMiddleware:
         larger_bodies: Paths that take larger bodies, with their limits.
         bodies: The bodies that are held at the same time.
         forms: The beginning of the paths that take forms, from pages that send no referrer; None for none.
+        max_form_bytes: The largest form.
     """
 
     app: ASGIApp
@@ -107,6 +108,7 @@ class SecurityMiddleware:
     larger_bodies: Mapping[str, int] = field(default_factory=dict)
     bodies: HeldBodies = field(default_factory=lambda: HeldBodies(MOST_HELD_BYTES))
     forms: str | None = None
+    max_form_bytes: int = 4_096
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; what is not HTTP passes through unless it is a websocket, which nothing here uses."""
@@ -131,7 +133,7 @@ class SecurityMiddleware:
             takes_form = self.forms is not None and scope["path"].startswith(self.forms)
             _check_origin(scope["method"], headers, accepts_null=takes_form)
             _check_media_type(scope["method"], headers, FORM_TYPES if takes_form else MEDIA_TYPES)
-            limit = self.larger_bodies.get(scope["path"], self.max_body_bytes)
+            limit = self.max_form_bytes if takes_form else self.larger_bodies.get(scope["path"], self.max_body_bytes)
             declared = _declared_length(headers)
             if declared > limit:
                 raise too_large(limit, declared)

@@ -1,6 +1,8 @@
 """The links of notifications: a page that asks, and the form on it that acts. And the end of all links."""
 
 import asyncio
+import logging
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -8,19 +10,22 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from monitor_server.access.keys.administration import record_change
+from monitor_server.action_links.issuing import PATH
+from monitor_server.action_links.page import HEADERS, draw_done, draw_link, draw_problem, draw_unknown
+from monitor_server.action_links.signing import is_token
 from monitor_server.action_links.using import FoundLink, LinkState, LinkUse, read_link
-from monitor_server.api.confirmation.page import HEADERS, draw_done, draw_link, draw_problem
 from monitor_server.api.dependencies import Asking, Collector, Serving
 from monitor_server.api.schemas import Schema
-from monitor_server.errors import RequestNotPossible, TooManyRequests, Unavailable
+from monitor_server.errors import OutcomeUnknown, RequestNotPossible, TooManyRequests, Unavailable
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["pages", "router"]
 
+log = logging.getLogger(__name__)
+
 router = APIRouter(prefix="/notifications/links")
 pages = APIRouter()
 
-LONGEST_FORM: Final = 4_096
 GONE: Final = 410
 INVALID: Final = (
     "This link is not valid",
@@ -48,12 +53,11 @@ async def end_links(collector: Serving, asking: Asking) -> EndedLinks:
     return EndedLinks(ended=await asyncio.wrap_future(collector.writer.submit("links", write)))
 
 
-@pages.get("/act/{token}", include_in_schema=False)
+@pages.get(f"{PATH}{{token:path}}", include_in_schema=False)
 async def open_link(token: str, request: Request, collector: Serving) -> HTMLResponse:
     """Show what a link will do. Nothing is changed: mail scanners and chat programs open links by themselves."""
     try:
-        collector.link_limits.count(_address(request))
-        found = await asyncio.to_thread(_read, collector, token)
+        found = await _find(_token(token), request, collector)
     except (TooManyRequests, Unavailable) as error:
         return _refusal(error)
     if found is None:
@@ -61,62 +65,89 @@ async def open_link(token: str, request: Request, collector: Serving) -> HTMLRes
     return _page(draw_link(found, now=collector.clock()), status=200 if found.state is LinkState.OPEN else GONE)
 
 
-@pages.post("/act/{token}", include_in_schema=False)
+@pages.post(f"{PATH}{{token:path}}", include_in_schema=False)
 async def confirm_link(token: str, request: Request, collector: Serving) -> HTMLResponse:
     """Do what a link does, where the form of its page asks for it."""
+    token = _token(token)
     try:
-        collector.link_limits.count(_address(request))
-        use = await collector.use_link(token, await _confirmation(request))
-        found = await asyncio.to_thread(_read, collector, token)
+        found = await _find(token, request, collector)
+        if found is None:
+            return _page(draw_problem(*INVALID), status=404)
+        try:
+            use = await collector.use_link(token, await _confirmation(request))
+        except OutcomeUnknown as error:
+            log.warning("it is not known whether a link has acted on alert %s: %s", found.alert.id, error.__cause__)
+            return _page(draw_unknown(found), status=error.status, extra=error.headers)
     except (TooManyRequests, Unavailable) as error:
         return _refusal(error)
     except RequestNotPossible as error:
         return _page(draw_problem("Nothing was done", f"{error}."), status=error.status)
-    return _answer(use, found, now=collector.clock())
+    return await _answer(use, token, collector)
 
 
-def _answer(use: LinkUse, found: FoundLink | None, *, now: float) -> HTMLResponse:
-    if use.found is None or found is None:
+async def _answer(use: LinkUse, token: str, collector: Collector) -> HTMLResponse:
+    if use.found is None:
         return _page(draw_problem(*INVALID), status=404)
+    try:
+        found = await _read(collector, token)
+    except Unavailable:
+        found = None
     if use.is_done:
-        return _page(draw_done(found))
+        return _page(draw_done(use.found, now=found))
+    found = found or use.found
     if found.state is LinkState.OPEN and not use.is_confirmed:
         problem = (
             "Nothing was done",
             "The page was open for too long. Open the link again, and press the button there.",
         )
         return _page(draw_problem(*problem), status=403)
-    return _page(draw_link(found, now=now), status=GONE)
+    return _page(draw_link(found, now=collector.clock()), status=GONE)
 
 
-def _read(collector: Collector, token: str) -> FoundLink | None:
-    with collector.store.read() as repositories:
-        return read_link(repositories, collector.link_secrets, token, now=collector.clock())
+def _token(given: str) -> str:
+    """Return the token in an address, behind which some programs write a slash."""
+    return given.removesuffix("/")
+
+
+async def _find(token: str, request: Request, collector: Collector) -> FoundLink | None:
+    """Return the link of a token, or None; an unknown one is counted.
+
+    Raises:
+        TooManyRequests: If too many unknown ones came from where it came from.
+        Unavailable: If the database cannot be read.
+    """
+    found = await _read(collector, token) if is_token(token) else None
+    if found is None:
+        collector.link_limits.count(request.client.host if request.client is not None else "")
+    return found
+
+
+async def _read(collector: Collector, token: str) -> FoundLink | None:
+    def read() -> FoundLink | None:
+        with collector.store.read() as repositories:
+            return read_link(repositories, collector.link_secrets, token, now=collector.clock())
+
+    async with collector.link_lookups:
+        return await asyncio.to_thread(read)
 
 
 async def _confirmation(request: Request) -> str:
-    body = await request.body()
-    if len(body) > LONGEST_FORM:
-        return ""
     try:
-        fields = parse_qs(body.decode("ascii"), max_num_fields=4)
+        fields = parse_qs((await request.body()).decode("ascii"), max_num_fields=4)
     except ValueError:
         return ""
     return fields.get("confirmation", [""])[0]
 
 
-def _address(request: Request) -> str:
-    return request.client.host if request.client is not None else ""
-
-
 def _refusal(error: TooManyRequests | Unavailable) -> HTMLResponse:
     words = (
-        "Too many links were opened from your address. Nothing has been changed; open the link again in a minute."
+        "Too many links that do not exist were opened from your address. Nothing has been changed; try again in a "
+        "minute."
         if isinstance(error, TooManyRequests)
         else "The collector cannot reach its database now. Nothing has been changed; open the link again in a minute."
     )
     return _page(draw_problem("Try again", words), status=error.status, extra={"Retry-After": "60"})
 
 
-def _page(content: str, *, status: int = 200, extra: dict[str, str] | None = None) -> HTMLResponse:
+def _page(content: str, *, status: int = 200, extra: Mapping[str, str] | None = None) -> HTMLResponse:
     return HTMLResponse(content, status_code=status, headers={**HEADERS, **(extra or {})})

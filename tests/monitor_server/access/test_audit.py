@@ -26,7 +26,7 @@ RECORDED_ELSEWHERE = {
     ("POST", "/api/v1/notifications/channels/{name}/test"),
     ("POST", "/api/v1/notifications/reload"),
     ("POST", "/api/v1/notifications/links/end"),
-    ("POST", "/act/{token}"),
+    ("POST", "/act/{token:path}"),
 }
 
 

@@ -37,7 +37,7 @@ PUBLIC = {
     ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session"), ("GET", "/api/v1/session/methods"),
     ("GET", "/api/v1/session/oidc"), ("GET", "/api/v1/session/oidc/callback"), ("GET", "/healthz"), ("GET", "/readyz"),
     ("GET", "/sign-in"), ("GET", "/_dash-component-suites/{path:path}"), ("GET", "/assets/{path:path}"),
-    ("GET", "/_favicon.ico"), ("GET", "/act/{token}"), ("POST", "/act/{token}"),
+    ("GET", "/_favicon.ico"), ("GET", "/act/{token:path}"), ("POST", "/act/{token:path}"),
 }  # fmt: skip
 SMALLER = {
     Scope.INGEST: [Scope.READ, Scope.OPERATE],
@@ -57,7 +57,7 @@ def described(guarded):
     """Return every route of the OpenAPI description, those that it leaves out, and the dashboard's."""
     document = guarded.ask("GET", "/openapi.json", guarded.key("read")).json()
     routes = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
-    pages = [("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/act/{token}"), ("POST", "/act/{token}")]
+    pages = [("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/act/{token:path}"), ("POST", "/act/{token:path}")]
     return [*routes, *pages, *DASHBOARD]
 
 

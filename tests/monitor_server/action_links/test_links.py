@@ -1,20 +1,28 @@
 """Links of notifications: what they do, that they do it once, and that nothing else acts."""
 
+import io
+import itertools
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 import sqlalchemy
 
+from monitor_server.action_links.signing import hash_token
 from monitor_server.app import create_app
 from monitor_server.commands.main import main
-from monitor_server.errors import StartupError
+from monitor_server.errors import StartupError, Unavailable
+from monitor_server.log_lines import line_handler
 from monitor_server.settings import Settings
 from tests.databases import execute, sqlite_only
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
-from tests.monitor_server.action_links.conftest import REST, Reader, channel, confirmation_of
+from tests.monitor_server.action_links.conftest import FORM, REST, Reader, channel, confirmation_of
 from tests.monitor_server.notifications.receivers import written
+
+# What a page shows of the run of `reader` and of its alert.
+LIVE = ("project p", "scripted", "page is 1", "since step", "firing", "acknowledged by", "silenced until")
+GUESS = "A" * 43  # of the form of a token
 
 
 def test_a_link_acknowledges_its_alert_and_names_the_channel(reader):
@@ -58,8 +66,8 @@ def test_opening_a_link_never_acts_however_often_a_scanner_does_it(reader):
     assert reader.alert()["stage"] == "firing"
 
 
-def test_a_used_link_says_so_with_the_state_of_the_alert(reader):
-    """By GET and by a replay of the very form."""
+def test_a_used_link_says_what_it_did_and_shows_nothing_of_the_run(reader):
+    """By GET and by a replay of the very form; who finds an old message learns nothing of a run that goes on."""
     token = reader.links()["acknowledge"]
     confirmation = confirmation_of(reader.open(token))
     assert reader.press(token, confirmation).status == 200
@@ -67,8 +75,10 @@ def test_a_used_link_says_so_with_the_state_of_the_alert(reader):
         text = again.data.decode()
         assert again.status == 410
         assert "It was used at" in text
-        assert "acknowledged by link sent to hook" in text
+        assert "acknowledged the alert" in text
+        assert "channel hook" in text
         assert "<form" not in text
+        assert not [shown for shown in LIVE if shown in text]
     assert len([item for item in reader.live.get("/audit")["items"] if item["action"] == "alert.acknowledge"]) == 1
 
 
@@ -92,6 +102,7 @@ def test_a_link_that_is_over_says_until_when_it_held(reader, database_url):
     object.__setattr__(live, "clock", lambda: later)
     answer = reader.open(token)
     assert (answer.status, "It held until" in answer.data.decode()) == (410, True)
+    assert not [shown for shown in LIVE if shown in answer.data.decode()]
     moved = "UPDATE action_links SET expires_at = expires_at + 86400"
     execute(database_url, {"sqlite": moved, "postgresql": moved})
     assert reader.open(token).status == 404
@@ -172,15 +183,196 @@ def test_a_form_of_another_site_is_refused(reader):
 
 
 @sqlite_only
-def test_links_are_opened_a_bounded_number_of_times(reader):
-    """Who tries many is refused in words, and the alert is as before."""
-    statuses = [reader.open(f"guess-{number}").status for number in range(200)]
-    assert set(statuses) == {404, 429}
-    answer = reader.open("guess")
-    while answer.status != 429:
-        answer = reader.open("guess")
+def test_a_stranger_who_guesses_is_refused_and_costs_nobody_a_place(reader):
+    """Behind a proxy all have one address: a genuine link, also one that is over, opens and acts all the same."""
+    tokens = reader.links()
+    statuses = {reader.open(f"guess-{number}").status for number in range(200)}
+    assert statuses == {404, 429}
+    answer = eventually(lambda: next((each for each in [reader.open(GUESS)] if each.status == 429), None))
     assert answer.headers["Retry-After"] == "60"
     assert "Too many links" in answer.data.decode()
+    confirmation = confirmation_of(reader.open(tokens["acknowledge"]))
+    while reader.press(GUESS, "1.x").status != 429:
+        pass
+    assert reader.press(tokens["acknowledge"], confirmation).status == 200
+    for _ in range(100):
+        assert reader.open(tokens["acknowledge"]).status == 410
+
+
+@sqlite_only
+def test_only_a_confirmed_link_reaches_the_writer(reader, monkeypatch):
+    """Strangers, scanners and old links are answered by reading; a guess without a token's form is not looked up."""
+    tokens = reader.links()
+    collector = reader.live.app.state.collector
+    submitted, submit = [], collector.writer.submit
+    monkeypatch.setattr(collector.writer, "submit", lambda key, *rest, **named: (
+        submitted.append(key), submit(key, *rest, **named))[1],
+    )  # fmt: skip
+    links = lambda: [key for key in submitted if key in {hash_token(each) for each in (GUESS, "x", *tokens.values())}]  # noqa: E731
+    assert reader.press(GUESS, "1.x").status == 404
+    assert reader.press("x", "1.x").status == 404
+    assert reader.press(tokens["acknowledge"], "wrong").status == 403
+    assert links() == []
+    confirmation = confirmation_of(reader.open(tokens["acknowledge"]))
+    assert reader.press(tokens["acknowledge"], confirmation).status == 200
+    assert reader.press(tokens["acknowledge"], confirmation).status == 410
+    assert links() == [hash_token(tokens["acknowledge"])]
+
+
+@sqlite_only
+def test_the_form_of_a_link_is_small(reader):
+    """A body above four kibibytes is refused before it is read, and one of unknown length while it is read."""
+    token = reader.links()["acknowledge"]
+    url = f"{reader.live.url}/act/{token}"
+    for body in (b"a=" + b"b" * 4_095, iter([b"a=" + b"b" * 3_000, b"b" * 3_000])):
+        answer = reader.live.pool.request("POST", url, headers=FORM, body=body)
+        assert (answer.status, answer.json()["error"]) == (413, "BodyTooLarge")
+
+
+@sqlite_only
+def test_a_failure_after_the_press_does_not_claim_that_nothing_was_changed(reader, monkeypatch):
+    """The commit may have succeeded although nobody could confirm it, as here; the page leads to the alert."""
+    token = reader.links()["acknowledge"]
+    confirmation = confirmation_of(reader.open(token))
+    collector = reader.live.app.state.collector
+    submit = collector.writer.submit
+
+    def submit_and_lose_the_answer(key, *rest, **named):
+        done = submit(key, *rest, **named)
+        if key != hash_token(token):
+            return done
+        done.result(60)
+        lost = Future()
+        lost.set_exception(Unavailable("the connection to the database was lost"))
+        return lost
+
+    monkeypatch.setattr(collector.writer, "submit", submit_and_lose_the_answer)
+    answer = reader.press(token, confirmation)
+    text = answer.data.decode()
+    assert answer.status == 503
+    assert "not known whether" in text
+    assert "othing has been changed" not in text
+    assert f"/alerts/{reader.alert()['id']}" in text
+    assert reader.alert()["acknowledged_by"] == "link sent to hook"
+
+
+@sqlite_only
+def test_a_failure_before_the_press_is_said_to_have_changed_nothing(reader, monkeypatch):
+    """The database cannot be read, or the writer takes no more: nothing was begun."""
+    token = reader.links()["acknowledge"]
+    confirmation = confirmation_of(reader.open(token))
+    collector = reader.live.app.state.collector
+
+    def refuse(*_rest, **_named):
+        raise Unavailable("too many wait")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collector.writer, "submit", refuse)
+        answer = reader.press(token, confirmation)
+        assert (answer.status, "Nothing has been changed" in answer.data.decode()) == (503, True)
+    with monkeypatch.context() as patch:
+        patch.setattr(collector.store, "read", refuse)
+        for answer in (reader.open(token), reader.press(token, confirmation)):
+            assert (answer.status, "Nothing has been changed" in answer.data.decode()) == (503, True)
+    assert reader.press(token, confirmation).status == 200
+
+
+@sqlite_only
+def test_a_press_whose_page_cannot_be_read_afterwards_is_still_done(reader, monkeypatch):
+    """What was committed is said, without the state of the alert, which is not known."""
+    token = reader.links()["silence_hour"]
+    confirmation = confirmation_of(reader.open(token))
+    collector = reader.live.app.state.collector
+    submit, read = collector.writer.submit, collector.store.read
+
+    def fail():
+        raise Unavailable("the database has gone")
+
+    def submit_and_lose_the_database(key, *rest, **named):
+        done = submit(key, *rest, **named)
+        if key == hash_token(token):
+            done.result(60)
+            monkeypatch.setattr(collector.store, "read", fail)
+        return done
+
+    monkeypatch.setattr(collector.writer, "submit", submit_and_lose_the_database)
+    answer = reader.press(token, confirmation)
+    monkeypatch.setattr(collector.store, "read", read)
+    assert (answer.status, "The alert is silenced for an hour." in answer.data.decode()) == (200, True)
+
+
+@sqlite_only
+def test_no_log_line_of_any_format_holds_a_token_whatever_fails(reader, monkeypatch):
+    """Neither a failure of the server, nor another method, nor a slash behind it; and nothing redirects to it."""
+    tokens = list(reader.links().values())
+    texts, structured = io.StringIO(), io.StringIO()
+    handlers = []
+    for form, stream in (("text", texts), ("json", structured)):
+        handler = line_handler(form)
+        handler.setStream(stream)
+        handler.filters.clear()  # every line, however many
+        handlers.append(handler)
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "level", logging.DEBUG)
+    collector = reader.live.app.state.collector
+
+    def fail(*_rest, **_named):
+        raise RuntimeError("a defect")
+
+    for handler in handlers:
+        root.addHandler(handler)
+    # The client of this test logs addresses as well.
+    monkeypatch.setattr(logging.getLogger("urllib3"), "propagate", False)
+    try:
+        for token in tokens:
+            for path in (token, f"{token}/", f"{token}/x", f"/{token}", f"{token}?a=b"):
+                for method in ("GET", "HEAD", "PUT", "POST", "OPTIONS"):
+                    answer = reader.live.pool.request(
+                        method, f"{reader.live.url}/act/{path}", headers={"Accept": "text/html"}, redirect=False
+                    )
+                    assert "Location" not in answer.headers
+            with monkeypatch.context() as patch:
+                patch.setattr(collector.store, "read", fail)
+                for method in ("GET", "POST"):  # the server closes the connection after such a failure
+                    answer = reader.live.pool.request(
+                        method, f"{reader.live.url}/act/{token}", headers={"Connection": "close"}
+                    )
+                    assert answer.status == 500
+    finally:
+        for handler in handlers:
+            root.removeHandler(handler)
+    for stream in (texts, structured):
+        assert "RuntimeError" in stream.getvalue()
+        assert not [token for token in tokens if token in stream.getvalue()]
+
+
+@sqlite_only
+def test_a_slash_behind_a_link_leads_nobody_elsewhere(reader):
+    """Chat programs add one; the page is the link's, also where keys are in use and a browser would sign in."""
+    token = reader.links()["acknowledge"]
+    Guarded(reader.live).key("admin")
+    page = reader.open(f"{token}/", Accept="text/html")
+    assert (page.status, "Location" in page.headers) == (200, False)
+    assert reader.press(f"{token}/", confirmation_of(page)).status == 200
+
+
+@sqlite_only
+def test_a_collector_that_starts_between_a_click_and_its_pick_up_hands_the_request_out(
+    reader, start_collector, scripted
+):
+    """The link is used, the request is in the database, and the next process delivers it once."""
+    assert reader.press(reader.links()["stop"]).status == 200
+    reader.live.server.should_exit = True
+    again = start_collector(engine=scripted)
+    steps = itertools.count(8)
+
+    def ask():
+        return again.send(run="r", project="p", records=[{"step": next(steps), "scalars": {"page": 1.0}}]).get(
+            "requests"
+        )
+
+    (request,) = eventually(ask)
+    assert (request["action"], request["by"]) == ("stop", "link sent to hook")
 
 
 def test_only_critical_alerts_of_channels_that_ask_for_it_have_links(reading, receiver, tmp_path):

@@ -13,7 +13,7 @@ from monitor_server.action_links.using import FoundLink, LinkState
 from monitor_server.html_report.elements import chip, document, text
 from monitor_server.printable import printable
 
-__all__ = ["HEADERS", "draw_done", "draw_link", "draw_problem"]
+__all__ = ["HEADERS", "draw_done", "draw_link", "draw_problem", "draw_unknown"]
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "
@@ -45,6 +45,18 @@ EFFECTS: Final = {
     LinkAction.ROLLBACK: "The trainer is asked to go back to the last healthy checkpoint. Later steps are lost. It "
     "does so only if whoever started it allows such requests, and it answers in the history of the alert.",
 }
+HAS_DONE: Final = {
+    LinkAction.ACKNOWLEDGE: "It acknowledged the alert.",
+    LinkAction.SILENCE: "It silenced the alert for an hour.",
+    LinkAction.STOP: "It asked the trainer to stop.",
+    LinkAction.ROLLBACK: "It asked the trainer to go back to the last healthy checkpoint.",
+}
+UNKNOWN: Final = {
+    LinkAction.ACKNOWLEDGE: "whether the alert is acknowledged",
+    LinkAction.SILENCE: "whether the alert is silenced",
+    LinkAction.STOP: "whether the trainer is asked to stop",
+    LinkAction.ROLLBACK: "whether the trainer is asked to go back",
+}
 DONE: Final = {
     LinkAction.ACKNOWLEDGE: "The alert is acknowledged.",
     LinkAction.SILENCE: "The alert is silenced for an hour.",
@@ -54,10 +66,14 @@ DONE: Final = {
 
 
 def draw_link(found: FoundLink, *, now: float) -> str:
-    """Draw the page of a link: with a form where it can be used, and else with the reason why not."""
+    """Draw the page of a link: with a form where it can be used, and else with the reason why not.
+
+    A link that was used, or that is over, shows nothing of the run: messages are kept for long, and are passed on.
+    """
     action = LinkAction(found.link.action)
     if found.state is not LinkState.OPEN:
-        return _page("This link cannot be used", f"<p>{text(_reason(found))}</p>{_alert(found)}")
+        shown = _alert(found) if found.state is LinkState.RESOLVED else _address(found)
+        return _page("This link cannot be used", f"<p>{text(_reason(found))}</p>{shown}")
     minutes = max(1, math.ceil((found.link.expires_at - now) / 60.0))
     body = (
         f"<p>{text(EFFECTS[action])}</p>{_alert(found)}"
@@ -70,9 +86,25 @@ def draw_link(found: FoundLink, *, now: float) -> str:
     return _page(f"{BUTTONS[action]}?", body)
 
 
-def draw_done(found: FoundLink) -> str:
-    """Draw the page that follows the use of a link, with the alert as it is after it."""
-    return _page("Done", f"<p>{text(DONE[LinkAction(found.link.action)])}</p>{_alert(found)}")
+def draw_done(used: FoundLink, *, now: FoundLink | None) -> str:
+    """Draw the page that follows the use of a link.
+
+    Args:
+        used: The link.
+        now: The same with the alert as it is after it; None where that could not be read.
+    """
+    shown = _address(used) if now is None else _alert(now)
+    return _page("Done", f"<p>{text(DONE[LinkAction(used.link.action)])}</p>{shown}")
+
+
+def draw_unknown(found: FoundLink) -> str:
+    """Draw the page that follows a failure after which it is not known whether the link has acted."""
+    unknown = UNKNOWN[LinkAction(found.link.action)]
+    words = (
+        f"The collector's database did not confirm the change. It is not known {unknown}. "
+        "Open the alert to see what holds, or open the link again in a minute: it says whether it was used."
+    )
+    return _page("Not known", f"<p>{text(words)}</p>{_address(found)}")
 
 
 def draw_problem(heading: str, words: str) -> str:
@@ -83,7 +115,9 @@ def draw_problem(heading: str, words: str) -> str:
 def _reason(found: FoundLink) -> str:
     link = found.link
     if found.state is LinkState.USED:
-        return f"It was used at {_time(link.used_at or 0.0)}, and each link can be used once."
+        done = HAS_DONE[LinkAction(link.action)]
+        when = _time(link.used_at or 0.0)
+        return f"It was used at {when} by a reader of the channel {link.channel}. {done} Each link can be used once."
     if found.state is LinkState.EXPIRED:
         return f"It held until {_time(link.expires_at)}. Act on the page of the alert, or wait for the next message."
     return "The alert is resolved, so that nothing is left to do."
@@ -103,8 +137,14 @@ def _alert(found: FoundLink) -> str:
         "Evidence": text(printable(alert.summary, longest=400)),
     }
     listed = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows.items())
+    return f"<dl>{listed}</dl>{_address(found)}"
+
+
+def _address(found: FoundLink) -> str:
+    """Link to the alert on the dashboard, which shows it to those who may read it."""
+    alert = found.alert
     address = f"/runs/{quote(alert.run_id, safe='')}/alerts/{quote(alert.id, safe='')}"
-    return f'<dl>{listed}</dl><p><a href="{text(address)}">Open the alert on the dashboard</a></p>'
+    return f'<p><a href="{text(address)}">Open the alert on the dashboard</a></p>'
 
 
 def _page(heading: str, body: str) -> str:

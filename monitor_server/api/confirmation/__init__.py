@@ -1,1 +1,0 @@
-"""The pages that links of notifications open."""
