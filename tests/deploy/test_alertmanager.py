@@ -69,6 +69,7 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
         "GRPOMonitorDegraded": {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOTrainerLost"},
         "GRPOTelemetryStale": {"GRPORunCollapsed", "GRPOTrainerLost"},
         "GRPOTrainerLost": {"GRPORunCollapsed"},
+        "RlvitalsRuleFiring": set(),
         "RlvitalsCollectorDown": set(),
         "RlvitalsRecordsRefused": set(),
         "RlvitalsRunQuarantined": set(),

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from monitor_server import detection
+from monitor_server.alerts.lifecycle import RULE_PREFIX
 from monitor_server.alerts.liveness import silence
 
 LEVELS = {"info", "warning", "critical", "none"}
@@ -111,6 +112,14 @@ def test_a_warning_is_sent_once(deploy):
         for kind in re.findall(r'kind="(\w+)"', other["expr"])
     }
     assert set(left_out.split("|")) == own
+
+
+def test_a_rule_of_the_users_own_is_covered_whatever_its_severity(deploy):
+    """Its kind begins with the prefix of the collector; a warning is a GRPOAnomaly."""
+    asked = {rule["alert"]: rule["expr"] for rule in alerts(deploy)}
+    assert f'kind=~"{RULE_PREFIX}.+", severity="critical"' in asked["RlvitalsRuleFiring"]
+    assert 'severity="warning"' in asked["GRPOAnomaly"]
+    assert RULE_PREFIX not in asked["GRPOAnomaly"]
 
 
 def test_the_collector_exposes_what_the_rules_ask_for(deploy, collector, run_name):
