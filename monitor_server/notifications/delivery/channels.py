@@ -5,6 +5,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ __all__ = ["CLAIM_SECONDS", "check_channels", "deliver"]
 
 APPRISE: Final = Path(__file__).with_name("apprise_process.py")
 APPRISE_SECONDS: Final = 45.0
+SHORTEST_SECONDS: Final = 5.0  # with less than this left, a refused picture waits for the next attempt
 # Longer than any delivery lasts, a name server that does not answer included.
 CLAIM_SECONDS: Final = 90.0
 TYPES: Final = {"info": "info", "warning": "warning", "critical": "failure"}
@@ -29,7 +31,8 @@ def deliver(channel: Channel, body: bytes, *, picture: bytes | None = None, canc
     Args:
         channel: Where to.
         body: From `messages.build_body`, as JSON. A repeat has the same bytes.
-        picture: A PNG for services that show files; a webhook receives none.
+        picture: A PNG for services that show files; a webhook receives none. Where the service does not accept the
+            message with it, the message is sent once more without it.
         cancellation: Ends the delivery early.
 
     Raises:
@@ -48,7 +51,11 @@ def deliver(channel: Channel, body: bytes, *, picture: bytes | None = None, canc
         "type": _type(message),
         "picture": None if picture is None else base64.b64encode(picture).decode(),
     }
+    deadline = time.monotonic() + APPRISE_SECONDS
     answer = _run_apprise(given, cancellation=cancellation)
+    left = deadline - time.monotonic()
+    if not answer["is_sent"] and picture is not None and left >= SHORTEST_SECONDS:
+        answer = _run_apprise(given | {"picture": None}, cancellation=cancellation, seconds=left)
     if not answer["is_sent"]:
         raise DeliveryFailed(f"Apprise could not deliver it: {answer['status']}")
 
@@ -79,7 +86,7 @@ def _type(message: Mapping[str, Any]) -> str:
     return "success" if is_resolved else TYPES[message["severity"]]
 
 
-def _run_apprise(given: Mapping[str, Any], *, cancellation: Cancellation) -> Any:  # noqa: ANN401 - JSON
+def _run_apprise(given: Mapping[str, Any], *, cancellation: Cancellation, seconds: float = APPRISE_SECONDS) -> Any:  # noqa: ANN401 - JSON
     """Run Apprise in its own process; what it prints of errors may hold secrets and is not read."""
     process = subprocess.Popen(  # noqa: S603 - our own program; the address goes by standard input, not by arguments
         [sys.executable, "-P", str(APPRISE)],
@@ -87,11 +94,11 @@ def _run_apprise(given: Mapping[str, Any], *, cancellation: Cancellation) -> Any
     )  # fmt: skip
     cancellation.attach(process.kill)
     try:
-        output, _ = process.communicate(json.dumps(given).encode(), timeout=APPRISE_SECONDS)
+        output, _ = process.communicate(json.dumps(given).encode(), timeout=seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        raise DeliveryFailed(f"the service did not answer within {APPRISE_SECONDS:.0f} s") from None
+        raise DeliveryFailed(f"the service did not answer within {seconds:.0f} s") from None
     finally:
         cancellation.attach(None)
     if process.returncode:

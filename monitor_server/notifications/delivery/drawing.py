@@ -55,7 +55,7 @@ def draw(title: str, curves: Sequence[Curve], *, at: int) -> bytes:
     canvas.text((LEFT, 10), _plain(title), fill=INK, font=ImageFont.load_default(18))
     font = ImageFont.load_default(13)
     canvas.font = font
-    first = min(int(curve.steps[0]) for curve in curves)
+    first = min(at, *(int(curve.steps[0]) for curve in curves))
     last = max(at, *(int(curve.steps[-1]) for curve in curves))
     for place, curve in enumerate(curves):
         _draw_panel(canvas, curve, top=TOP + place * PANEL, first=first, last=max(last, first + 1), at=at)

@@ -163,8 +163,8 @@ def test_a_mail_holds_a_picture_of_the_run(start_collector, scripted, mailbox, t
 
 
 @sqlite_only
-def test_a_picture_that_a_service_refuses_costs_no_message(start_collector, scripted, receiver, tmp_path):
-    """The attempt after a refusal goes without it, and a channel may have none at all."""
+def test_a_picture_that_a_service_refuses_costs_no_message(start_collector, scripted, receiver, tmp_path, caplog):
+    """The same attempt sends it once more without it, so that nothing has failed; a channel may have none at all."""
     receiver.answer = lambda _: 500 if len(receiver.received) < 2 else 200
     url = receiver.url.replace("http://", "json://")
     channels = f'[channels.app]\nurl = "{url}/app"\n[channels.bare]\nurl = "{url}/bare"\npicture = false\n'
@@ -176,6 +176,9 @@ def test_a_picture_that_a_service_refuses_costs_no_message(start_collector, scri
     assert [each["filename"] for each in first["attachments"]] == ["run.png"]
     assert second["attachments"] == []
     assert second["message"] == first["message"]
+    eventually(lambda: live.get("/notifications/channels")["items"][0]["last_sent_at"] is not None)
+    assert "failed and is tried again" not in caplog.text
+    assert len(receiver.received) == 2
 
 
 @sqlite_only

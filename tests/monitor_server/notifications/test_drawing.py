@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from monitor_server.notifications.delivery.drawing import LINE, PANEL, TOP, WIDTH, Curve, draw
+from monitor_server.notifications.delivery.drawing import ALERT, LINE, PANEL, TOP, WIDTH, Curve, draw
 
 BLUE = tuple(int(LINE[place : place + 2], 16) for place in (1, 3, 5))
 
@@ -42,6 +42,18 @@ def test_a_curve_rises_from_the_bottom_to_the_top_of_its_panel():
     curve = Curve(name="reward/mean", steps=np.arange(101), values=np.linspace(0.0, 1.0, 101))
     picture = pixels(draw("a rise", [curve], at=50))
     assert blue_rows(picture, 80).mean() > blue_rows(picture, 390 - 20).mean() > blue_rows(picture, WIDTH - 17).mean()
+
+
+@pytest.mark.parametrize("at", [0, 100])
+def test_the_line_of_the_alert_lies_in_the_picture(at):
+    """Also where no curve reaches its step, on either side."""
+    curve = Curve(name="reward/mean", steps=np.arange(40, 60), values=np.ones(20))
+    picture = pixels(draw("a late signal", [curve], at=at))
+    colour = tuple(int(ALERT[place : place + 2], 16) for place in (1, 3, 5))
+    columns = np.flatnonzero((picture[TOP + 60] == colour).all(axis=1))
+    assert len(columns)
+    assert columns.min() >= 70
+    assert columns.max() <= WIDTH - 8
 
 
 def test_a_curve_is_interrupted_where_steps_are_missing():
