@@ -194,7 +194,7 @@ class Monitor:
             now = self._clock()
             numbers, tokens, changes = self._reader.read(given, rollouts, paired, now)
             seconds = self._blocking_seconds
-            reports = [*self._requests.take_reports(), *actions]
+            reports = self._requests.take_reports(actions)
             self._queue.put(
                 Measurement(int(step), now, numbers, tokens, changes, seconds, policy_version, data_version, reports),
                 NUMBER_BYTES * len(numbers) + (tokens.nbytes if tokens else 0),

@@ -2,12 +2,15 @@
 
 import logging
 from collections import deque
-from typing import get_args
+from collections.abc import Sequence
+from typing import Final, get_args
 
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionRequest
 
-__all__ = ["RequestReceiver"]
+__all__ = ["MAX_REPORTS", "RequestReceiver"]
+
+MAX_REPORTS: Final = 50  # of a record; a collector refuses the whole record for more than 100
 
 logger = logging.getLogger("trainer_hooks")
 
@@ -34,9 +37,14 @@ class RequestReceiver:
         if refusal is not None:
             logger.warning("rlvitals: %s has asked for %s, which is refused: %s", request.by, request.action, refusal)
 
-    def take_reports(self) -> list[ActionReport]:
-        """Return the answers since the last call; called in the training thread."""
-        return [self._reports.popleft() for _ in range(len(self._reports))]
+    def take_reports(self, actions: Sequence[ActionReport] = ()) -> list[ActionReport]:
+        """Return what the next record reports, and keep what is too much for it; called in the training thread.
+
+        Args:
+            actions: Reports of this step, which follow the answers that wait.
+        """
+        self._reports.extend(actions)
+        return [self._reports.popleft() for _ in range(min(MAX_REPORTS, len(self._reports)))]
 
     def _report(self, request: ActionRequest, outcome: ActionOutcome, detail: str) -> None:
         known: Action = next((each for each in get_args(Action) if each == request.action), "notify")

@@ -1,0 +1,22 @@
+"""The answers to requests, without threads and without HTTP."""
+
+from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.recording.requests import MAX_REPORTS, RequestReceiver
+from trainer_hooks.wire import ActionRequest, AlertNotice
+
+ALERT = AlertNotice(id="a", kind="k", severity="critical", opened_step=1, summary="s")
+
+
+def test_a_record_holds_a_bounded_number_of_reports_and_the_rest_follows_in_order():
+    """A collector refuses a record with more than 100, and with it the step; a hostile one may ask that often."""
+    policy = ActionPolicy({}, dry_run=False, requests=["checkpoint"])
+    receiver = RequestReceiver(policy, reports=True)
+    for number in range(100):
+        receiver.consider(ActionRequest(id=f"q{number}", action="checkpoint", by="anna", alert=ALERT))
+    taken = [decision.report("taken") for decision in policy.due()]
+    records = [receiver.take_reports(taken)]
+    while records[-1]:
+        records.append(receiver.take_reports())
+    assert max(map(len, records)) == MAX_REPORTS <= 100
+    reports = [(each.request_id, each.outcome) for record in records for each in record]
+    assert reports == [(f"q{number}", outcome) for outcome in ("received", "taken") for number in range(100)]
