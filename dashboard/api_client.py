@@ -22,6 +22,7 @@ from dashboard.api_types import (
     ForecastItem,
     HistoryItem,
     KeyItem,
+    MarkItem,
     PhaseItem,
     ResponseItem,
     RuleItem,
@@ -142,6 +143,10 @@ class ApiClient:
     async def phases(self, run_id: str) -> list[PhaseItem]:
         """Read a run's phases, oldest first."""
         return cast("list[PhaseItem]", await self._items(_path("runs", run_id, "phases"), {}))
+
+    async def marks(self, run_id: str) -> list[MarkItem]:
+        """Read what happened to a run at a step, in the order of steps."""
+        return cast("list[MarkItem]", await self._items(_path("runs", run_id, "marks"), {}))
 
     async def forecast(self, run_id: str) -> ForecastItem | None:
         """Read how probable a collapse of a run is; None before the first step and after a collapse."""

@@ -17,6 +17,7 @@ __all__ = [
     "ForecastItem",
     "HistoryItem",
     "KeyItem",
+    "MarkItem",
     "Moved",
     "PhaseItem",
     "ResponseItem",
@@ -125,6 +126,16 @@ class HistoryItem(TypedDict):
     step: int | None
     by: str | None
     why: str
+
+
+class MarkItem(TypedDict):
+    """What happened to a run at a step: an attempt, a rewind, an action, an acknowledgement or a comment."""
+
+    kind: str
+    step: int
+    time: float
+    text: str
+    by: str | None
 
 
 class ActionItem(TypedDict):

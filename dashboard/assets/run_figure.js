@@ -16,7 +16,7 @@
   function lastStep(graph) {
     let last = -Infinity;
     for (const trace of graph.data) {
-      if (trace.meta.role !== "alerts" && trace.x.length) last = Math.max(last, trace.x[trace.x.length - 1]);
+      if (trace.meta.role === "line" && trace.x.length) last = Math.max(last, trace.x[trace.x.length - 1]);
     }
     if (last > -Infinity) return last;
     const band = graph.layout.shapes.find((shape) => shape.name === "current-band"); // no vital sign is observed

@@ -1,15 +1,16 @@
-"""Draws the figure of the run page: panels on one shared step axis, with phases and alerts."""
+"""Draws the figure of the run page: panels on one shared step axis, with phases, alerts and marks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dashboard.api_types import AlertItem, PhaseItem, SeriesItem
+from dashboard.api_types import AlertItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.alert_marks import alert_lines, alert_trace
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.panels import PANELS, Panel
+from dashboard.figures.run_marks import mark_lines, mark_trace
 from dashboard.theme import LIGHT
 
 __all__ = ["Row", "rows_of", "run_figure"]
@@ -19,6 +20,7 @@ MISSING_PIXELS: Final = 44
 TITLE_PIXELS: Final = 32
 STRIP_PIXELS: Final = 20
 ALERT_PIXELS: Final = 20
+MARK_PIXELS: Final = 18  # above the alerts, where there are marks
 MARGIN: Final = {"l": 52, "r": 14, "t": 6, "b": 44, "pad": 0}
 STROKES: Final = {False: "━", True: "┅"}
 FLOOR_PIXELS: Final = 8
@@ -42,6 +44,7 @@ def run_figure(
     series: Mapping[str, SeriesItem],
     phases: Sequence[PhaseItem],
     alerts: Sequence[AlertItem],
+    marks: Sequence[MarkItem] = (),
     panels: Sequence[Panel] = PANELS,
 ) -> Figure:
     """Draw a run as a plain dict that Plotly reads.
@@ -50,11 +53,13 @@ def run_figure(
         series: Observed signals by name; running sums are computed already.
         phases: Phases, oldest first.
         alerts: Alerts in any state; pending ones are left out.
+        marks: What happened to the run, at their steps.
         panels: What to draw, from the top.
     """
-    rows, height = rows_of(panels, series)
+    head = _head_pixels(marks)
+    rows, height = rows_of(panels, series, marks)
     plot = height - MARGIN["t"] - MARGIN["b"]
-    strip = (1 - (ALERT_PIXELS + STRIP_PIXELS) / plot, 1 - ALERT_PIXELS / plot)
+    strip = (1 - (head + STRIP_PIXELS) / plot, 1 - head / plot)
     steps = [step for held in series.values() for step in (held["steps"][0], held["steps"][-1])]
     bands = bands_of(phases, max(steps, default=0))
     opened = [alert for alert in alerts if alert["state"] != "pending"]
@@ -67,17 +72,22 @@ def run_figure(
         for trace in signal_traces(line, series[line.signal], axis=str(row.axis), is_log=row.panel.is_log)
     ]
     return {
-        "data": [alert_trace(opened, axis="y"), *traces],
+        "data": [
+            alert_trace(opened, axis="y"),
+            *([mark_trace(marks, axis="y", height=1.5)] if marks else []),
+            *traces,
+        ],
         "layout": {
             **base_layout(MARGIN, namelength=-1),
             "height": height,
             "hoversubplots": "axis",
             "dragmode": "zoom",
             "xaxis": _step_axis(min(steps, default=0), max(steps, default=0)),
-            "yaxis": {"domain": [strip[1], 1], "range": [0, 1], "visible": False, "fixedrange": True},
+            "yaxis": {"domain": [strip[1], 1], "range": [0, head / ALERT_PIXELS], "visible": False, "fixedrange": True},
             **{f"yaxis{row.axis[1:]}": _value_axis(row, series) for row in observed if row.axis},
             "shapes": [
                 *band_shapes(bands, strip),
+                *mark_lines(marks),
                 *alert_lines(opened),
                 *(_missing_box(r) for r in rows if not r.axis),
             ],
@@ -86,15 +96,22 @@ def run_figure(
     }
 
 
-def rows_of(panels: Sequence[Panel], series: Mapping[str, SeriesItem]) -> tuple[list[Row], int]:
+def _head_pixels(marks: Sequence[MarkItem]) -> int:
+    return ALERT_PIXELS + (MARK_PIXELS if marks else 0)
+
+
+def rows_of(
+    panels: Sequence[Panel], series: Mapping[str, SeriesItem], marks: Sequence[MarkItem] = ()
+) -> tuple[list[Row], int]:
     """Stack the panels below the strip; a panel that was not observed takes less room.
 
     Returns:
         The rows, from the top, and the figure's height in pixels.
     """
     heights = [PANEL_PIXELS if panel.is_observed(series) else MISSING_PIXELS for panel in panels]
-    plot = ALERT_PIXELS + STRIP_PIXELS + sum(heights) + TITLE_PIXELS * len(panels) + FLOOR_PIXELS
-    rows, top, axes = [], ALERT_PIXELS + STRIP_PIXELS, iter(range(2, len(panels) + 2))
+    head = _head_pixels(marks)
+    plot = head + STRIP_PIXELS + sum(heights) + TITLE_PIXELS * len(panels) + FLOOR_PIXELS
+    rows, top, axes = [], head + STRIP_PIXELS, iter(range(2, len(panels) + 2))
     for panel, pixels in zip(panels, heights, strict=True):
         top += TITLE_PIXELS
         axis = f"y{next(axes)}" if panel.is_observed(series) else None

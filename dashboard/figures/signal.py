@@ -1,23 +1,25 @@
-"""Draws one signal as a panel of the workspace: raw values, a smoothed curve, phases and alerts."""
+"""Draws one signal as a panel of the workspace: raw values, a smoothed curve, phases, alerts and marks."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from dashboard.api_types import SEVERITY_ORDER, AlertItem, PhaseItem, SeriesItem
+from dashboard.api_types import SEVERITY_ORDER, AlertItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.alert_marks import alert_lines
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.panels import Line
+from dashboard.figures.run_marks import mark_lines, mark_trace
 from dashboard.theme import PRIMARY
 
 __all__ = ["View", "merged", "places", "signal_figure"]
 
 RAW_OPACITY: Final = 0.28
 MAX_ALERTS: Final = 12  # more lines hide a small chart; those that fire and the most severe come first
+MAX_MARKS: Final = 60
 MARGIN: Final = {"l": 52, "r": 10, "t": 6, "b": 26, "pad": 0}
 NO_STRIP: Final = (1.0, 1.0)
 
@@ -88,7 +90,12 @@ def merged(coarse: SeriesItem, fine: SeriesItem) -> SeriesItem:
 
 
 def signal_figure(
-    series: SeriesItem, *, view: View, phases: Sequence[PhaseItem], alerts: Sequence[AlertItem]
+    series: SeriesItem,
+    *,
+    view: View,
+    phases: Sequence[PhaseItem],
+    alerts: Sequence[AlertItem],
+    marks: Sequence[MarkItem] = (),
 ) -> Figure:
     """Draw a signal as a plain dict that Plotly reads.
 
@@ -97,15 +104,19 @@ def signal_figure(
         view: Smoothing, axes and zoom.
         phases: The run's phases, oldest first.
         alerts: The run's alerts in any state; pending ones are left out.
+        marks: What happened to the run; the newest are drawn.
     """
+    marks = marks[-MAX_MARKS:]
     where = places(series, view.axis)
     traces = _traces(series, where, view)
+    if marks:
+        traces.append(mark_trace(marks, axis="y2", height=0.06, place=_placing(series, where)))
     bands = bands_of(phases, series["steps"][-1])
     opened = sorted(
         (alert for alert in alerts if alert["state"] != "pending"),
         key=lambda alert: (alert["state"] != "firing", SEVERITY_ORDER.get(alert["severity"], 3), -alert["opened_step"]),
     )[:MAX_ALERTS]
-    shapes = [*band_shapes(bands, NO_STRIP), *alert_lines(opened)]
+    shapes = [*band_shapes(bands, NO_STRIP), *mark_lines(marks), *alert_lines(opened)]
     layout = _layout(view, _moved(shapes, series, where), dtick=log_dtick(series["values"]) if view.is_log else None)
     return {"data": traces, "layout": layout}
 
@@ -136,14 +147,17 @@ def _traces(series: SeriesItem, where: list[float], view: View) -> list[Figure]:
 
 def _moved(shapes: Sequence[Figure], series: SeriesItem, where: list[float]) -> list[Figure]:
     """Place shapes that are stated in steps on the axis of the panel."""
-    steps = series["steps"]
-
-    def place(step: object) -> float:
-        return where[min(bisect_left(steps, float(str(step))), len(where) - 1)]
-
-    if where == steps:
+    if where == series["steps"]:
         return list(shapes)
-    return [{**shape, "x0": place(shape["x0"]), "x1": place(shape["x1"])} for shape in shapes]
+    place = _placing(series, where)
+    return [{**shape, "x0": place(float(str(shape["x0"]))), "x1": place(float(str(shape["x1"])))} for shape in shapes]
+
+
+def _placing(series: SeriesItem, where: list[float]) -> Callable[[float], float]:
+    """Return the function that returns the position of a step on the axis of the panel."""
+    if where == series["steps"]:
+        return float
+    return lambda step: where[min(bisect_left(series["steps"], step), len(where) - 1)]
 
 
 def _layout(view: View, shapes: list[Figure], *, dtick: str | None) -> Figure:
@@ -160,4 +174,5 @@ def _layout(view: View, shapes: list[Figure], *, dtick: str | None) -> Figure:
             **({"unifiedhovertitle": {"text": "<b>step %{x}</b>"}} if view.axis == "step" else {}),
         },
         "yaxis": value_axis(is_log=view.is_log, dtick=dtick, ticks=5),
+        "yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True},
     }

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import ActionItem, AlertItem, ForecastItem, PhaseItem, RunDetail, SeriesItem
+from dashboard.api_types import ActionItem, AlertItem, ForecastItem, MarkItem, PhaseItem, RunDetail, SeriesItem
 from dashboard.components.alert.actions import action_list
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.forecast import forecast_parts
@@ -43,6 +43,7 @@ class _Read:
     alerts: list[AlertItem]
     actions: list[ActionItem]
     forecast: ForecastItem | None
+    marks: list[MarkItem]
 
     def header(self) -> list[Component]:
         return run_header(self.run, self.phases, self.series, self.forecast)
@@ -51,10 +52,10 @@ class _Read:
         return [*alert_list(self.alerts), *action_list(self.run["id"], self.actions)]
 
     def figure(self) -> dict[str, object]:
-        return run_figure(series=self.series, phases=self.phases, alerts=self.alerts)
+        return run_figure(series=self.series, phases=self.phases, alerts=self.alerts, marks=self.marks)
 
     def style(self) -> dict[str, int]:
-        return {"height": rows_of(PANELS, self.series)[1]}
+        return {"height": rows_of(PANELS, self.series, self.marks)[1]}
 
     def live(self) -> dict[str, object]:
         """Return what the browser must know to append steps: it asks again when the points have doubled."""
@@ -156,7 +157,9 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _R
                 api.series(run_id, plain, max_points=points),
                 api.series(run_id, [SUMMED_SIGNAL]),
             ),
-            asyncio.gather(api.phases(run_id), api.alerts(run_id), api.actions(run_id), api.forecast(run_id)),
+            asyncio.gather(
+                api.phases(run_id), api.alerts(run_id), api.actions(run_id), api.forecast(run_id), api.marks(run_id)
+            ),
         )
     run, series, summed = drawn
     sums = {name: running_sum(held, max_points=points) for name, held in summed.items()}

@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError
-from dashboard.api_types import AlertItem, PhaseItem, SeriesItem
+from dashboard.api_types import AlertItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.workspace import panel_body
 from dashboard.figures.signal import View, merged, signal_figure
 
@@ -36,15 +36,18 @@ def register(app: Dash, api_url: str) -> None:
         view = View.read(wanted)
         try:
             async with ApiClient(api_url) as api:
-                series, phases, alerts = await asyncio.gather(
-                    _read(api, live["run"], signals, view), api.phases(live["run"]), api.alerts(live["run"])
+                series, phases, alerts, marks = await asyncio.gather(
+                    _read(api, live["run"], signals, view),
+                    api.phases(live["run"]),
+                    api.alerts(live["run"]),
+                    api.marks(live["run"]),
                 )
         except ApiError as error:
             for signal in signals:
                 set_props(ids.panel(signal), {"children": html.P(str(error), className="panel-error")})
             return {"failed": signals}
         for signal in signals:
-            set_props(ids.panel(signal), {"children": _body(signal, series.get(signal), view, phases, alerts)})
+            set_props(ids.panel(signal), {"children": _body(signal, series.get(signal), view, phases, alerts, marks)})
         return {"drawn": signals}
 
     async def export(_clicks: list[int | None], live: Mapping[str, str]) -> object:
@@ -96,12 +99,17 @@ async def _read(api: ApiClient, run_id: str, signals: list[str], view: View) -> 
     return {name: merged(item, fine[name]) if name in fine else item for name, item in series.items()}
 
 
-def _body(
-    signal: str, series: SeriesItem | None, view: View, phases: list[PhaseItem], alerts: list[AlertItem]
+def _body(  # noqa: PLR0917 - what the API returns
+    signal: str,
+    series: SeriesItem | None,
+    view: View,
+    phases: list[PhaseItem],
+    alerts: list[AlertItem],
+    marks: list[MarkItem],
 ) -> Component:
     if series is None:
         return html.P("not observed", className="panel-error")
-    figure = signal_figure(series, view=view, phases=phases, alerts=alerts)
+    figure = signal_figure(series, view=view, phases=phases, alerts=alerts, marks=marks)
     return panel_body(signal, series, figure, GRAPH_CONFIG)
 
 

@@ -139,20 +139,21 @@ class CommentBody(BaseModel):
 async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: Asking) -> HistoryItem:
     """Add a comment to the history of an alert."""
     now, by = collector.clock(), asking.signature(body.by)
-    entry = HistoryEntry(at=now, change=Change.COMMENTED, by=by, why=body.text)
 
-    def write(repositories: Repositories) -> Alert:
+    def write(repositories: Repositories) -> tuple[Alert, HistoryEntry]:
         found = repositories.alerts.find(alert_id)
         if found is None:
             raise UnknownAlert.by_id(alert_id)
         if repositories.alert_history.comments(found) >= MAX_COMMENTS:
             raise InvalidField(f"the alerts of a run and a kind have at most {MAX_COMMENTS} comments")
+        step = repositories.runs.last_step(found.run_id)
+        entry = HistoryEntry(at=now, change=Change.COMMENTED, by=by, why=body.text, step=step)
         repositories.alert_history.add(found, entry)
         project = repositories.runs.project(found.run_id)
         record_change(repositories, asking, "alert.comment", alert_id, now=now, project=project, by=body.by)
-        return found
+        return found, entry
 
-    found = await asyncio.wrap_future(collector.writer.submit(alert_id, write))
+    found, entry = await asyncio.wrap_future(collector.writer.submit(alert_id, write))
     return _history_item({"alert_id": alert_id, "stage": found.stage} | asdict(entry))
 
 

@@ -16,6 +16,7 @@ from monitor_server.api.schemas.alerts import (
 from monitor_server.api.schemas.base import Schema
 from monitor_server.api.schemas.forecast import DriverItem, ForecastItem, HorizonItem, forecast_item
 from monitor_server.api.schemas.health import Health, Readiness
+from monitor_server.api.schemas.marks import MarkItem
 from monitor_server.api.schemas.responses import ResponseItem, response_item, response_numbers
 from monitor_server.api.schemas.runs import (
     AttemptItem,
@@ -43,6 +44,7 @@ __all__ = [
     "Health",
     "HistoryItem",
     "HorizonItem",
+    "MarkItem",
     "PhaseItem",
     "Readiness",
     "RequestItem",

@@ -19,7 +19,8 @@ class HistoryEntry:
     Attributes:
         at: Seconds since the epoch.
         change: ``opened``, ``reopened``, or a `Change` of `monitor_server.alerts.transitions`.
-        step: The step at which detection found it; None where detection had no part in it.
+        step: The step at which detection found it, or the newest step of the run when a comment was written; None
+            where there is none.
         by: Who caused it; None where the collector did.
         why: The reason, or the text of a comment.
     """
@@ -49,6 +50,20 @@ class AlertHistory:
         here = (alert_history.c.run_id == alert.run_id) & (alert_history.c.kind == alert.kind)
         query = select(func.count()).where(here, alert_history.c.change == "commented")
         return int(self._connection.execute(query).scalar_one())
+
+    def comments_at_steps(self, run_id: str, *, limit: int) -> list[dict[str, Any]]:
+        """Return the newest comments on the alerts of a run that have a step, the newest first."""
+        query = (
+            select(alert_history)
+            .where(
+                alert_history.c.run_id == run_id,
+                alert_history.c.change == "commented",
+                alert_history.c.step.is_not(None),
+            )
+            .order_by(alert_history.c.number.desc())
+            .limit(limit)
+        )
+        return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]
 
     def page(self, run_id: str, kind: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
         """Return the history of all alerts of a run and a kind, the newest first, before the one of a number."""

@@ -17,9 +17,9 @@ from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.statements import Statement
-from monitor_server.store.tables import alerts, attempts, phases, runs, waiting
+from monitor_server.store.tables import alerts, attempts, phases, records, runs, waiting
 
-__all__ = ["SPARKLINE_SIGNAL", "Extension", "Recent", "Run", "Runs", "read_recent"]
+__all__ = ["SPARKLINE_SIGNAL", "AttemptSpan", "Extension", "Recent", "Run", "Runs", "read_recent"]
 
 RECENT_STEPS = 64
 SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
@@ -40,6 +40,17 @@ _EXTEND_LOG = Statement(
 )
 _ATTEMPTS = (
     select(attempts.c.attempt, attempts.c.world_size)
+    .where(attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED)
+    .order_by(attempts.c.attempt)
+)
+_OF_ATTEMPT = (records.c.run_id == attempts.c.run_id) & (records.c.attempt == attempts.c.attempt)
+_SPANS = (
+    select(
+        attempts.c.first_seen,
+        attempts.c.has_config,
+        select(func.min(records.c.step)).where(_OF_ATTEMPT).scalar_subquery().label("first_step"),
+        select(func.max(records.c.step)).where(_OF_ATTEMPT).scalar_subquery().label("last_step"),
+    )
     .where(attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED)
     .order_by(attempts.c.attempt)
 )
@@ -85,6 +96,16 @@ _PROJECTION_COLUMNS = (
     "quarantined_at",
     "quarantine_reason",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSpan:
+    """The steps that an attempt has recorded, None where it has none."""
+
+    first_seen: float
+    has_config: bool
+    first_step: int | None
+    last_step: int | None
 
 
 class Recent(msgspec.Struct):
@@ -272,6 +293,11 @@ class Runs:
         """Return each attempt's ordinal, from 1, and world size."""
         rows = self._connection.execute(_ATTEMPTS, {"run": run_id})
         return {attempt: (ordinal, world_size) for ordinal, (attempt, world_size) in enumerate(rows, start=1)}
+
+    def attempt_spans(self, run_id: str) -> list[AttemptSpan]:
+        """Return the steps of each attempt, the oldest attempt first."""
+        rows = self._connection.execute(_SPANS, {"run": run_id}).mappings()
+        return [AttemptSpan(**{str(name): value for name, value in row.items()}) for row in rows]
 
     def view(self, run_id: str, *, now: float, deadlines: Deadlines) -> dict[str, Any] | None:
         """Return the run as readers see it, or None."""

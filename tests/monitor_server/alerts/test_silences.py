@@ -68,7 +68,7 @@ def test_a_whole_life_is_kept_with_who_when_and_why(live, clock):
         ("reopened", "firing", None),
     ]
     story = history(live, again["id"])
-    assert [entry["step"] for entry in story] == [1, None, None, 2, 3, 4]
+    assert [entry["step"] for entry in story] == [1, None, 1, 2, 3, 4]
     assert [entry["why"] for entry in story] == [
         "warn is 1.0", "on it", "the data changed", "page is 1.0", "not found at step 3", "warn is 1.0",
     ]  # fmt: skip

@@ -1,0 +1,66 @@
+"""Marks: what happened to a run at a step, for charts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from monitor_server.api.schemas.base import Schema
+from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.runs import AttemptSpan
+
+__all__ = ["MarkItem", "acknowledgement_mark", "action_mark", "attempt_marks", "comment_mark"]
+
+
+class MarkItem(Schema):
+    """Something that happened to a run at a step."""
+
+    kind: Literal["attempt", "rewind", "action", "acknowledgement", "comment"]
+    step: int
+    time: float = Field(description="Seconds since the epoch")
+    text: str = Field(description="What happened, in a sentence without its end")
+    by: str | None = Field(description="Who did it; null where no person did")
+
+
+def attempt_marks(spans: Sequence[AttemptSpan]) -> Iterator[MarkItem]:
+    """Yield a mark for each attempt after the first that has a step: a rewind where it begins before the last step.
+
+    Args:
+        spans: The attempts of a run, the oldest first.
+    """
+    last: int | None = None
+    for ordinal, span in enumerate(spans, start=1):
+        if span.first_step is None or span.last_step is None:
+            continue
+        configured = ", with a configuration" if span.has_config else ""
+        if last is not None:
+            is_rewind = span.first_step <= last
+            text = f"went back from step {last} to step {span.first_step}" if is_rewind else "went on"
+            yield MarkItem(
+                kind="rewind" if is_rewind else "attempt",
+                step=span.first_step,
+                time=span.first_seen,
+                text=f"attempt {ordinal} {text}{configured}",
+                by=None,
+            )
+        last = span.last_step
+
+
+def action_mark(row: Mapping[str, Any]) -> MarkItem:
+    """Make a mark of an action of the trainer."""
+    outcome = str(row["outcome"]).replace("_", " ")
+    why = row["detail"] or row["reason"]
+    text = f"{str(row['action']).replace('_', ' ')}, {outcome}{f': {why}' if why else ''}"
+    return MarkItem(kind="action", step=row["step"], time=row["time"], text=text, by=None)
+
+
+def acknowledgement_mark(given: StoredAcknowledgement) -> MarkItem:
+    """Make a mark of an acknowledgement, at the newest step that the detection had seen."""
+    text = f"{given.kind.replace('_', ' ')} acknowledged{f': {given.note}' if given.note else ''}"
+    return MarkItem(kind="acknowledgement", step=given.step or 0, time=given.at, text=text, by=given.by)
+
+
+def comment_mark(row: Mapping[str, Any]) -> MarkItem:
+    """Make a mark of a comment, at the newest step of the run when it was written."""
+    text = f"{row['kind'].replace('_', ' ')}: {row['why']}"
+    return MarkItem(kind="comment", step=row["step"], time=row["at"], text=text, by=row["by"])
