@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from dashboard.api_types import AlertItem, MarkItem, PhaseItem, SeriesItem
-from dashboard.figures.alert_marks import alert_lines, alert_trace
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.layout import AXIS, base_layout, value_axis
+from dashboard.figures.marks.alerts import alert_lines, alert_trace
+from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import PANELS, Panel
-from dashboard.figures.run_marks import mark_lines, mark_trace
 from dashboard.theme import LIGHT
 
 __all__ = ["Row", "rows_of", "run_figure"]

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 from dashboard.api_types import SEVERITY_ORDER, AlertItem, MarkItem, PhaseItem, SeriesItem
-from dashboard.figures.alert_marks import alert_lines
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
+from dashboard.figures.marks.alerts import alert_lines
+from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import Line
-from dashboard.figures.run_marks import mark_lines, mark_trace
 from dashboard.theme import PRIMARY
 
 __all__ = ["View", "merged", "places", "signal_figure"]

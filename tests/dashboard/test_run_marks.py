@@ -1,8 +1,8 @@
 """What happened to a run, as marks on its charts."""
 
+from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import PANELS
 from dashboard.figures.run import rows_of, run_figure
-from dashboard.figures.run_marks import mark_lines, mark_trace
 from dashboard.figures.signal import View, signal_figure
 
 
