@@ -18,12 +18,13 @@ from monitor_server.access.callers import Caller
 from monitor_server.access.cursors import CURSOR_SECRET
 from monitor_server.access.identification import Identification
 from monitor_server.access.rate_limits import RateLimits
-from monitor_server.access.route_table import Access, Reach, find_access
+from monitor_server.access.route_table import UNKNOWN, Access, Reach, find_access
 from monitor_server.errors import (
     CollectorError,
     KeyRequired,
     ScopeTooSmall,
     UnknownAlert,
+    UnknownPath,
     UnknownProject,
     UnknownRun,
 )
@@ -71,6 +72,9 @@ class Enforcement:
             counted = None if caller is None or caller.name is None else caller.key_id or f"user {caller.name}"
             if counted is not None:
                 self._limits.count_request(counted)
+            if access is UNKNOWN:
+                # Not passed on: whatever serves it, such as a route of Dash's own, was not declared.
+                raise UnknownPath(f"nothing is served at {scope['path']}; see /docs")
         except KeyRequired as error:
             await (_redirect(scope, send) if _opens_page(scope) else _refuse(error, send))
             return

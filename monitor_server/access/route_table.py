@@ -14,7 +14,7 @@ from starlette.routing import compile_path
 from monitor_server.access.callers import Scope
 from monitor_server.errors import UndeclaredRoute
 
-__all__ = ["ROUTES", "UNKNOWN", "Access", "Reach", "check_routes", "find_access"]
+__all__ = ["OTHER_METHOD", "ROUTES", "UNKNOWN", "Access", "Reach", "check_routes", "find_access"]
 
 
 class Reach(StrEnum):
@@ -136,18 +136,24 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/assets/{path:path}"): _PUBLIC,
     ("GET", "/_favicon.ico"): _PUBLIC,
 }
-UNKNOWN: Final = _PAGE
-"""What is asked of a path that no route serves: without a key nobody learns which paths there are."""
+UNKNOWN: Final = Access(Scope.READ, Reach.NOTHING)
+"""What a path in no row needs: without a key nobody learns which paths there are, and with one it is not served."""
+OTHER_METHOD: Final = Access(Scope.READ, Reach.NOTHING)
+"""What a path of the table needs with a method that no row has; the application answers which methods there are."""
 
 _COMPILED = [(method, *compile_path(path)[::2], access) for (method, path), access in ROUTES.items()]
 
 
 def find_access(method: str, path: str) -> tuple[Access, Mapping[str, Any]]:
     """Return what a request needs, and the parameters in its path."""
-    for declared, pattern, parsers, access in _COMPILED:
-        if declared == method and (match := pattern.match(path)):
-            return access, {name: parsers[name].convert(text) for name, text in match.groupdict().items()}
-    return UNKNOWN, {}
+    found = UNKNOWN
+    for candidate in (path, path.removesuffix("/")):  # the dashboard serves its pages with a slash at the end as well
+        for declared, pattern, parsers, access in _COMPILED:
+            if match := pattern.match(candidate):
+                if declared == method:
+                    return access, {name: parsers[name].convert(text) for name, text in match.groupdict().items()}
+                found = OTHER_METHOD
+    return found, {}
 
 
 def check_routes(served: Iterable[tuple[str, str]]) -> None:

@@ -153,6 +153,22 @@ def test_an_unknown_path_is_closed(guarded):
     assert guarded.ask("PUT", "/api/v1/runs", guarded.key("read")).status == 405
 
 
+@sqlite_only
+def test_a_path_in_no_row_is_not_served_whatever_is_behind_it(start_collector):
+    """Dash serves some paths that nobody has declared; they are answered like those that do not exist, to every key."""
+    guarded = Guarded(start_collector(dashboard="dashboard.app:attach"))
+    served, missing = "/_reload-hash", "/_reload-none"
+    assert guarded.ask("GET", served).status == 404
+    keys = {scope: guarded.key(scope) for scope in ("ingest", "read", "operate", "admin")} | {"none": None}
+    for scope, key in keys.items():
+        for method in ("GET", "POST", "DELETE"):
+            body = {} if method == "POST" else None
+            answers = [guarded.ask(method, path, key, body=body) for path in (served, missing)]
+            assert {answer.status for answer in answers} == {{"none": 401, "ingest": 403}.get(scope, 404)}
+            assert answers[0].data.replace(served.encode(), missing.encode()) == answers[1].data
+    assert guarded.ask("GET", "/compare/", keys["read"]).status == 200
+
+
 def test_a_route_without_a_scope_ends_the_start(monkeypatch, tmp_path):
     """Who adds a route must say who may use it."""
     with pytest.raises(UndeclaredRoute, match="GET /api/v1/new"):
