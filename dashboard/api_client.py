@@ -28,6 +28,7 @@ from dashboard.api_types import (
     RuleItem,
     RunDetail,
     RunItem,
+    RunRuleItem,
     SeriesItem,
 )
 from dashboard.sign_in.credentials import current_credentials
@@ -214,6 +215,10 @@ class ApiClient:
     async def rules(self) -> list[RuleItem]:
         """Read the rules that the caller reaches, the newest first."""
         return cast("list[RuleItem]", await self._items("/rules", {"limit": PAGE_ITEMS}))
+
+    async def rules_of_run(self, run_id: str) -> list[RunRuleItem]:
+        """Read the rules that concern a run, with their states."""
+        return cast("list[RunRuleItem]", to_floats(await self._items(f"{_path('runs', run_id)}/rules", {})))
 
     async def rule(self, rule_id: str) -> RuleItem:
         """Read one rule."""

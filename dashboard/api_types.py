@@ -309,6 +309,19 @@ class RuleItem(TypedDict):
     created_by: str
 
 
+class RunRuleItem(TypedDict):
+    """A rule that concerns a run, and its state at the newest step that it has seen."""
+
+    name: str
+    severity: str
+    stated: str
+    state: str
+    step: int | None
+    since_step: int | None
+    observed_step: int | None
+    observed_value: float | None
+
+
 class DryRunItem(TypedDict):
     """When a rule would have fired on a recorded run."""
 

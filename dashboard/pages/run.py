@@ -10,11 +10,21 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import ActionItem, AlertItem, ForecastItem, MarkItem, PhaseItem, RunDetail, SeriesItem
+from dashboard.api_types import (
+    ActionItem,
+    AlertItem,
+    ForecastItem,
+    MarkItem,
+    PhaseItem,
+    RunDetail,
+    RunRuleItem,
+    SeriesItem,
+)
 from dashboard.components.alert.actions import action_list
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message
+from dashboard.components.rules.states import rule_states
 from dashboard.components.run_header import run_header
 from dashboard.components.run_labels import run_labels
 from dashboard.components.small_elements import save_buttons
@@ -44,12 +54,13 @@ class _Read:
     actions: list[ActionItem]
     forecast: ForecastItem | None
     marks: list[MarkItem]
+    rules: list[RunRuleItem]
 
     def header(self) -> list[Component]:
         return run_header(self.run, self.phases, self.series, self.forecast)
 
     def aside(self) -> list[Component]:
-        return [*alert_list(self.alerts), *action_list(self.run["id"], self.actions)]
+        return [*alert_list(self.alerts), *rule_states(self.rules), *action_list(self.run["id"], self.actions)]
 
     def figure(self) -> dict[str, object]:
         return run_figure(series=self.series, phases=self.phases, alerts=self.alerts, marks=self.marks)
@@ -158,7 +169,12 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _R
                 api.series(run_id, [SUMMED_SIGNAL]),
             ),
             asyncio.gather(
-                api.phases(run_id), api.alerts(run_id), api.actions(run_id), api.forecast(run_id), api.marks(run_id)
+                api.phases(run_id),
+                api.alerts(run_id),
+                api.actions(run_id),
+                api.forecast(run_id),
+                api.marks(run_id),
+                api.rules_of_run(run_id),
             ),
         )
     run, series, summed = drawn

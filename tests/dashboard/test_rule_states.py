@@ -1,0 +1,80 @@
+"""The list of the rules that concern a run, as its page draws it."""
+
+import asyncio
+
+import pytest
+
+from dashboard.components.rules.states import rule_states
+from dashboard.pages.run import read_run
+from tests.live import eventually
+
+RULE = {
+    "name": "kl-high",
+    "severity": "critical",
+    "stated": "kl > 1 for 3 steps",
+    "state": "ok",
+    "step": 9,
+    "since_step": None,
+    "observed_step": 9,
+    "observed_value": 0.25,
+}
+
+
+def test_a_run_that_no_rule_concerns_shows_none():
+    """Most runs have no rule, and need no empty list."""
+    assert rule_states([]) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "label", "explanation"),
+    [
+        ({}, "ok", "newest value 0.25 at step 9"),
+        ({"state": "firing", "since_step": 4}, "firing", "since step 4; newest value 0.25 at step 9"),
+        ({"state": "pending", "since_step": 8}, "pending", "since step 8; newest value 0.25 at step 9"),
+        (
+            {"state": "no_data", "observed_step": 7, "observed_value": float("nan")},
+            "not observed",
+            "step 9 does not have its signal; newest value nan at step 7",
+        ),
+        (
+            {"state": "no_data", "observed_step": None, "observed_value": None},
+            "not observed",
+            "step 9 does not have its signal; its signal was never observed",
+        ),
+        (
+            {"state": "no_data"},
+            "not observed",
+            "step 9 has no value to compare with; newest value 0.25 at step 9",
+        ),
+        (
+            {"state": "waiting", "step": None, "observed_step": None, "observed_value": None},
+            "no step yet",
+            "it has seen no step since it was made, changed or reset",
+        ),
+    ],
+)
+def test_each_state_is_named_with_what_is_missing(fields, label, explanation, texts):
+    """In words, not by colour alone; what is not observed is never called ok."""
+    found = texts(rule_states([RULE | fields]))
+    assert found == ["Rules", "All rules", "kl-high", label, "kl > 1 for 3 steps", explanation]
+
+
+def test_what_fires_comes_first(texts):
+    """Then what is pending and what is not observed."""
+    rules = [RULE | {"name": state, "state": state} for state in ("ok", "waiting", "no_data", "pending", "firing")]
+    found = texts(rule_states(rules))
+    names = ["firing", "pending", "no_data", "waiting", "ok"]
+    assert sorted(names, key=found.index) == names
+
+
+def test_the_run_page_reads_the_states_of_its_rules(start_collector, texts):
+    """Those of the collector's API, of the newest step."""
+    live = start_collector(tick_seconds=0.05)
+    run_id = live.run(run="r", project="p", records=[{"step": 1, "scalars": {"kl": 0.5}}])
+    rule = {"name": "kl-high", "condition": "threshold", "signal": "kl", "operator": ">", "value": 1.0}
+    assert live.pool.request("POST", f"{live.url}/api/v1/rules", json={"rule": rule}).status == 200
+    eventually(lambda: live.get(f"/runs/{run_id}/rules")["items"])
+    live.send(run="r", project="p", records=[{"step": 2, "scalars": {"kl": "NaN"}}])
+    eventually(lambda: live.get(f"/runs/{run_id}/rules")["items"][0]["step"] == 2)
+    read = asyncio.run(read_run(live.url, run_id))
+    assert "newest value nan at step 2" in texts(read.aside())
