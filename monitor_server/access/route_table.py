@@ -83,6 +83,8 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/api/v1/alerts/{alert_id}/history"): _ALERT,
     ("POST", "/api/v1/alerts/{alert_id}/ack"): Access(Scope.OPERATE, Reach.ALERT),
     ("POST", "/api/v1/alerts/{alert_id}/comments"): Access(Scope.OPERATE, Reach.ALERT),
+    ("POST", "/api/v1/alerts/{alert_id}/judgement"): Access(Scope.OPERATE, Reach.ALERT),
+    ("GET", "/api/v1/runs/{run_id}/judgements"): _RUN,
     ("GET", "/api/v1/alerts/{alert_id}/actions"): _ALERT,
     ("POST", "/api/v1/alerts/{alert_id}/actions"): Access(Scope.OPERATE, Reach.ALERT),
     ("GET", "/api/v1/silences"): _LIST,

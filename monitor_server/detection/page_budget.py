@@ -63,13 +63,13 @@ class Warranty:
             runs=len(runs),
             steps=sum(steps for steps, _ in runs),
             longest=max([steps for steps, _ in runs], default=0),
-            weight=math.fsum(_weight(strength) for _, strength in runs),
+            weight=math.fsum(_weight(strength) for _, strength in runs if strength > 0.0),
         )
 
     @property
     def is_in_force(self) -> bool:
         """Whether the healthy runs are enough to pay for a page: H ≥ N, and more if one of them paged."""
-        return self.allowed(LARGEST) >= 1.0
+        return self.strength_needed <= LARGEST
 
     @property
     def strength_needed(self) -> float:
@@ -78,9 +78,10 @@ class Warranty:
         >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).strength_needed
         2.0
         """
-        if not self.is_in_force:
-            return math.inf
-        return (self.weight / (self.steps / self.steps_per_page - 1.0)) ** (1.0 / POWER) if self.weight else 0.0
+        spare = self.steps / self.steps_per_page - 1.0
+        if not self.weight:
+            return 0.0 if spare >= 0.0 else math.inf
+        return (self.weight / spare) ** (1.0 / POWER) if spare > 0.0 else math.inf
 
     @property
     def runs_needed(self) -> int:

@@ -15,33 +15,34 @@ RECORDINGS = Path(__file__).parents[3] / "docs"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate the suites that are asked for, print their tables, and write them."""
     options = _parser().parse_args(arguments)
-    sections: list[Section] = []
+    sections: dict[str, Section] = {}
     if "a" in options.suite:
         pool = authored_pages(options.seeds, first=options.first, workers=options.workers)
         plan = Plan(learnt=100, played=20, budgets=(25_000.0, 5_000.0), fleets=options.fleets)
-        sections.append(suite_section("Suite A: authored runs", pool, plan))
+        sections["a"] = suite_section("Suite A: authored runs", pool, plan)
     if "b" in options.suite:
         pool = recorded_pages(RECORDINGS, workers=options.workers)
         plan = Plan(learnt=30, played=10, budgets=(20_000.0, 5_000.0), fleets=options.fleets)
-        sections.append(suite_section("Suite B: recorded runs of the reference trainer", pool, plan))
+        sections["b"] = suite_section("Suite B: recorded runs of the reference trainer", pool, plan)
     if options.corpus:
         pool = real_pages(options.corpus, workers=options.workers)
         plan = Plan(learnt=100, played=20, budgets=(20_000.0, 5_000.0), fleets=options.fleets, by_source=True)
-        sections.append(suite_section("Suite C: real logs of language models", pool, plan))
+        sections["c"] = suite_section("Suite C: real logs of language models", pool, plan)
     if not sections:
         sys.stderr.write("nothing to simulate: name --suite a or b, or a folder of labelled logs with --corpus\n")
         return 2
-    sys.stdout.write(as_text(sections))
+    sys.stdout.write(as_text(sections.values()))
     if options.write:
-        _write(options.write, sections)
+        for suite, section in sections.items():
+            _write(options.write, suite, section)
     return 0
 
 
-def _write(page: Path, sections: Sequence[Section]) -> None:
-    begin, end = "<!-- tables -->\n", "<!-- end of tables -->"
+def _write(page: Path, suite: str, section: Section) -> None:
+    begin, end = f"<!-- suite {suite} -->\n", f"<!-- end of suite {suite} -->"
     before, _, rest = page.read_text().partition(begin)
     _, _, after = rest.partition(end)
-    page.write_text(f"{before}{begin}\n{as_markdown(sections)}\n{end}{after}")
+    page.write_text(f"{before}{begin}\n{as_markdown([section])}\n{end}{after}")
 
 
 def _parser() -> argparse.ArgumentParser:

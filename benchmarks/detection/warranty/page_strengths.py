@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from benchmarks.detection.authored import TEST_SEEDS, benign_kinds, displacement_kinds, failure_kinds, make_run
@@ -21,7 +21,7 @@ __all__ = ["LEVELS", "RunPages", "authored_pages", "open_rows", "real_pages", "r
 LEVELS = {"pages": (Severity.CRITICAL,), "warnings": (Severity.CRITICAL, Severity.WARNING)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunPages:
     """One run as the budget sees it.
 
@@ -41,9 +41,14 @@ class RunPages:
     end: int
     alarms: dict[str, list[tuple[int, float]]]
 
+    @cached_property
+    def largest(self) -> dict[str, float]:
+        """The largest strength of the run's alarms by level, 0 without an alarm."""
+        return {level: max([strength for _, strength in rows], default=0.0) for level, rows in self.alarms.items()}
+
     def score(self, level: str) -> tuple[int, float]:
         """Return the number of rows and the largest strength, which is what a warranty is made from."""
-        return self.rows, max([strength for _, strength in self.alarms[level]], default=0.0)
+        return self.rows, self.largest[level]
 
 
 def authored_pages(seeds: int, *, first: int, workers: int) -> list[RunPages]:
@@ -69,6 +74,8 @@ def real_pages(folders: Sequence[Path], *, workers: int) -> list[RunPages]:
 
 def open_rows(run: RunPages, level: str, warranty: Warranty | None) -> list[int]:
     """Return the rows at which a run's pages open under a warranty; None is no budget."""
+    if not run.alarms[level]:
+        return []
     budget = PageBudget(warranty or Warranty(steps_per_page=math.inf))
     opened, before = [], -2
     for row, strength in run.alarms[level]:

@@ -10,6 +10,7 @@ from monitor_server.api.schemas.alerts import (
     AlertItem,
     AlertState,
     HistoryItem,
+    JudgementItem,
     RequestItem,
     alert_item,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "Health",
     "HistoryItem",
     "HorizonItem",
+    "JudgementItem",
     "MarkItem",
     "PhaseItem",
     "Readiness",

@@ -19,6 +19,7 @@ __all__ = [
     "AlertItem",
     "AlertState",
     "HistoryItem",
+    "JudgementItem",
     "RequestItem",
     "alert_item",
 ]
@@ -63,6 +64,18 @@ class HistoryItem(Schema):
     step: int | None
     by: str | None
     why: str
+
+
+class JudgementItem(Schema):
+    """Whether an alarm was right, as a person says after the run; ``failed_at`` is the step of the failure."""
+
+    alert_id: str
+    kind: str
+    is_right: bool
+    failed_at: int | None
+    at: float
+    by: str
+    note: str
 
 
 class ActionItem(Schema):

@@ -1,4 +1,4 @@
-"""`rlvitals alerts`: list the alerts of a collector, acknowledge one, comment on it, or read its history."""
+"""`rlvitals alerts`: list alerts, acknowledge one, comment on it, say whether it was right, or read its history."""
 
 import getpass
 import time
@@ -33,13 +33,22 @@ def run(
     ack: Annotated[str | None, typer.Option(metavar="ID", help="Acknowledge this alert instead of listing.")] = None,
     comment: Annotated[str | None, typer.Option(metavar="ID", help="Add --note to this alert's history.")] = None,
     history: Annotated[str | None, typer.Option(metavar="ID", help="Print what has happened to this alert.")] = None,
-    by: Annotated[str | None, typer.Option(help="Who acknowledges it or comments (your user name).")] = None,
+    right: Annotated[str | None, typer.Option(metavar="ID", help="Say that this alert was right.")] = None,
+    wrong: Annotated[str | None, typer.Option(metavar="ID", help="Say that this alert was a false alarm.")] = None,
+    failed_at: Annotated[
+        int | None, typer.Option(metavar="STEP", help="With --right: the step at which the run failed.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Who acknowledges, judges or comments (your user name).")] = None,
     note: Annotated[str, typer.Option(help="A note that is kept with the acknowledgement, or the comment.")] = "",
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
-    """Print a line an alert, the newest first, or acknowledge one, comment on it, or print its history."""
+    """Print a line an alert, the newest first, or acknowledge one, comment on it, judge it, or print its history."""
     author = by or getpass.getuser()
+    if right is not None or wrong is not None:
+        return _judge(url, right, wrong, {"failed_at": failed_at, "by": author, "note": note})
+    if failed_at is not None:
+        raise CommandError("--failed-at needs --right ID")
     if comment is not None:
         if not note:
             raise CommandError("`rlvitals alerts --comment` needs the text of the comment in --note")
@@ -61,4 +70,18 @@ def run(
     alert = fetch_json("POST", url, f"/alerts/{quote(ack, safe='')}/ack", json={"by": author, "note": note})
     kind, name, state, person = (printable(alert[key]) for key in ("kind", "run", "state", "acknowledged_by"))
     say(f"{kind} of {name}: {state}, acknowledged by {person}")
+    return 0
+
+
+def _judge(url: str, right: str | None, wrong: str | None, body: dict[str, object]) -> int:
+    if right is not None and wrong is not None:
+        raise CommandError("--right and --wrong cannot be given together")
+    if wrong is not None and body["failed_at"] is not None:
+        raise CommandError("--failed-at needs --right ID")
+    alert_id = str(right or wrong)
+    path = f"/alerts/{quote(alert_id, safe='')}/judgement"
+    judged = fetch_json("POST", url, path, json=body | {"is_right": right is not None})
+    say(
+        f"{printable(judged['kind'])}: judged {'right' if judged['is_right'] else 'wrong'} by {printable(judged['by'])}"
+    )
     return 0

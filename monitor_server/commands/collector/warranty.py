@@ -1,11 +1,12 @@
 """`rlvitals warranty RUN`: print the ledger of a run's budget of false pages."""
 
+import json
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, fetch
 from monitor_server.commands.terminal import printable, say
 
 __all__ = ["run"]
@@ -17,7 +18,7 @@ def run(
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
 ) -> int:
     """Print what the budget allows the run and what the run has spent."""
-    ledger = fetch_json("GET", url, f"/runs/{quote(run_id, safe='')}/warranty")
+    ledger = json.loads(fetch("GET", url, f"/runs/{quote(run_id, safe='')}/warranty"))
     if ledger is None:
         say("no budget is stated: `rlvitals calibrate RUNS --one-page-in STEPS` makes one (docs/warranty.md)")
         return 0

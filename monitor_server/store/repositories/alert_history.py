@@ -9,7 +9,9 @@ from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.numbering import numbered
 from monitor_server.store.tables import alert_history
 
-__all__ = ["AlertHistory", "HistoryEntry"]
+__all__ = ["JUDGED_RIGHT", "JUDGED_WRONG", "AlertHistory", "HistoryEntry"]
+
+JUDGED_RIGHT, JUDGED_WRONG = "judged_right", "judged_wrong"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +20,10 @@ class HistoryEntry:
 
     Attributes:
         at: Seconds since the epoch.
-        change: ``opened``, ``reopened``, or a `Change` of `monitor_server.alerts.transitions`.
-        step: The step at which detection found it, or the newest step of the run when a comment was written; None
-            where there is none.
+        change: ``opened``, ``reopened``, `JUDGED_RIGHT`, `JUDGED_WRONG`, or a `Change` of
+            `monitor_server.alerts.transitions`.
+        step: The step at which detection found it, the newest step of the run when a comment was written, or the step
+            of the failure that a judgement states; None where there is none.
         by: Who caused it; None where the collector did.
         why: The reason, or the text of a comment.
     """
@@ -46,9 +49,10 @@ class AlertHistory:
         )
 
     def comments(self, alert: Alert) -> int:
-        """Return how many comments the alerts of a run and a kind have."""
+        """Return how many comments and judgements the alerts of a run and a kind have."""
         here = (alert_history.c.run_id == alert.run_id) & (alert_history.c.kind == alert.kind)
-        query = select(func.count()).where(here, alert_history.c.change == "commented")
+        written = ["commented", JUDGED_RIGHT, JUDGED_WRONG]
+        query = select(func.count()).where(here, alert_history.c.change.in_(written))
         return int(self._connection.execute(query).scalar_one())
 
     def comments_at_steps(self, run_id: str, *, limit: int) -> list[dict[str, Any]]:
@@ -64,6 +68,15 @@ class AlertHistory:
             .limit(limit)
         )
         return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]
+
+    def judgements(self, run_id: str) -> list[dict[str, Any]]:
+        """Return the newest judgement of each alert of a run, the oldest alert first, with the alert's kind."""
+        judged = alert_history.c.change.in_([JUDGED_RIGHT, JUDGED_WRONG])
+        query = select(alert_history).where(alert_history.c.run_id == run_id, judged).order_by(alert_history.c.number)
+        newest: dict[str, dict[str, Any]] = {}
+        for row in self._connection.execute(query).mappings():
+            newest[row["alert_id"]] = {str(name): value for name, value in row.items()}
+        return list(newest.values())
 
     def page(self, run_id: str, kind: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
         """Return the history of all alerts of a run and a kind, the newest first, before the one of a number."""

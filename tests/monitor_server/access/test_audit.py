@@ -111,6 +111,7 @@ def test_every_route_that_changes_something_is_recorded(guarded):
     calls = {
         ("POST", "/api/v1/alerts/{alert_id}/ack"): ("alert.acknowledge", {}),
         ("POST", "/api/v1/alerts/{alert_id}/comments"): ("alert.comment", {"text": "t"}),
+        ("POST", "/api/v1/alerts/{alert_id}/judgement"): ("alert.judge", {"is_right": True}),
         ("POST", "/api/v1/alerts/{alert_id}/actions"): ("run.stop", {"action": "stop"}),
         ("POST", "/api/v1/silences"): ("silence.create", {"kind": "k", "minutes": 1}),
         ("POST", "/api/v1/silences/{silence_id}/end"): ("silence.end", {}),

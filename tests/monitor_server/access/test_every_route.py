@@ -26,6 +26,7 @@ BODIES = {
     "/api/v1/ingest": {"schema_version": 1, "run": "r", "project": "theirs", "records": []},
     "/api/v1/sample": {},
     "/api/v1/alerts/{alert_id}/comments": {"text": "t"},
+    "/api/v1/alerts/{alert_id}/judgement": {"is_right": True},
     "/api/v1/alerts/{alert_id}/actions": {"action": "stop"},
     "/api/v1/silences": {"kind": "k", "minutes": 1},
     "/api/v1/rules": {"rule": {"name": "n", "condition": "absence", "signal": "s", "for_steps": 1}},

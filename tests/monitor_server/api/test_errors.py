@@ -9,7 +9,7 @@ PATHS = [
     "/runs/{run_id}/forecast", "/runs/{run_id}/warranty", "/runs/{run_id}/marks",
     "/runs/{run_id}/responses", "/runs/{run_id}/actions", "/runs/{run_id}/alerts", "/alerts", "/alerts/{alert_id}",
     "/alerts/{alert_id}/attribution", "/alerts/{alert_id}/incident", "/alerts/{alert_id}/ack",
-    "/alerts/{alert_id}/actions",
+    "/alerts/{alert_id}/actions", "/alerts/{alert_id}/judgement", "/runs/{run_id}/judgements",
     "/alerts/{alert_id}/history", "/alerts/{alert_id}/comments", "/silences", "/silences/{silence_id}/end",
     "/runs/{run_id}/acknowledgements", "/rules", "/rules/apply", "/rules/dry-run", "/rules/{rule_id}",
     "/runs/{run_id}/rules",

@@ -1,0 +1,78 @@
+"""Whether alarms were right, as people say after a run."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from monitor_server.access.keys.administration import record_change
+from monitor_server.api.dependencies import Asking, Reading, Serving, require_run
+from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
+from monitor_server.api.pagination import ItemList
+from monitor_server.api.routes.alerts import MAX_COMMENTS, STORABLE, Author
+from monitor_server.api.schemas import JudgementItem
+from monitor_server.errors import InvalidField, UnknownAlert
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alert_history import JUDGED_RIGHT, JUDGED_WRONG, HistoryEntry
+from monitor_server.store.repositories.alerts import Alert
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+LARGEST_STEP = 1 << 53
+
+
+class JudgementBody(BaseModel):
+    """Whether an alarm was right, and at which step the run failed if that is known."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    is_right: bool
+    failed_at: Annotated[int | None, Field(ge=0, le=LARGEST_STEP)] = None
+    by: Author = "somebody"
+    note: Annotated[str, Field(max_length=2000, pattern=STORABLE)] = ""
+
+
+@router.post("/alerts/{alert_id}/judgement", responses=NOT_FOUND | BODY_REFUSALS)
+async def judge(alert_id: str, body: JudgementBody, collector: Serving, asking: Asking) -> JudgementItem:
+    """Say whether an alarm was right. The newest judgement of an alert counts; it changes no alert and no detector."""
+    now, by = collector.clock(), asking.signature(body.by)
+    change = JUDGED_RIGHT if body.is_right else JUDGED_WRONG
+    entry = HistoryEntry(at=now, change=change, step=body.failed_at, by=by, why=body.note)
+
+    def write(repositories: Repositories) -> Alert:
+        found = repositories.alerts.find(alert_id)
+        if found is None:
+            raise UnknownAlert.by_id(alert_id)
+        if repositories.alert_history.comments(found) >= MAX_COMMENTS:
+            raise InvalidField(f"the alerts of a run and a kind have at most {MAX_COMMENTS} comments and judgements")
+        repositories.alert_history.add(found, entry)
+        project = repositories.runs.project(found.run_id)
+        record_change(repositories, asking, "alert.judge", alert_id, now=now, project=project, by=body.by)
+        return found
+
+    found = await asyncio.wrap_future(collector.writer.submit(alert_id, write))
+    return _item({"alert_id": alert_id, "kind": found.kind} | asdict(entry))
+
+
+@router.get("/runs/{run_id}/judgements", responses=NOT_FOUND)
+def judgements(run_id: str, reading: Reading) -> ItemList[JudgementItem]:
+    """List the newest judgement of each alert of a run that was judged."""
+    require_run(reading, run_id)
+    return ItemList(items=[_item(row) for row in reading.alert_history.judgements(run_id)], next=None)
+
+
+def _item(row: Mapping[str, Any]) -> JudgementItem:
+    return JudgementItem(
+        alert_id=row["alert_id"],
+        kind=row["kind"],
+        is_right=row["change"] == JUDGED_RIGHT,
+        failed_at=row["step"],
+        at=row["at"],
+        by=row["by"],
+        note=row["why"],
+    )

@@ -1,0 +1,134 @@
+"""Compares what a collector's detectors alarmed in judged runs with what another version alarms in the same runs."""
+
+import math
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Alarms", "JudgedRun", "Measures", "find_worse", "measure", "page_episodes"]
+
+NIGHT_ENDS, NIGHT_BEGINS = 7, 22  # hours of the local day
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarms:
+    """The alarms of one version in one run: the steps at which pages open, and whether there was any warning."""
+
+    pages: Sequence[int]
+    is_warned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRun:
+    """A run whose alarms somebody has judged.
+
+    Attributes:
+        name: Of the run.
+        has_failed: Whether one of its alarms was right; else all judged alarms of it were wrong.
+        failed_at: The step of the failure, if it was stated.
+        recorded: What the collector alarmed.
+        current: What the version that is tried alarms.
+        times: Seconds since the epoch of the steps that have them.
+    """
+
+    name: str
+    has_failed: bool
+    failed_at: int | None
+    recorded: Alarms
+    current: Alarms
+    times: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What the alarms of one version are worth over all judged runs; None is not observed.
+
+    Attributes:
+        pages: Number of pages.
+        right_pages: Pages in runs that failed.
+        lead: Median number of steps from the first page to the failure, over failing runs whose failure has a step; a
+            run that was not paged before counts as 0.
+        nights: Nights (22:00 to 7:00, local time) with a page in a run that did not fail.
+        gpu_hours: From the first page to the last step, over failing runs that were paged.
+    """
+
+    pages: int
+    right_pages: int
+    lead: float | None
+    nights: int | None
+    gpu_hours: float | None
+
+
+def page_episodes(alerts: Sequence[tuple[int, int | None]]) -> list[int]:
+    """Return the steps at which pages open, from the first step and the step of the end of each critical alert.
+
+    A critical alert that begins while another one holds is a part of the same page. None is an alert that has no end.
+
+    >>> page_episodes([(10, 20), (15, 30), (40, None)])
+    [10, 40]
+    """
+    opened: list[int] = []
+    until = -math.inf
+    for begin, end in sorted(alerts, key=lambda alert: alert[0]):
+        if begin > until:
+            opened.append(begin)
+        until = max(until, math.inf if end is None else end)
+    return opened
+
+
+def measure(runs: Sequence[JudgedRun], version: str, *, gpus: float) -> Measures:
+    """Compute the measures of one version.
+
+    Args:
+        runs: The judged runs.
+        version: ``recorded`` or ``current``.
+        gpus: GPUs of a run.
+    """
+    found: list[tuple[JudgedRun, Alarms]] = [(run, getattr(run, version)) for run in runs]
+    failing = [(run, alarms) for run, alarms in found if run.has_failed]
+    leads = [
+        max(0, run.failed_at - alarms.pages[0]) if alarms.pages else 0
+        for run, alarms in failing
+        if run.failed_at is not None
+    ]
+    spans = [
+        max(run.times.values()) - run.times[a.pages[0]] for run, a in failing if a.pages and a.pages[0] in run.times
+    ]
+    wrong = [run.times.get(page) for run, alarms in found if not run.has_failed for page in alarms.pages]
+    return Measures(
+        pages=sum(len(alarms.pages) for _, alarms in found),
+        right_pages=sum(len(alarms.pages) for _, alarms in failing),
+        lead=statistics.median(leads) if leads else None,
+        nights=len({_night(at) for at in wrong if at is not None} - {None}) if any(run.times for run in runs) else None,
+        gpu_hours=sum(spans) * gpus / SECONDS_PER_HOUR if any(run.times for run in runs) else None,
+    )
+
+
+def find_worse(runs: Sequence[JudgedRun]) -> list[str]:
+    """Return a line for each way in which the current version is worse than the recorded one."""
+    lines = []
+    for run in runs:
+        before, now = run.recorded, run.current
+        if not run.has_failed:
+            if len(now.pages) > len(before.pages):
+                lines.append(f"{run.name}: {len(now.pages)} wrong pages, where there were {len(before.pages)}")
+            elif now.is_warned and not before.is_warned:
+                lines.append(f"{run.name}: a wrong warning, where there was none")
+        elif before.pages and not now.pages:
+            lines.append(f"{run.name}: no page, where there was a right one at step {before.pages[0]}")
+        elif before.pages and now.pages[0] > before.pages[0]:
+            lines.append(f"{run.name}: paged at step {now.pages[0]}, where it was paged at step {before.pages[0]}")
+        elif before.is_warned and not now.is_warned:
+            lines.append(f"{run.name}: no warning, where there was a right one")
+    return lines
+
+
+def _night(at: float) -> tuple[int, int] | None:
+    """Return the night of a time by the day on which it begins, or None by day."""
+    local = time.localtime(at)
+    if NIGHT_ENDS <= local.tm_hour < NIGHT_BEGINS:
+        return None
+    evening = local if local.tm_hour >= NIGHT_BEGINS else time.localtime(at - NIGHT_ENDS * SECONDS_PER_HOUR)
+    return evening.tm_year, evening.tm_yday

@@ -1,0 +1,149 @@
+"""`rlvitals reassess`: replay the judged runs of a collector with this version's detectors, and compare the alarms."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+import typer
+
+from monitor_server.alerts.liveness import is_clock_kind
+from monitor_server.commands.client import DEFAULT_URL, download, fetch_json
+from monitor_server.commands.collector.judged_history import (
+    Alarms,
+    JudgedRun,
+    Measures,
+    find_worse,
+    measure,
+    page_episodes,
+)
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.logs.backtest import backtest
+from monitor_server.commands.terminal import error, printable, say, table
+from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.calibration import Calibration
+from monitor_server.detection.engine import Engine
+from monitor_server.importers.calibration import load_calibration
+from monitor_server.importers.mapping import NameMapping
+from monitor_server.importers.protocol import LogError, ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
+
+__all__ = ["run"]
+
+WORSE = 3
+
+
+def run(
+    *,
+    calibration: Annotated[Path | None, typer.Option(help="File of `rlvitals calibrate`; built-in without.")] = None,
+    gpus: Annotated[float, typer.Option(help="GPUs of a run, for GPU-hours.")] = 1.0,
+    accept_worse: Annotated[
+        bool, typer.Option("--accept-worse", help="Report a version that is worse, and do not refuse it.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+) -> int:
+    """Print what the recorded alarms and this version's are worth; the exit status is 3 where this version is worse."""
+    if not gpus > 0.0:
+        raise CommandError(f"--gpus must be above 0, got {gpus:g}")
+    loaded = load_calibration(calibration)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [
+            _replay(url, listed, judged, calibration=loaded, file=Path(folder) / "run.jsonl")
+            for listed in _runs(url)
+            if (judged := fetch_json("GET", url, f"/runs/{quote(listed['id'], safe='')}/judgements")["items"])
+        ]
+    if not runs:
+        say("no alarm was judged yet: `rlvitals alerts --right ID` or `--wrong ID` judges one")
+        return 0
+    measures = {name: measure(runs, name, gpus=gpus) for name in ("recorded", "current")}
+    worse = find_worse(runs)
+    _print(runs, measures, worse, tried=loaded, as_json=as_json)
+    if worse and not accept_worse:
+        error(f"this version is worse in {len(worse)} of {len(runs)} judged runs; --accept-worse accepts it")
+        return WORSE
+    return 0
+
+
+def _runs(url: str) -> Iterator[Mapping[str, Any]]:
+    return _pages(url, "/runs")
+
+
+def _pages(url: str, path: str, **query: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the items of all parts of a list of the API."""
+    cursor: str | None = ""
+    while cursor is not None:
+        fields = query | {"limit": "100"} | ({"cursor": cursor} if cursor else {})
+        part = fetch_json("GET", url, f"{path}?{urlencode(fields)}")
+        yield from part["items"]
+        cursor = part["next"]
+
+
+def _replay(
+    url: str, listed: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], *, calibration: Calibration, file: Path
+) -> JudgedRun:
+    """Read a judged run from the collector and run this version's detectors over it."""
+    path = f"/runs/{quote(listed['id'], safe='')}"
+    alerts = [a for a in _pages(url, f"{path}/alerts") if not is_clock_kind(a["kind"]) and not _is_rule(a["kind"])]
+    download(url, f"{path}/export?format=jsonl", file)
+    try:
+        (log,) = find_logs([file])
+        steps = list(observe(log.read(ReadReport()), NameMapping(aliases=log.aliases).signals))
+    except (LogError, ValueError) as failure:
+        raise CommandError(f"the export of run {listed['id']} must be readable, got: {failure}") from failure
+    found = backtest(listed["name"], steps, engine=Engine(calibration))
+    critical = [(a["severity_step"], a["resolved_step"]) for a in alerts if a["severity"] == "critical"]
+    failed = [judgement["failed_at"] for judgement in judged if judgement["failed_at"] is not None]
+    return JudgedRun(
+        name=f"{listed['project']}/{listed['name']}",
+        has_failed=any(judgement["is_right"] for judgement in judged),
+        failed_at=min(failed, default=None),
+        recorded=Alarms(pages=page_episodes(critical), is_warned=any(a["severity"] != "info" for a in alerts)),
+        current=Alarms(pages=found["pages"], is_warned=found["warn_step"] is not None),
+        times={observation.step: observation.time for observation in steps if observation.time is not None},
+    )
+
+
+def _is_rule(kind: str) -> bool:
+    return kind.startswith("rule:")  # `alerts.lifecycle` has the name, and needs the server's libraries
+
+
+def _print(
+    runs: Sequence[JudgedRun],
+    measures: Mapping[str, Measures],
+    worse: Sequence[str],
+    *,
+    tried: Calibration,
+    as_json: bool,
+) -> None:
+    if as_json:
+        content = {
+            "runs": len(runs),
+            "failing": sum(run.has_failed for run in runs),
+            "detectors": CALIBRATION,
+            "calibration": tried.id,
+            "worse": list(worse),
+        } | {name: _content(found) for name, found in measures.items()}
+        say(json.dumps(content))
+        return
+    say(f"{len(runs)} judged runs, {sum(run.has_failed for run in runs)} of them failed; {CALIBRATION}, {tried.id}")
+    header = ("alarms", "pages right", "median lead, steps", "nights disturbed", "GPU-hours saved")
+    table(header, [[name, *_cells(found)] for name, found in measures.items()])
+    for line in worse:
+        say(f"worse: {printable(line)}")
+
+
+def _content(found: Measures) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in Measures.__slots__}
+
+
+def _cells(found: Measures) -> list[str]:
+    return [
+        f"{found.right_pages} of {found.pages}",
+        "not known" if found.lead is None else f"{found.lead:g}",
+        "not known" if found.nights is None else str(found.nights),
+        "not known" if found.gpu_hours is None else f"{found.gpu_hours:.1f}",
+    ]

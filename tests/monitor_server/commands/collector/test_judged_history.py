@@ -1,0 +1,96 @@
+"""The comparison of two versions over judged runs: pages, lead, nights, hours, and what counts as worse."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor_server.commands.collector.judged_history import Alarms, JudgedRun, find_worse, measure, page_episodes
+
+NONE = Alarms(pages=[], is_warned=False)
+
+
+def judged(*, failed, recorded, current, warned=(True, True), failed_at=None, times=None):
+    """Return a judged run with the pages of both versions."""
+    return JudgedRun(
+        name="run",
+        has_failed=failed,
+        failed_at=failed_at,
+        recorded=Alarms(pages=recorded, is_warned=warned[0]),
+        current=Alarms(pages=current, is_warned=warned[1]),
+        times=times or {},
+    )
+
+
+def at(hour, day=24):
+    """Return a time of a day of November 2026, local time."""
+    return time.mktime((2026, 11, day, hour, 0, 0, 0, 0, -1))
+
+
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        (judged(failed=True, recorded=[10], current=[]), "run: no page, where there was a right one at step 10"),
+        (judged(failed=True, recorded=[10], current=[12]), "run: paged at step 12, where it was paged at step 10"),
+        (
+            judged(failed=True, recorded=[], current=[], warned=(True, False)),
+            "run: no warning, where there was a right one",
+        ),
+        (judged(failed=False, recorded=[10], current=[5, 9]), "run: 2 wrong pages, where there were 1"),
+        (
+            judged(failed=False, recorded=[], current=[], warned=(False, True)),
+            "run: a wrong warning, where there was none",
+        ),
+    ],
+)
+def test_what_is_worse_is_named_with_both_versions(run, line):
+    """One line a run."""
+    assert find_worse([run]) == [line]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        judged(failed=True, recorded=[10], current=[8]),
+        judged(failed=True, recorded=[], current=[8], warned=(False, True)),
+        judged(failed=False, recorded=[10, 20], current=[9]),
+        judged(failed=False, recorded=[10], current=[], warned=(True, False)),
+    ],
+)
+def test_what_is_equal_or_better_is_not_worse(run):
+    """Earlier right pages and fewer wrong ones."""
+    assert find_worse([run]) == []
+
+
+@given(pages=st.lists(st.integers(0, 50), max_size=5), failed=st.booleans(), warned=st.booleans())
+def test_a_version_is_never_worse_than_itself(pages, failed, warned):
+    """Whatever the alarms."""
+    pages = sorted(pages)
+    assert find_worse([judged(failed=failed, recorded=pages, current=pages, warned=(warned, warned))]) == []
+
+
+def test_measures_count_right_pages_lead_nights_and_hours():
+    """Two failing runs, one paged 20 steps ahead and one not at all, and a healthy run paged in two nights."""
+    times = {step: at(12) + 3600.0 * step for step in range(11)}
+    failing = judged(failed=True, recorded=[4], current=[4], failed_at=24, times=times)
+    missed = judged(failed=True, recorded=[], current=[], failed_at=9)
+    nights = {1: at(23), 2: at(2, day=25), 3: at(12, day=25), 4: at(6, day=26)}
+    healthy = judged(failed=False, recorded=[1, 2, 3, 4], current=[3], times=nights)
+    runs = [failing, missed, healthy]
+    before, now = measure(runs, "recorded", gpus=8.0), measure(runs, "current", gpus=8.0)
+    assert (before.pages, before.right_pages, before.lead, before.nights, before.gpu_hours) == (5, 1, 10.0, 2, 48.0)
+    assert (now.pages, now.right_pages, now.nights) == (2, 1, 0)
+
+
+def test_what_has_no_times_is_not_observed():
+    """Neither nights nor hours are 0 where nobody knows them, and there is no lead without a step of a failure."""
+    found = measure([judged(failed=True, recorded=[4], current=[4])], "recorded", gpus=1.0)
+    assert (found.lead, found.nights, found.gpu_hours) == (None, None, None)
+
+
+def test_alerts_that_overlap_are_one_page():
+    """A second kind that begins while the first holds, or at the step where it ends, opens no further page."""
+    assert page_episodes([(10, 20), (20, 30), (31, 40)]) == [10, 31]
+    assert page_episodes([(10, None), (50, 60)]) == [10]
+    assert page_episodes([]) == []
