@@ -77,3 +77,11 @@ def test_names_are_found_in_imports_commands_and_settings():
         "trainer_hooks.callbacks.openrlhf",
         "trainer_hooks.callbacks.verl",
     }
+
+
+def test_every_test_file_that_a_page_names_is_there():
+    """The pages name the tests that prove their claims, by the end of the path."""
+    there = [path.as_posix() for path in ROOT.glob("tests/**/test_*.py")]
+    named = {name for page in PAGES for name in re.findall(r"`((?:\w+/)*test_\w+\.py)", page.read_text("utf-8"))}
+    assert len(named) > 50  # the table of docs/security.md alone names more
+    assert not [name for name in sorted(named) if not any(path.endswith(f"/{name}") for path in there)]
