@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import urllib3
 
 from monitor_server.commands.errors import CommandError
 
-__all__ = ["DEFAULT_URL", "authorization", "download", "fetch", "fetch_json"]
+__all__ = ["DEFAULT_URL", "authorization", "download", "fetch", "fetch_items", "fetch_json"]
 
 DEFAULT_URL = "http://127.0.0.1:8600"
 DOWNLOAD_SECONDS = 60.0  # between two parts of a download
@@ -21,6 +22,17 @@ def fetch_json(method: str, url: str, path: str, **options: Any) -> dict[str, An
     """Return a collector's answer in JSON; arguments and errors are those of `fetch`."""
     answer: dict[str, Any] = json.loads(fetch(method, url, path, **options))
     return answer
+
+
+def fetch_items(url: str, path: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the items of all parts of a list of a collector; arguments and errors are those of `fetch`."""
+    fields = {"limit": "100"}
+    while True:
+        part = fetch_json("GET", url, path, fields=fields)
+        yield from part["items"]
+        if part["next"] is None:
+            return
+        fields["cursor"] = part["next"]
 
 
 def download(url: str, path: str, file: Path) -> int:

@@ -2,15 +2,15 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import typer
 
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.commands.client import DEFAULT_URL, download, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, download, fetch_items, fetch_json
 from monitor_server.commands.collector.judged_history import (
     Alarms,
     JudgedRun,
@@ -53,7 +53,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         runs = [
             _replay(url, listed, judged, calibration=loaded, file=Path(folder) / "run.jsonl")
-            for listed in _runs(url)
+            for listed in fetch_items(url, "/runs")
             if (judged := fetch_json("GET", url, f"/runs/{quote(listed['id'], safe='')}/judgements")["items"])
         ]
     if not runs:
@@ -68,26 +68,12 @@ def run(
     return 0
 
 
-def _runs(url: str) -> Iterator[Mapping[str, Any]]:
-    return _pages(url, "/runs")
-
-
-def _pages(url: str, path: str, **query: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the items of all parts of a list of the API."""
-    cursor: str | None = ""
-    while cursor is not None:
-        fields = query | {"limit": "100"} | ({"cursor": cursor} if cursor else {})
-        part = fetch_json("GET", url, f"{path}?{urlencode(fields)}")
-        yield from part["items"]
-        cursor = part["next"]
-
-
 def _replay(
     url: str, listed: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], *, calibration: Calibration, file: Path
 ) -> JudgedRun:
     """Read a judged run from the collector and run this version's detectors over it."""
     path = f"/runs/{quote(listed['id'], safe='')}"
-    alerts = [a for a in _pages(url, f"{path}/alerts") if not is_clock_kind(a["kind"]) and not _is_rule(a["kind"])]
+    alerts = [a for a in fetch_items(url, f"{path}/alerts") if not is_clock_kind(a["kind"]) and not _is_rule(a["kind"])]
     download(url, f"{path}/export?format=jsonl", file)
     try:
         (log,) = find_logs([file])

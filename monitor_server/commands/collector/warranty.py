@@ -1,26 +1,33 @@
-"""`rlvitals warranty RUN`: print the ledger of a run's budget of false pages."""
+"""`rlvitals warranty`: print the ledger of the budget of false pages, of one run or of all."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch
-from monitor_server.commands.terminal import printable, say
+from monitor_server.commands.client import DEFAULT_URL, fetch, fetch_items
+from monitor_server.commands.terminal import printable, say, table
 
 __all__ = ["run"]
+
+NO_BUDGET = "no budget is stated: `rlvitals calibrate RUNS --one-page-in STEPS` makes one (docs/warranty.md)"
+COLUMNS = ("project", "run", "steps", "pages opened", "pages allowed", "steps held back", "warranty", "id")
 
 
 def run(
     *,
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The run; `rlvitals runs` lists the ids.")],
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="The run; all runs without. `rlvitals runs` lists the ids.")
+    ] = None,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
 ) -> int:
-    """Print what the budget allows the run and what the run has spent."""
-    ledger = json.loads(fetch("GET", url, f"/runs/{quote(run_id, safe='')}/warranty"))
+    """Print what the budget allows a run and what the run has spent, or a line for each run and the sums."""
+    if run_id is None:
+        return _print_all(url)
+    ledger = _ledger(url, run_id)
     if ledger is None:
-        say("no budget is stated: `rlvitals calibrate RUNS --one-page-in STEPS` makes one (docs/warranty.md)")
+        say(NO_BUDGET)
         return 0
     say(printable(ledger["promise"]))
     say(f"pages opened: {ledger['pages_opened']}")
@@ -34,3 +41,40 @@ def run(
                 f"healthy run has {ledger['longest']:,}"
             )
     return 0
+
+
+def _print_all(url: str) -> int:
+    found = [(listed, _ledger(url, listed["id"])) for listed in fetch_items(url, "/runs")]
+    kept = [(listed, ledger) for listed, ledger in found if ledger is not None]
+    if not kept:
+        say(NO_BUDGET)
+        return 0
+    table(COLUMNS, [_cells(listed, ledger) for listed, ledger in kept])
+    covered = [ledger for _, ledger in kept if ledger["is_in_force"]]
+    pages = sum(ledger["pages_opened"] for ledger in covered)
+    budget = sum(ledger["steps"] / ledger["steps_per_page"] for ledger in covered)
+    steps = sum(ledger["steps"] for ledger in covered)
+    say(
+        f"{len(covered)} of {len(kept)} runs have a warranty: {pages} pages, right and false ones, in {steps:,} "
+        f"recorded steps, for which the budget allows {budget:.2f} false ones"
+    )
+    return 0
+
+
+def _ledger(url: str, run_id: str) -> dict[str, Any] | None:
+    ledger: dict[str, Any] | None = json.loads(fetch("GET", url, f"/runs/{quote(run_id, safe='')}/warranty"))
+    return ledger
+
+
+def _cells(listed: Any, ledger: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - an item of the API
+    is_in_force = ledger["is_in_force"]
+    return [
+        listed["project"],
+        listed["name"],
+        ledger["steps"],
+        ledger["pages_opened"],
+        f"{ledger['pages_allowed']:.3g}" if is_in_force else "all",
+        ledger["steps_held_back"],
+        "run too long" if ledger["is_longer"] and is_in_force else "yes" if is_in_force else "not yet",
+        listed["id"],
+    ]
