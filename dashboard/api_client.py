@@ -25,6 +25,7 @@ from dashboard.api_types import (
     MarkItem,
     PhaseItem,
     ResponseItem,
+    RetentionStatus,
     RuleItem,
     RunDetail,
     RunItem,
@@ -251,6 +252,10 @@ class ApiClient:
         """Read the newest changes that people made."""
         answer = await self._get("/audit", {"limit": limit})
         return cast("list[AuditItem]", answer["items"])
+
+    async def retention(self) -> RetentionStatus:
+        """Read how long the collector keeps data."""
+        return cast("RetentionStatus", (await self._get("/status", {}))["retention"])
 
     async def play_sample(self) -> None:
         """Have the collector play the recorded collapse that it comes with."""

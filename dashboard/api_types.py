@@ -21,6 +21,7 @@ __all__ = [
     "Moved",
     "PhaseItem",
     "ResponseItem",
+    "RetentionStatus",
     "RunDetail",
     "RunItem",
     "SeriesItem",
@@ -345,6 +346,19 @@ class ChannelItem(TypedDict):
     is_failing: bool
     last_error: str | None
     last_sent_at: float | None
+
+
+class RetentionStatus(TypedDict):
+    """How long the collector keeps data; None keeps it for good."""
+
+    record_steps: int | None
+    record_days: float | None
+    response_steps: int
+    response_days: float | None
+    step_days: float | None
+    thinned_steps: int
+    run_days: float | None
+    audit_days: float
 
 
 class AuditItem(TypedDict):

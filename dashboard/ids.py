@@ -77,6 +77,7 @@ __all__ = [
     "RESPONSES_ORDER",
     "RESPONSES_QUESTIONS",
     "RESPONSES_QUESTIONS_DRAW",
+    "RESPONSES_STEP",
     "RESPONSES_TO",
     "RUN_ALERTS",
     "RUN_DELETE",
@@ -150,6 +151,7 @@ ALERT_REFRESH: Final = "alert-refresh"
 ALERT_ACKNOWLEDGE: Final = "alert-acknowledge"
 
 RESPONSES_FROM: Final = "responses-from"
+RESPONSES_STEP: Final = "responses-step"
 RESPONSES_TO: Final = "responses-to"
 RESPONSES_CORRECT: Final = "responses-correct"
 RESPONSES_QUESTIONS: Final = "responses-questions"

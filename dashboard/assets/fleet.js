@@ -17,7 +17,7 @@
   const grid = () => window.dash_ag_grid && document.getElementById(GRID) && window.dash_ag_grid.getApi(GRID);
   const setProps = (id, properties) => window.dash_clientside.set_props(id, properties);
 
-  const groupOf = (row, by) => (by === "tag" ? row.tags[0] || "no tag" : row[by]);
+  const groupOf = (row, by) => (by === "tag" ? row.tags[0] || "no tag" : row[by] || `no ${by}`);
 
   /* Gives the table the rows that match, with a row that heads each group; returns whether there are any. */
   function arrangeFleet(rows, run, project, state, group, archived, _collapsed, table, library) {

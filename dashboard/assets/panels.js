@@ -50,7 +50,7 @@
 
   function graphOf(panel) {
     const graph = panel.querySelector(".js-plotly-plot");
-    return graph && graph.data && graph.on ? graph : null;
+    return graph && graph.data && graph.on && graph._fullLayout ? graph : null;
   }
 
   /* Plotly draws a graph some time after the server has sent it, so this looks again until every panel has one. */
@@ -60,9 +60,11 @@
       const graph = graphOf(panel);
       if (graph && !graph.rlvitalsPanel) {
         graph.rlvitalsPanel = true;
+        window.rlvitals.figure.withoutDash(graph);
         graph.on("plotly_relayout", (change) => shareZoom(change));
         graph.on("plotly_hover", (event) => shareCursor(graph, event.xvals[0]));
         graph.on("plotly_unhover", () => shareCursor(graph, null));
+        shareEarlierZoom(panel, graph);
       }
       isWaiting = isWaiting || (!graph && panel.isConnected && panel.querySelector(".dash-graph"));
     }
@@ -77,6 +79,13 @@
       if (place === null) window.Plotly.Fx.unhover(graph);
       else window.Plotly.Fx.hover(graph, { xval: place });
     }
+  }
+
+  /* A reader may have zoomed a panel before it was listened to. */
+  function shareEarlierZoom(panel, graph) {
+    const { autorange, range } = graph._fullLayout.xaxis;
+    if (zoom || autorange || drawnIn.get(panel) !== version) return;
+    shareZoom({ "xaxis.range[0]": range[0], "xaxis.range[1]": range[1] });
   }
 
   function shareZoom(change) {
@@ -109,7 +118,8 @@
     zoom = range;
     window.dash_clientside.set_props("workspace-zoom", { data: range });
     const vitals = window.rlvitals.figure.find();
-    if (vitals && settings.axis !== "time") {
+    const isZoomed = vitals && JSON.stringify(vitals.rlvitalsZoom ?? null) === JSON.stringify(range);
+    if (vitals && !isZoomed && settings.axis !== "time") {
       window.Plotly.relayout(vitals, range ? { "xaxis.range": range } : { "xaxis.autorange": true });
     }
   }

@@ -103,39 +103,32 @@
     return layout;
   }
 
-  function isFitted(graph, wanted) {
-    return Object.keys(wanted).every((key) => {
-      const [name, part] = key.split(".");
-      if (!name.startsWith("yaxis")) return true;
-      if (part === "autorange") return false;
-      return wanted[key].every((end, at) => Math.abs(end - graph._fullLayout[name].range[at]) < 1e-9 * (1 + Math.abs(end)));
-    });
-  }
+  const isNear = (one, other) => Math.abs(one - other) < 1e-9 * (1 + Math.abs(one));
+  const isRange = (wanted, axis) => !axis.autorange && wanted.every((end, at) => isNear(end, axis.range[at]));
 
-  /* The parts of the layout that follow the last step and the zoom. */
+  /* What of the layout must follow the last step and the zoom: only that which differs, for Plotly computes every trace
+     anew where a whole list is replaced. */
   function trimmings(graph, last) {
-    const shapes = grownShapes(graph, last);
-    const annotations = placedLabels(graph, shapes, last);
+    const { xaxis, shapes, annotations } = graph.layout;
+    const layout = {};
+    const put = (name, value, held) => value !== held && (layout[name] = value);
+    const grown = grownShapes(graph, last);
+    grown.forEach((shape, at) => put(`shapes[${at}].x1`, shape.x1, shapes[at].x1));
+    placedLabels(graph, grown, last).forEach((label, at) => {
+      put(`annotations[${at}].x`, label.x, annotations[at].x);
+      put(`annotations[${at}].visible`, label.visible, annotations[at].visible);
+    });
     const [from, to] = stepsInView(graph, last);
-    const layout = { shapes, annotations, dragmode: DRAG_MODE };
-    layout["xaxis.autorangeoptions.clipmax"] = Math.max(last, graph.layout.xaxis.autorangeoptions.clipmin + 1);
-    layout["xaxis.dtick"] = to - from < 10 ? 1 : null; // steps are whole
-    if (graph.rlvitalsZoom) layout["xaxis.range"] = graph.rlvitalsZoom;
-    return Object.assign(layout, fittedAxes(graph, last));
-  }
-
-  function isTrimmed(graph, wanted) {
-    return (
-      graph.layout.dragmode === wanted.dragmode &&
-      (graph.layout.xaxis.dtick ?? null) === wanted["xaxis.dtick"] &&
-      Boolean(graph.rlvitalsZoom) === !graph._fullLayout.xaxis.autorange &&
-      isFitted(graph, wanted) &&
-      wanted.shapes.every((shape, index) => shape.x1 === graph.layout.shapes[index].x1) &&
-      wanted.annotations.every((label, index) => {
-        const held = graph.layout.annotations[index];
-        return label.x === held.x && label.visible === held.visible;
-      })
-    );
+    const zoom = graph.rlvitalsZoom;
+    put("dragmode", DRAG_MODE, graph.layout.dragmode);
+    put("xaxis.autorangeoptions.clipmax", Math.max(last, xaxis.autorangeoptions.clipmin + 1), xaxis.autorangeoptions.clipmax);
+    put("xaxis.dtick", to - from < 10 ? 1 : null, xaxis.dtick ?? null); // steps are whole
+    if (zoom && !isRange(zoom, graph._fullLayout.xaxis)) layout["xaxis.range"] = zoom;
+    for (const [name, value] of Object.entries(fittedAxes(graph, last))) {
+      const [axis, part] = name.split(".");
+      if (part === "autorange" || !isRange(value, graph._fullLayout[axis])) layout[name] = value;
+    }
+    return layout;
   }
 
   /* Appends steps, oldest first, in one redraw. Gives a promise, or null if there was nothing to draw. */
@@ -157,10 +150,17 @@
     return window.Plotly.update(graph, updates, trimmings(graph, steps[steps.length - 1].step), traces);
   }
 
+  /* Dash hands each zoom and each hover to the server's side of the page, and then draws the whole figure again. No
+     callback of ours reads them. */
+  function withoutDash(graph) {
+    for (const event of ["relayout", "restyle", "hover", "unhover", "click"]) graph.removeAllListeners(`plotly_${event}`);
+  }
+
   /* After every draw (zoom, resize, new figure) the bands grow and their names are placed anew. */
   function watch(graph, onDrawn) {
     if (graph.rlvitalsWatched) return;
     graph.rlvitalsWatched = true;
+    withoutDash(graph);
     let isDue = false;
     const rememberZoom = () => {
       const { autorange, range } = graph._fullLayout.xaxis;
@@ -171,8 +171,8 @@
       if (figure() !== graph) return; // the page has changed since the frame was asked for
       if (!graph.rlvitalsZoom) rememberZoom(); // by a call that Plotly tells nobody of
       const wanted = trimmings(graph, lastStep(graph));
-      if (isTrimmed(graph, wanted)) onDrawn();
-      else window.Plotly.update(graph, {}, wanted, []);
+      if (Object.keys(wanted).length) window.Plotly.relayout(graph, wanted);
+      else onDrawn();
     };
     // In a frame of its own: Plotly tells of a draw before it tells of the zoom that led to it, and trimming at once, which
     // draws, would keep the page from ever hearing of the zoom.
@@ -208,6 +208,6 @@
   }
 
   window.rlvitals = Object.assign(window.rlvitals || {}, {
-    figure: { find: figure, extend, watch, needsServer, isFull, lastStep },
+    figure: { find: figure, extend, withoutDash, watch, needsServer, isFull, lastStep },
   });
 })();

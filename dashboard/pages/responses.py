@@ -39,7 +39,7 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
     except ApiError as error:
         return message("The responses cannot be shown", str(error))
     crumbs = [dcc.Link("All runs", href="/"), dcc.Link(run["name"], href=f"/runs/{run_id}"), html.Span("responses")]
-    controls = response_controls(dict(parse_qsl(query)))
+    controls = response_controls(dict(parse_qsl(query)), last_step=run.get("last_step") or 0)
     return html.Div(
         className="responses-page",
         children=[
@@ -109,6 +109,12 @@ def register(app: Dash, api_url: str) -> None:
         State(ids.LIVE, "data"),
         prevent_initial_call=True,
     )(questions)
+    app.clientside_callback(
+        "(step) => step",
+        Output(ids.RESPONSES_TO, "value"),
+        Input(ids.RESPONSES_STEP, "value"),
+        prevent_initial_call=True,
+    )
     app.callback(
         Output(ids.RESPONSES_LIST, "children"),
         Input(ids.RESPONSES_FROM, "value"),

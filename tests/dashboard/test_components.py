@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 from dash import html
 
+from dashboard import ids
 from dashboard.api_types import by_trouble
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.connect import WAYS
 from dashboard.components.fleet.filters import fleet_filters, fleet_summary
-from dashboard.components.fleet.rows import fleet_rows
+from dashboard.components.fleet.rows import fleet_rows, owner_of
+from dashboard.components.responses.listing import response_controls
 from dashboard.components.run_header import run_header
+from dashboard.components.settings.tables import RETENTION, retention_table
 from dashboard.components.small_elements import badge, number, sparkline
 from dashboard.components.values import plain
 
@@ -235,3 +238,27 @@ def test_an_alert_that_grew_graver_says_since_when(texts):
     """It was information from step 12 on and a warning from step 20 on: the card says both."""
     assert "since step 12 in decay, warning since 20" in texts(alert_list([alert("r", severity_step=20)]))
     assert "since step 12 in decay" in texts(alert_list([alert("r")]))
+
+
+def test_the_owner_of_a_run_is_its_tag():
+    """The first tag `owner:NAME`; a run without one has none."""
+    assert owner_of(["sweep", "owner: ana", "owner:ben"]) == "ana"
+    assert owner_of(["sweep"]) is None
+    assert fleet_rows([run("a", tags=["owner:ana"])], [])[0]["owner"] == "ana"
+
+
+def test_retention_is_shown_with_the_variable_that_sets_it(texts):
+    """A setting that is not set keeps data for good."""
+    held = dict.fromkeys(RETENTION) | {"response_steps": 200, "audit_days": 400.0}
+    shown = texts(retention_table(held))
+    assert shown[shown.index("RLVITALS_RESPONSE_STEPS") - 1] == "200 steps"
+    assert shown[shown.index("RLVITALS_AUDIT_DAYS") - 1] == "400 days"
+    assert shown[shown.index("RLVITALS_RUN_DAYS") - 1] == "for good"
+
+
+def test_the_slider_of_responses_ends_at_the_newest_step():
+    """It begins at the step of the address; a run without a step has no slider."""
+    controls = json.dumps(tree(response_controls({"to": "30"}, last_step=90)))
+    assert '"max": 90' in controls
+    assert '"value": 30' in controls
+    assert ids.RESPONSES_STEP not in json.dumps(tree(response_controls({})))

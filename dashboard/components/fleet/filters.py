@@ -23,6 +23,7 @@ GROUPS: Final = {
     "status": "by status",
     "seeds": "by setting (seeds)",
     "tag": "by tag",
+    "owner": "by owner",
 }
 
 

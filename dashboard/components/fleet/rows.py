@@ -8,15 +8,21 @@ from statistics import fmean
 from dashboard.api_types import AlertItem, RunItem, alerts_of, by_trouble, firing
 from dashboard.figures.overlay import setting_of
 
-__all__ = ["fleet_rows", "state_of"]
+__all__ = ["fleet_rows", "owner_of", "state_of"]
 
 SPARKLINE_POINTS = 40
+OWNER_TAG = "owner:"
 COMPARED = 8  # values at each end of the kept rewards, whose means are compared
 
 
 def state_of(run: RunItem) -> str:
     """Return the filter that a status belongs to: running, silent (stalled, lost) or ended."""
     return {"running": "running", "finished": "ended", "stopped": "ended"}.get(run["status"], "silent")
+
+
+def owner_of(tags: Sequence[str]) -> str | None:
+    """Return who owns a run, by its first tag of the form ``owner:ana``; None without such a tag."""
+    return next((tag.removeprefix(OWNER_TAG).strip() for tag in tags if tag.startswith(OWNER_TAG)), None)
 
 
 def fleet_rows(runs: Sequence[RunItem], alerts: Sequence[AlertItem]) -> list[dict[str, object]]:
@@ -44,6 +50,7 @@ def _row(run: RunItem, alerts: Sequence[AlertItem]) -> dict[str, object]:
         "name": run["name"],
         "project": project,
         "tags": tags,
+        "owner": owner_of(tags),
         "phase": run["phase"],
         "phase_steps": steps,
         "phase_seconds": None if steps is None or pace is None else round(steps * pace),

@@ -21,13 +21,14 @@ for _script in dash_ag_grid.AgGrid._js_dist:  # noqa: SLF001 - Dash's own attrib
         _script["async"] = True
 
 ROW_PIXELS: Final = 54
-HIDDEN_AT_FIRST: Final = ("phase_steps", "step_seconds", "tags", "gpu_hours", "project", "started_at", "name")
+HIDDEN_AT_FIRST: Final = ("phase_steps", "step_seconds", "owner", "tags", "gpu_hours", "project", "started_at", "name")
 NO_VALUE: Final[dict[str, Any]] = {
     "sortable": False,
     "filter": False,
     "cellDataType": False,
 }  # a cell of several values
 CHANGE: Final = "Mean of the newest 8 rewards minus the mean of the first 8 of the newest 64 steps"
+OWNER: Final = "The tag owner:NAME of the run; a run records no other owner"
 GPU_HOURS: Final = "Hours from the first firing alert to the newest record, times the number of ranks"
 
 
@@ -51,6 +52,7 @@ COLUMNS: Final = (
     _column("sparkline", "Newest rewards", width=150, cell="FleetSparkline", minWidth=90, **NO_VALUE),
     _column("last_seen", "Last record", width=115, kind="number", cell="FleetSince"),
     _column("lead", "Leading alert", width=160, minWidth=160, flex=1),  # it takes the rest of a wide screen
+    _column("owner", "Owner", width=115, headerTooltip=OWNER),
     _column("tags", "Tags", width=150, cell="FleetTags", **NO_VALUE),
     _column(
         "gpu_hours", "GPU-hours since alert", width=145, kind="number", cell="FleetNumber", headerTooltip=GPU_HOURS

@@ -23,8 +23,13 @@ ORDERS: Final = {
 }
 
 
-def response_controls(query: Mapping[str, str]) -> Component:
-    """Return the filters, the order and the measure of the tokens' colour; the query of the address sets the steps."""
+def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Component:
+    """Return the filters, the order and the measure of the tokens' colour.
+
+    Args:
+        query: The query of the address, which may set the steps.
+        last_step: The newest step of the run, where the slider of steps ends.
+    """
     steps = [
         dcc.Input(id=name, type="number", min=0, step=1, value=query.get(key), placeholder=label, debounce=True)
         for name, key, label in (
@@ -36,11 +41,22 @@ def response_controls(query: Mapping[str, str]) -> Component:
         className="workspace-controls",
         children=[
             html.Div(steps, className="control steps"),
+            *([_slider(query.get("to"), last_step)] if last_step else []),
             _radio(ids.RESPONSES_CORRECT, "Correctness", {"all": "all", "true": "correct", "false": "incorrect"}),
             _radio(ids.RESPONSES_MEASURE, "Colour", {name: name for name in MEASURES}),
             _radio(ids.RESPONSES_ORDER, "Order", ORDERS),
         ],
     )
+
+
+def _slider(asked: str | None, last_step: int) -> Component:
+    """Return the slider that moves through the run: the newest responses up to its step are shown."""
+    value = min(int(asked), last_step) if asked and asked.isdigit() else last_step
+    slider = dcc.Slider(
+        id=ids.RESPONSES_STEP, min=0, max=last_step, step=1, value=value, marks=None, updatemode="mouseup"
+    )
+    label = html.Span("Up to step", className="control-label")
+    return html.Div([label, slider], className="control smoothing")
 
 
 def listing(responses: Sequence[ResponseItem], *, order: str, measure: str) -> list[Component]:

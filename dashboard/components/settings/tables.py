@@ -8,12 +8,22 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import AuditItem, ChannelItem, KeyItem, RunItem
+from dashboard.api_types import AuditItem, ChannelItem, KeyItem, RetentionStatus, RunItem
 from dashboard.components.small_elements import badge, since
 
-__all__ = ["audit_table", "channel_table", "key_table", "project_table"]
+__all__ = ["audit_table", "channel_table", "key_table", "project_table", "retention_table"]
 
 NONE: Final = "–"
+RETENTION: Final = {  # what is removed, and the unit of the setting
+    "record_steps": ("raw records of all but the newest steps of a run", "steps"),
+    "record_days": ("raw records of a run that sends nothing", "days"),
+    "response_steps": ("responses of all but the newest steps; of older steps at most as many", "steps"),
+    "response_days": ("responses of a run that sends nothing", "days"),
+    "step_days": ("steps of a run that sends nothing are thinned", "days"),
+    "thinned_steps": ("most steps that thinning keeps, beside those at alerts", "steps"),
+    "run_days": ("a run that sends nothing, as a whole", "days"),
+    "audit_days": ("entries of the audit log, and ended silences", "days"),
+}
 
 
 def key_table(keys: Sequence[KeyItem]) -> Component:
@@ -77,6 +87,19 @@ def audit_table(entries: Sequence[AuditItem]) -> Component:
         for entry in entries
     ]
     return _table(("when", "by", "action", "project", "target", "detail"), rows, empty="Nothing was changed yet.")
+
+
+def retention_table(retention: RetentionStatus) -> Component:
+    """Return what is removed and after how long, with the variable of the environment that sets it."""
+    rows = [
+        (what, _kept(retention.get(name), unit), html.Code(f"RLVITALS_{name.upper()}"))
+        for name, (what, unit) in RETENTION.items()
+    ]
+    return _table(("what is removed", "kept for", "set by"), rows, empty="")
+
+
+def _kept(value: object, unit: str) -> str:
+    return "for good" if not isinstance(value, int | float) else f"{value:,g} {unit}"
 
 
 def _until(epoch: float | None) -> Component | str:

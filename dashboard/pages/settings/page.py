@@ -1,7 +1,7 @@
-"""The page of settings, at ``/settings``: keys, channels of notifications, projects, and who changed what."""
+"""The page of settings, at ``/settings``: keys, channels, projects, retention, and who changed what."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from dash import dcc, html
@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError
 from dashboard.components.settings.key_form import key_form
-from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table
+from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table, retention_table
 
 __all__ = ["settings_page"]
 
@@ -20,10 +20,11 @@ AUDIT_ENTRIES: Final = 50
 async def settings_page(api_url: str) -> Component:
     """Draw the page; a section that the caller's key does not reach states what it needs."""
     async with ApiClient(api_url) as api:
-        keys, channels, projects, audit = await asyncio.gather(
+        keys, channels, projects, retention, audit = await asyncio.gather(
             _section(api.keys, key_table),
             _section(api.channels, channel_table),
             _section(api.runs, project_table),
+            _section(api.retention, retention_table),
             _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
         )
     return html.Div(
@@ -40,21 +41,24 @@ async def settings_page(api_url: str) -> Component:
             ),
             _card(
                 "Projects",
-                "RLVITALS_RUN_DAYS and others set how long data is kept (docs/operations.md). "
                 "A deletion cannot be undone.",
                 html.P(id=ids.PROJECT_STATE, role="status", className="calm"),
                 html.Div(projects, id=ids.PROJECTS_LIST),
                 dcc.ConfirmDialog(id=ids.PROJECT_CONFIRMED),
                 dcc.Store(id=ids.PROJECT_CHOSEN),
             ),
+            _card(
+                "Retention",
+                "How long data is kept. Whoever starts the collector sets it by its environment, for all projects: a "
+                "variable is changed there, and the collector started again (docs/operations.md).",
+                retention,
+            ),
             _card("Changes", f"The newest {AUDIT_ENTRIES} changes that people made.", audit),
         ],
     )
 
 
-async def _section(
-    read: Callable[[], Awaitable[Sequence[Any]]], draw: Callable[[Sequence[Any]], Component]
-) -> Component:
+async def _section(read: Callable[[], Awaitable[Any]], draw: Callable[[Any], Component]) -> Component:
     try:
         return draw(await read())
     except ApiError as error:

@@ -35,6 +35,19 @@ class KeyStatus(Schema):
     expiring: list[str]
 
 
+class RetentionStatus(Schema):
+    """How long data is kept, as the collector's environment sets it; null keeps it for good (docs/operations.md)."""
+
+    record_steps: int | None
+    record_days: float | None
+    response_steps: int
+    response_days: float | None
+    step_days: float | None
+    thinned_steps: int
+    run_days: float | None
+    audit_days: float
+
+
 class CollectorStatus(Schema):
     """The state of one collector process and of its database.
 
@@ -52,6 +65,7 @@ class CollectorStatus(Schema):
     quarantined_runs: int
     failing_channels: list[str]
     keys: KeyStatus
+    retention: RetentionStatus
     sdk_versions: dict[str, int]
 
 
@@ -72,6 +86,7 @@ def status(collector: Serving, reading: Reading) -> CollectorStatus:
         quarantined_runs=len(reading.runs.quarantined()),
         failing_channels=sorted(collector.failing_channels(reading)),
         keys=KeyStatus(valid=len(keys), expiring=[key.name for key in keys if _expires_soon(key, now)]),
+        retention=RetentionStatus(**{name: getattr(collector.settings, name) for name in RetentionStatus.model_fields}),
         sdk_versions=collector.exposition.sdk_versions.counts(),
     )
 
