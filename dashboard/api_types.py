@@ -314,6 +314,7 @@ class RunRuleItem(TypedDict):
     """A rule that concerns a run, and its state at the newest step that it has seen."""
 
     name: str
+    kind: str
     severity: str
     stated: str
     state: str

@@ -1,39 +1,71 @@
 """The page of one alert, at ``/runs/<id>/alerts/<id>``: its evidence, its attribution and the forecast of its run."""
 
 import asyncio
+from dataclasses import dataclass
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import AlertItem, Attribution, ForecastItem, HistoryItem
+from dashboard.api_types import AlertItem, Attribution, ForecastItem, HistoryItem, RunRuleItem
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.life import SILENCES, history_list, life_forms
 from dashboard.components.alert.listing import alert_head
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message
+from dashboard.components.rules.states import rule_states
 
 __all__ = ["alert_page", "register"]
+
+RULE_PREFIX = "rule:"
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the page shows; ``rules`` holds the rule whose alert it is, if it is one and concerns the run still."""
+
+    alert: AlertItem
+    attribution: Attribution
+    history: list[HistoryItem]
+    forecast: ForecastItem | None
+    rules: list[RunRuleItem]
+
+    def parts(self) -> list[Component]:
+        alert = self.alert
+        evidence = html.Section(
+            [html.H2("Evidence"), evidence_table(alert.get("evidence") or {})],
+            className="card explains arithmetic-card",
+        )
+        outlook = html.Section(
+            [html.H2("Forecast of the run"), html.Div(forecast_parts(self.forecast), className="forecast")],
+            className="card explains forecast-card",
+        )
+        states = [html.Section(rule_states(self.rules), className="card explains")] if self.rules else []
+        explained = explanation(self.attribution, opened_step=alert["opened_step"])
+        return [alert_head(alert), *states, outlook, *explained, evidence]
 
 
 async def alert_page(api_url: str, alert_id: str) -> Component:
     """Draw the page, or a message that says why it cannot be drawn."""
     try:
-        alert, attribution, history, forecast = await _read(api_url, alert_id)
+        read = await _read(api_url, alert_id)
     except NotFoundError:
         return message("No such alert", f"No alert has the id {alert_id}. The address may be mistyped.")
     except ApiError as error:
         return message("The alert cannot be shown", str(error))
+    alert = read.alert
     live = {"page": "alert", "title": f"{alert['kind']} of {alert['run']}", "run": alert["run_id"], "alert": alert_id}
     return html.Div(
         className="alert-page",
         children=[
             dcc.Store(id=ids.LIVE, data=live),
             dcc.Store(id=ids.ALERT_REFRESH),
-            html.Div(id=ids.ALERT, className="alert-parts", children=_parts(alert, attribution, forecast)),
-            html.Div([life_forms(), html.Div(history_list(history), id=ids.ALERT_HISTORY)], className="alert-life"),
+            html.Div(id=ids.ALERT, className="alert-parts", children=read.parts()),
+            html.Div(
+                [life_forms(), html.Div(history_list(read.history), id=ids.ALERT_HISTORY)], className="alert-life"
+            ),
         ],
     )
 
@@ -43,10 +75,10 @@ def register(app: Dash, api_url: str) -> None:
 
     async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, object]:
         try:
-            alert, attribution, history, forecast = await _read(api_url, live["alert"])
+            read = await _read(api_url, live["alert"])
         except ApiError:
             return no_update, no_update  # the page keeps what it shows; the bar shows that the connection is lost
-        return _parts(alert, attribution, forecast), history_list(history)
+        return read.parts(), history_list(read.history)
 
     async def acknowledge(clicks: int | None, live: dict[str, str]) -> tuple[object, object]:
         if not clicks:  # the button was drawn and not clicked
@@ -54,10 +86,10 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 await api.acknowledge(live["alert"])
-            alert, attribution, history, forecast = await _read(api_url, live["alert"])
+            read = await _read(api_url, live["alert"])
         except ApiError as error:
             return message("The alert could not be acknowledged", str(error)), no_update
-        return _parts(alert, attribution, forecast), history_list(history)
+        return read.parts(), history_list(read.history)
 
     app.callback(
         Output(ids.ALERT, "children", allow_duplicate=True),
@@ -119,20 +151,12 @@ def _register_forms(app: Dash, api_url: str) -> None:
     )(silence)
 
 
-def _parts(alert: AlertItem, attribution: Attribution, forecast: ForecastItem | None) -> list[Component]:
-    evidence = html.Section(
-        [html.H2("Evidence"), evidence_table(alert.get("evidence") or {})], className="card explains arithmetic-card"
-    )
-    outlook = html.Section(
-        [html.H2("Forecast of the run"), html.Div(forecast_parts(forecast), className="forecast")],
-        className="card explains forecast-card",
-    )
-    return [alert_head(alert), outlook, *explanation(attribution, opened_step=alert["opened_step"]), evidence]
-
-
-async def _read(api_url: str, alert_id: str) -> tuple[AlertItem, Attribution, list[HistoryItem], ForecastItem | None]:
+async def _read(api_url: str, alert_id: str) -> _Read:
     async with ApiClient(api_url) as api:
         alert, attribution, history = await asyncio.gather(
             api.alert(alert_id), api.attribution(alert_id), api.history(alert_id)
         )
-        return alert, attribution, history, await api.forecast(alert["run_id"])
+        run_id, kind = alert["run_id"], alert["kind"]
+        rules = await api.rules_of_run(run_id) if kind.startswith(RULE_PREFIX) else []
+        of_alert = [rule for rule in rules if rule["kind"] == kind]
+        return _Read(alert, attribution, history, await api.forecast(run_id), of_alert)

@@ -11,6 +11,7 @@ from monitor_server.errors import InvalidField, RuleConflict, ScopeTooSmall, Unk
 from monitor_server.rules.definition import MAX_ALL_RULES, MAX_COMPARISONS, MAX_RULES, ComparisonRule, Rule, read_rule
 from monitor_server.rules.findings import describe_rule
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.audit_log import detail_of_run
 from monitor_server.store.repositories.rules import StoredRule
 
 __all__ = [
@@ -182,7 +183,8 @@ def apply_rules(
         else:
             _delete(repositories, stored, revision, author)
             result.deleted.append(stored.name)
-    for rule in placed:
+    # A comparison that becomes another condition makes room for one that is new.
+    for rule in sorted(placed, key=lambda rule: isinstance(rule, ComparisonRule)):
         before = held.get((rule.project, rule.run_id, rule.name))
         if before is None:
             _create(repositories, rule, revision, author, kept_set)
@@ -272,6 +274,7 @@ def _different_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> li
 
 
 def _record(repositories: Repositories, author: Author, action: str, rule: StoredRule, detail: str) -> None:
+    words = f"{rule.name}: {detail}"
     record_change(
         repositories,
         author.caller,
@@ -280,5 +283,5 @@ def _record(repositories: Repositories, author: Author, action: str, rule: Store
         now=author.now,
         project=rule.project,
         by=author.by,
-        detail=f"{rule.name}: {detail}",
+        detail=words if rule.run_id is None else detail_of_run(rule.run_id, words),
     )

@@ -28,7 +28,7 @@ def describe_rule(rule: Rule) -> str:
     elif isinstance(rule, ComparisonRule):
         other = f"[{rule.other_signal or rule.signal} of run {rule.other_run_id}]"
         measured = _MEASURES[rule.measure].format(x=rule.signal, y=other)
-    condition = "is NaN or infinite" if rule.operator == NOT_FINITE else f"{rule.operator} {rule.value:g}"
+    condition = "is NaN or infinite" if rule.operator == NOT_FINITE else f"{rule.operator} {_exact(rule.value)}"
     return f"{measured} {condition}{lasting}"
 
 
@@ -73,7 +73,12 @@ def _lasting(steps: int | None, seconds: float | None) -> str:
 
 
 def _amount(steps: int | None, seconds: float | None) -> str:
-    return f"{steps} steps" if seconds is None else f"{seconds:g} s"
+    return f"{steps} steps" if seconds is None else f"{_exact(seconds)} s"
+
+
+def _exact(stated: float | None) -> str:
+    """Return a number of a rule with all its digits, so that two different rules are never described as the same."""
+    return "nothing" if stated is None else repr(float(stated)).removesuffix(".0")
 
 
 def _number(value: float | None) -> str:

@@ -34,12 +34,12 @@ Rules = Annotated[list[Rule], Field(max_length=MAX_FILE_RULES)]
 
 
 class RuleFile(BaseModel):
-    """Every rule of a set."""
+    """Every rule of a set. ``rules = []`` must be written where there are none: an emptied file deletes no rule."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     set: FileSet = "file"
-    rules: Rules = []
+    rules: Rules
 
 
 def load_rules(path: Path) -> RuleFile:
@@ -127,10 +127,10 @@ class AppliedFile:
             )
 
 
-def _signature(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes with a file; None where there is none."""
+def _signature(path: Path) -> tuple[int, ...] | None:
+    """Return what changes with a file, its permissions included; None where there is none."""
     try:
         state = path.stat()
     except OSError:
         return None
-    return state.st_mtime_ns, state.st_size, state.st_ino
+    return state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino

@@ -5,11 +5,13 @@ import asyncio
 import pytest
 
 from dashboard.components.rules.states import rule_states
+from dashboard.pages.alert import alert_page
 from dashboard.pages.run import read_run
 from tests.live import eventually
 
 RULE = {
     "name": "kl-high",
+    "kind": "rule:kl-high",
     "severity": "critical",
     "stated": "kl > 1 for 3 steps",
     "state": "ok",
@@ -78,3 +80,27 @@ def test_the_run_page_reads_the_states_of_its_rules(start_collector, texts):
     eventually(lambda: live.get(f"/runs/{run_id}/rules")["items"][0]["step"] == 2)
     read = asyncio.run(read_run(live.url, run_id))
     assert "newest value nan at step 2" in texts(read.aside())
+
+
+def test_the_page_of_an_alert_of_a_rule_shows_the_state_of_that_rule(start_collector, texts):
+    """And of no other; where the rule is deleted, the page shows none."""
+    live = start_collector(tick_seconds=0.05)
+    run_id = live.run(run="r", project="p", records=[{"step": 1, "scalars": {"kl": 0.5}}])
+    rule = {"condition": "threshold", "signal": "kl", "operator": ">", "value": 1.0}
+    for name in ("kl-high", "another"):
+        body = {"rule": rule | {"name": name, "value": 1.0 if name == "kl-high" else 9.0}}
+        assert live.pool.request("POST", f"{live.url}/api/v1/rules", json=body).status == 200
+    eventually(lambda: len(live.get(f"/runs/{run_id}/rules")["items"]) == 2)
+    live.send(run="r", project="p", records=[{"step": 2, "scalars": {"kl": 3.0}}])
+
+    def of_rule():
+        return [each for each in live.get("/alerts", run_id=run_id)["items"] if each["kind"] == "rule:kl-high"]
+
+    alert = eventually(of_rule)[0]
+    shown = texts(asyncio.run(alert_page(live.url, alert["id"])))
+    assert "since step 2; newest value 3 at step 2" in shown
+    assert "another" not in shown
+    for each in live.get("/rules")["items"]:
+        assert live.pool.request("DELETE", f"{live.url}/api/v1/rules/{each['id']}").status == 200
+    eventually(lambda: of_rule()[0]["state"] == "resolved")
+    assert "Rules" not in texts(asyncio.run(alert_page(live.url, alert["id"])))

@@ -123,8 +123,8 @@ def try_rule(body: DryRunBody, reading: DryRunReading, asking: Asking) -> DryRun
     project = reading.runs.project(body.run_id)
     if project is None or not asking.reaches(project):
         raise UnknownRun.by_id(body.run_id)
-    # The rule is tried as a rule of this run, whatever project it names.
-    stated = body.rule.model_copy(update={"project": project, "run_id": None})
+    # The rule is tried as a rule of this run, whatever project and run it names.
+    stated = body.rule.model_copy(update={"project": project, "run_id": body.run_id})
     placed = placed_rule(reading, stated, asking)
     result = dry_run(
         reading,

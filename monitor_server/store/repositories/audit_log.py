@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from monitor_server.store.tables import audit_entries
 
-__all__ = ["AuditEntry", "AuditLog"]
+__all__ = ["AuditEntry", "AuditLog", "detail_of_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,11 @@ class AuditEntry:
     detail: str = ""
 
 
+def detail_of_run(run_id: str, detail: str) -> str:
+    """Return the detail of an entry whose words are removed when the run is deleted."""
+    return f"run {run_id}: {detail}"
+
+
 class AuditLog:
     """Reads and appends audit entries."""
 
@@ -49,6 +54,11 @@ class AuditLog:
         named = here & (audit_entries.c.target == project)
         self._connection.execute(update(audit_entries).where(named), {"target": "a deleted project"})
         self._connection.execute(update(audit_entries).where(here), {"project": None})
+
+    def forget_run(self, run_id: str) -> None:
+        """Remove what entries say in words of a run that is deleted; what was done, when and by whom stays."""
+        here = audit_entries.c.detail.startswith(detail_of_run(run_id, ""), autoescape=True)
+        self._connection.execute(update(audit_entries).where(here), {"detail": "of a deleted run"})
 
     def has_old(self, *, before: float) -> bool:
         """Return whether the oldest entry is from before a time."""

@@ -104,6 +104,7 @@ class Retention:
                     changed = Rules(self._connection)
                     changed.commit_change(changed.begin_change())
                 return table.name, removed
+        AuditLog(self._connection).forget_run(run_id)
         project = self._connection.execute(select(runs.c.project).where(runs.c.id == run_id)).scalar()
         self._connection.execute(delete(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_not(None)))
         if (

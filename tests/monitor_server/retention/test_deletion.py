@@ -16,6 +16,17 @@ def _delete(live, path, **query):
     return answer.status, json.loads(answer.data)
 
 
+def change_rule(live, method, run_id, *, name):
+    """Make, change or delete a rule of a run."""
+    stored = live.get("/rules", run_id=run_id)["items"]
+    rule = {"name": name, "condition": "threshold", "signal": f"signal/{name}", "operator": ">", "value": 1.0}
+    rule |= {"run_id": run_id, "message": name, "enabled": method == "POST"}
+    path = f"/rules/{stored[0]['id']}" if method != "POST" else "/rules"
+    body = {} if method == "DELETE" else {"json": {"rule": rule, "by": "a"}}
+    answer = live.pool.request(method, f"{live.url}/api/v1{path}", **body)
+    assert answer.status == 200, answer.data
+
+
 @pytest.fixture
 def live(start_collector, scripted, clock, tmp_path):
     with receiving() as receiver:
@@ -54,6 +65,8 @@ def test_a_deleted_run_leaves_no_byte_in_the_files(scripted, clock, database_url
     with serving(Settings(**settings), clock=clock, engine=scripted) as live:
         run_id = send_everything(live, "bandersnatch run", text="bandersnatch", project="bandersnatch")
         send_everything(live, "kept")
+        for action in ("POST", "PUT", "DELETE", "POST"):
+            change_rule(live, action, run_id, name="bandersnatch")
     assert found() == ["rlvitals.db"]
     with serving(Settings(**settings), clock=clock, engine=scripted) as live:
         assert _delete(live, f"/runs/{run_id}", force="true")[0] == 200

@@ -37,7 +37,9 @@ def file(tmp_path):
         ("rules = 1", "rules must be a valid list"),
         (RULES.replace("0.5", "nan"), "rules[0].value must be a finite number, got nan"),
         (RULES.replace("0.5", "9" * 5000), "must be TOML"),
-        ("sett = 'a'", "sett is not known; remove it, or correct its name"),
+        ("sett = 'a'\nrules = []", "sett is not known; remove it, or correct its name"),
+        ("", "rules must be set"),
+        ("set = 'team'", "rules must be set"),
         ("set = 'A/B'", "set must"),
         ("[[rules]]", "rules[0] must have the condition"),
         ("= 1", "must be TOML"),
@@ -120,3 +122,44 @@ def test_the_collector_applies_the_file_of_its_settings(store, file, clock, capl
     assert names() == ["away", "kl"]
     with pytest.raises(StartupError, match="RLVITALS_RULES_FILE"):
         AppliedFile(file, store, clock=clock)
+
+
+@sqlite_only
+@pytest.mark.parametrize("text", ["", "# a full disk has cut it off", 'set = "team"'])
+def test_an_emptied_file_deletes_no_rule(store, file, clock, text):
+    """An editor or a full disk may leave it so; ``rules = []`` says that there are none."""
+    seconds = [0.0]
+    applied = AppliedFile(file, store, clock=clock, monotonic=lambda: seconds[0])
+    counts = []
+    for written in (text, "rules = []"):
+        file.write_text(written)
+        applied.tick()
+        seconds[0] += 2.0
+        applied.tick()
+        with store.read() as repositories:
+            counts.append(repositories.rules.count_all())
+    assert counts == [2, 0]
+
+
+def test_a_file_that_could_not_be_read_is_applied_once_it_can(store, file, clock, monkeypatch):
+    """Its content and its time of change stay the same, and only its permissions change."""
+    seconds = [0.0]
+    applied = AppliedFile(file, store, clock=clock, monotonic=lambda: seconds[0])
+
+    def tick():
+        applied.tick()
+        seconds[0] += 2.0
+        applied.tick()
+        with store.read() as repositories:
+            return sorted(each.name for each in repositories.rules.enabled())
+
+    def refused(_path):
+        raise PermissionError(13, "Permission denied")
+
+    file.write_text(RULES.replace('name = "gone"', 'name = "away"'))
+    file.chmod(0o200)
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr(type(file), "read_bytes", refused)  # root may read everything
+        assert tick() == ["gone", "kl"]
+    file.chmod(0o600)
+    assert tick() == ["away", "kl"]

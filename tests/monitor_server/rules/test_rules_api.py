@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from monitor_server.rules.definition import MAX_COMPARISONS
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
 
@@ -355,3 +356,36 @@ def test_the_clock_does_not_concern_a_run_that_has_ended(live, clock):
     clock.now += 120
     eventually(lambda: not due(clock.now))
     assert not alerts(live, run_id)
+
+
+def test_a_dry_run_compares_no_run_with_itself(live):
+    """Live evaluation does not either, so that the dry run would say what never happens."""
+    run_id = step(live, 1, kl=0.5)
+    rule = THRESHOLD | {"condition": "comparison", "project": "p", "operator": "==", "other_run_id": run_id}
+    refused = ask(live, "POST", "/rules/dry-run", {"run_id": run_id, "rule": rule})
+    assert refused["status_code"] == 422
+    assert "other_run_id must be another run" in refused["detail"]
+
+
+def test_a_file_may_replace_one_comparison_by_another(live):
+    """It is judged by the rules that it leaves, and not by those in between."""
+    others = [
+        live.send(run=f"other{number}", project="p", records=[{"step": 1, "scalars": {"kl": 1.0}}])["run_id"]
+        for number in range(MAX_COMPARISONS + 1)
+    ]
+    comparisons = [
+        THRESHOLD | {"name": f"r{number}", "project": "p", "condition": "comparison", "other_run_id": other}
+        for number, other in enumerate(others)
+    ]
+    assert ask(live, "POST", "/rules/apply", {"rules": comparisons[1:]})["status_code"] == 200
+    no_comparison = THRESHOLD | {"name": f"r{MAX_COMPARISONS}", "project": "p"}
+    applied = ask(live, "POST", "/rules/apply", {"rules": [*comparisons[:-1], no_comparison]})
+    assert (applied["status_code"], applied["created"]) == (200, ["r0"])
+    assert ask(live, "POST", "/rules/apply", {"rules": comparisons})["status_code"] == 409
+
+
+def test_what_a_rule_states_has_all_digits(live):
+    """Else two different rules, and a change from one to the other, would read the same."""
+    stated = [create(live, name=f"r{n}", value=value)["stated"] for n, value in enumerate((1234567.0, 1234568.0, 0.1))]
+    assert stated == ["kl > 1234567", "kl > 1234568", "kl > 0.1"]
+    assert create(live, name="long", for_seconds=1234567.5)["stated"] == "kl > 1 for 1234567.5 s"
