@@ -8,14 +8,13 @@ import functools
 import importlib
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
-from fastapi import APIRouter, FastAPI, Request
-from starlette.routing import BaseRoute, Match, Route
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from monitor_server.access.enforcement import Enforcement
@@ -23,44 +22,20 @@ from monitor_server.access.identification import Identification, TrustedProxies
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.access.rate_limits import RateLimits
-from monitor_server.access.route_table import ROUTES as KNOWN_ROUTES
-from monitor_server.access.route_table import check_routes
 from monitor_server.access.sessions import Delegation
 from monitor_server.action_links.issuing import PATH, LinkIssuer
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.alerts.clock import SteadyClock
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.collector import Collector
-from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS, install_error_handlers
+from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
-from monitor_server.api.routes import (
-    action_links,
-    alerts,
-    audit,
-    deletion,
-    export,
-    forecast,
-    health,
-    ingest,
-    judgements,
-    keys,
-    marks,
-    notifications,
-    oidc,
-    rules,
-    run_labels,
-    runs,
-    sample,
-    session,
-    silences,
-    status,
-    stream,
-    warranty,
-)
+from monitor_server.api.routes import ingest
 from monitor_server.api.sample import BATCH_SECONDS, SamplePlayer
+from monitor_server.api.served_routes import API, check_routes_of, serve_routes
 from monitor_server.detection import engine as detection
-from monitor_server.errors import MethodNotAllowed, StartupError, UnknownPath
+from monitor_server.errors import StartupError
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
 from monitor_server.http_server.bodies import HeldBodies
 from monitor_server.http_server.connections import ConnectionLimits
@@ -101,60 +76,9 @@ __all__ = ["create_app", "create_server"]
 
 log = logging.getLogger(__name__)
 
-API = "/api/v1"
 # Threads that read the store for requests. Each that waits for Python's lock delays the event loop by 5 ms, so that
 # the 40 of anyio's default, busy with long series, would make every trainer wait for 0.2 s.
 REQUEST_THREADS = 4
-# Health and metrics are served in every role.
-ROUTES = {
-    "all": (
-        ingest,
-        runs,
-        forecast,
-        warranty,
-        marks,
-        run_labels,
-        deletion,
-        export,
-        alerts,
-        judgements,
-        silences,
-        rules,
-        stream,
-        keys,
-        audit,
-        status,
-        session,
-        oidc,
-        sample,
-        notifications,
-        action_links,
-    ),
-    "ingest": (ingest, status),
-    "projector": (status,),
-    "web": (
-        runs,
-        forecast,
-        warranty,
-        marks,
-        run_labels,
-        deletion,
-        export,
-        alerts,
-        judgements,
-        silences,
-        rules,
-        stream,
-        keys,
-        audit,
-        status,
-        session,
-        oidc,
-        notifications,
-        action_links,
-    ),
-}
-METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def create_app(
@@ -178,10 +102,7 @@ def create_app(
         StartupError: If the database, the calibration or the file of notifications cannot be used.
     """
     settings = settings or Settings()
-    for module in ROUTES[settings.role]:
-        check_routes(_methods_and_paths(API, module.router))
-    check_routes(_methods_and_paths("", health.router))
-    check_routes(_methods_and_paths("", action_links.pages))
+    check_routes_of(settings.role)
     proxies = TrustedProxies.of(settings)
     engine = engine or detection.EngineFactory(load_calibration(settings.calibration))
     registry = registry or CollectorRegistry()
@@ -232,12 +153,10 @@ def create_app(
 
     app.secure = secure
     app.state.collector, app.state.bodies, app.state.sample = collector, bodies, player
-    if ingest in ROUTES[settings.role]:
+    if settings.role in ("all", "ingest"):
         app.direct = {("POST", f"{API}/ingest"): functools.partial(ingest.ingest, collector=collector)}
     install_error_handlers(app)
-    check_routes(_methods_and_paths("", app.router))
-    app.router.routes.extend(_routes(settings.role))
-    app.add_api_route("/api/{path:path}", _refuse_unknown_path, methods=METHODS, include_in_schema=False)
+    serve_routes(app, settings.role)
     if settings.role in ("all", "web"):
         _attach_dashboard(app, settings)
     return app
@@ -273,24 +192,6 @@ def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callab
     )
     limits = RateLimits(requests=settings.key_requests_per_second, bytes_=settings.key_bytes_per_second)
     return lambda app: Enforcement(app, identification=identification, limits=limits, store=collector.store)
-
-
-@functools.cache
-def _routes(role: str) -> tuple[BaseRoute, ...]:
-    """Include the routes of a role once for all applications of a process: FastAPI builds their schemas in 0.1 s."""
-    router = APIRouter()
-    for module in ROUTES[role]:
-        router.include_router(module.router, prefix=API, responses=REFUSALS)
-    router.include_router(health.router, responses=GUARD_REFUSALS)
-    if action_links in ROUTES[role]:
-        router.include_router(action_links.pages)
-    return tuple(router.routes)
-
-
-def _methods_and_paths(prefix: str, router: APIRouter) -> Iterator[tuple[str, str]]:
-    for route in router.routes:
-        if isinstance(route, Route):
-            yield from ((method, prefix + route.path) for method in route.methods or ())
 
 
 def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMiddleware:
@@ -469,27 +370,6 @@ def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[
 
 def _alert_events(changed: Sequence[tuple[Run, Alert]]) -> list[Event]:
     return [AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for run, alert in changed]
-
-
-async def _refuse_unknown_path(request: Request) -> None:
-    """Refuse a path below /api that no route serves; otherwise the dashboard would answer it."""
-    path = request.url.path
-    served = [method for method in METHODS if _is_served(request, method)]
-    # A route with this very path comes before one whose path has a parameter that matches it.
-    allowed = [method for method in served if (method, path) in KNOWN_ROUTES] or served
-    if allowed:
-        raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs", allowed)
-    raise UnknownPath(f"nothing is served at {path}; see /docs")
-
-
-def _is_served(request: Request, method: str) -> bool:
-    """Whether a route before the one for unknown paths serves the request's path with another method."""
-    for route in request.app.routes:
-        if getattr(route, "endpoint", None) is _refuse_unknown_path:
-            return False
-        if route.matches({**request.scope, "method": method})[0] is Match.FULL:
-            return True
-    return False
 
 
 def _attach_dashboard(app: FastAPI, settings: Settings) -> None:

@@ -1,0 +1,152 @@
+"""Which routes each role of a collector serves, and what is answered at a path that none of them serves."""
+
+import functools
+from collections.abc import Iterator
+
+from fastapi import APIRouter, FastAPI, Request
+from starlette.routing import BaseRoute, Match, Route
+
+from monitor_server.access.route_table import ROUTES as KNOWN_ROUTES
+from monitor_server.access.route_table import check_routes
+from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS
+from monitor_server.api.routes import (
+    action_links,
+    alerts,
+    audit,
+    deletion,
+    export,
+    forecast,
+    health,
+    ingest,
+    judgements,
+    keys,
+    marks,
+    notifications,
+    oidc,
+    rules,
+    run_labels,
+    runs,
+    sample,
+    session,
+    silences,
+    status,
+    stream,
+    warranty,
+)
+from monitor_server.errors import MethodNotAllowed, UnknownPath
+
+__all__ = ["API", "check_routes_of", "serve_routes"]
+
+API = "/api/v1"
+# Health and metrics are served in every role.
+ROUTES = {
+    "all": (
+        ingest,
+        runs,
+        forecast,
+        warranty,
+        marks,
+        run_labels,
+        deletion,
+        export,
+        alerts,
+        judgements,
+        silences,
+        rules,
+        stream,
+        keys,
+        audit,
+        status,
+        session,
+        oidc,
+        sample,
+        notifications,
+        action_links,
+    ),
+    "ingest": (ingest, status),
+    "projector": (status,),
+    "web": (
+        runs,
+        forecast,
+        warranty,
+        marks,
+        run_labels,
+        deletion,
+        export,
+        alerts,
+        judgements,
+        silences,
+        rules,
+        stream,
+        keys,
+        audit,
+        status,
+        session,
+        oidc,
+        notifications,
+        action_links,
+    ),
+}
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+def check_routes_of(role: str) -> None:
+    """Refuse routes of a role that have no entry in the table of access.
+
+    Raises:
+        UndeclaredRoute: If there is one.
+    """
+    for module in ROUTES[role]:
+        check_routes(_methods_and_paths(API, module.router))
+    for router in (health.router, action_links.pages):
+        check_routes(_methods_and_paths("", router))
+
+
+def serve_routes(app: FastAPI, role: str) -> None:
+    """Let an application serve the routes of a role, and refuse every other path below ``/api`` in words.
+
+    Raises:
+        UndeclaredRoute: If a route that the application has already has no entry in the table of access.
+    """
+    check_routes(_methods_and_paths("", app.router))
+    app.router.routes.extend(_routes(role))
+    app.add_api_route("/api/{path:path}", _refuse_unknown_path, methods=METHODS, include_in_schema=False)
+
+
+@functools.cache
+def _routes(role: str) -> tuple[BaseRoute, ...]:
+    """Include the routes of a role once for all applications of a process: FastAPI builds their schemas in 0.1 s."""
+    router = APIRouter()
+    for module in ROUTES[role]:
+        router.include_router(module.router, prefix=API, responses=REFUSALS)
+    router.include_router(health.router, responses=GUARD_REFUSALS)
+    if action_links in ROUTES[role]:
+        router.include_router(action_links.pages)
+    return tuple(router.routes)
+
+
+def _methods_and_paths(prefix: str, router: APIRouter) -> Iterator[tuple[str, str]]:
+    for route in router.routes:
+        if isinstance(route, Route):
+            yield from ((method, prefix + route.path) for method in route.methods or ())
+
+
+async def _refuse_unknown_path(request: Request) -> None:
+    """Refuse a path below /api that no route serves; otherwise the dashboard would answer it."""
+    path = request.url.path
+    served = [method for method in METHODS if _is_served(request, method)]
+    # A route with this very path comes before one whose path has a parameter that matches it.
+    allowed = [method for method in served if (method, path) in KNOWN_ROUTES] or served
+    if allowed:
+        raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs", allowed)
+    raise UnknownPath(f"nothing is served at {path}; see /docs")
+
+
+def _is_served(request: Request, method: str) -> bool:
+    """Whether a route before the one for unknown paths serves the request's path with another method."""
+    for route in request.app.routes:
+        if getattr(route, "endpoint", None) is _refuse_unknown_path:
+            return False
+        if route.matches({**request.scope, "method": method})[0] is Match.FULL:
+            return True
+    return False
