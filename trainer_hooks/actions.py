@@ -14,11 +14,12 @@ from typing import Final, get_args
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.wire import ALERT_KINDS, Action, ActionOutcome, ActionReport, ActionRequest, AlertNotice, Severity
 
-__all__ = ["Action", "ActionPolicy", "Decision"]
+__all__ = ["Action", "ActionPolicy", "Decision", "printable"]
 
 # What people may ask for. Of `notify` and `skip_update` a person has nothing once the message has been read.
 REQUESTABLE: tuple[Action, ...] = ("stop", "rollback", "checkpoint", "enable_llds")
-# How long a request holds whose collector does not state it: as long as the collectors of that version keep one.
+# How long a request holds whose collector does not state it: as long as the collectors of that version keep one. It is
+# also the longest that a collector can state, so that no receipt makes a request act on the run of tomorrow.
 UNSTATED_SECONDS: Final = 600.0
 _NAMES = (*get_args(Severity), *sorted(ALERT_KINDS))
 
@@ -51,10 +52,10 @@ class Decision:
 
     @property
     def reason(self) -> str:
-        """The reason, for logs and files."""
+        """The reason in one printable line, for logs and files."""
         alert = self.alert
         asked = "" if self.request is None else f"requested by {self.request.by}: "
-        return f"{asked}{alert.severity} {alert.kind}, open since step {alert.opened_step}: {alert.summary}"
+        return printable(f"{asked}{alert.severity} {alert.kind}, open since step {alert.opened_step}: {alert.summary}")
 
     def has_expired(self, now: float) -> bool:
         """Return whether it is too late to carry it out; an end that is NaN has passed.
@@ -138,7 +139,8 @@ class ActionPolicy:
             return (
                 f"this trainer takes no request for {request.action!r}; ActionPolicy(requests=...) names those it takes"
             )
-        seconds = UNSTATED_SECONDS if request.seconds_left is None else request.seconds_left
+        stated = UNSTATED_SECONDS if request.seconds_left is None else request.seconds_left
+        seconds = min(stated, UNSTATED_SECONDS)  # in this order NaN stays NaN, which has expired
         decision = Decision(action, request.alert, request, time.monotonic() + seconds)
         (self._dry if self.dry_run else self._due).append(decision)
         logger.warning("rlvitals: %s%s, %s", "would " if self.dry_run else "", action, decision.reason)
@@ -161,3 +163,8 @@ class ActionPolicy:
 def _drain(decisions: deque[Decision]) -> list[Decision]:
     """Remove and return everything in a queue that another thread may be filling."""
     return [decisions.popleft() for _ in range(len(decisions))]
+
+
+def printable(text: str) -> str:
+    """Return a text from the collector with escapes for what would steer a terminal or begin a line of a log."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

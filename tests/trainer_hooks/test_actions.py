@@ -6,6 +6,7 @@ import pytest
 
 from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import UNSTATED_SECONDS, ActionPolicy
+from trainer_hooks.recording.requests import RequestReceiver
 from trainer_hooks.wire import ActionRequest, AlertNotice
 
 
@@ -98,6 +99,31 @@ def test_a_requests_end_is_counted_on_the_trainers_own_clock(seconds_left, expec
     assert before + expected <= decision.expires_at <= after + expected
     assert decision.has_expired(after + expected)
     assert not decision.has_expired(before + expected - 1.0)
+
+
+@pytest.mark.parametrize("seconds_left", [math.inf, 1e308, 86_400.0])
+def test_no_collector_makes_a_request_hold_longer_than_ten_minutes(seconds_left):
+    """The end that a receipt states is at most ten minutes away, whatever the receipt states."""
+    policy = ActionPolicy({}, dry_run=False, requests=["stop"])
+    policy.consider_request(msgspec.structs.replace(request(), seconds_left=seconds_left))
+    (decision,) = policy.due()
+    assert decision.has_expired(time.monotonic() + UNSTATED_SECONDS)
+
+
+def test_texts_of_the_collector_are_one_printable_line_in_the_log_of_the_trainer(caplog):
+    """Neither the name of who asks nor the action nor the evidence writes control characters or lines of its own."""
+    hostile = "anna\nERROR forged\x1b[2J\x07"
+    asked = request()
+    alert = msgspec.structs.replace(asked.alert, summary=hostile)
+    ActionPolicy({"critical": "stop"}).consider(msgspec.structs.replace(alert, severity="critical"))
+    policy = ActionPolicy({}, dry_run=False, requests=["stop"])
+    receiver = RequestReceiver(policy, reports=True)
+    receiver.consider(msgspec.structs.replace(asked, by=hostile, alert=alert))
+    receiver.consider(msgspec.structs.replace(asked, by=hostile, action=hostile))
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 3
+    assert all(message.isprintable() for message in messages), messages
+    assert all("anna\\nERROR forged\\x1b[2J\\x07" in message for message in messages)
 
 
 def test_a_decision_of_a_rule_does_not_expire():

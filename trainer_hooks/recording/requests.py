@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, get_args
 
-from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.actions import ActionPolicy, printable
 from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionRequest
 
 __all__ = ["MAX_REPORTS", "RequestReceiver"]
@@ -35,7 +35,8 @@ class RequestReceiver:
             refusal = self._policy.consider_request(request)
         self._report(request, "received" if refusal is None else "refused", refusal or "")
         if refusal is not None:
-            logger.warning("rlvitals: %s has asked for %s, which is refused: %s", request.by, request.action, refusal)
+            asked = printable(f"{request.by} has asked for {request.action}")
+            logger.warning("rlvitals: %s, which is refused: %s", asked, refusal)
 
     def take_reports(self, actions: Sequence[ActionReport] = ()) -> list[ActionReport]:
         """Return what the next record reports, and keep what is too much for it; called in the training thread.
