@@ -63,24 +63,27 @@ def load_verdict(store: Store, run_id: str) -> Verdict | None:
 class RecentVerdicts:
     """The verdicts that were read from the store a moment ago, for receipts of runs that another process projects.
 
-    Reading one takes as long as appending a batch, and a trainer learns of an alert by its next step all the same. Of a
-    run without a verdict nothing is kept.
+    Reading one takes as long as appending a batch, and a trainer learns of an alert by its next step all the same. That
+    a run has no verdict yet is kept for the same time: otherwise, while the projector is behind, each receipt would
+    read the database in vain.
     """
 
     def __init__(self, *, seconds: float = VERDICT_SECONDS, clock: Callable[[], float] = monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._read: OrderedDict[str, tuple[float, Verdict]] = OrderedDict()
+        self._read: OrderedDict[str, tuple[float, Verdict | None]] = OrderedDict()
+
+    def is_recent(self, run_id: str) -> bool:
+        """Whether the store was read for a run a moment ago."""
+        read = self._read.get(run_id)
+        return read is not None and self._clock() - read[0] < self._seconds
 
     def find(self, run_id: str) -> Verdict | None:
-        """Return the verdict on a run that was read a moment ago, or None."""
-        since, verdict = self._read.get(run_id, (0.0, None))
-        return verdict if self._clock() - since < self._seconds else None
+        """Return the verdict on a run that was read a moment ago; None where there was none, or it was not read."""
+        return self._read[run_id][1] if self.is_recent(run_id) else None
 
     def keep(self, run_id: str, verdict: Verdict | None) -> None:
-        """Keep a verdict that was read now; the longest unread is dropped where there are too many."""
-        if verdict is None or verdict.step is None:
-            return
+        """Keep what was read now; the longest unread is dropped where there are too many."""
         self._read[run_id] = (self._clock(), verdict)
         self._read.move_to_end(run_id)
         if len(self._read) > MAX_RECENT_VERDICTS:

@@ -379,7 +379,7 @@ class Collector:
         verdict = None if self.projector is None else self.projector.known_verdict(run_id)
         if verdict is None:
             verdict = self.recent_verdicts.find(run_id)
-            if verdict is None:
+            if not self.recent_verdicts.is_recent(run_id):
                 verdict = await asyncio.to_thread(load_verdict, self.store, run_id)
                 self.recent_verdicts.keep(run_id, verdict)
         return {} if verdict is None else verdict.receipt_fields(appended.attempt)

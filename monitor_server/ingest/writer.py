@@ -27,9 +27,12 @@ MAX_JOBS_PER_COMMIT = 128
 # A commit with more than this holds up everybody else's; a larger batch has one for itself.
 MAX_WEIGHT_PER_COMMIT = 2_000
 
-# Where several batches were committed together, the next commit waits this long for as many: a commit costs as much
-# processor time as three appends.
-GATHERING_SECONDS = 0.002
+# A commit costs as much processor time as three appends, and waits for the disk. So a commit waits for those whose
+# batches were in the last one, or came while it was made: a share of its time, between these bounds. Otherwise senders
+# that wait for their answers fall into two groups, of which one always waits for the commit of the other.
+GATHERING_SHARE = 0.25
+MIN_GATHERING_SECONDS = 0.002
+MAX_GATHERING_SECONDS = 0.02
 
 # A commit that failed says that the collector is not ready for this long, unless a later one succeeds.
 FAILURE_SECONDS = 30.0
@@ -83,7 +86,8 @@ class Writer:
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._failure: tuple[float, str] | None = None
-        self._usual = 1  # how many jobs the last commit had
+        self._expected = 1  # how many jobs the last commit had, and how many waited at its end
+        self._gathering_seconds = MIN_GATHERING_SECONDS
         self._thread = threading.Thread(target=self._run, name="rlvitals-writer", daemon=True)
 
     def start(self) -> None:
@@ -171,6 +175,7 @@ class Writer:
                 self._is_idle.set()
             job = self._jobs.get()
             self._is_idle.clear()
+            until = time.monotonic() + self._gathering_seconds
             while True:
                 if job is not None:
                     with self._queueing:
@@ -180,21 +185,22 @@ class Writer:
                     weight += job.weight
                 if len(jobs) >= MAX_JOBS_PER_COMMIT or weight >= MAX_WEIGHT_PER_COMMIT:
                     break
-                job = self._next_soon(len(jobs))
+                job = self._next_soon(len(jobs), until)
         except queue.Empty:
             pass
-        self._usual = len(jobs)
         return jobs
 
-    def _next_soon(self, gathered: int) -> "_Job[Any] | None":
-        """Return the next job that waits; where fewer have gathered than the last time, wait a moment for it."""
-        if gathered >= self._usual or self._is_stopping.is_set():
+    def _next_soon(self, gathered: int, until: float) -> "_Job[Any] | None":
+        """Return the next job that waits; where fewer have gathered than are expected, wait for it until a time."""
+        seconds = until - time.monotonic()
+        if gathered >= self._expected or seconds <= 0 or self._is_stopping.is_set():
             return self._jobs.get_nowait()
-        return self._jobs.get(timeout=GATHERING_SECONDS)
+        return self._jobs.get(timeout=seconds)
 
     def _commit(self, jobs: list[_Job[Any]]) -> None:
         if not jobs:
             return
+        begin = time.monotonic()
         # In one order on every collector, so that two of them never wait for each other's runs.
         ordered = sorted(jobs, key=lambda job: job.run_id)
         try:
@@ -207,6 +213,10 @@ class Writer:
             self._failure = (time.monotonic(), str(refusal))
         else:
             self._failure = None
+        share = GATHERING_SHARE * (time.monotonic() - begin)
+        self._gathering_seconds = min(max(share, MIN_GATHERING_SECONDS), MAX_GATHERING_SECONDS)
+        # A sender that was alone with its batch is not waited for.
+        self._expected = len(jobs) + self._jobs.qsize() if len(jobs) > 1 else 1
         self._on_commit({job.run_id for job, _ in done})
         for job, result in done:
             job.future.set_result(result)

@@ -4,6 +4,7 @@ Knows nothing of what is stored.
 """
 
 import functools
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -15,8 +16,9 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
@@ -30,12 +32,13 @@ BUSY_TIMEOUT_SECONDS = 10.0
 READERS = 40  # as many as the server has threads for requests
 # A process that is paused in a transaction holds its runs; the server ends its connection after so long.
 POSTGRES_OPTIONS: dict[str, Any] = {
-    "pool_pre_ping": True,
     "connect_args": {
         "connect_timeout": 10,
         "options": "-c idle_in_transaction_session_timeout=15000 -c lock_timeout=10000",
     },
 }
+# A connection that was used within this time is not tested before it is used again: a test costs as much as a query.
+UNTESTED_SECONDS = 1.0
 MIGRATION_LOCK = 7_239_021  # any number that nobody else uses
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -68,6 +71,8 @@ class Store:
             ) from error
         if engine.dialect.name == "sqlite":
             _prepare_sqlite(engine)
+        else:
+            _test_unused_connections(engine)
         try:
             with engine.connect() as connection:
                 _migrate(connection, url)
@@ -196,6 +201,24 @@ def _prepare_sqlite(engine: Engine) -> None:
         # IMMEDIATE takes the write lock at once, so that no transaction fails half way when upgrading its lock.
         writes = connection.get_execution_options().get("rlvitals_write", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _test_unused_connections(engine: Engine) -> None:
+    """Replace connections that the server has closed while nobody used them, as after its restart."""
+
+    @event.listens_for(engine, "checkin")
+    def on_checkin(_: object, record: ConnectionPoolEntry) -> None:
+        record.info["rlvitals_used_at"] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def on_checkout(connection: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401 - the driver's
+        used_at = record.info.get("rlvitals_used_at")
+        if used_at is None or time.monotonic() - used_at < UNTESTED_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise InvalidatePoolError from error
 
 
 def _decode(text: bytes) -> str:

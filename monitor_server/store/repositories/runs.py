@@ -38,6 +38,20 @@ _EXTEND_LOG = Statement(
     .where(runs.c.id == bindparam("run"), runs.c.log_end == bindparam("begin"), runs.c.deleted_at.is_(None))
     .values(log_end=bindparam("end"), last_seen=bindparam("now"))
 )
+# PostgreSQL: all runs of a commit in one exchange with the server. The rows are locked in the order of their ids, so
+# that two collectors never wait for each other's runs. A row that another collector has changed meanwhile is compared as
+# it is now.
+_EXTEND_LOGS = """
+WITH given AS (
+  SELECT * FROM
+  unnest(%b::varchar[], %b::bigint[], %b::bigint[], %b::double precision[]) AS g(run, log_begin, log_end, at)
+), locked AS (
+  SELECT id FROM runs WHERE id IN (SELECT run FROM given) ORDER BY id COLLATE "C" FOR NO KEY UPDATE
+)
+UPDATE runs SET log_end = given.log_end, last_seen = given.at
+FROM given JOIN locked ON locked.id = given.run
+WHERE runs.id = given.run AND runs.log_end = given.log_begin AND runs.deleted_at IS NULL
+"""
 _ATTEMPTS = (
     select(attempts.c.attempt, attempts.c.world_size)
     .where(attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED)
@@ -234,7 +248,16 @@ class Runs:
     def extend_logs(self, extensions: Sequence[Extension]) -> bool:
         """Move the ends of the logs of runs, and lock the runs; return False if one does not end where it begins."""
         rows = [{"run": each.run_id, "begin": each.begin, "end": each.end, "now": each.now} for each in extensions]
-        return _EXTEND_LOG.execute_many(self._connection, rows) == len(rows)
+        if self._connection.dialect.name == "sqlite":
+            return _EXTEND_LOG.execute_many(self._connection, rows) == len(rows)
+        joined: dict[str, tuple[int, int, float]] = {}
+        for each in extensions:
+            begin, end, _ = joined.get(each.run_id, (each.begin, each.begin, 0.0))
+            if each.begin != end:
+                return False
+            joined[each.run_id] = (begin, each.end, each.now)
+        columns = [list(joined), *map(list, zip(*joined.values(), strict=True))]
+        return self._connection.exec_driver_sql(_EXTEND_LOGS, tuple(columns)).rowcount == len(joined)
 
     def last_step(self, run_id: str) -> int | None:
         """Return the newest step of a run that is projected, or None."""

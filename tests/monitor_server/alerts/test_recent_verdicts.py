@@ -1,5 +1,7 @@
 """Verdicts that were read from the store a moment ago."""
 
+import pytest
+
 from monitor_server.alerts.verdict import MAX_RECENT_VERDICTS, RecentVerdicts, Verdict
 from tests.monitor_server.conftest import StepClock
 
@@ -18,11 +20,17 @@ def test_a_verdict_that_was_read_is_kept_for_a_moment():
     assert recent.find("r") is None
 
 
-def test_of_a_run_without_a_verdict_nothing_is_kept():
-    """The first verdict is in the next receipt."""
-    recent = RecentVerdicts(clock=StepClock())
-    recent.keep("r", None)
-    recent.keep("r", Verdict(attempt=1, step=None, phase="unknown", alerts=[]))
+@pytest.mark.parametrize("read", [None, Verdict(attempt=1, step=None, phase="unknown", alerts=[])])
+def test_that_a_run_has_no_verdict_yet_is_kept_for_a_moment_as_well(read):
+    """While the projector is behind, receipts do not read the database each."""
+    clock = StepClock()
+    recent = RecentVerdicts(seconds=0.5, clock=clock)
+    assert not recent.is_recent("r")
+    recent.keep("r", read)
+    assert recent.is_recent("r")
+    assert recent.find("r") == read
+    clock.now += 0.5
+    assert not recent.is_recent("r")
     assert recent.find("r") is None
 
 

@@ -3,13 +3,15 @@
 import math
 
 import numpy as np
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.errors import DatabaseUnusable
+from monitor_server.errors import DatabaseUnusable, Unavailable
+from monitor_server.store import database
 from monitor_server.store.database import Store
 from monitor_server.store.encoding.packing import columns, pack, unpack
 from monitor_server.store.repositories.runs import Recent
@@ -92,3 +94,37 @@ def test_an_error_of_the_database_hides_its_password(url):
     with pytest.raises(DatabaseUnusable) as raised:
         Store.open(url)
     assert "hunter2" not in str(raised.value)
+
+
+@pytest.fixture
+def end_connections(database_url):
+    """Let PostgreSQL end all other connections to its database, as a restart does."""
+
+    def end():
+        with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    return end
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_connection_that_the_server_ended_while_nobody_used_it_is_replaced(store, end_connections, monkeypatch):
+    """After a pause each connection is tested before it is used."""
+    monkeypatch.setattr(database, "UNTESTED_SECONDS", 0.0)
+    store.probe()
+    end_connections()
+    store.probe()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_connection_that_the_server_ended_while_it_was_in_use_costs_one_answer(store, end_connections, monkeypatch):
+    """It is not tested; what fails is reported as unavailable, and the next transaction has another connection."""
+    monkeypatch.setattr(database, "UNTESTED_SECONDS", 3_600.0)
+    store.probe()
+    end_connections()
+    with pytest.raises(Unavailable):
+        store.probe()
+    store.probe()
