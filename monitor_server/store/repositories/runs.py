@@ -39,8 +39,8 @@ _EXTEND_LOG = Statement(
     .values(log_end=bindparam("end"), last_seen=bindparam("now"))
 )
 # PostgreSQL: all runs of a commit in one exchange with the server. The rows are locked in the order of their ids, so
-# that two collectors never wait for each other's runs. A row that another collector has changed meanwhile is compared as
-# it is now.
+# that two collectors never wait for each other's runs. A row that another collector has changed meanwhile is compared
+# as it is now.
 _EXTEND_LOGS = """
 WITH given AS (
   SELECT * FROM
