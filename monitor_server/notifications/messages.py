@@ -4,6 +4,7 @@ Names and summaries come from outside. The body holds them as they are, in JSON.
 harmless: one line, no links, no mention of people, no formatting.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,6 +24,9 @@ LONGEST_NAME: Final = 80
 LONGEST_SUMMARY: Final = 400
 # Look-alikes for what makes a link, a mention, a tag or a quotation in some service.
 HARMLESS: Final = str.maketrans({"@": "＠", "<": "＜", ">": "＞", "[": "［", "]": "］", "`": "｀", "|": "｜"})
+# Mail programs and chats make links of bare domains, too; numbers such as 0.25 stay as they are.
+DOMAIN_DOT: Final = re.compile(r"(?<=\w)\.(?=[^\W\d_]{2})")
+SCHEME: Final = re.compile(r"\b(mailto|tel|sms|data|javascript):", re.IGNORECASE)
 MARKDOWN: Final = str.maketrans({mark: f"\\{mark}" for mark in "\\*_{}()#+-.!~"})
 CHANGES: Final = {
     "opened": "opened", "raised": "has become more severe", "unacknowledged": "is not acknowledged",
@@ -116,7 +120,8 @@ def markdown(body: Mapping[str, Any]) -> str:
 
 def harmless(given: object, *, longest: int = LONGEST_NAME) -> str:
     """Return a text from outside as one line that is no link, no mention and no markup in any service."""
-    return printable(given, longest=longest).translate(HARMLESS).replace("://", "：//").replace("www.", "www．")
+    line = printable(given, longest=longest).translate(HARMLESS).replace("://", "：//")
+    return DOMAIN_DOT.sub("．", SCHEME.sub(r"\1：", line))
 
 
 def _written(

@@ -83,6 +83,7 @@ class NotificationWorker:
         self._store = store
         self._current = file
         self._taken_up: NotificationFile | None = None
+        self._is_changed = False  # whether the file has changed by itself since it was taken up
         self._refresh = refresh
         self._public_url = public_url
         self._links = links
@@ -149,14 +150,13 @@ class NotificationWorker:
         return look_again
 
     def _run(self) -> None:
-        self._take_up(is_start=True, is_recorded=False)
         while not self._is_stopping.is_set():
             self._wake.clear()
             look_again = self._clock() + LOOK_SECONDS
             try:
-                is_changed = self._refresh()
+                self._is_changed = self._refresh() or self._is_changed
                 if self._file is not self._taken_up:
-                    self._take_up(is_start=False, is_recorded=is_changed)
+                    self._take_up()
                 look_again = self._advance()
             except Unavailable as error:
                 log.warning("notifications could not be read or written, which is tried again: %s", error)
@@ -164,29 +164,28 @@ class NotificationWorker:
                 log.exception("forming notifications has failed, which is tried again")
             self._wake.wait(min(LOOK_SECONDS, max(0.0, look_again - self._clock())))
 
-    def _take_up(self, *, is_start: bool, is_recorded: bool) -> None:
-        """Take up what an earlier process, or an earlier file, has left; a file that changed by itself is recorded."""
-        file = self._taken_up = self._file
-        try:
-            with self._store.write() as repositories:
-                if is_start and not self._store.is_shared:
-                    repositories.notifications.release()
-                now = self._clock()
-                if is_recorded:
-                    record_change(
-                        repositories, FILE, "notifications.reload", "the file of notifications", now=now,
-                        detail=f"{len(file.channels)} channels, {len(file.routes)} routes",
-                    )  # fmt: skip
-                removed = repositories.notifications.remove_unknown_channels(list(file.channels), now=now)
-                changed = resolve_removed_channels(repositories, file.channels, now=now)
-        except Unavailable as error:
-            log.warning("notifications that were left could not be taken up yet: %s", error)
-        else:
-            self._on_alerts(changed)
-            if removed:
-                log.warning(
-                    "%d notifications waited for channels that the file no longer has; they are dropped", removed
-                )
+    def _take_up(self) -> None:
+        """Take up what an earlier process, or an earlier file, has left; a file that changed by itself is recorded.
+
+        Raises:
+            Unavailable: If the database cannot be written; the file is then taken up later.
+        """
+        file = self._file
+        with self._store.write() as repositories:
+            if self._taken_up is None and not self._store.is_shared:
+                repositories.notifications.release()
+            now = self._clock()
+            if self._is_changed:
+                record_change(
+                    repositories, FILE, "notifications.reload", "the file of notifications", now=now,
+                    detail=f"{len(file.channels)} channels, {len(file.routes)} routes",
+                )  # fmt: skip
+            removed = repositories.notifications.remove_unknown_channels(list(file.channels), now=now)
+            changed = resolve_removed_channels(repositories, file.channels, now=now)
+        self._taken_up, self._is_changed = file, False
+        self._on_alerts(changed)
+        if removed:
+            log.warning("%d notifications waited for channels that the file no longer has; they are dropped", removed)
 
     def _advance(self) -> float:
         now = self._clock()

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from typing import Any
+from urllib.parse import quote
 
 from alembic import command
 from alembic.config import Config
@@ -51,7 +52,8 @@ class Store:
         self._turns = Turns() if engine.dialect.name == "sqlite" else None
         # One snapshot for all statements, as SQLite has it.
         self._read_options: dict[str, Any] = {} if self._turns else {"isolation_level": "REPEATABLE READ"}
-        self._file = _database_file(engine)
+        path = _database_path(engine)
+        self._file = None if path is None else DatabaseFile(path)
 
     @classmethod
     def open(cls, url: str) -> "Store":
@@ -85,6 +87,9 @@ class Store:
         except DatabaseNewer:
             engine.dispose()
             raise
+        file = _database_path(engine)
+        if file is not None:
+            _create_no_file(engine, file)
         return cls(engine)
 
     @property
@@ -172,11 +177,20 @@ def shown_url(url: str) -> str:
     return parsed.set(query=dict.fromkeys(parsed.query, "***")).render_as_string(hide_password=True)
 
 
-def _database_file(engine: Engine) -> DatabaseFile | None:
+def _database_path(engine: Engine) -> Path | None:
     name = engine.url.database
     if engine.dialect.name != "sqlite" or not name or name == ":memory:" or name.startswith("file:"):
         return None
-    return DatabaseFile(Path(name).absolute())
+    return Path(name).absolute()
+
+
+def _create_no_file(engine: Engine, path: Path) -> None:
+    """Let further connections fail where the file has gone; SQLite would make an empty one in its place."""
+
+    @event.listens_for(engine, "do_connect")
+    def on_do_connect(_: object, __: object, arguments: list[Any], options: dict[str, Any]) -> None:
+        arguments[:1] = [f"file:{quote(str(path))}?mode=rw"]
+        options["uri"] = True
 
 
 def _prepare_sqlite(engine: Engine) -> None:

@@ -10,7 +10,9 @@ __all__ = ["UNHEALTHY_PHASES", "RunHealth"]
 
 Notice = TypeVar("Notice")
 
-MAX_REQUESTS = 100  # that one process takes; no person asks so often, and a collector may be hostile
+# What one process takes: no run has so many alerts and no person asks so often, and a collector may be hostile.
+MAX_ALERTS = 1_000
+MAX_REQUESTS = 100
 UNHEALTHY_PHASES = ("decay", "acceleration", "collapsed")
 
 
@@ -75,13 +77,22 @@ class RunHealth:
         if receipt.judged_step is not None and receipt.phase not in (*UNHEALTHY_PHASES, "unknown"):
             self.healthy_step = receipt.judged_step
         for alert in receipt.alerts:
-            if (alert.id, alert.severity) not in self._notified:
-                self._notified.add((alert.id, alert.severity))
+            key = (alert.id, alert.severity)
+            if key not in self._notified and self._has_room("alerts", len(self._notified), MAX_ALERTS):
+                self._notified.add(key)
                 self._notify(alert)
         for request in receipt.requests:
-            if request.id not in self._requested and len(self._requested) < MAX_REQUESTS:
+            is_new = request.id not in self._requested
+            if is_new and self._has_room("requests", len(self._requested), MAX_REQUESTS):
                 self._requested.add(request.id)
                 self._call(self._on_request, request)
+
+    def _has_room(self, kind: str, taken: int, most: int) -> bool:
+        """Whether this process takes one more; warns where it does not."""
+        if taken < most:
+            return True
+        self._drops.warn(kind, f"this process has taken {most} {kind} from the collector, and ignores all others")
+        return False
 
     def _notify(self, alert: AlertNotice) -> None:
         for listener in self._on_alert:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 # A file that is being written is left alone until it has been the same for so long.
 SETTLED_SECONDS: Final = 1.0
 
-Signature = tuple[int, int, int] | None
+Signature = tuple[int, int, int, int] | None
 
 
 class CurrentFile:
@@ -90,4 +90,4 @@ def _signature(path: Path) -> Signature:
         state = path.stat()
     except OSError:
         return None
-    return state.st_mtime_ns, state.st_size, state.st_ino
+    return state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino

@@ -75,7 +75,9 @@ def mail_channel(port, form):
 
 def test_a_line_end_in_a_name_begins_no_header_and_no_line():
     """Ingest refuses such names; one that was stored by other means is one line all the same."""
-    assert harmless("a\r\nBcc: all@example.org\u202e") == "a\\r\\nBcc: all＠example.org\\u202e"
+    assert harmless("at evil.example.com/login or mailto:a") == "at evil．example．com/login or mailto：a"
+    assert harmless("0.25 of 1.5e-3, v1.2; loss.") == "0.25 of 1.5e-3, v1.2; loss."
+    assert harmless("a\r\nBcc: all@example.org\u202e") == "a\\r\\nBcc: all＠example．org\\u202e"
 
 
 @sqlite_only

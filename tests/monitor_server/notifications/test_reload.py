@@ -1,5 +1,7 @@
 """The file of channels and routes is read anew without a restart; one that cannot be used changes nothing."""
 
+from pathlib import Path
+
 from monitor_server.commands.main import main
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.current import SETTLED_SECONDS, CurrentFile
@@ -47,6 +49,24 @@ def test_a_changed_file_is_found(notifying, tmp_path):
             lambda: [each for each in live.get("/audit")["items"] if each["action"] == "notifications.reload"]
         )
         assert (entry["by"], entry["detail"]) == ("whoever wrote the file", "1 channels, 1 routes")
+
+
+@sqlite_only
+def test_a_changed_file_is_taken_up_once_the_database_is_back(notifying, tmp_path, caplog):
+    """The database file is away when the change is found; the audit log has its entry all the same, once."""
+    live = notifying(AT_ONCE, route("hook"))
+    database = Path(live.app.state.collector.settings.database_url.removeprefix("sqlite:///"))
+    aside = database.rename(tmp_path / "aside.db")
+    with receiving() as other:
+        written(tmp_path, webhook("other", other.url), AT_ONCE, route("other"))
+        eventually(lambda: "was read anew" in caplog.text)
+        caplog.clear()
+        eventually(lambda: "notifications could not be read or written, which is tried again" in caplog.text)
+        aside.rename(database)
+        (entry,) = eventually(
+            lambda: [each for each in live.get("/audit")["items"] if each["action"] == "notifications.reload"]
+        )
+        assert entry["detail"] == "1 channels, 1 routes"
 
 
 @sqlite_only

@@ -3,7 +3,7 @@
 import pytest
 
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.recording.health import RunHealth
+from trainer_hooks.recording.health import MAX_ALERTS, RunHealth
 from trainer_hooks.wire import AlertNotice, Receipt
 
 ATTEMPT = 7
@@ -106,6 +106,17 @@ def test_an_alert_is_notified_once_for_each_severity():
     for _ in range(2):
         made.update(receipt(phase="decay", judged_step=5, alerts=alerts), ATTEMPT)
     assert notified == [alert(), alert(severity="critical"), alert("b")]
+
+
+def test_a_collector_that_sends_alerts_without_end_is_not_followed(caplog):
+    """A process takes a thousand, and the log says once that it ignores the others."""
+    notified = []
+    made = health(notified.append)
+    for place in range(3):
+        alerts = [alert(f"{place}-{number}") for number in range(MAX_ALERTS // 2 + 1)]
+        made.update(receipt(phase="decay", judged_step=5, alerts=alerts), ATTEMPT)
+    assert len(notified) == MAX_ALERTS
+    assert caplog.text.count(f"has taken {MAX_ALERTS} alerts from the collector") == 1
 
 
 def test_a_listener_that_raises_does_not_keep_the_others_from_the_alert():
