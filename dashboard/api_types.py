@@ -301,11 +301,12 @@ class KeyItem(TypedDict):
 
 
 class RuleItem(TypedDict):
-    """A rule; ``rule`` is what it states, and ``stated`` the same in words."""
+    """A rule; ``rule`` is what it states, null where the collector cannot read it, and ``stated`` the same in words."""
 
     id: str
+    kind: str
     stated: str
-    rule: dict[str, object]
+    rule: dict[str, object] | None
     file_set: str | None
     created_by: str
 

@@ -55,7 +55,10 @@ def _episode(episode: dict[str, object]) -> str:
 
 
 def _row(item: RuleItem) -> Component:
-    rule, name = item["rule"], str(item["rule"]["name"])
+    rule, name = item["rule"], item["kind"].removeprefix("rule:")
+    if rule is None:
+        delete = html.Div([_button("Delete", "delete", item["id"], name)], className="rule-buttons")
+        return html.Tr([html.Th(name, scope="row"), html.Td(item["stated"], colSpan=5), html.Td(delete)])
     where = "every project" if rule.get("project") is None else f"project {rule['project']}"
     if rule.get("run_id") is not None:
         where = f"run {rule['run_id']}"

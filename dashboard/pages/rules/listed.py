@@ -37,6 +37,8 @@ def register(app: Dash, api_url: str) -> None:
                 found = await api.rule(chosen["rule"])
         except ApiError as error:
             return no_update, no_update, f"Not read. {error}", *[no_update for _ in FIELDS]
+        if found["rule"] is None:
+            return no_update, no_update, f"Not read. {found['stated']}", *[no_update for _ in FIELDS]
         return found["id"], f"Change the rule {found['rule']['name']}", "", *_form(fields_of(found["rule"]))
 
     state = Output(ids.RULE_STATE, "children", allow_duplicate=True)
@@ -52,7 +54,10 @@ async def _act(api: ApiClient, action: str, rule_id: str) -> tuple[str, Componen
     if action == "delete":
         await api.delete_rule(rule_id)
         return "Deleted. Its alerts are resolved within seconds.", rule_table(await api.rules())
-    rule = (await api.rule(rule_id))["rule"]
+    found = await api.rule(rule_id)
+    rule = found["rule"]
+    if rule is None:
+        return f"Not done. {found['stated']}", rule_table(await api.rules())
     is_enabled = bool(rule.get("enabled", True))
     await api.save_rule(rule_id, {**rule, "enabled": not is_enabled})
     return "Switched off." if is_enabled else "Switched on.", rule_table(await api.rules())

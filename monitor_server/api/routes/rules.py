@@ -11,7 +11,7 @@ from monitor_server.api.dependencies import Asking, Collector, DryRunReading, Re
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas.rules import AppliedItem, DryRunItem, EpisodeItem, RuleItem, RunRuleItem
-from monitor_server.errors import UnknownRule, UnknownRun
+from monitor_server.errors import InvalidField, UnknownRule, UnknownRun
 from monitor_server.rules.administration import (
     AppliedRules,
     Author,
@@ -21,7 +21,7 @@ from monitor_server.rules.administration import (
     placed_rule,
     replace_rule,
 )
-from monitor_server.rules.definition import WordedRule
+from monitor_server.rules.definition import Rule, WordedRule
 from monitor_server.rules.dry_run import LAST_STEP, MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import decode_states
 from monitor_server.rules.findings import describe_rule
@@ -192,10 +192,15 @@ def _known_rules(collector: Collector, reading: Repositories) -> KnownRules:
 
 
 def _item(stored: StoredRule) -> RuleItem:
-    stated = stated_rule(stored)
+    rule: Rule | None = None
+    try:
+        rule = stated_rule(stored)
+        stated = describe_rule(rule)
+    except InvalidField as error:
+        stated = f"this version cannot read it: {error}"
     names = ("id", "file_set", "version", "created_at", "created_by", "updated_at", "updated_by")
     fields: dict[str, Any] = {name: getattr(stored, name) for name in names}
-    return RuleItem(kind=f"rule:{stored.name}", stated=describe_rule(stated), rule=stated, **fields)
+    return RuleItem(kind=f"rule:{stored.name}", stated=stated, rule=rule, **fields)
 
 
 def _run_item(each: EnabledRule, state: MachineState | None) -> RunRuleItem:

@@ -14,13 +14,15 @@ class RuleItem(Schema):
     """A rule; times are seconds since the epoch.
 
     ``rule`` is what PUT takes, ``stated`` the same in words, ``kind`` that of its alerts. ``file_set`` names the set of
-    a file that states it; it is null of a rule that a person has made.
+    a file that states it; it is null of a rule that a person has made. ``rule`` is null where this version cannot read
+    it, because a newer one has written it or the row is damaged; ``stated`` then says why. It is not evaluated, and can
+    be replaced or deleted.
     """
 
     id: str
     kind: str
     stated: str
-    rule: Rule
+    rule: Rule | None
     file_set: str | None
     version: int
     created_at: float

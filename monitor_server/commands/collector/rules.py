@@ -46,7 +46,7 @@ def run(
         raise CommandError(f"`rlvitals rules {action}` needs {needed}")
     if action == "delete":
         deleted = fetch_json("DELETE", url, f"/rules/{quote(target, safe='')}")
-        say(f"rule {printable(deleted['rule']['name'])} is deleted; its alerts are resolved within seconds")
+        say(f"rule {printable(_cell(deleted, 'name'))} is deleted; its alerts are resolved within seconds")
         return 0
     file = _read(target)
     if action == "check":
@@ -102,4 +102,5 @@ def _try(rule: dict[str, Any], run_id: str, url: str) -> None:
 
 
 def _cell(item: dict[str, Any], column: str) -> object:
-    return item[column] if column in item else item["rule"][column]
+    rule = item["rule"] or {"name": item["kind"].removeprefix("rule:")}  # null: this collector cannot read it
+    return item[column] if column in item else rule.get(column, "")

@@ -1,5 +1,6 @@
 """Rules over the API: made, changed, tried, applied from a file; their alerts; and what a key of a project reaches."""
 
+import dataclasses
 import json
 
 import pytest
@@ -389,3 +390,20 @@ def test_what_a_rule_states_has_all_digits(live):
     stated = [create(live, name=f"r{n}", value=value)["stated"] for n, value in enumerate((1234567.0, 1234568.0, 0.1))]
     assert stated == ["kl > 1234567", "kl > 1234568", "kl > 0.1"]
     assert create(live, name="long", for_seconds=1234567.5)["stated"] == "kl > 1 for 1234567.5 s"
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_rule_that_this_version_cannot_read_is_listed_with_the_reason_and_can_be_ended(live, method):
+    """A newer version has written it: it has no ``rule``, and the others are listed as ever."""
+    newer, other = create(live), create(live, name="other")
+    with live.app.state.collector.store.write() as repositories:
+        stored = repositories.rules.find(newer["id"])
+        repositories.rules.replace(dataclasses.replace(stored, definition={**stored.definition, "newer": 1}))
+    items = {item["kind"]: item for item in live.get("/rules")["items"]}
+    assert items["rule:kl"]["rule"] is None
+    assert "this version cannot read it: newer is not known" in items["rule:kl"]["stated"]
+    assert items["rule:other"]["rule"]["name"] == "other"
+    body = {"rule": THRESHOLD, "by": "ann"} if method == "PUT" else None
+    assert ask(live, method, f"/rules/{newer['id']}", body)["status_code"] == 200
+    readable = {item["id"]: item["rule"] is not None for item in live.get("/rules")["items"]}
+    assert readable == {other["id"]: True} | ({newer["id"]: True} if method == "PUT" else {})
