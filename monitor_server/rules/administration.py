@@ -170,6 +170,8 @@ def apply_rules(
         raise RuleConflict(
             f"the set {COLLECTORS_SET!r} holds the rules of the file of RLVITALS_RULES_FILE; choose another name"
         )
+    if author.caller.project is not None and len(wanted) > MAX_RULES:  # before each costs a look-up
+        raise RuleConflict(f"at most {MAX_RULES} rules can belong to a project with its runs, got {len(wanted)}")
     revision = repositories.rules.begin_change()
     kept_set = file_set if author.caller.project is None else f"{author.caller.project}/{file_set}"
     placed = [placed_rule(repositories, rule, author.caller) for rule in wanted]

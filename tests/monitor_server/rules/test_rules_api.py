@@ -407,3 +407,11 @@ def test_a_rule_that_this_version_cannot_read_is_listed_with_the_reason_and_can_
     assert ask(live, method, f"/rules/{newer['id']}", body)["status_code"] == 200
     readable = {item["id"]: item["rule"] is not None for item in live.get("/rules")["items"]}
     assert readable == {other["id"]: True} | ({newer["id"]: True} if method == "PUT" else {})
+
+
+def test_a_key_of_one_project_cannot_apply_more_rules_than_a_project_may_have(two):
+    """It is refused before any of them is looked up."""
+    rules = [THRESHOLD | {"name": f"r{number}", "run_id": "unknown"} for number in range(101)]
+    answer = two.ask("POST", "/api/v1/rules/apply", two.ours, body={"set": "s", "rules": rules, "by": "ann"})
+    assert answer.status == 409
+    assert "at most 100 rules can belong to a project with its runs, got 101" in answer.json()["detail"]
