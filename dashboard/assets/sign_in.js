@@ -2,11 +2,13 @@
 (function () {
   "use strict";
 
-  /* Only a path of this site: "//elsewhere" and "/\elsewhere" lead to another one. */
+  /* Only a path of this site: "//elsewhere" and "/\elsewhere" lead to another one, and so does "/.//elsewhere" once the
+     dots are removed. */
   function wanted() {
     const next = new URLSearchParams(location.search).get("next") || "/";
     const target = new URL(next, location.origin);
-    return /^\/(?![/\\])/.test(next) && target.origin === location.origin ? target.pathname + target.search : "/";
+    const isOurs = [next, target.pathname].every((path) => /^\/(?![/\\])/.test(path));
+    return isOurs && target.origin === location.origin ? target.pathname + target.search : "/";
   }
 
   async function signIn(event) {

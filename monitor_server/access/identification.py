@@ -3,7 +3,6 @@
 import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -11,7 +10,15 @@ from starlette.datastructures import Headers
 from monitor_server.access.callers import ANYBODY, Caller, Scope
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.keys.names import is_reserved
-from monitor_server.access.sessions import COOKIE, DELEGATED, Delegation, host_cookie, is_encrypted, read_session
+from monitor_server.access.sessions import (
+    COOKIE,
+    DELEGATED,
+    Delegation,
+    find_cookie,
+    host_cookie,
+    is_encrypted,
+    read_session,
+)
 from monitor_server.errors import KeyRequired, StartupError
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.api_keys import StoredKey
@@ -115,7 +122,7 @@ class Identification:
         if user is not None and self.proxies is not None:
             return Caller(name=user, scope=self.proxies.scope)
         secure = is_encrypted(headers, scheme=scheme, is_https=self.is_https)
-        value = _cookie(headers, host_cookie(COOKIE, secure=secure))
+        value = find_cookie(headers, host_cookie(COOKIE, secure=secure))
         key = None if value is None else read_session(value, find=self.keys.find, now=self.clock())
         if key is None:
             return None
@@ -137,11 +144,3 @@ class Identification:
 def caller_of(key: StoredKey) -> Caller:
     """Return who sends a request with a key."""
     return Caller(name=key.name, scope=Scope(key.scope), project=key.project, key_id=key.id)
-
-
-def _cookie(headers: Headers, name: str) -> str | None:
-    try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return None
-    return None if morsel is None else morsel.value

@@ -20,6 +20,7 @@ __all__ = [
     "DELEGATED",
     "Delegation",
     "delete_session_cookie",
+    "find_cookie",
     "host_cookie",
     "is_encrypted",
     "read_session",
@@ -61,6 +62,21 @@ def delete_session_cookie(answer: Response) -> None:
 def host_cookie(name: str, *, secure: bool) -> str:
     """Return the name of a cookie; browsers take one for TLS alone from this very host, and not from its siblings."""
     return f"__Host-{name}" if secure else name
+
+
+def find_cookie(headers: Headers, name: str) -> str | None:
+    """Return the value of a cookie, or None; the last one counts where there are several.
+
+    A browser sends the cookies of every port of a host, and one that breaks the rules must not hide the others. Only
+    spaces and tabs are removed around a name, as browsers do: a sibling host may set ``__Host-...`` after the
+    byte A0, which Python takes for a space.
+    """
+    found = None
+    for pair in "; ".join(headers.getlist("cookie")).split(";"):
+        key, _, value = pair.partition("=")
+        if key.strip(" \t") == name:
+            found = value.strip(" \t")
+    return found
 
 
 def is_encrypted(headers: Headers, *, scheme: str, is_https: bool) -> bool:

@@ -76,6 +76,14 @@ def test_a_wrong_key_is_refused_in_words(guarded, visit):
     visit.page.wait_for_url(f"{guarded.live.url}/")
 
 
+@pytest.mark.parametrize("page", ["/.//elsewhere.example/", "/x/..//elsewhere.example/", "/%252e//elsewhere.example/"])
+def test_a_path_that_becomes_another_site_is_not_opened(guarded, visit, page):
+    """A browser removes the dots from a path; what is left would begin with two slashes, which name another site."""
+    visit.page.goto(f"{guarded.live.url}/sign-in?next={page}")
+    sign_in(visit.page, guarded.key("read"))
+    visit.page.wait_for_url(f"{guarded.live.url}/")
+
+
 def test_without_keys_nobody_signs_in(start_collector, visit):
     """On the loopback nothing has changed: the pages are open, and there is no button."""
     live = start_collector(dashboard="dashboard.app:attach")

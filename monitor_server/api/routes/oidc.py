@@ -12,7 +12,7 @@ from starlette.responses import Response
 from monitor_server.access.oidc.attempts import ATTEMPT_COOKIE, ATTEMPT_SECONDS, Attempt
 from monitor_server.access.oidc.persons import open_session
 from monitor_server.access.oidc.sign_in import OidcSignIn
-from monitor_server.access.sessions import host_cookie, is_encrypted, set_session_cookie
+from monitor_server.access.sessions import find_cookie, host_cookie, is_encrypted, set_session_cookie
 from monitor_server.api.dependencies import Collector, Serving
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.schemas import Schema
@@ -82,7 +82,7 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
     oidc.limits.count(_address(request))
     secure = _is_encrypted(request, collector)
     try:
-        attempt = _attempt(oidc, asked, request.cookies.get(host_cookie(ATTEMPT_COOKIE, secure=secure)))
+        attempt = _attempt(oidc, asked, find_cookie(request.headers, host_cookie(ATTEMPT_COOKIE, secure=secure)))
         person = await oidc.finish(asked.code, attempt)
     except SignInRefused as refusal:
         answer = _refused(refusal)

@@ -80,6 +80,16 @@ def test_a_public_address_of_https_makes_cookies_for_tls_alone(start_collector, 
     assert guarded.ask("GET", "/api/v1/runs", headers={"Cookie": f"{other}={value}"}).status == 401
 
 
+@sqlite_only
+@pytest.mark.parametrize("foreign", ['prefs={"theme":"dark"}', 'a="b', "a@b=1", "flag", "path=/x", "x=a b", "x=\xe9"])
+def test_cookies_of_other_programs_sign_nobody_out(start_collector, foreign):
+    """A browser sends the cookies of every port of a host, also those that break the rules of cookies."""
+    guarded = Guarded(start_collector())
+    cookie = signed_in(guarded, guarded.key("read"))["Cookie"]
+    for sent in (f"{foreign}; {cookie}", f"{cookie}; {foreign}"):
+        assert guarded.ask("GET", "/api/v1/runs", headers={"Cookie": sent}).status == 200
+
+
 @given(value=st.text(), place=st.integers(0, 200), replacement=st.characters())
 def test_no_other_text_is_a_cookie(value, place, replacement):
     """Neither any text nor a signed one with a character that is another."""
