@@ -29,7 +29,7 @@ LARGEST_STEP = 1 << 53
 class JudgementBody(BaseModel):
     """Whether an alarm was right, and at which step the run failed if that is known."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     is_right: bool
     failed_at: Annotated[int | None, Field(ge=0, le=LARGEST_STEP)] = None

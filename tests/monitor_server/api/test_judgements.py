@@ -53,7 +53,7 @@ def test_a_judgement_of_no_alert_or_with_an_impossible_step_is_refused(collector
     """404 and 422, as elsewhere."""
     assert judge(collector, NOBODY, is_right=True).status == 404
     _, alert_id = paged_run(collector, "refused")
-    assert judge(collector, alert_id, is_right=True, failed_at=-1).status == 422
+    assert [judge(collector, alert_id, is_right=True, failed_at=step).status for step in (-1, False, 1.0)] == [422] * 3
     assert judge(collector, alert_id).status == 422
 
 

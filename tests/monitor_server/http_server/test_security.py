@@ -1,5 +1,6 @@
 """What a browser may be made to send: foreign names, foreign pages, forms, and bodies without end."""
 
+import contextlib
 import json
 import socket
 
@@ -216,13 +217,13 @@ def test_every_route_stops_reading_at_the_limit(start_collector, path, is_chunke
     )
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall(head)
-        if is_chunked:
-            for _ in range(3):
+        # A route that does not read the body may have answered and closed the connection.
+        with contextlib.suppress(BrokenPipeError):
+            for _ in range(3 if is_chunked else 0):
                 connection.sendall(b"2000\r\n" + b" " * 0x2000 + b"\r\n")
         answer = connection.recv(65536)
         while b"}" not in answer and (more := connection.recv(65536)):
             answer += more
-    # A route that does not read the body may answer first.
     assert answer.startswith((b"HTTP/1.1 413", b"HTTP/1.1 404", b"HTTP/1.1 405"))
     if "ack" in path or "_dash" in path or not is_chunked:
         assert answer.startswith(b"HTTP/1.1 413"), answer
