@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from monitor_server.access.keys.administration import record_change
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_run
@@ -26,13 +26,18 @@ router = APIRouter()
 LARGEST_STEP = 1 << 53
 
 
+def _whole(value: object) -> object:
+    """Return a JSON number without a fraction as an integer: 12.0 is one, and true is none."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class JudgementBody(BaseModel):
     """Whether an alarm was right, and at which step the run failed if that is known."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     is_right: bool
-    failed_at: Annotated[int | None, Field(ge=0, le=LARGEST_STEP)] = None
+    failed_at: Annotated[int, Field(ge=0, le=LARGEST_STEP), BeforeValidator(_whole)] | None = None
     by: Author = "somebody"
     note: Annotated[str, Field(max_length=2000, pattern=STORABLE)] = ""
 

@@ -53,8 +53,9 @@ def test_a_judgement_of_no_alert_or_with_an_impossible_step_is_refused(collector
     """404 and 422, as elsewhere."""
     assert judge(collector, NOBODY, is_right=True).status == 404
     _, alert_id = paged_run(collector, "refused")
-    assert [judge(collector, alert_id, is_right=True, failed_at=step).status for step in (-1, False, 1.0)] == [422] * 3
+    assert [judge(collector, alert_id, is_right=True, failed_at=step).status for step in (-1, False, 1.5)] == [422] * 3
     assert judge(collector, alert_id).status == 422
+    assert judge(collector, alert_id, is_right=True, failed_at=12.0).json()["failed_at"] == 12
 
 
 def test_the_same_version_is_as_good_as_what_was_recorded(collector, capsys):
