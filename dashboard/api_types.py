@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NotRequired, TypedDict
 
 __all__ = [
+    "RULE_PREFIX",
     "SEVERITY_ORDER",
     "ActionItem",
     "AlertItem",
@@ -30,6 +31,8 @@ __all__ = [
     "by_trouble",
     "firing",
 ]
+
+RULE_PREFIX: Final = "rule:"  # with which the kind of an alert begins that a rule has opened
 
 SEVERITY_ORDER: Final = {"critical": 0, "warning": 1, "info": 2}
 STATUS_ORDER: Final = {"lost": 0, "stalled": 0, "running": 1, "stopped": 2, "finished": 3}

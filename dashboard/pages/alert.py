@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import AlertItem, Attribution, ForecastItem, HistoryItem, RunRuleItem
+from dashboard.api_types import RULE_PREFIX, AlertItem, Attribution, ForecastItem, HistoryItem, RunRuleItem
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.life import SILENCES, history_list, life_forms
@@ -18,8 +18,6 @@ from dashboard.components.page_frame import message
 from dashboard.components.rules.states import rule_states
 
 __all__ = ["alert_page", "register"]
-
-RULE_PREFIX = "rule:"
 
 
 @dataclass(frozen=True, slots=True)

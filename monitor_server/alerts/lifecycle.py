@@ -11,15 +11,14 @@ from typing import Literal
 
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.alerts.transitions import Change, Stage, advance
-from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert, Alerts
-from monitor_server.store.repositories.rules import RULE_PREFIX
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.silences import Silence
 
-__all__ = ["RULE_PREFIX", "AlertTransition", "Lifecycle", "RecordTransitions"]
+__all__ = ["AlertTransition", "Lifecycle", "RecordTransitions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from monitor_server.api.collector import Collector
 from monitor_server.errors import UnknownRun
 from monitor_server.store.repositories import Repositories
 
-__all__ = ["Asking", "Collector", "DryRunReading", "Reading", "Serving", "require_run"]
+__all__ = ["Asking", "Collector", "DryRunReading", "Reading", "Serving", "client_address", "require_run"]
 
 
 async def _collector(request: Request) -> Collector:
@@ -67,6 +67,11 @@ def _dry_run_reading(collector: Serving, _only: OnlyDryRun) -> Iterator[Reposito
 
 # A dry run may take seconds, so that it has a connection and a thread beside those of the other reads.
 DryRunReading = Annotated[Repositories, Depends(_dry_run_reading, scope="function", max_concurrency=1)]
+
+
+def client_address(request: Request) -> str:
+    """Return the address that a request comes from; it is empty where the server knows none."""
+    return "" if request.client is None else request.client.host
 
 
 def require_run(reading: Repositories, run_id: str) -> None:

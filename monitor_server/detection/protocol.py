@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = [
     "HORIZONS",
+    "RULE_PREFIX",
     "SEEN_SHARE",
     "Acknowledgement",
     "Assessment",
@@ -19,6 +20,7 @@ __all__ = [
     "Severity",
 ]
 
+RULE_PREFIX = "rule:"  # with which the kind of an alert begins that a rule of a user has opened
 # The signal that the collector adds to an incomplete step: the share of the ranks whose numbers are in it.
 SEEN_SHARE = "step/seen_frac"
 HORIZONS = (10, 25, 50)  # rows ahead that a forecast covers

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from monitor_server.alerts.lifecycle import RULE_PREFIX, Lifecycle, RecordTransitions
+from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
 from monitor_server.alerts.liveness import is_clock_kind, silence
 from monitor_server.alerts.verdict import Verdict, read_verdict
-from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
 from monitor_server.errors import ProjectedElsewhere
 from monitor_server.projection.events import Event
 from monitor_server.projection.run_context import RunContext

@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from monitor_server.alerts.lifecycle import RULE_PREFIX
-from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
 from monitor_server.rules.definition import NOT_FINITE, AbsenceRule, ChangeRule, ComparisonRule, Rule
 from monitor_server.rules.machine import MachineState
 

@@ -7,7 +7,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import DryRunItem, RuleItem
+from dashboard.api_types import RULE_PREFIX, DryRunItem, RuleItem
 from dashboard.components.small_elements import badge
 
 __all__ = ["dry_run_table", "rule_table"]
@@ -55,7 +55,7 @@ def _episode(episode: dict[str, object]) -> str:
 
 
 def _row(item: RuleItem) -> Component:
-    rule, name = item["rule"], item["kind"].removeprefix("rule:")
+    rule, name = item["rule"], item["kind"].removeprefix(RULE_PREFIX)
     if rule is None:
         delete = html.Div([_button("Delete", "delete", item["id"], name)], className="rule-buttons")
         return html.Tr([html.Th(name, scope="row"), html.Td(item["stated"], colSpan=5), html.Td(delete)])

@@ -14,7 +14,7 @@ from monitor_server.action_links.issuing import PATH
 from monitor_server.action_links.page import HEADERS, draw_done, draw_link, draw_problem, draw_unknown
 from monitor_server.action_links.signing import is_token
 from monitor_server.action_links.using import FoundLink, LinkState, LinkUse, read_link
-from monitor_server.api.dependencies import Asking, Collector, Serving
+from monitor_server.api.dependencies import Asking, Collector, Serving, client_address
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import OutcomeUnknown, RequestNotPossible, TooManyRequests, Unavailable
 from monitor_server.store.repositories import Repositories
@@ -118,7 +118,7 @@ async def _find(token: str, request: Request, collector: Collector) -> FoundLink
     """
     found = await _read(collector, token) if is_token(token) else None
     if found is None:
-        collector.link_limits.count(request.client.host if request.client is not None else "")
+        collector.link_limits.count(client_address(request))
     return found
 
 

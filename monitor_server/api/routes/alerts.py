@@ -28,7 +28,7 @@ from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert, alert_of
 from monitor_server.trainer_requests.requesting import RequestableAction
 
-__all__ = ["router"]
+__all__ = ["STORABLE", "Author", "find_with_room", "router"]
 
 router = APIRouter()
 
@@ -126,6 +126,21 @@ def history(alert_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100)
     )
 
 
+def find_with_room(repositories: Repositories, alert_id: str) -> Alert:
+    """Return an alert whose history has room for a comment or a judgement.
+
+    Raises:
+        UnknownAlert: If there is no such alert.
+        InvalidField: If the history is full.
+    """
+    found = repositories.alerts.find(alert_id)
+    if found is None:
+        raise UnknownAlert.by_id(alert_id)
+    if repositories.alert_history.comments(found) >= MAX_COMMENTS:
+        raise InvalidField(f"the alerts of a run and a kind have at most {MAX_COMMENTS} comments and judgements")
+    return found
+
+
 class CommentBody(BaseModel):
     """Who comments, and what they say."""
 
@@ -141,11 +156,7 @@ async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: 
     now, by = collector.clock(), asking.signature(body.by)
 
     def write(repositories: Repositories) -> tuple[Alert, HistoryEntry]:
-        found = repositories.alerts.find(alert_id)
-        if found is None:
-            raise UnknownAlert.by_id(alert_id)
-        if repositories.alert_history.comments(found) >= MAX_COMMENTS:
-            raise InvalidField(f"the alerts of a run and a kind have at most {MAX_COMMENTS} comments")
+        found = find_with_room(repositories, alert_id)
         step = repositories.runs.last_step(found.run_id)
         entry = HistoryEntry(at=now, change=Change.COMMENTED, by=by, why=body.text, step=step)
         repositories.alert_history.add(found, entry)

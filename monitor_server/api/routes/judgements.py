@@ -12,9 +12,8 @@ from monitor_server.access.keys.administration import record_change
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import ItemList
-from monitor_server.api.routes.alerts import MAX_COMMENTS, STORABLE, Author
+from monitor_server.api.routes.alerts import STORABLE, Author, find_with_room
 from monitor_server.api.schemas import JudgementItem
-from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import JUDGED_RIGHT, JUDGED_WRONG, HistoryEntry
 from monitor_server.store.repositories.alerts import Alert
@@ -50,11 +49,7 @@ async def judge(alert_id: str, body: JudgementBody, collector: Serving, asking: 
     entry = HistoryEntry(at=now, change=change, step=body.failed_at, by=by, why=body.note)
 
     def write(repositories: Repositories) -> Alert:
-        found = repositories.alerts.find(alert_id)
-        if found is None:
-            raise UnknownAlert.by_id(alert_id)
-        if repositories.alert_history.comments(found) >= MAX_COMMENTS:
-            raise InvalidField(f"the alerts of a run and a kind have at most {MAX_COMMENTS} comments and judgements")
+        found = find_with_room(repositories, alert_id)
         repositories.alert_history.add(found, entry)
         project = repositories.runs.project(found.run_id)
         record_change(repositories, asking, "alert.judge", alert_id, now=now, project=project, by=body.by)

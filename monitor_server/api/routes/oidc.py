@@ -13,7 +13,7 @@ from monitor_server.access.oidc.attempts import ATTEMPT_COOKIE, ATTEMPT_SECONDS,
 from monitor_server.access.oidc.persons import open_session
 from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.access.sessions import find_cookie, host_cookie, is_encrypted, set_session_cookie
-from monitor_server.api.dependencies import Collector, Serving
+from monitor_server.api.dependencies import Collector, Serving, client_address
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import SignInRefused, UnknownPath
@@ -56,7 +56,7 @@ async def begin(
 ) -> Response:
     """Send the browser to the provider; `next` is the page of this site that opens after the sign-in."""
     oidc = _required(collector.oidc)
-    oidc.limits.count(_address(request))
+    oidc.limits.count(client_address(request))
     try:
         address, attempt = await oidc.begin(page)
     except SignInRefused as error:
@@ -79,7 +79,7 @@ async def begin(
 async def finish(request: Request, collector: Serving, asked: Annotated[Answer, Query()]) -> Response:
     """Receive the browser from the provider, sign it in and open the page that it came from."""
     oidc = _required(collector.oidc)
-    oidc.limits.count(_address(request))
+    oidc.limits.count(client_address(request))
     secure = _is_encrypted(request, collector)
     try:
         attempt = _attempt(oidc, asked, find_cookie(request.headers, host_cookie(ATTEMPT_COOKIE, secure=secure)))
@@ -113,10 +113,6 @@ def _is_encrypted(request: Request, collector: Collector) -> bool:
 
 def _cookie_path(*, secure: bool) -> str:
     return "/" if secure else COOKIE_PATH  # a cookie whose name begins with __Host- must have the path /
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client is not None else ""
 
 
 def _attempt(oidc: OidcSignIn, answer: Answer, cookie: str | None) -> Attempt:

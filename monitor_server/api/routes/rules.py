@@ -11,6 +11,7 @@ from monitor_server.api.dependencies import Asking, Collector, DryRunReading, Re
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas.rules import AppliedItem, DryRunItem, EpisodeItem, RuleItem, RunRuleItem
+from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.errors import InvalidField, UnknownRule, UnknownRun
 from monitor_server.rules.administration import (
     AppliedRules,
@@ -200,7 +201,7 @@ def _item(stored: StoredRule) -> RuleItem:
         stated = f"this version cannot read it: {error}"
     names = ("id", "file_set", "version", "created_at", "created_by", "updated_at", "updated_by")
     fields: dict[str, Any] = {name: getattr(stored, name) for name in names}
-    return RuleItem(kind=f"rule:{stored.name}", stated=stated, rule=rule, **fields)
+    return RuleItem(kind=RULE_PREFIX + stored.name, stated=stated, rule=rule, **fields)
 
 
 def _run_item(each: EnabledRule, state: MachineState | None) -> RunRuleItem:
@@ -208,7 +209,7 @@ def _run_item(each: EnabledRule, state: MachineState | None) -> RunRuleItem:
     return RunRuleItem(
         id=each.id,
         name=each.rule.name,
-        kind=f"rule:{each.rule.name}",
+        kind=RULE_PREFIX + each.rule.name,
         severity=each.rule.severity,
         stated=describe_rule(each.rule),
         state=_state_of(each, state),

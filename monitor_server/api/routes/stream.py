@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from monitor_server.access.enforcement import ENFORCEMENT
-from monitor_server.api.dependencies import Asking, Serving
+from monitor_server.api.dependencies import Asking, Serving, client_address
 from monitor_server.api.live_events.broadcast import Subscription
 
 __all__ = ["router"]
@@ -19,12 +19,11 @@ async def _subscribe(
     request: Request, collector: Serving, asking: Asking, run_id: str | None = None
 ) -> AsyncIterator[Subscription]:
     # A dependency, so that a subscription too many is answered with an error before the stream begins.
-    address = "" if request.client is None else request.client.host
     with collector.broadcast.subscribe(
         run_id,
         project=asking.project,
         refusal=request.scope[ENFORCEMENT].rechecking(request.scope),
-        client=asking.key_id or asking.name or address,
+        client=asking.key_id or asking.name or client_address(request),
     ) as subscription:
         yield subscription
 

@@ -13,20 +13,12 @@ __all__ = ["router"]
 router = APIRouter(prefix="/runs")
 
 
-class _SavedWarranty(msgspec.Struct, frozen=True):
-    steps_per_page: float
-    runs: int
-    steps: int
-    longest: int
-    weight: float
-
-
 class _SavedBudget(msgspec.Struct, frozen=True):
     seen: int
     largest: float
     pages: int
     held_back: int
-    warranty: _SavedWarranty
+    warranty: Warranty
 
 
 class _SavedState(msgspec.Struct, frozen=True):
@@ -49,7 +41,7 @@ def warranty(run_id: str, reading: Reading) -> WarrantyItem | None:
     budget = None if saved is None else _DECODER.decode(saved.state).page_budget
     if budget is None:
         return None
-    stated = Warranty(**msgspec.structs.asdict(budget.warranty))
+    stated = budget.warranty
     return WarrantyItem(
         is_in_force=stated.is_in_force,
         promise=stated.describe(),

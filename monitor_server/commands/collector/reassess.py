@@ -25,6 +25,7 @@ from monitor_server.commands.terminal import error, printable, say, table
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import Calibration
 from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.importers.calibration import load_calibration
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
@@ -94,7 +95,7 @@ def _replay(
 
 
 def _is_rule(kind: str) -> bool:
-    return kind.startswith("rule:")  # `alerts.lifecycle` has the name, and needs the server's libraries
+    return kind.startswith(RULE_PREFIX)
 
 
 def _print(

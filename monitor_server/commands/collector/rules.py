@@ -10,6 +10,7 @@ import typer
 from monitor_server.commands.client import DEFAULT_URL, fetch_json
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
+from monitor_server.detection.protocol import RULE_PREFIX
 
 if TYPE_CHECKING:
     from monitor_server.rules.rule_file import RuleFile
@@ -102,5 +103,5 @@ def _try(rule: dict[str, Any], run_id: str, url: str) -> None:
 
 
 def _cell(item: dict[str, Any], column: str) -> object:
-    rule = item["rule"] or {"name": item["kind"].removeprefix("rule:")}  # null: this collector cannot read it
+    rule = item["rule"] or {"name": item["kind"].removeprefix(RULE_PREFIX)}  # null: this collector cannot read it
     return item[column] if column in item else rule.get(column, "")

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 
+from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.tables import alerts, rule_revisions, rule_states, rules, runs
 
-__all__ = ["NO_REVISION", "RULE_PREFIX", "Rules", "SavedRuleStates", "StoredRule"]
+__all__ = ["NO_REVISION", "Rules", "SavedRuleStates", "StoredRule"]
 
-RULE_PREFIX: Final = "rule:"
 """The kind of the alerts of a rule of the user's own is this, followed by the rule's name."""
 NO_REVISION: Final = -1
 """The revision of a state that follows no rules."""
