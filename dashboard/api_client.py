@@ -19,6 +19,7 @@ from dashboard.api_types import (
     AuditItem,
     ChannelItem,
     DryRunItem,
+    ExpectedRangeItem,
     ForecastItem,
     HistoryItem,
     KeyItem,
@@ -149,6 +150,12 @@ class ApiClient:
     async def marks(self, run_id: str) -> list[MarkItem]:
         """Read what happened to a run at a step, in the order of steps."""
         return cast("list[MarkItem]", await self._items(_path("runs", run_id, "marks"), {}))
+
+    async def expected_ranges(self, run_id: str, signals: Sequence[str]) -> dict[str, ExpectedRangeItem]:
+        """Read where the values of healthy runs were, by signal; signals of which that is not known are left out."""
+        query: Query = {"signals": list(signals)}
+        answer = await self._get(_path("runs", run_id, "expected-ranges"), query)
+        return {item["signal"]: item for item in cast("list[ExpectedRangeItem]", answer["items"])}
 
     async def forecast(self, run_id: str) -> ForecastItem | None:
         """Read how probable a collapse of a run is; None before the first step and after a collapse."""

@@ -15,6 +15,8 @@ __all__ = [
     "Attribution",
     "AuditItem",
     "ChannelItem",
+    "ExpectedRangeItem",
+    "ExpectedRanges",
     "ForecastItem",
     "HistoryItem",
     "KeyItem",
@@ -130,6 +132,23 @@ class HistoryItem(TypedDict):
     step: int | None
     by: str | None
     why: str
+
+
+class ExpectedRangeItem(TypedDict):
+    """Where values of healthy runs were: from ``steps[i]`` to ``steps[i + 1]``, between ``low[i]`` and ``high[i]``."""
+
+    signal: str
+    steps: list[int]
+    low: list[float]
+    high: list[float]
+    runs: int
+
+
+class ExpectedRanges(TypedDict):
+    """The ranges that are known, and the calibration that has learnt them."""
+
+    calibration: str
+    items: list[ExpectedRangeItem]
 
 
 class MarkItem(TypedDict):

@@ -35,6 +35,7 @@ from monitor_server.api.routes import ingest
 from monitor_server.api.sample import BATCH_SECONDS, SamplePlayer
 from monitor_server.api.served_routes import API, check_routes_of, serve_routes
 from monitor_server.detection import engine as detection
+from monitor_server.detection.calibration import Calibration
 from monitor_server.errors import StartupError
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
 from monitor_server.http_server.bodies import HeldBodies
@@ -104,7 +105,8 @@ def create_app(
     settings = settings or Settings()
     check_routes_of(settings.role)
     proxies = TrustedProxies.of(settings)
-    engine = engine or detection.EngineFactory(load_calibration(settings.calibration))
+    calibration = load_calibration(settings.calibration)
+    engine = engine or detection.EngineFactory(calibration)
     registry = registry or CollectorRegistry()
     exposition = Exposition(registry)
     otlp = _open_telemetry(registry) if settings.opentelemetry else None
@@ -112,7 +114,7 @@ def create_app(
     if settings.notifications is not None and settings.role != "ingest":
         file = CurrentFile(settings.notifications, functools.partial(_read_notifications, settings=settings))
     collector = _build_collector(
-        settings, exposition=exposition, clock=clock, engine=engine, file=file,
+        settings, exposition=exposition, clock=clock, engine=engine, calibration=calibration, file=file,
         span=no_span if otlp is None else otlp.span,
     )  # fmt: skip
 
@@ -211,6 +213,7 @@ def _build_collector(
     exposition: Exposition,
     clock: Callable[[], float] | None,
     engine: EngineFactory,
+    calibration: Calibration,
     file: CurrentFile | None,
     span: OpenSpan,
 ) -> Collector:
@@ -324,6 +327,7 @@ def _build_collector(
         silencing=silencing,
         link_secrets=link_secrets,
         requests=RequestDelivery(store, clock=clock),
+        calibration=calibration,
         notifier=notifier,
         notifications=file,
         span=span,

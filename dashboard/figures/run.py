@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dashboard.api_types import AlertItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.api_types import AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
 from dashboard.figures.curves.lines import log_dtick, signal_traces
+from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.marks.alerts import alert_lines, alert_trace
 from dashboard.figures.marks.events import mark_lines, mark_trace
@@ -46,6 +47,7 @@ def run_figure(
     alerts: Sequence[AlertItem],
     marks: Sequence[MarkItem] = (),
     panels: Sequence[Panel] = PANELS,
+    expected: Mapping[str, ExpectedRangeItem] | None = None,
 ) -> Figure:
     """Draw a run as a plain dict that Plotly reads.
 
@@ -55,6 +57,7 @@ def run_figure(
         alerts: Alerts in any state; pending ones are left out.
         marks: What happened to the run, at their steps.
         panels: What to draw, from the top.
+        expected: Where the values of healthy runs were, by signal.
     """
     head = _head_pixels(marks)
     rows, height = rows_of(panels, series, marks)
@@ -90,10 +93,29 @@ def run_figure(
                 *mark_lines(marks),
                 *alert_lines(opened),
                 *(_missing_box(r) for r in rows if not r.axis),
+                *_expected_areas(observed, series, expected or {}),
             ],
             "annotations": [*strip_labels(bands, strip), *(note for row in rows for note in _notes(row, series))],
         },
     }
+
+
+def _expected_areas(
+    rows: Sequence[Row], series: Mapping[str, SeriesItem], expected: Mapping[str, ExpectedRangeItem]
+) -> Iterator[Figure]:
+    """Yield where the values of healthy runs were; a running sum has no range."""
+    for row in rows:
+        for line in row.panel.lines:
+            if line.signal in series and line.signal in expected and not line.is_sum:
+                held = series[line.signal]
+                yield from expected_area(
+                    expected[line.signal],
+                    values=held["values"],
+                    last_step=2 * held["steps"][-1],  # the figure is drawn anew when the run is twice as long
+                    colour=line.colour,
+                    axis=str(row.axis),
+                    is_log=row.panel.is_log,
+                )
 
 
 def _head_pixels(marks: Sequence[MarkItem]) -> int:

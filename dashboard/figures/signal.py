@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from dashboard.api_types import SEVERITY_ORDER, AlertItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.api_types import SEVERITY_ORDER, AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
+from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.marks.alerts import alert_lines
 from dashboard.figures.marks.events import mark_lines, mark_trace
@@ -96,6 +97,7 @@ def signal_figure(
     phases: Sequence[PhaseItem],
     alerts: Sequence[AlertItem],
     marks: Sequence[MarkItem] = (),
+    expected: ExpectedRangeItem | None = None,
 ) -> Figure:
     """Draw a signal as a plain dict that Plotly reads.
 
@@ -105,6 +107,7 @@ def signal_figure(
         phases: The run's phases, oldest first.
         alerts: The run's alerts in any state; pending ones are left out.
         marks: What happened to the run; the newest are drawn.
+        expected: Where the values of healthy runs were, if that is known.
     """
     marks = marks[-MAX_MARKS:]
     where = places(series, view.axis)
@@ -117,7 +120,19 @@ def signal_figure(
         key=lambda alert: (alert["state"] != "firing", SEVERITY_ORDER.get(alert["severity"], 3), -alert["opened_step"]),
     )[:MAX_ALERTS]
     shapes = [*band_shapes(bands, NO_STRIP), *mark_lines(marks), *alert_lines(opened)]
-    layout = _layout(view, _moved(shapes, series, where), dtick=log_dtick(series["values"]) if view.is_log else None)
+    shapes = _moved(shapes, series, where)
+    if expected is not None:
+        area = expected_area(
+            expected,
+            values=series["values"],
+            last_step=series["steps"][-1],
+            colour=PRIMARY,
+            is_log=view.is_log,
+            place=_placing(series, where),
+            is_date=view.axis == "time",
+        )
+        shapes += area
+    layout = _layout(view, shapes, dtick=log_dtick(series["values"]) if view.is_log else None)
     return {"data": traces, "layout": layout}
 
 

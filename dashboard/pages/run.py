@@ -1,6 +1,7 @@
 """The run page, at ``/runs/<id>``: header, alerts and actions, and the figure, which grows with the run."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
@@ -13,6 +14,7 @@ from dashboard.api_client import ApiClient, ApiError, NotFoundError
 from dashboard.api_types import (
     ActionItem,
     AlertItem,
+    ExpectedRangeItem,
     ForecastItem,
     MarkItem,
     PhaseItem,
@@ -49,6 +51,7 @@ class _Read:
 
     run: RunDetail
     series: dict[str, SeriesItem]
+    expected: dict[str, ExpectedRangeItem]
     phases: list[PhaseItem]
     alerts: list[AlertItem]
     actions: list[ActionItem]
@@ -63,7 +66,9 @@ class _Read:
         return [*alert_list(self.alerts), *rule_states(self.rules), *action_list(self.run["id"], self.actions)]
 
     def figure(self) -> dict[str, object]:
-        return run_figure(series=self.series, phases=self.phases, alerts=self.alerts, marks=self.marks)
+        return run_figure(
+            series=self.series, phases=self.phases, alerts=self.alerts, marks=self.marks, expected=self.expected
+        )
 
     def style(self) -> dict[str, int]:
         return {"height": rows_of(PANELS, self.series, self.marks)[1]}
@@ -106,6 +111,7 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
                     html.Div(
                         [
                             html.P("Drag to zoom the steps, double-click to see all.", className="hint"),
+                            html.P(_explain_expected(read.expected), className="hint expected-hint"),
                             *save_buttons("png", "svg", "csv", chart="the vital signs"),
                         ],
                         className="below-chart",
@@ -158,6 +164,14 @@ def register(app: Dash, api_url: str) -> None:
     )(refresh)
 
 
+def _explain_expected(expected: Mapping[str, ExpectedRangeItem]) -> str:
+    """Say what the pale areas behind the curves are, or why there are none."""
+    if not expected:
+        return "Expected range of healthy runs: not observed - rlvitals calibrate learns it from 5 or more runs."
+    runs = min(item["runs"] for item in expected.values())
+    return f"Shaded: 90 % of the values of {runs} or more healthy runs were there."
+
+
 async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _Read:
     """Read what the page shows; ``points`` is the most of one line."""
     plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
@@ -167,6 +181,7 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _R
                 api.run(run_id),
                 api.series(run_id, plain, max_points=points),
                 api.series(run_id, [SUMMED_SIGNAL]),
+                api.expected_ranges(run_id, plain),
             ),
             asyncio.gather(
                 api.phases(run_id),
@@ -177,6 +192,6 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _R
                 api.rules_of_run(run_id),
             ),
         )
-    run, series, summed = drawn
+    run, series, summed, expected = drawn
     sums = {name: running_sum(held, max_points=points) for name, held in summed.items()}
-    return _Read(run, series | sums, *happened)
+    return _Read(run, series | sums, expected, *happened)

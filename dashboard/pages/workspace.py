@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError
-from dashboard.api_types import AlertItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.api_types import AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.workspace import panel_body
 from dashboard.figures.signal import View, merged, signal_figure
 
@@ -36,18 +36,20 @@ def register(app: Dash, api_url: str) -> None:
         view = View.read(wanted)
         try:
             async with ApiClient(api_url) as api:
-                series, phases, alerts, marks = await asyncio.gather(
+                series, phases, alerts, marks, expected = await asyncio.gather(
                     _read(api, live["run"], signals, view),
                     api.phases(live["run"]),
                     api.alerts(live["run"]),
                     api.marks(live["run"]),
+                    api.expected_ranges(live["run"], signals),
                 )
         except ApiError as error:
             for signal in signals:
                 set_props(ids.panel(signal), {"children": html.P(str(error), className="panel-error")})
             return {"failed": signals}
         for signal in signals:
-            set_props(ids.panel(signal), {"children": _body(signal, series.get(signal), view, phases, alerts, marks)})
+            body = _body(signal, series.get(signal), view, phases, alerts, marks, expected.get(signal))
+            set_props(ids.panel(signal), {"children": body})
         return {"drawn": signals}
 
     async def export(_clicks: list[int | None], live: Mapping[str, str]) -> object:
@@ -106,10 +108,11 @@ def _body(  # noqa: PLR0917 - what the API returns
     phases: list[PhaseItem],
     alerts: list[AlertItem],
     marks: list[MarkItem],
+    expected: ExpectedRangeItem | None,
 ) -> Component:
     if series is None:
         return html.P("not observed", className="panel-error")
-    figure = signal_figure(series, view=view, phases=phases, alerts=alerts, marks=marks)
+    figure = signal_figure(series, view=view, phases=phases, alerts=alerts, marks=marks, expected=expected)
     return panel_body(signal, series, figure, GRAPH_CONFIG)
 
 

@@ -66,6 +66,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/api/v1/runs/{run_id}/phases"): _RUN,
     ("GET", "/api/v1/runs/{run_id}/forecast"): _RUN,
     ("GET", "/api/v1/runs/{run_id}/warranty"): _RUN,
+    ("GET", "/api/v1/runs/{run_id}/expected-ranges"): _RUN,
     ("GET", "/api/v1/runs/{run_id}/marks"): _RUN,
     ("GET", "/api/v1/runs/{run_id}/actions"): _RUN,
     ("GET", "/api/v1/runs/{run_id}/alerts"): _RUN,

@@ -17,6 +17,7 @@ from monitor_server.alerts.silencing import AppliedSilences, Silencing
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
+from monitor_server.detection.calibration import BUILTIN, Calibration
 from monitor_server.errors import InvalidField, OutcomeUnknown, RequestNotPossible, Unavailable
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.http_server.waiting_reads import DryRuns, WaitingReads
@@ -87,6 +88,7 @@ class Collector:
     silencing: Silencing
     link_secrets: LinkSecrets
     requests: RequestDelivery
+    calibration: Calibration = BUILTIN
     notifier: NotificationWorker | None = None
     notifications: CurrentFile | None = None
     oidc: OidcSignIn | None = None

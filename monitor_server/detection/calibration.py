@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.expected_ranges import ExpectedRange, RunValues
 from monitor_server.detection.page_budget import Warranty
 from monitor_server.detection.protocol import SEEN_SHARE, Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import noise_scale
@@ -43,12 +44,14 @@ class Profile:
 class Calibration:
     """A named set of profiles by batch class. A class without a profile keeps the built-in thresholds.
 
-    ``warranty`` is the budget of false pages, if the user has stated one.
+    ``warranty`` is the budget of false pages, if the user has stated one. ``expected`` says by signal where the values
+    of the healthy runs were; no detector reads it.
     """
 
     id: str = CALIBRATION
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     warranty: Warranty | None = None
+    expected: Mapping[str, ExpectedRange] = field(default_factory=dict)
 
     def profile(self, batch_class: str | None) -> Profile:
         """Return the profile of a class; while the class is unknown, the strictest factors of all profiles."""
@@ -174,6 +177,7 @@ class RunScore:
     """The scores of one healthy run: the largest strength of its alarms, and of its critical alarms.
 
     ``finite_page`` leaves out alarms without a degree, which no budget covers. ``steps`` counts recorded steps.
+    ``values`` are what the run contributes to the expected ranges.
     """
 
     def __init__(self) -> None:
@@ -183,6 +187,7 @@ class RunScore:
         self.page = 0.0
         self.finite_page = 0.0
         self.kinds: dict[str, float] = {}
+        self.values = RunValues()
 
     @property
     def batch_class(self) -> str:
@@ -192,6 +197,7 @@ class RunScore:
     def update(self, observation: Observation, findings: Iterable[Finding]) -> None:
         """Process one step and the findings of the built-in thresholds."""
         self._batch_class.update(observation)
+        self.values.update(observation)
         self.steps += 1
         for finding in findings:
             if finding.severity is Severity.INFO:

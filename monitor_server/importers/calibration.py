@@ -4,9 +4,11 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import BUILTIN, Calibration, Profile
+from monitor_server.detection.expected_ranges import MAX_SIGNALS, ExpectedRange
 from monitor_server.detection.page_budget import Warranty
 from monitor_server.errors import StartupError
 
@@ -26,6 +28,7 @@ def load_calibration(path: Path | None) -> Calibration:
         profiles = {str(name): Profile(**factors) for name, factors in content["profiles"].items()}
         made_for, named = str(content["detectors"]), str(content["id"])
         warranty = _read_warranty(content["warranty"]) if "warranty" in content else None
+        expected = _read_expected(content.get("expected", {}))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StartupError(
             f"the calibration must be a file that `rlvitals calibrate` wrote, got {path}: {error}"
@@ -34,7 +37,7 @@ def load_calibration(path: Path | None) -> Calibration:
         raise StartupError(
             f"the calibration {path} must be made for the detectors {CALIBRATION}, got {made_for}: calibrate again"
         )
-    return Calibration(id=named, profiles=profiles, warranty=warranty)
+    return Calibration(id=named, profiles=profiles, warranty=warranty, expected=expected)
 
 
 def _read_warranty(content: Mapping[str, float]) -> Warranty:
@@ -53,3 +56,22 @@ def _read_warranty(content: Mapping[str, float]) -> Warranty:
     if min(warranty.runs, warranty.steps, warranty.longest) < 0:
         raise ValueError(f"the warranty must count runs and steps from 0 on, got {warranty}")
     return warranty
+
+
+def _read_expected(content: Mapping[str, Mapping[str, Any]]) -> dict[str, ExpectedRange]:
+    """Build the ranges that a file holds.
+
+    Raises:
+        ValueError: If one of them cannot be a range, or there are more than a calibration writes.
+    """
+    if len(content) > MAX_SIGNALS:
+        raise ValueError(f"the expected ranges must be those of {MAX_SIGNALS} signals at most, got {len(content)}")
+    return {
+        str(signal): ExpectedRange(
+            steps=tuple(int(step) for step in held["steps"]),
+            low=tuple(float(value) for value in held["low"]),
+            high=tuple(float(value) for value in held["high"]),
+            runs=int(held["runs"]),
+        )
+        for signal, held in content.items()
+    }

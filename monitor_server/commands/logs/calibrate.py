@@ -2,7 +2,8 @@
 
 It reads runs as `backtest` does, scores each with the engine at its built-in thresholds, and writes the thresholds of
 the conformal rule in `monitor_server.detection.calibration`. With a budget of false pages it also writes what those
-runs allow to spend, by `monitor_server.detection.page_budget`.
+runs allow to spend, by `monitor_server.detection.page_budget`. The file holds the expected ranges of the signals as
+well, which charts show.
 """
 
 import hashlib
@@ -26,6 +27,7 @@ from monitor_server.detection.calibration import (
     runs_needed,
 )
 from monitor_server.detection.engine import Engine
+from monitor_server.detection.expected_ranges import LEAST_RUNS, ExpectedRange, expected_ranges
 from monitor_server.detection.page_budget import Warranty
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping
@@ -127,9 +129,11 @@ def calibrate(
     warranty = _warranty(scores, steps_per_page, lines) if steps_per_page is not None else None
     if not profiles:
         lines.append("no threshold was calibrated; the built-in thresholds stand")
-        if warranty is None:
-            return Report(calibration=None, lines=lines)
-    calibration = Calibration(id="own", profiles=profiles, warranty=warranty)
+    expected = _expected(scores, lines)
+    if not profiles and warranty is None:
+        ranges = Calibration(expected=expected)  # findings go on to name the built-in thresholds
+        return Report(calibration=ranges if expected else None, lines=lines)
+    calibration = Calibration(id="own", profiles=profiles, warranty=warranty, expected=expected)
     learnt = _learnt(calibration)
     digest = hashlib.sha256(json.dumps(learnt if warranty else learnt["profiles"]).encode()).hexdigest()[:8]
     return Report(calibration=replace(calibration, id=f"own-{digest}"), lines=lines)
@@ -173,6 +177,20 @@ def _warranty(scores: Mapping[str, RunScore], steps_per_page: float, lines: list
     return warranty
 
 
+def _expected(scores: Mapping[str, RunScore], lines: list[str]) -> dict[str, ExpectedRange]:
+    """Learn where the values of healthy runs are, unless one of the runs cannot be healthy."""
+    if any(math.isinf(score.warn) for score in scores.values()):
+        lines.append("expected ranges: none, because a run has an alarm that no threshold moves")
+        return {}
+    expected = expected_ranges(score.values for score in scores.values())
+    if not expected:
+        lines.append(f"expected ranges: none. They need {LEAST_RUNS} healthy runs with the same signals")
+    else:
+        longest = max(held.steps[-1] for held in expected.values())
+        lines.append(f"expected ranges: {len(expected)} signals up to step {longest}, from {len(scores)} runs")
+    return expected
+
+
 def _factor(scores: Sequence[float], share: float, what: str, lines: list[str]) -> float | None:
     count, needed = len(scores), runs_needed(share)
     factor = conformal_factor(scores, share)
@@ -203,7 +221,10 @@ def _loudest(kept: Mapping[str, RunScore]) -> list[str]:
 
 def _content(calibration: Calibration) -> dict[str, Any]:
     content = {"id": calibration.id, "detectors": CALIBRATION, "profiles": {}}
-    return content | _learnt(calibration)
+    content |= _learnt(calibration)
+    if calibration.expected:
+        content["expected"] = {signal: asdict(held) for signal, held in calibration.expected.items()}
+    return content
 
 
 def _learnt(calibration: Calibration) -> dict[str, Any]:

@@ -66,6 +66,38 @@ def test_runs_that_no_threshold_calms_are_not_called_healthy(tmp_path, capsys):
     assert "run04: non_finite inf" in output
 
 
+def test_few_runs_give_expected_ranges_and_leave_the_thresholds(tmp_path, capsys):
+    """Five runs bound no threshold at 5 %, but say where values are; findings name the built-in ones as before."""
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(write_runs(tmp_path / "runs", 5)), "--write", str(file)]) == 0
+    output = capsys.readouterr().out
+    assert "no threshold was calibrated; the built-in thresholds stand" in output
+    assert "expected ranges: 2 signals up to step 48, from 5 runs" in output
+    read = load_calibration(file)
+    assert (read.id, read.profiles) == (CALIBRATION, {})
+    reward = read.expected["reward/mean"]
+    assert (reward.steps, reward.runs) == ((0, 8, 12, 16, 24, 32, 48), 5)
+    assert (reward.low[0], reward.high[0]) == pytest.approx((0.5, 0.502))
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        [1],
+        {"a": {}},
+        {"a": {"steps": [0, 8], "low": [1], "high": ["x"], "runs": 5}},
+        {"a": {"steps": [8, 0], "low": [1], "high": [2], "runs": 5}},
+        {str(number): {} for number in range(201)},
+    ],
+)
+def test_a_file_with_impossible_ranges_is_refused(tmp_path, expected):
+    """What a chart would draw is checked at the start."""
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps({"id": "a", "detectors": CALIBRATION, "profiles": {}, "expected": expected}))
+    with pytest.raises(StartupError, match="must be a file that `rlvitals calibrate` wrote"):
+        load_calibration(file)
+
+
 @pytest.mark.parametrize("share", ["0", "1", "-0.1", "nan"])
 def test_a_share_outside_its_range_is_refused(tmp_path, capsys, share):
     """The error is one line, and no log is read."""

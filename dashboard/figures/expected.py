@@ -1,0 +1,92 @@
+"""Draws where the values of healthy runs were, as a pale area behind a curve."""
+
+import math
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from dashboard.api_types import ExpectedRangeItem
+
+__all__ = ["expected_area"]
+
+OPACITY: Final = 0.16
+ROOM: Final = 0.6  # of the curve's own extent: what the area may add to the axis above and below
+
+Figure = dict[str, object]
+
+
+def expected_area(
+    expected: ExpectedRangeItem,
+    *,
+    values: Iterable[float],
+    last_step: int,
+    colour: str,
+    axis: str = "y",
+    is_log: bool = False,
+    place: Callable[[float], float] = float,
+    is_date: bool = False,
+) -> list[Figure]:
+    """Return the area as one shape of Plotly, or none where the run has no step in it.
+
+    The area is cut off a little beyond the curve and at the run's last step, so that a wide range does not make the
+    curve small: a shape counts where an axis is fitted.
+
+    Args:
+        expected: The range of the signal.
+        values: The curve's values.
+        last_step: The run's last step.
+        colour: Of the curve.
+        axis: The value axis.
+        is_log: Whether the value axis is logarithmic.
+        place: Returns the position of a step on the horizontal axis.
+        is_date: Whether positions are milliseconds since 1970.
+    """
+    limits = _limits(values, is_log=is_log)
+    if limits is None:
+        return []
+    upper: list[tuple[float, float]] = []
+    lower: list[tuple[float, float]] = []
+    ends = zip(expected["steps"], expected["steps"][1:], expected["low"], expected["high"], strict=False)
+    for begin, end, low, high in ends:
+        if begin > last_step:
+            break
+        bottom, top = (min(max(value, limits[0]), limits[1]) for value in (low, high))
+        for step in (begin, min(end, max(last_step, begin + 1))):
+            upper.append((place(step), top))
+            lower.append((place(step), bottom))
+    if not upper:
+        return []
+    corners = (f"{_spell(x, is_date=is_date)},{y:.6g}" for x, y in (*upper, *reversed(lower)))
+    return [
+        {
+            "type": "path",
+            "name": "expected",
+            "layer": "below",
+            "xref": "x",
+            "yref": axis,
+            "path": f"M{'L'.join(corners)}Z",
+            "line": {"width": 0},
+            "fillcolor": colour,
+            "opacity": OPACITY,
+        }
+    ]
+
+
+def _limits(values: Iterable[float], *, is_log: bool) -> tuple[float, float] | None:
+    """Return the lowest and the highest value to which the area is drawn."""
+    drawn = [value for value in values if math.isfinite(value) and (value > 0 or not is_log)]
+    if not drawn:
+        return None
+    low, high = min(drawn), max(drawn)
+    if is_log:
+        factor = (high / low) ** ROOM if high > low else 2.0
+        return low / factor, high * factor
+    room = ROOM * ((high - low) or abs(high) or 1.0)
+    return low - room, high + room
+
+
+def _spell(place: float, *, is_date: bool) -> str:
+    """Spell a position in a path: a date needs an underscore in place of its blank."""
+    if not is_date:
+        return f"{place:.10g}"
+    return datetime.fromtimestamp(place / 1000, UTC).strftime("%Y-%m-%d_%H:%M:%S.%f")

@@ -1,0 +1,35 @@
+"""The expected ranges of signals: where the values of healthy runs were, which charts draw behind a run."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from monitor_server.api.dependencies import Reading, Serving, require_run
+from monitor_server.api.error_handlers import NOT_FOUND
+from monitor_server.api.schemas.expected_ranges import ExpectedRangeItem, ExpectedRanges
+from monitor_server.detection.expected_ranges import MAX_SIGNALS
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/runs")
+
+Signals = Annotated[list[str] | None, Query(max_length=MAX_SIGNALS, description="All that are known if left out")]
+
+
+@router.get("/{run_id}/expected-ranges", responses=NOT_FOUND)
+def expected_ranges(run_id: str, reading: Reading, collector: Serving, signals: Signals = None) -> ExpectedRanges:
+    """Return where the values of healthy runs were, by step, as `rlvitals calibrate` has learnt it.
+
+    Without a calibration, and for a signal that fewer than five healthy runs logged, there is no item.
+    """
+    require_run(reading, run_id)
+    known = collector.calibration.expected
+    return ExpectedRanges(
+        calibration=collector.calibration.id,
+        items=[
+            ExpectedRangeItem.model_validate({"signal": signal, **asdict(known[signal])})
+            for signal in (known if signals is None else dict.fromkeys(signals))
+            if signal in known
+        ],
+    )
