@@ -14,7 +14,7 @@ from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer
 from trl import __version__ as version
 
-from trainer_hooks.losses.regularisers.answers import AnswerMarks
+from trainer_hooks.losses.regularisers.answer_marks import AnswerMarks
 from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, adaptive_answer_weight, llds_loss
 from trainer_hooks.losses.token_arrays import action_index
 

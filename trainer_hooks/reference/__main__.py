@@ -11,10 +11,10 @@ import trainer_hooks
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.distributed import Ranks, device_of
 from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.policy_and_world import build_policy_and_world
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
 from trainer_hooks.reference.search_task.tool import ToolError
-from trainer_hooks.reference.start import build_policy_and_world
 
 __all__ = ["main"]
 

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainer_hooks.reference.config import Precision
 from trainer_hooks.reference.huggingface.decoders import decoder_for
-from trainer_hooks.reference.huggingface.sampling import play
+from trainer_hooks.reference.huggingface.rollout import play
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
 
 __all__ = ["HuggingFacePolicy", "load_tokenizer"]

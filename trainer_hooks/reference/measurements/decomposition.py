@@ -33,7 +33,7 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from trainer_hooks.reference.measurements.probe import mixed_groups, response_logprobs
+from trainer_hooks.reference.measurements.question_probe import mixed_groups, response_logprobs
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from trainer_hooks.reference.policy.draw import draw, sampler_logprobs
+from trainer_hooks.reference.policy.token_sampling import draw, sampler_logprobs
 from trainer_hooks.reference.protocols import Episode, Rollout, World
 
 __all__ = ["Decoder", "sample"]

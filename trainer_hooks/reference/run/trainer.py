@@ -16,8 +16,13 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.facts_task.world import FactsWorld
 from trainer_hooks.reference.measurements.decomposition import Decomposition
-from trainer_hooks.reference.measurements.held_out import HeldOut
-from trainer_hooks.reference.measurements.probe import MULTIPLIERS, QuestionProbe, probe_questions, probe_signals
+from trainer_hooks.reference.measurements.held_out_changes import HeldOut
+from trainer_hooks.reference.measurements.question_probe import (
+    MULTIPLIERS,
+    QuestionProbe,
+    probe_questions,
+    probe_signals,
+)
 from trainer_hooks.reference.measurements.siblings import sibling_signals
 from trainer_hooks.reference.protocols import Policy, Rollout, World
 from trainer_hooks.reference.updates.adjustment import Adjustment

@@ -12,8 +12,8 @@ from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.token_arrays import action_index
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.methods import METHODS, MethodName
-from trainer_hooks.reference.policy.draw import sampler_logprobs
 from trainer_hooks.reference.policy.model import PolicyModel
+from trainer_hooks.reference.policy.token_sampling import sampler_logprobs
 from trainer_hooks.reference.policy.warm_start import shape_of, warm_start
 from trainer_hooks.reference.presets import PRESETS
 from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings

@@ -15,7 +15,7 @@ from trainer_hooks.reference.experiments.record import Row
 from trainer_hooks.reference.experiments.tables.arms import read_runs
 from trainer_hooks.reference.experiments.tables.question import STAGES, fell_share
 from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS, SCALING_PARTS
-from trainer_hooks.reference.measurements.probe import MULTIPLIERS, half_fall_multiplier
+from trainer_hooks.reference.measurements.question_probe import MULTIPLIERS, half_fall_multiplier
 
 __all__ = ["decomposition_table", "momentum_table", "origin_table", "pool_by_third", "sweep_table"]
 

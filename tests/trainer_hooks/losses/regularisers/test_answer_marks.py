@@ -3,7 +3,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from trainer_hooks.losses.regularisers.answers import ENOUGH_RESPONSES, AnswerMarks
+from trainer_hooks.losses.regularisers.answer_marks import ENOUGH_RESPONSES, AnswerMarks
 
 
 def found(pieces, begin, end, actions=None):

@@ -20,7 +20,7 @@ def build_policy_and_world(config: Config, *, report: Callable[[str], None] = la
         return warm_start(config), FactsWorld(config)
     # The built-in world needs neither transformers nor bm25s.
     try:
-        from trainer_hooks.reference.search_task.start import build_search_policy_and_world  # noqa: PLC0415
+        from trainer_hooks.reference.search_task.policy_and_world import build_search_policy_and_world  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ValueError(f"{error}; a model of your own needs pip install 'rlvitals[search]'") from error
     return build_search_policy_and_world(config, report=report)

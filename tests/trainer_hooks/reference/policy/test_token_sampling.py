@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trainer_hooks.reference.policy.draw import draw, sampler_logits, sampler_logprobs
+from trainer_hooks.reference.policy.token_sampling import draw, sampler_logits, sampler_logprobs
 
 
 def test_tokens_are_drawn_with_their_probabilities():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from trainer_hooks.reference.measurements.probe import (
+from trainer_hooks.reference.measurements.question_probe import (
     MULTIPLIERS,
     QuestionProbe,
     displacement_by_question,

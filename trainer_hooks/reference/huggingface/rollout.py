@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from trainer_hooks.reference.huggingface.decoders import Decoder
-from trainer_hooks.reference.policy.draw import draw, sampler_logprobs
+from trainer_hooks.reference.policy.token_sampling import draw, sampler_logprobs
 from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
 
 __all__ = ["play"]

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from trainer_hooks.reference.distributed import SINGLE_PROCESS
-from trainer_hooks.reference.measurements import held_out
-from trainer_hooks.reference.measurements.held_out import HeldOut
+from trainer_hooks.reference.measurements import held_out_changes as held_out
+from trainer_hooks.reference.measurements.held_out_changes import HeldOut
 
 
 @pytest.fixture
