@@ -22,8 +22,8 @@ from dashboard.api_types import (
     RunRuleItem,
     SeriesItem,
 )
-from dashboard.components.alert.actions import action_list
 from dashboard.components.alert.listing import alert_list
+from dashboard.components.alert.trainer_actions import action_list
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message
 from dashboard.components.rules.states import rule_states

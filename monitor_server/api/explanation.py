@@ -1,12 +1,12 @@
 """The attribution of an alert: reads the store, calls `monitor_server.attribution`, and shapes the answer."""
 
 from monitor_server.api.schemas import ResponseItem, Schema, response_item
-from monitor_server.attribution.actions import ActionChange
+from monitor_server.attribution.action_likelihoods import ActionChange
 from monitor_server.attribution.displaced import Measure, SampledAction, Token
 from monitor_server.attribution.explain import Explanation, NotObserved, explain
 from monitor_server.attribution.onsets import ROWS, Moved, Signal
 from monitor_server.attribution.resemblance import Resembling
-from monitor_server.attribution.sampled import Sampled
+from monitor_server.attribution.sampled_responses import Sampled
 from monitor_server.attribution.vitals import VITALS
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from monitor_server.attribution.sampled import Sampled
+from monitor_server.attribution.sampled_responses import Sampled
 
 __all__ = ["Measure", "SampledAction", "Token", "displaced", "sampled_actions", "tokens"]
 

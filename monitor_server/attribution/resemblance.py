@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor_server.attribution.sampled import Sampled
+from monitor_server.attribution.sampled_responses import Sampled
 
 __all__ = ["Resembling", "resembling"]
 

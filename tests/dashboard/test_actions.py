@@ -1,7 +1,7 @@
 import pytest
 from dash import html
 
-from dashboard.components.alert.actions import SHOWN, action_list
+from dashboard.components.alert.trainer_actions import SHOWN, action_list
 
 ACTION = {
     "action": "stop",

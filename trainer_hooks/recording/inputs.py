@@ -18,8 +18,8 @@ from trainer_hooks.recording.response_candidates import gather_candidates
 from trainer_hooks.recording.response_selection import Candidates, SamplingInterval
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import Reduced, fetch, reduce
-from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.signals.families import paired as paired_family
+from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary
 
 __all__ = ["Changes", "InputReader", "Tokens"]

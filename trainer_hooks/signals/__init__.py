@@ -13,7 +13,6 @@ import numpy as np
 
 from trainer_hooks.arrays import HOST, ArrayLibrary, Pending
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.actions.tokens import ActionTokens
 from trainer_hooks.signals.families import (
     displacement,
     entropy,
@@ -28,6 +27,7 @@ from trainer_hooks.signals.families import (
     text,
     tools,
 )
+from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary
 from trainer_hooks.wire import Summary, merge_summaries
 

@@ -10,7 +10,6 @@ from monitor_server.errors import Unavailable
 from monitor_server.store.database_state import DatabaseState, read_state
 from monitor_server.store.repositories.action_links import ActionLinks
 from monitor_server.store.repositories.action_requests import ActionRequests
-from monitor_server.store.repositories.actions import Actions
 from monitor_server.store.repositories.alert_history import AlertHistory
 from monitor_server.store.repositories.alerts import Alerts
 from monitor_server.store.repositories.api_keys import ApiKeys
@@ -27,6 +26,7 @@ from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.series.reading import Series
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.steps import Steps
+from monitor_server.store.repositories.trainer_actions import Actions
 from monitor_server.store.repositories.waiting import Waiting
 
 __all__ = ["STATEMENT_ERRORS", "Repositories"]

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.attribution.actions import action_changes, crossing
+from monitor_server.attribution.action_likelihoods import action_changes, crossing
 from monitor_server.attribution.displaced import displaced, sampled_actions, tokens
 from monitor_server.attribution.explain import explain
 from monitor_server.attribution.remedies import NONE_KNOWN, REMEDIES, remedies
 from monitor_server.attribution.resemblance import resembling
-from monitor_server.attribution.sampled import Sampled
+from monitor_server.attribution.sampled_responses import Sampled
 from monitor_server.detection.registry import DETECTORS
 from trainer_hooks.wire import ALERT_KINDS
 

@@ -9,7 +9,7 @@ import torch
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.actions.tokens import ActionTokens
+from trainer_hooks.signals.response_actions.tokens import ActionTokens
 
 
 def arguments(responses=64, tokens=512, **changes):

@@ -13,7 +13,7 @@ from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.recording.response_sampler import ResponseSampler
 from trainer_hooks.recording.response_selection import select_rows
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.signals.actions.tokens import ActionTokens
+from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.wire import Receipt, decode_record, decode_response
 
 SEED = "1 0 0"

@@ -23,7 +23,7 @@ from trainer_hooks.recording.response_candidates import gather_candidates
 from trainer_hooks.recording.response_sampler import ResponseSampler
 from trainer_hooks.recording.response_selection import rank_rows
 from trainer_hooks.signals import fetch, reduce, summarise
-from trainer_hooks.signals.actions.tokens import ActionTokens
+from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.wire import Moments, Record, merge
 
 PROCESSOR, META = torch.device("cpu"), torch.device("meta")

@@ -1,7 +1,7 @@
 """Degenerate text, measured on token ids alone: repetition, variety, and the tokens of the protocol."""
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.actions.tokens import ActionTokens
+from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, moments, share
 
 __all__ = ["NAMES", "compute"]

@@ -13,9 +13,9 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.shared.error_guard import Guard
-from trainer_hooks.callbacks.shared.hf_trainer.actions import TrainerActions, require_possible
 from trainer_hooks.callbacks.shared.hf_trainer.attach_monitors import TrainerModelMonitors
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
+from trainer_hooks.callbacks.shared.hf_trainer.trainer_actions import TrainerActions, require_possible
 from trainer_hooks.callbacks.shared.method_wrappers import Method, MethodWrappers
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, TRANSFORMERS, canonical
 from trainer_hooks.errors import ConfigurationError
