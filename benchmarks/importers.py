@@ -23,7 +23,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from monitor_server.importers.formats.crc32c import masked_crc32c
+from monitor_server.importers.formats.tensorboard.crc32c import masked_crc32c
 
 KEYS = ("reward", "grad_norm", "entropy", "kl", "loss", "completions/mean_length", "clip_ratio/region_mean")
 OTHERS = tuple(f"timing_s/part_{number:02}" for number in range(73))

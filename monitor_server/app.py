@@ -42,7 +42,7 @@ from monitor_server.http_server.bodies import HeldBodies
 from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 from monitor_server.http_server.server import Server
-from monitor_server.importers.calibration import load_calibration
+from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.log.log_append import Log
 from monitor_server.ingest.writer import Writer

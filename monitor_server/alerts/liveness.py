@@ -5,7 +5,7 @@ The rule itself is in the store (`Runs.changed`), where readers and the writer's
 
 from monitor_server.detection.protocol import Finding, Phase, Severity
 
-__all__ = ["LOST", "STALE", "is_clock_kind", "shown_phase", "silence"]
+__all__ = ["LOST", "STALE", "is_clock_kind", "shown_phase", "silent_run_findings"]
 
 STALE = "telemetry_stale"
 LOST = "trainer_lost"
@@ -22,7 +22,7 @@ def shown_phase(status: str, phase: str) -> Phase:
     return Phase.UNKNOWN if is_silent or phase not in set(Phase) else Phase(phase)
 
 
-def silence(
+def silent_run_findings(
     status: str, *, step: int, silent_seconds: float, stall_seconds: float, lost_factor: float
 ) -> list[Finding]:
     """Return the findings for a run of this status; none while it makes steps or has ended."""

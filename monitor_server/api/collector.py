@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.access.keys.administration import record_change
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.access.rate_limits import AddressLimits
@@ -20,7 +20,7 @@ from monitor_server.api.live_events.relay import Relay
 from monitor_server.detection.calibration import BUILTIN, Calibration
 from monitor_server.errors import InvalidField, OutcomeUnknown, RequestNotPossible, Unavailable
 from monitor_server.exposition.prometheus import Exposition
-from monitor_server.http_server.waiting_reads import DryRuns, WaitingReads
+from monitor_server.http_server.read_limits import DryRuns, WaitingReads
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.large_batches import LargeBatches
 from monitor_server.ingest.log.log_append import Appended, Log

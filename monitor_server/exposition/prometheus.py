@@ -1,7 +1,7 @@
 """The metrics that Prometheus scrapes: the live runs, read from the store at each scrape, and the collector's counters.
 
-This is the only module that imports prometheus_client. Runs are read at each scrape and not kept, so the series of a
-finished run go away by themselves. No label carries a step, a token or a response; settings bound runs and signals.
+Runs are read at each scrape and not kept, so the series of a finished run go away by themselves. No label carries a
+step, a token or a response; settings bound runs and signals.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase
-from monitor_server.exposition.operation import Channels, DiskAndKeys
+from monitor_server.exposition.channel_and_disk_metrics import Channels, DiskAndKeys
 from monitor_server.exposition.sdk_versions import SdkVersions
 from monitor_server.printable import printable
 from monitor_server.settings import Settings

@@ -7,8 +7,8 @@ from typing import Any
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.formats.json_lines import read_json_lines
-from monitor_server.importers.keys import signals_of
 from monitor_server.importers.protocol import ReadReport, Row
+from monitor_server.importers.signal_names import signals_of
 from monitor_server.importers.steps import Named, observations
 
 __all__ = ["DATA_FILES", "name_without_ending", "read_meta", "read_rows", "read_run", "run_name", "run_paths"]

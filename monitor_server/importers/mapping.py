@@ -3,8 +3,16 @@
 import difflib
 from collections.abc import Iterable, Mapping
 
-from monitor_server.importers.keys import PLACES, SIGNALS, all_numbers, named_keys, number, read_signals, signal_of
 from monitor_server.importers.protocol import LogError, RecordedRow, Row
+from monitor_server.importers.signal_names import (
+    PLACES,
+    SIGNALS,
+    all_numbers,
+    named_keys,
+    number,
+    read_signals,
+    signal_of,
+)
 
 __all__ = ["NameMapping", "parse_overrides"]
 

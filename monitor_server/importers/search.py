@@ -9,7 +9,7 @@ from pathlib import Path
 
 from monitor_server.importers.corpus import DATA_FILES, name_without_ending, read_meta
 from monitor_server.importers.formats import sqlite
-from monitor_server.importers.formats.console import ConsoleLog
+from monitor_server.importers.formats.console.console_log import ConsoleLog
 from monitor_server.importers.formats.delimited import Delimited
 from monitor_server.importers.formats.exported import ExportedJsonLines, ExportedParquet
 from monitor_server.importers.formats.json_documents import JsonColumns, JsonList, TrainerState
@@ -17,11 +17,11 @@ from monitor_server.importers.formats.json_lines import JsonLines, read_json_lin
 from monitor_server.importers.formats.mlflow import MlflowDatabase, is_mlflow_run, mlflow_run
 from monitor_server.importers.formats.notebook import Notebook
 from monitor_server.importers.formats.parquet import Parquet
-from monitor_server.importers.formats.tensorboard import EventFile, event_files
+from monitor_server.importers.formats.tensorboard.event_file import EventFile, event_files
 from monitor_server.importers.formats.trackio import TrackioDatabase
 from monitor_server.importers.formats.wandb_file import WandbFile
-from monitor_server.importers.keys import number, signal_of
 from monitor_server.importers.protocol import Importer, Log, LogError, ReadReport
+from monitor_server.importers.signal_names import number, signal_of
 from monitor_server.importers.source import head
 
 __all__ = ["IMPORTERS", "find_logs"]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from monitor_server.detection.protocol import Observation
-from monitor_server.importers.keys import STEP_KEYS, number, signals_of
 from monitor_server.importers.protocol import RecordedRow, Row
+from monitor_server.importers.signal_names import STEP_KEYS, number, signals_of
 
 __all__ = ["Named", "observations", "observe"]
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
-from monitor_server.access.keys.administration import record_change
 from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.errors import Unavailable
 from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
-from monitor_server.alerts.liveness import is_clock_kind, silence
+from monitor_server.alerts.liveness import is_clock_kind, silent_run_findings
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
 from monitor_server.errors import ProjectedElsewhere
@@ -298,7 +298,7 @@ class Projection:
             context.add_alerts(_mark_data(context, status))
             run.announced = status
             step = run.last_step or 0
-            findings = silence(
+            findings = silent_run_findings(
                 status,
                 step=step,
                 silent_seconds=context.now - run.last_step_at,

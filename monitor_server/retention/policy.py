@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
-from monitor_server.access.keys.administration import record_change
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 

@@ -4,15 +4,14 @@ import hashlib
 import secrets
 from typing import Final
 
+from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.names import fold_name
 from monitor_server.errors import KeyNameTaken, UnknownKey
-from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.api_keys import StoredKey
-from monitor_server.store.repositories.audit_log import AuditEntry
 
-__all__ = ["PREFIX", "commit_change", "create_key", "hash_key", "record_change", "revoke_key"]
+__all__ = ["PREFIX", "create_key", "hash_key", "revoke_key"]
 
 PREFIX: Final = "rlv_"  # lets secret scanners recognise a key
 KEY_BYTES: Final = 32  # 256 random bits cannot be guessed, so that a fast hash protects them as well as a slow one
@@ -89,45 +88,3 @@ def revoke_key(repositories: Repositories, named: str, *, author: Caller, now: f
         repositories.api_keys.revoke(key.id, now=now)
         record_change(repositories, author, "key.revoke", key.id, now=now, project=key.project, detail=key.name)
     return key
-
-
-def record_change(
-    repositories: Repositories,
-    author: Caller,
-    action: str,
-    target: str,
-    *,
-    now: float,
-    project: str | None = None,
-    by: str = "",
-    detail: str = "",
-) -> None:
-    """Append a change to the audit log, in the transaction that makes the change.
-
-    Args:
-        repositories: An open transaction.
-        author: Who makes the change.
-        action: What is done, such as ``run.delete``.
-        target: The id or the name of what is changed.
-        now: Seconds since the epoch.
-        project: The project that is changed; None where it is more than one.
-        by: What the author calls themselves.
-        detail: What else there is to know.
-    """
-    repositories.audit_log.add(
-        AuditEntry(
-            at=now,
-            by=author.signature(by),
-            key_id=author.key_id,
-            project=project,
-            action=action,
-            target=target,
-            detail=detail,
-        )
-    )
-
-
-def commit_change(store: Store, author: Caller, action: str, target: str, *, now: float, **facts: str) -> None:
-    """Append a change to the audit log in a transaction of its own; ``facts`` are passed to `record_change`."""
-    with store.write() as repositories:
-        record_change(repositories, author, action, target, now=now, **facts)

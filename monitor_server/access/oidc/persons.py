@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
-from monitor_server.access.keys.administration import KEY_BYTES, key_id, record_change
+from monitor_server.access.keys.administration import KEY_BYTES, key_id
 from monitor_server.access.keys.names import fold_name, is_reserved
 from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.errors import SignInRefused

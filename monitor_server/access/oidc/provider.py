@@ -18,9 +18,9 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from monitor_server.access.oidc.attempts import Attempt
 from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.access.oidc.fetching import fetch_json
+from monitor_server.access.oidc.pending_sign_ins import PendingSignIn
 from monitor_server.errors import SignInRefused
 from monitor_server.printable import printable
 
@@ -73,7 +73,7 @@ class Provider:
         self._failure: SignInRefused | None = None
         self._keys: KeySet | None = None
 
-    def authorization_url(self, attempt: Attempt) -> str:
+    def authorization_url(self, pending: PendingSignIn) -> str:
         """Return the address at which a person signs in.
 
         Raises:
@@ -88,14 +88,14 @@ class Provider:
                 response_type="code",
                 redirect_uri=given.redirect_uri,
                 scope=given.scopes,
-                state=attempt.state,
-                nonce=attempt.nonce,
-                code_challenge=create_s256_code_challenge(attempt.verifier),
+                state=pending.state,
+                nonce=pending.nonce,
+                code_challenge=create_s256_code_challenge(pending.verifier),
                 code_challenge_method="S256",
             )
         )
 
-    def redeem(self, code: str, attempt: Attempt) -> Mapping[str, Any]:
+    def redeem(self, code: str, pending: PendingSignIn) -> Mapping[str, Any]:
         """Exchange a code for an ID token, and return its claims once all of them are checked.
 
         Raises:
@@ -104,7 +104,7 @@ class Provider:
         given, description = self._configuration, self._describe()
         method = _client_authentication(description)
         body = prepare_token_request(
-            "authorization_code", redirect_uri=given.redirect_uri, code=code, code_verifier=attempt.verifier
+            "authorization_code", redirect_uri=given.redirect_uri, code=code, code_verifier=pending.verifier
         )
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         address, headers, body = ClientAuth(given.client_id, given.client_secret, method).prepare(
@@ -115,9 +115,9 @@ class Provider:
         if status != OK or not isinstance(token, str) or len(token) > LONGEST_TOKEN:
             reason = printable(str(answer.get("error", "no ID token")), longest=100)
             raise SignInRefused("refused", f"the provider refused the code with status {status}: {reason}")
-        return self._verified(token, answer.get("access_token"), attempt)
+        return self._verified(token, answer.get("access_token"), pending)
 
-    def _verified(self, token: str, access_token: object, attempt: Attempt) -> Mapping[str, Any]:
+    def _verified(self, token: str, access_token: object, pending: PendingSignIn) -> Mapping[str, Any]:
         given = self._configuration
         try:
             decoded = self._decoded(token)
@@ -128,7 +128,7 @@ class Provider:
                     "iss": {"essential": True, "value": given.issuer},
                     "aud": {"essential": True, "value": given.client_id},
                 },
-                params={"nonce": attempt.nonce, "client_id": given.client_id, "access_token": access_token},
+                params={"nonce": pending.nonce, "client_id": given.client_id, "access_token": access_token},
             )
             claims.validate(now=int(self._clock()), leeway=LEEWAY_SECONDS)
         except (JoseError, ValueError, TypeError, KeyError) as error:

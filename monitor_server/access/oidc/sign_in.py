@@ -1,12 +1,12 @@
-"""Signs persons in by OpenID Connect: provider, attempts, limits of rate, and threads that wait for the provider."""
+"""Signs persons in by OpenID Connect: provider, pending sign-ins, rate limits, and threads that wait for answers."""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from monitor_server.access.oidc.attempts import Attempt, AttemptCookies, UsedAttempts
 from monitor_server.access.oidc.configuration import OidcConfiguration
+from monitor_server.access.oidc.pending_sign_ins import PendingSignIn, PendingSignInCookies, UsedSignIns
 from monitor_server.access.oidc.persons import Person
 from monitor_server.access.rate_limits import AddressLimits
 from monitor_server.errors import SignInRefused, StartupError, Unavailable
@@ -22,7 +22,7 @@ THREADS: Final = 2
 MOST_WAITING: Final = 16
 # Requests per second, of which a sign-in needs two. An organisation behind one proxy is one address.
 PER_ADDRESS: Final = 3.0
-ALTOGETHER: Final = 20.0  # with ten minutes for an attempt, at most some 25,000 used ones are held, about 5 MB
+ALTOGETHER: Final = 20.0  # with ten minutes for a sign-in, at most some 25,000 used ones are held, about 5 MB
 
 Result = TypeVar("Result")
 
@@ -38,9 +38,9 @@ class OidcSignIn:
 
     def __init__(self, configuration: OidcConfiguration, provider: "Provider", *, clock: Callable[[], float]) -> None:
         self.configuration = configuration
-        self.cookies = AttemptCookies(configuration.client_secret)
+        self.cookies = PendingSignInCookies(configuration.client_secret)
         self.limits = AddressLimits("sign-ins were begun or finished", per_address=PER_ADDRESS, altogether=ALTOGETHER)
-        self._used = UsedAttempts()
+        self._used = UsedSignIns()
         self._provider = provider
         self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="rlvitals-oidc")
@@ -62,38 +62,38 @@ class OidcSignIn:
             raise StartupError(f"RLVITALS_OIDC_ISSUER needs a library: {error}; install rlvitals[oidc]") from error
         return cls(configuration, Provider(configuration, clock=clock), clock=clock)
 
-    async def begin(self, page: str) -> tuple[str, Attempt]:
+    async def begin(self, page: str) -> tuple[str, PendingSignIn]:
         """Return the address at which a person signs in, and what the browser keeps meanwhile.
 
         Raises:
             SignInRefused: If the provider does not answer as it must.
             Unavailable: If too many wait for the provider.
         """
-        attempt = Attempt.begin(page, now=self._clock())
-        return await self._ask(lambda: self._provider.authorization_url(attempt)), attempt
+        pending = PendingSignIn.begin(page, now=self._clock())
+        return await self._ask(lambda: self._provider.authorization_url(pending)), pending
 
-    def use(self, cookie: str | None, *, state: str) -> Attempt:
-        """Use up the attempt of a browser, whatever becomes of it, and return it.
+    def use(self, cookie: str | None, *, state: str) -> PendingSignIn:
+        """Use up the sign-in of a browser, whatever becomes of it, and return it.
 
         Raises:
-            SignInRefused: If the cookie holds no attempt with this state, or the attempt was used before.
+            SignInRefused: If the cookie holds no sign-in with this state, or the sign-in was used before.
         """
         now = self._clock()
-        attempt = self.cookies.read(cookie, state=state, now=now)
-        if attempt is None:
+        pending = self.cookies.read(cookie, state=state, now=now)
+        if pending is None:
             raise SignInRefused("expired", "the answer belongs to no sign-in that this browser has begun")
-        if not self._used.use(attempt, now=now):
+        if not self._used.use(pending, now=now):
             raise SignInRefused("expired", "the sign-in was finished or refused before; a sign-in is used once")
-        return attempt
+        return pending
 
-    async def finish(self, code: str, attempt: Attempt) -> Person:
-        """Return who has signed in, for an attempt that `use` has used up.
+    async def finish(self, code: str, pending: PendingSignIn) -> Person:
+        """Return who has signed in, for a sign-in that `use` has used up.
 
         Raises:
             SignInRefused: If the provider refuses, its token is not valid, or the person may do nothing here.
             Unavailable: If too many wait for the provider.
         """
-        claims = await self._ask(lambda: self._provider.redeem(code, attempt))
+        claims = await self._ask(lambda: self._provider.redeem(code, pending))
         return Person.of(claims, self.configuration)
 
     def stop(self) -> None:

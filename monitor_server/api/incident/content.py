@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from monitor_server.api.explanation import Attribution, attribution
+from monitor_server.api.attribution import Attribution, attribution
 from monitor_server.api.schemas import (
     ActionItem,
     AlertItem,

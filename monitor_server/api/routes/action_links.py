@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from monitor_server.access.keys.administration import record_change
+from monitor_server.access.audit.changes import record_change
 from monitor_server.action_links.issuing import PATH
 from monitor_server.action_links.page import HEADERS, draw_done, draw_link, draw_problem, draw_unknown
 from monitor_server.action_links.signing import is_token

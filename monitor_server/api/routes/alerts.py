@@ -9,13 +9,13 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.access.keys.administration import record_change
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
 from monitor_server.alerts.transitions import Change, Stage
+from monitor_server.api.attribution import Attribution, attribution
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
-from monitor_server.api.explanation import Attribution, attribution
 from monitor_server.api.incident.content import read_incident
 from monitor_server.api.incident.page import page
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list

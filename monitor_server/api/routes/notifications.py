@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 
-from monitor_server.access.keys.administration import commit_change
+from monitor_server.access.audit.changes import commit_change
 from monitor_server.api.dependencies import Asking, Reading, Serving
 from monitor_server.api.error_handlers import CHANNEL_FAILED, NOT_FOUND
 from monitor_server.api.pagination import ItemList

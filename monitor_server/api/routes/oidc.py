@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from monitor_server.access.oidc.attempts import ATTEMPT_COOKIE, ATTEMPT_SECONDS, Attempt
+from monitor_server.access.oidc.pending_sign_ins import PENDING_COOKIE, PENDING_SECONDS, PendingSignIn
 from monitor_server.access.oidc.persons import open_session
 from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.access.sessions import find_cookie, host_cookie, is_encrypted, set_session_cookie
@@ -58,15 +58,15 @@ async def begin(
     oidc = _required(collector.oidc)
     oidc.limits.count(client_address(request))
     try:
-        address, attempt = await oidc.begin(page)
+        address, pending = await oidc.begin(page)
     except SignInRefused as error:
         return _refused(error)
     answer = _redirect(address)
     secure = _is_encrypted(request, collector)
     answer.set_cookie(
-        host_cookie(ATTEMPT_COOKIE, secure=secure),
-        oidc.cookies.sign(attempt),
-        max_age=int(ATTEMPT_SECONDS),
+        host_cookie(PENDING_COOKIE, secure=secure),
+        oidc.cookies.sign(pending),
+        max_age=int(PENDING_SECONDS),
         path=_cookie_path(secure=secure),
         httponly=True,
         samesite="lax",  # the provider sends the browser back by opening a page
@@ -82,12 +82,12 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
     oidc.limits.count(client_address(request))
     secure = _is_encrypted(request, collector)
     try:
-        attempt = _attempt(oidc, asked, find_cookie(request.headers, host_cookie(ATTEMPT_COOKIE, secure=secure)))
-        person = await oidc.finish(asked.code, attempt)
+        pending = _use_pending(oidc, asked, find_cookie(request.headers, host_cookie(PENDING_COOKIE, secure=secure)))
+        person = await oidc.finish(asked.code, pending)
     except SignInRefused as refusal:
         answer = _refused(refusal)
-        if refusal.reason != "expired":  # an attempt of this browser that another answer was not for goes on
-            _forget_attempt(answer, secure=secure)
+        if refusal.reason != "expired":  # a sign-in of this browser that another answer was not for goes on
+            _forget_pending(answer, secure=secure)
         return answer
     now, seconds = collector.clock(), collector.settings.session_seconds
     key = await asyncio.wrap_future(
@@ -96,14 +96,14 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
         )
     )
     await asyncio.to_thread(collector.keys.read)
-    answer = _redirect(attempt.page)
+    answer = _redirect(pending.page)
     set_session_cookie(answer, request, key, now=now, seconds=seconds, is_https=collector.settings.is_https)
-    _forget_attempt(answer, secure=secure)
+    _forget_pending(answer, secure=secure)
     return answer
 
 
-def _forget_attempt(answer: Response, *, secure: bool) -> None:
-    name, path = host_cookie(ATTEMPT_COOKIE, secure=secure), _cookie_path(secure=secure)
+def _forget_pending(answer: Response, *, secure: bool) -> None:
+    name, path = host_cookie(PENDING_COOKIE, secure=secure), _cookie_path(secure=secure)
     answer.delete_cookie(name, path=path, httponly=True, samesite="lax", secure=secure)
 
 
@@ -115,17 +115,17 @@ def _cookie_path(*, secure: bool) -> str:
     return "/" if secure else COOKIE_PATH  # a cookie whose name begins with __Host- must have the path /
 
 
-def _attempt(oidc: OidcSignIn, answer: Answer, cookie: str | None) -> Attempt:
+def _use_pending(oidc: OidcSignIn, answer: Answer, cookie: str | None) -> PendingSignIn:
     """Return the sign-in of this browser to which an answer belongs, and use it up.
 
     Raises:
         SignInRefused: If it belongs to none, or the provider has refused it.
     """
-    attempt = oidc.use(cookie, state=answer.state)
+    pending = oidc.use(cookie, state=answer.state)
     if answer.error or not answer.code or answer.iss not in (None, oidc.configuration.issuer):
         reason = printable(answer.error or "no code, or one of another provider", longest=100)
         raise SignInRefused("refused", f"the provider refused: {reason}")
-    return attempt
+    return pending
 
 
 def _required(oidc: OidcSignIn | None) -> OidcSignIn:

@@ -4,7 +4,7 @@ import asyncio
 
 from fastapi import APIRouter, Request, status
 
-from monitor_server.access.keys.administration import commit_change
+from monitor_server.access.audit.changes import commit_change
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.sample import PROJECT, SamplePlayer
 from monitor_server.api.schemas import Schema

@@ -26,7 +26,7 @@ from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import Calibration
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import RULE_PREFIX
-from monitor_server.importers.calibration import load_calibration
+from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs

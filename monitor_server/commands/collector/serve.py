@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from monitor_server.access.keys.start import prepare_keys
-from monitor_server.access.settings_changes import record_settings
+from monitor_server.access.audit.settings_changes import record_settings
+from monitor_server.access.keys.required_keys import prepare_keys
 from monitor_server.app import create_app, create_server
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import say

@@ -14,7 +14,7 @@ import typer
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
-from monitor_server.importers.calibration import load_calibration
+from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import Log, ReadReport
 from monitor_server.importers.search import find_logs

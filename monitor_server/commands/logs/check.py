@@ -18,7 +18,7 @@ from monitor_server.commands.errors import CommandError, missing_library
 from monitor_server.commands.terminal import error, say
 from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.protocol import Finding, Severity
-from monitor_server.importers.calibration import load_calibration
+from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import parse_overrides
 from monitor_server.importers.protocol import Log, LogError
 from monitor_server.importers.search import find_logs

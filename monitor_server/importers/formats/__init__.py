@@ -1,1 +1,1 @@
-"""The formats that can be read, one a file with one `Importer` each, and helpers that several formats share."""
+"""The formats that can be read, one a file or a folder with one `Importer` each, and helpers that several share."""

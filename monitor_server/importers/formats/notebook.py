@@ -8,9 +8,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from monitor_server.importers.formats.console import console_rows
-from monitor_server.importers.keys import is_known
+from monitor_server.importers.formats.console.console_log import console_rows
 from monitor_server.importers.protocol import Log, LogError, ReadReport, Row
+from monitor_server.importers.signal_names import is_known
 from monitor_server.importers.source import document
 
 __all__ = ["Notebook"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import RecordError, TooManySignals
 from monitor_server.ingest.log.known_runs import KnownRun, KnownRuns
-from monitor_server.ingest.log.response_log import ResponseLog
+from monitor_server.ingest.log.sampled_responses import SampledResponses
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.ingest.validation.validate import ValidBatch
@@ -72,7 +72,7 @@ class Log:
         self._clock = clock
         self._known = KnownRuns()
         self._shapes: OrderedDict[tuple[str, int, int], dict[str, Shape]] = OrderedDict()
-        self._responses = ResponseLog(settings)
+        self._responses = SampledResponses(settings)
         self._deferred: list[Extension] = []
         self._shared: OrderedDict[str, None] = OrderedDict()
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from monitor_server.importers.keys import signals_of
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
+from monitor_server.importers.signal_names import signals_of
 from monitor_server.importers.steps import observe
 
 ROWS = [{"step": step, "reward": 0.1 * step, "grad_norm": math.nan if step == 3 else 1.0} for step in range(1, 6)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monitor_server.importers.formats.crc32c import masked_crc32c
+from monitor_server.importers.formats.tensorboard.crc32c import masked_crc32c
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs

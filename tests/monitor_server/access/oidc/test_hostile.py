@@ -13,8 +13,13 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey, RSAKey
 
 from monitor_server.access.oidc import fetching
-from monitor_server.access.oidc.attempts import Attempt, AttemptCookies, UsedAttempts, page_of_this_site
 from monitor_server.access.oidc.configuration import OidcConfiguration
+from monitor_server.access.oidc.pending_sign_ins import (
+    PendingSignIn,
+    PendingSignInCookies,
+    UsedSignIns,
+    page_of_this_site,
+)
 from monitor_server.errors import SignInRefused, StartupError
 from monitor_server.settings import Settings
 from tests.monitor_server.access.oidc.conftest import START
@@ -176,12 +181,12 @@ def test_a_code_signs_in_once(browser, another_browser):
     kept = dict(browser.cookies)
     assert browser.open(callback).headers["Location"] == "/"
     assert browser.open(callback).headers["Location"] == "/sign-in?refused=expired"
-    another_browser.cookies = kept  # even who has stolen the cookie of the attempt as well
+    another_browser.cookies = kept  # even who has stolen the cookie of the sign-in as well
     assert another_browser.open(callback).headers["Location"] == "/sign-in?refused=expired"
     assert another_browser.who() is None
 
 
-def test_an_attempt_asks_the_provider_once(provider, browser):
+def test_a_sign_in_asks_the_provider_once(provider, browser):
     """The state is used up before the provider is asked, whatever code comes with it and whatever the answer is."""
     callback = browser.to_callback()
     kept = dict(browser.cookies)
@@ -208,15 +213,15 @@ def test_an_address_signs_in_at_a_bounded_rate(provider, guarded, path):
     assert guarded.ask("GET", "/healthz").status == 200
 
 
-def test_used_attempts_are_forgotten_when_they_are_over():
+def test_used_sign_ins_are_forgotten_when_they_are_over():
     """Until then each is used once; what is held is bounded by the rate of sign-ins."""
-    used = UsedAttempts()
-    attempts = [Attempt.begin("/", now=float(number)) for number in range(3)]
-    for attempt in attempts:
-        assert used.use(attempt, now=10.0)
-        assert not used.use(attempt, now=11.0)
+    used = UsedSignIns()
+    all_pending = [PendingSignIn.begin("/", now=float(number)) for number in range(3)]
+    for pending in all_pending:
+        assert used.use(pending, now=10.0)
+        assert not used.use(pending, now=11.0)
     assert len(used) == 3
-    another = Attempt.begin("/", now=601.0)
+    another = PendingSignIn.begin("/", now=601.0)
     assert used.use(another, now=601.5)
     assert len(used) == 2
 
@@ -239,21 +244,21 @@ def test_a_code_of_one_sign_in_does_not_finish_another(browser, another_browser)
     assert browser.who() is None
 
 
-def test_an_attempt_is_over_after_ten_minutes():
-    """And no text but one that was signed is an attempt."""
-    cookies = AttemptCookies("secret")
-    attempt = Attempt.begin("/runs/r", now=0.0)
-    signed = cookies.sign(attempt)
-    assert cookies.read(signed, state=attempt.state, now=599.0) == attempt
-    assert cookies.read(signed, state=attempt.state, now=600.0) is None
+def test_a_sign_in_is_over_after_ten_minutes():
+    """And no text but one that was signed is a sign-in."""
+    cookies = PendingSignInCookies("secret")
+    pending = PendingSignIn.begin("/runs/r", now=0.0)
+    signed = cookies.sign(pending)
+    assert cookies.read(signed, state=pending.state, now=599.0) == pending
+    assert cookies.read(signed, state=pending.state, now=600.0) is None
     assert cookies.read(signed, state="", now=0.0) is None
-    assert AttemptCookies("another").read(signed, state=attempt.state, now=0.0) is None
+    assert PendingSignInCookies("another").read(signed, state=pending.state, now=0.0) is None
 
 
 @given(value=st.text(), state=st.text())
-def test_no_other_text_is_an_attempt(value, state):
+def test_no_other_text_is_a_pending_sign_in(value, state):
     """Whatever the browser sends."""
-    assert AttemptCookies("secret").read(value, state=state, now=0.0) is None
+    assert PendingSignInCookies("secret").read(value, state=state, now=0.0) is None
 
 
 @given(page=st.text(alphabet=st.sampled_from("/\\ab.:@%?#\t\n ") | st.characters(), max_size=30))
@@ -367,7 +372,7 @@ def test_at_most_sixteen_wait_for_the_provider(provider, browser, guarded):
 def test_what_the_provider_refuses_is_refused(browser):
     """Its words reach the log, and not the page."""
     callback = browser.to_callback().partition("?")[0]
-    state = AttemptCookies(CLIENT_SECRET)._serializer.loads(browser.cookies["rlvitals_oidc"])["state"]
+    state = PendingSignInCookies(CLIENT_SECRET)._serializer.loads(browser.cookies["rlvitals_oidc"])["state"]
     answer = browser.open(f"{callback}?error=%3Cscript%3E&state={state}")
     assert answer.headers["Location"] == "/sign-in?refused=refused"
 

@@ -8,7 +8,7 @@ import pytest
 from monitor_server.commands.main import main
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.errors import StartupError
-from monitor_server.importers.calibration import load_calibration
+from monitor_server.importers.calibration_file import load_calibration
 
 
 def write_runs(folder, count, *, spikes=(), nan=()):

@@ -6,7 +6,7 @@ import selectors
 import socket
 from urllib.parse import urlsplit
 
-from monitor_server.http_server.waiting_reads import MAX_READS
+from monitor_server.http_server.read_limits import MAX_READS
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS
 

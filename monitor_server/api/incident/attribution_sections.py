@@ -1,6 +1,6 @@
 """The attribution of an alert, as sections of the report."""
 
-from monitor_server.api.explanation import Attribution
+from monitor_server.api.attribution import Attribution
 from monitor_server.api.schemas import ResponseItem
 from monitor_server.html_report.elements import text
 

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from monitor_server.access.keys.administration import hash_key
-from monitor_server.access.keys.start import prepare_keys
+from monitor_server.access.keys.required_keys import prepare_keys
 from monitor_server.errors import KeysMissing, StartupError
 from monitor_server.settings import Settings
 

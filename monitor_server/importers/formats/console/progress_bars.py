@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from monitor_server.importers.keys import STEP_KEYS
 from monitor_server.importers.protocol import Row
+from monitor_server.importers.signal_names import STEP_KEYS
 
 __all__ = ["BarSteps"]
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor_server.importers.formats import tensorboard
-from monitor_server.importers.formats.crc32c import masked_crc32c
+from monitor_server.importers.formats.tensorboard import event_file as tensorboard
+from monitor_server.importers.formats.tensorboard.crc32c import masked_crc32c
 from monitor_server.importers.protocol import ReadReport
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor_server.access.settings_changes import record_settings, shown_settings
+from monitor_server.access.audit.settings_changes import record_settings, shown_settings
 from monitor_server.settings import Settings
 
 # Settings whose names sound like a secret: each names a file, a header, a claim or a number, and no secret itself.

@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor_server.importers.formats.crc32c import byte_tables, mask, masked_crc32c, register_of_zeros
-from monitor_server.importers.formats.event_records import FOOTER_BYTES, HEADER_BYTES, decode_steps
+from monitor_server.importers.formats.tensorboard.crc32c import byte_tables, mask, masked_crc32c, register_of_zeros
+from monitor_server.importers.formats.tensorboard.event_records import FOOTER_BYTES, HEADER_BYTES, decode_steps
 
 __all__ = ["CycleScalars", "ScalarCycle"]
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from monitor_server.importers.keys import signals_of
+from monitor_server.importers.signal_names import signals_of
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,24 @@ from typing import Final
 
 from itsdangerous import BadData, URLSafeSerializer
 
-__all__ = ["ATTEMPT_COOKIE", "ATTEMPT_SECONDS", "Attempt", "AttemptCookies", "UsedAttempts", "page_of_this_site"]
+__all__ = [
+    "PENDING_COOKIE",
+    "PENDING_SECONDS",
+    "PendingSignIn",
+    "PendingSignInCookies",
+    "UsedSignIns",
+    "page_of_this_site",
+]
 
-ATTEMPT_COOKIE: Final = "rlvitals_oidc"
-ATTEMPT_SECONDS: Final = 600.0  # enough to type a password and a second factor
+PENDING_COOKIE: Final = "rlvitals_oidc"
+PENDING_SECONDS: Final = 600.0  # enough to type a password and a second factor
 LONGEST_PAGE: Final = 1_000
 # "//elsewhere" and "/\elsewhere" lead to another site; browsers pass over control characters.
 PAGE: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class PendingSignIn:
     """One sign-in that is under way.
 
     Attributes:
@@ -31,7 +38,7 @@ class Attempt:
         nonce: Stands in the ID token, so that a token belongs to this sign-in.
         verifier: Proves to the provider that who redeems the code has asked for it (PKCE).
         page: The page that opens afterwards.
-        until: When the attempt is over, in seconds since the epoch.
+        until: When the sign-in is over, in seconds since the epoch.
     """
 
     state: str
@@ -41,16 +48,16 @@ class Attempt:
     until: float
 
     @classmethod
-    def begin(cls, page: str, *, now: float) -> "Attempt":
-        """Make an attempt of random numbers."""
+    def begin(cls, page: str, *, now: float) -> "PendingSignIn":
+        """Make a sign-in of random numbers."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         return cls(
-            state=state, nonce=nonce, verifier=verifier, page=page_of_this_site(page), until=now + ATTEMPT_SECONDS
+            state=state, nonce=nonce, verifier=verifier, page=page_of_this_site(page), until=now + PENDING_SECONDS
         )
 
 
-class AttemptCookies:
-    """Signs and reads the cookies of attempts.
+class PendingSignInCookies:
+    """Signs and reads the cookies of pending sign-ins.
 
     Args:
         secret: The client's secret, from which the key of the signature is derived.
@@ -61,24 +68,24 @@ class AttemptCookies:
         options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
         self._serializer = URLSafeSerializer(key, salt="rlvitals.oidc", signer_kwargs=options)
 
-    def sign(self, attempt: Attempt) -> str:
+    def sign(self, pending: PendingSignIn) -> str:
         """Return the value of the cookie."""
-        return str(self._serializer.dumps(asdict(attempt)))
+        return str(self._serializer.dumps(asdict(pending)))
 
-    def read(self, value: str | None, *, state: str, now: float) -> Attempt | None:
-        """Return the attempt of a cookie; None if it is another one's, is over, or is not signed by us."""
+    def read(self, value: str | None, *, state: str, now: float) -> PendingSignIn | None:
+        """Return the sign-in of a cookie; None if it is another one's, is over, or is not signed by us."""
         try:
-            attempt = Attempt(**self._serializer.loads(value or ""))
+            pending = PendingSignIn(**self._serializer.loads(value or ""))
         except (BadData, TypeError):
             return None
-        is_same = hmac.compare_digest(attempt.state.encode(), state.encode(errors="replace"))
-        return attempt if is_same and now < attempt.until else None
+        is_same = hmac.compare_digest(pending.state.encode(), state.encode(errors="replace"))
+        return pending if is_same and now < pending.until else None
 
 
-class UsedAttempts:
-    """The attempts that this process has used, each until it is over, so that none is used twice.
+class UsedSignIns:
+    """The sign-ins that this process has used, each until it is over, so that none is used twice.
 
-    Pending attempts are held by browsers alone. Used ones are bounded by the rate at which sign-ins are finished.
+    Pending ones are held by browsers alone. Used ones are bounded by the rate at which sign-ins are finished.
     """
 
     def __init__(self) -> None:
@@ -88,14 +95,14 @@ class UsedAttempts:
         """Return how many are held."""
         return len(self._used)
 
-    def use(self, attempt: Attempt, *, now: float) -> bool:
-        """Use an attempt up; return whether it was not used before."""
+    def use(self, pending: PendingSignIn, *, now: float) -> bool:
+        """Use a sign-in up; return whether it was not used before."""
         while self._used and next(iter(self._used.values())) <= now:
             del self._used[next(iter(self._used))]
-        digest = hashlib.sha256(attempt.state.encode()).digest()
+        digest = hashlib.sha256(pending.state.encode()).digest()
         if digest in self._used:
             return False
-        self._used[digest] = attempt.until
+        self._used[digest] = pending.until
         return True
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor_server.importers.formats.crc32c import masked_crc32c
 from monitor_server.importers.formats.protobuf import fields, signed
+from monitor_server.importers.formats.tensorboard.crc32c import masked_crc32c
 
 __all__ = [
     "FOOTER_BYTES",

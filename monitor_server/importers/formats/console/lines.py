@@ -2,8 +2,8 @@
 
 import re
 
-from monitor_server.importers.keys import is_known
 from monitor_server.importers.protocol import Row
+from monitor_server.importers.signal_names import is_known
 
 __all__ = ["CONFIGURED", "NUMBER", "OpenDictionary", "dictionary", "dropped", "named_numbers", "pipes", "verl"]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from monitor_server.importers.formats.console_lines import (
+from monitor_server.importers.formats.console.lines import (
     CONFIGURED,
     NUMBER,
     OpenDictionary,
@@ -17,9 +17,9 @@ from monitor_server.importers.formats.console_lines import (
     pipes,
     verl,
 )
-from monitor_server.importers.formats.progress_bars import BarSteps
-from monitor_server.importers.keys import is_known, number, signal_of
+from monitor_server.importers.formats.console.progress_bars import BarSteps
 from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.signal_names import is_known, number, signal_of
 from monitor_server.importers.source import lines
 
 __all__ = ["ConsoleLog", "console_rows"]

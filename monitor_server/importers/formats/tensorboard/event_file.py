@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor_server.importers.formats.columns import Columns
-from monitor_server.importers.formats.event_records import (
+from monitor_server.importers.formats.protobuf import MAX_VARINT_BYTES
+from monitor_server.importers.formats.tensorboard.event_records import (
     FOOTER_BYTES,
     HEADER_BYTES,
     Scalars,
@@ -27,9 +28,8 @@ from monitor_server.importers.formats.event_records import (
     scalars_of,
     simple_tag,
 )
-from monitor_server.importers.formats.protobuf import MAX_VARINT_BYTES
-from monitor_server.importers.formats.record_cycle import RecordCycle
-from monitor_server.importers.formats.scalar_cycle import ScalarCycle
+from monitor_server.importers.formats.tensorboard.repeated_records import RecordCycle
+from monitor_server.importers.formats.tensorboard.repeated_scalars import ScalarCycle
 from monitor_server.importers.protocol import Log, ReadReport, Row
 from monitor_server.importers.source import chunks
 

@@ -7,7 +7,7 @@ from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from trainer_hooks import wire
 
-__all__ = ["ResponseLog"]
+__all__ = ["SampledResponses"]
 
 MAX_CACHED_RUNS = 4_096
 # A batch removes this many old responses and twice as many as it brings, so that they become fewer.
@@ -15,7 +15,7 @@ THINNED_AT_ONCE = 250
 THINNING_INTERVAL_STEPS = 32  # thinning after every step would cost more than the few responses that wait
 
 
-class ResponseLog:
+class SampledResponses:
     """Appends sampled responses. What it keeps in memory is when a run was thinned."""
 
     def __init__(self, settings: Settings) -> None:

@@ -1,0 +1,50 @@
+"""Appends a change that somebody made to the audit log, with its author."""
+
+from monitor_server.access.callers import Caller
+from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.audit_log import AuditEntry
+
+__all__ = ["commit_change", "record_change"]
+
+
+def record_change(
+    repositories: Repositories,
+    author: Caller,
+    action: str,
+    target: str,
+    *,
+    now: float,
+    project: str | None = None,
+    by: str = "",
+    detail: str = "",
+) -> None:
+    """Append a change to the audit log, in the transaction that makes the change.
+
+    Args:
+        repositories: An open transaction.
+        author: Who makes the change.
+        action: What is done, such as ``run.delete``.
+        target: The id or the name of what is changed.
+        now: Seconds since the epoch.
+        project: The project that is changed; None where it is more than one.
+        by: What the author calls themselves.
+        detail: What else there is to know.
+    """
+    repositories.audit_log.add(
+        AuditEntry(
+            at=now,
+            by=author.signature(by),
+            key_id=author.key_id,
+            project=project,
+            action=action,
+            target=target,
+            detail=detail,
+        )
+    )
+
+
+def commit_change(store: Store, author: Caller, action: str, target: str, *, now: float, **facts: str) -> None:
+    """Append a change to the audit log in a transaction of its own; ``facts`` are passed to `record_change`."""
+    with store.write() as repositories:
+        record_change(repositories, author, action, target, now=now, **facts)
