@@ -57,16 +57,19 @@ def test_alertmanager_accepts_its_configuration(deploy):
 def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
     """Collapse silences all, critical the rest, a warning information; silence of the run only predictions."""
     silent = {"GRPOTelemetryStale", "GRPOTrainerLost"}
+    critical = {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOCriticalAnomaly", "GRPOTrainerLost"}
     assert silenced_by == {
         "GRPOLikelihoodStagnation": silent
         | {"GRPOLikelihoodDrift", "GRPOAnomaly", "GRPOMonitorDegraded"}
-        | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite"},
-        "GRPOLikelihoodDrift": silent | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite"},
+        | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOCriticalAnomaly"},
+        "GRPOLikelihoodDrift": silent
+        | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOCriticalAnomaly"},
         "GRPODeathSpiral": silent | {"GRPORunCollapsed"},
         "GRPORunCollapsed": set(),
         "GRPONonFinite": {"GRPORunCollapsed"},
-        "GRPOAnomaly": {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOTrainerLost"},
-        "GRPOMonitorDegraded": {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOTrainerLost"},
+        "GRPOCriticalAnomaly": {"GRPORunCollapsed"},
+        "GRPOAnomaly": critical,
+        "GRPOMonitorDegraded": critical,
         "GRPOTelemetryStale": {"GRPORunCollapsed", "GRPOTrainerLost"},
         "GRPOTrainerLost": {"GRPORunCollapsed"},
         "RlvitalsRuleFiring": set(),

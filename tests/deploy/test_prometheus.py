@@ -90,7 +90,7 @@ def kinds_of_detection():
 
 
 def test_every_kind_that_can_be_found_has_a_rule_as_grave(deploy):
-    """A kind has a rule of its own or is a warning that GRPOAnomaly takes; information needs neither."""
+    """A kind has a rule of its own as grave as it; GRPOCriticalAnomaly and GRPOAnomaly take every other one."""
     found = kinds_of_detection() | {"monitor_degraded": "warning"}
     ruled = {
         kind: rule["labels"]["severity"]
@@ -98,7 +98,24 @@ def test_every_kind_that_can_be_found_has_a_rule_as_grave(deploy):
         for kind in re.findall(r'kind="(\w+)"', rule["expr"])
     }
     assert ruled == {kind: found[kind] for kind in ruled}
-    assert {severity for kind, severity in found.items() if kind not in ruled} <= {"warning", "info"}
+    exprs = {rule["alert"]: rule["expr"] for rule in alerts(deploy)}
+    assert 'severity="critical"' in exprs["GRPOCriticalAnomaly"]
+    assert 'severity="warning"' in exprs["GRPOAnomaly"]
+
+
+def test_a_critical_finding_is_sent_once(deploy):
+    """GRPOCriticalAnomaly leaves out the kinds of the other critical rules, which take no finding below critical."""
+    rules = {rule["alert"]: rule for rule in alerts(deploy)}
+    (left_out,) = re.findall(r'kind!~"([^"]+)"', rules["GRPOCriticalAnomaly"]["expr"])
+    own = {
+        kind
+        for other in rules.values()
+        if other["labels"]["severity"] == "critical"
+        for kind in re.findall(r'kind=~?"([^"]+)"', other["expr"])
+    }
+    assert set(left_out.split("|")) == own
+    for name in ("GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite"):
+        assert 'severity="critical"' in rules[name]["expr"], name
 
 
 def test_a_warning_is_sent_once(deploy):
