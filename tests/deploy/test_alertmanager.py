@@ -62,8 +62,7 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
         "GRPOLikelihoodStagnation": silent
         | {"GRPOLikelihoodDrift", "GRPOAnomaly", "GRPOMonitorDegraded"}
         | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOCriticalAnomaly"},
-        "GRPOLikelihoodDrift": silent
-        | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOCriticalAnomaly"},
+        "GRPOLikelihoodDrift": silent | {"GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite", "GRPOCriticalAnomaly"},
         "GRPODeathSpiral": silent | {"GRPORunCollapsed"},
         "GRPORunCollapsed": set(),
         "GRPONonFinite": {"GRPORunCollapsed"},
