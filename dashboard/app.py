@@ -26,7 +26,7 @@ from dashboard.first_view.view import FirstView
 from dashboard.page_delivery.callback_requests import DashRequests, refuse_unknown_path
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
-from dashboard.page_delivery.own_files import OwnFiles
+from dashboard.page_delivery.own_files import OwnFiles, plotly_route
 from dashboard.pages import alert, compare, fleet, responses, run, run_labels, workspace
 from dashboard.pages.rules import form, listed
 from dashboard.pages.rules.page import rules_page
@@ -147,6 +147,7 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
 def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     server.add_exception_handler(HTTPException, refuse_unknown_path)
+    server.router.routes.append(plotly_route())  # before Dash's own routes
     delivered = OwnFiles(Compressed(server))
     document = {"STYLE": delivered.style, "SCRIPT": delivered.script, "HEAD": HEAD, "FIRST_VIEW": FIRST_VIEW}
     app = Dash(

@@ -92,6 +92,7 @@ __all__ = [
     "WORKSPACE_AXIS",
     "WORKSPACE_DOWNLOAD",
     "WORKSPACE_DRAWN",
+    "WORKSPACE_EXPORTED",
     "WORKSPACE_SCALE",
     "WORKSPACE_SEARCH",
     "WORKSPACE_SMOOTHING",
@@ -100,8 +101,6 @@ __all__ = [
     "channel_test",
     "connect_panel",
     "key_revoke",
-    "panel",
-    "panel_csv",
     "project_delete",
 ]
 
@@ -191,7 +190,8 @@ WORKSPACE_AXIS: Final = "workspace-axis"
 WORKSPACE_SCALE: Final = "workspace-scale"
 WORKSPACE_ZOOM: Final = "workspace-zoom"  # what is zoomed to, in units of the axis, or nothing
 WORKSPACE_WANTED: Final = "workspace-wanted"  # which panels the browser wants drawn, and how
-WORKSPACE_DRAWN: Final = "workspace-drawn"
+WORKSPACE_DRAWN: Final = "workspace-drawn"  # the figures of the panels that were wanted
+WORKSPACE_EXPORTED: Final = "workspace-exported"  # the signal whose values are to be saved
 WORKSPACE_DOWNLOAD: Final = "workspace-download"
 
 CHANNEL_STATE: Final = "channel-state"
@@ -220,16 +220,6 @@ PROJECT_STATE: Final = "project-state"
 def connect_panel(name: str) -> dict[str, str]:
     """Return the id of the lines that connect a kind of trainer."""
     return {"type": "connect-panel", "name": name}
-
-
-def panel(signal: str) -> dict[str, str]:
-    """Return the id of the place in which a signal's panel is drawn."""
-    return {"type": "panel", "signal": signal}
-
-
-def panel_csv(signal: str) -> dict[str, str]:
-    """Return the id of the button that exports a signal."""
-    return {"type": "panel-csv", "signal": signal}
 
 
 # Their arguments are names, or Dash's `ALL`.

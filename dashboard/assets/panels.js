@@ -4,6 +4,7 @@
 
   const SOON_MS = 60; // panels that come into view together are one request
   const MAX_PANELS = 24; // of one request, as in dashboard/pages/workspace.py
+  const CONFIG = { displayModeBar: false, doubleClick: "autosize" }; // codespell:ignore
 
   const inView = new Set(); // elements
   const drawnIn = new WeakMap(); // element -> the version of the settings that it is drawn with
@@ -40,35 +41,75 @@
     window.dash_clientside.set_props("workspace-wanted", { data: { ...settings, signals, at: Date.now() } });
   }
 
-  /* Called when the server has drawn what was asked for. */
-  function panelsDrawn() {
+  /* Called with what the server has drawn. One panel a frame, so that the page answers meanwhile. */
+  function panelsDrawn(drawn) {
     isAsking = false;
-    requestAnimationFrame(watchAll);
     askSoon();
+    if (window.Plotly) drawNext(Object.entries(drawn || {}), version);
+    else setTimeout(() => panelsDrawn(drawn), SOON_MS);
     return window.dash_clientside.no_update;
   }
 
-  function graphOf(panel) {
-    const graph = panel.querySelector(".js-plotly-plot");
-    return graph && graph.data && graph.on && graph._fullLayout ? graph : null;
+  function drawNext(panels, asked) {
+    const [next, ...others] = panels;
+    if (!next || asked !== version) return; // other settings hold by now, and the server is asked again
+    const panel = [...inView].find((held) => held.dataset.panel === next[0]);
+    if (panel) drawPanel(panel, next[1]);
+    else document.querySelectorAll("[data-panel]").forEach((held) => held.dataset.panel === next[0] && drawnIn.delete(held));
+    requestAnimationFrame(() => drawNext(others, asked));
   }
 
-  /* Plotly draws a graph some time after the server has sent it, so this looks again until every panel has one. */
-  function watchAll() {
-    let isWaiting = false;
-    for (const panel of inView) {
-      const graph = graphOf(panel);
-      if (graph && !graph.rlvitalsPanel) {
-        graph.rlvitalsPanel = true;
-        window.rlvitals.figure.withoutDash(graph);
-        graph.on("plotly_relayout", (change) => shareZoom(change));
-        graph.on("plotly_hover", (event) => shareCursor(graph, event.xvals[0]));
-        graph.on("plotly_unhover", () => shareCursor(graph, null));
-        shareEarlierZoom(panel, graph);
-      }
-      isWaiting = isWaiting || (!graph && panel.isConnected && panel.querySelector(".dash-graph"));
+  function drawPanel(panel, { problem, newest, figure }) {
+    const body = panel.querySelector(".panel-body");
+    if (problem) {
+      if (graphOf(panel)) window.Plotly.purge(graphOf(panel));
+      body.innerHTML = `<p class="panel-error"></p>`;
+      body.firstChild.textContent = problem;
+      return;
     }
-    if (isWaiting) setTimeout(watchAll, SOON_MS);
+    let graph = body.querySelector(".panel-chart");
+    if (!graph) {
+      body.innerHTML = `<span class="panel-value"><span class="number"></span></span><div class="panel-chart"></div>`;
+      graph = body.lastChild;
+    }
+    body.querySelector(".number").dataset.number = newest;
+    if (zoom) figure.layout.xaxis = { ...figure.layout.xaxis, autorange: false, range: placesOf(zoom) };
+    const isFirst = !graph._fullLayout;
+    window.Plotly.react(graph, figure.data, figure.layout, CONFIG);
+    if (isFirst) watch(graph);
+  }
+
+  function watch(graph) {
+    graph.on("plotly_relayout", (change) => shareZoom(change));
+    graph.on("plotly_hover", (event) => shareCursor(graph, event.xvals[0]));
+    graph.on("plotly_unhover", () => shareCursor(graph, null));
+    sizes.observe(graph);
+    charts.add(graph);
+    graph.rlvitalsPanel = true;
+  }
+
+  /* Charts that left the page with its panels: Plotly keeps what it holds of a chart until it is told. */
+  function forgetOld() {
+    for (const graph of charts) {
+      if (graph.isConnected) continue;
+      charts.delete(graph);
+      sizes.unobserve(graph);
+      window.Plotly.purge(graph);
+    }
+  }
+
+  const charts = new Set();
+  const sizes = new ResizeObserver((entries) => {
+    for (const { target, contentRect } of entries) {
+      const drawn = target._fullLayout;
+      const isOther = drawn && (drawn.width !== Math.round(contentRect.width) || drawn.height !== Math.round(contentRect.height));
+      if (isOther && contentRect.width) window.Plotly.Plots.resize(target);
+    }
+  });
+
+  function graphOf(panel) {
+    const graph = panel.querySelector(".js-plotly-plot");
+    return graph && graph._fullLayout ? graph : null;
   }
 
   /* One cursor over all panels in view: each shows its values at the place to which one of them is pointed. */
@@ -81,11 +122,9 @@
     }
   }
 
-  /* A reader may have zoomed a panel before it was listened to. */
-  function shareEarlierZoom(panel, graph) {
-    const { autorange, range } = graph._fullLayout.xaxis;
-    if (zoom || autorange || drawnIn.get(panel) !== version) return;
-    shareZoom({ "xaxis.range[0]": range[0], "xaxis.range[1]": range[1] });
+  /* Steps, or Unix seconds, as places on the axis of a panel. */
+  function placesOf(range) {
+    return settings.axis === "time" ? range.map((end) => 1000 * end) : range;
   }
 
   function shareZoom(change) {
@@ -150,7 +189,17 @@
     window.history.replaceState(window.history.state, "", window.location.pathname + (text ? `?${text}` : ""));
   }
 
+  /* The places of the panels are a text of HTML, written by the server. */
+  function placePanels() {
+    const groups = document.querySelector(".panel-groups");
+    if (!groups || groups.rlvitalsPlaces === groups.dataset.places) return;
+    groups.rlvitalsPlaces = groups.dataset.places;
+    groups.innerHTML = groups.dataset.places;
+    forgetOld();
+  }
+
   function configurePanels(search, smoothing, axis, scale, asked) {
+    placePanels();
     if (settings.axis && axis !== settings.axis) zoom = null; // steps are no times
     if (!isZoomRead()) zoom = asked;
     const next = { smoothing, axis, scale, zoom };
@@ -206,6 +255,11 @@
     const number = panelNumber(graph);
     if (number) number.dataset.number = steps[steps.length - 1].signals[signal] ?? number.dataset.number;
   }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-export]");
+    if (button) window.dash_clientside.set_props("workspace-exported", { data: { signal: button.dataset.export, at: Date.now() } });
+  });
 
   function panelNumber(graph) {
     return graph.closest("[data-panel]").querySelector("[data-number]");

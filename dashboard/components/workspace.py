@@ -8,14 +8,13 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import SeriesItem
-from dashboard.components.small_elements import number, save_buttons
+from dashboard.components.small_elements import save_buttons
+from dashboard.html_text import html_text
 from dashboard.signal_definitions.lookup import define, unit_of
 
-__all__ = ["groups_of", "panel_body", "workspace"]
+__all__ = ["groups_of", "workspace"]
 
 OTHER: Final = "other"
-GRAPH_PIXELS: Final = 196
 MOST_COLUMNS: Final = 4  # of a group; a wider screen shows groups side by side
 
 
@@ -31,12 +30,15 @@ def groups_of(signals: Sequence[str]) -> dict[str, list[str]]:
 def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str = "") -> Component:
     """Return the controls and an empty place for each panel; the browser asks for those that come into view.
 
+    The places are one text of HTML, which assets/panels.js puts into the page: as components, those of 100 signals kept
+    a browser busy for longer than the charts that it shows first.
+
     Args:
         signals: The names of the run's signals.
         query: The query of the address, which may set the controls.
         project: The project, for which the browser remembers what is pinned.
     """
-    groups = groups_of(signals)
+    places = [_group(name, held) for name, held in groups_of(signals).items()]
     return html.Section(
         id=ids.WORKSPACE,
         className="workspace",
@@ -45,22 +47,11 @@ def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str 
             dcc.Store(id=ids.WORKSPACE_ZOOM, data=_zoom(query.get("zoom"))),
             dcc.Store(id=ids.WORKSPACE_WANTED),
             dcc.Store(id=ids.WORKSPACE_DRAWN),
+            dcc.Store(id=ids.WORKSPACE_EXPORTED),
             dcc.Download(id=ids.WORKSPACE_DOWNLOAD),
             html.Div([html.H2(f"All signals ({len(signals)})"), _controls(query)], className="workspace-bar card"),
-            html.Div([_group(name, held) for name, held in groups.items()], className="panel-groups"),
+            html.Div(className="panel-groups", **{"data-places": html_text(places)}),
         ],
-    )
-
-
-def panel_body(
-    signal: str, series: SeriesItem, figure: Mapping[str, object], config: Mapping[str, object]
-) -> Component:
-    """Return a drawn panel: the newest value, and the chart."""
-    return html.Div(
-        [
-            html.Span(number(series["values"][-1], signal=signal), className="panel-value"),
-            dcc.Graph(figure=figure, config=config, style={"height": GRAPH_PIXELS}, responsive=True),
-        ]
     )
 
 
@@ -144,7 +135,7 @@ def _choices(signal: str) -> list[Component]:
 
 def _panel(signal: str) -> Component:
     unit, definition = unit_of(signal), define(signal)
-    csv = html.Button("CSV", id=ids.panel_csv(signal), title=f"Save every value of {signal} as CSV")
+    csv = html.Button("CSV", title=f"Save every value of {signal} as CSV", **{"data-export": signal})
     return html.Article(
         [
             html.Header(
@@ -154,7 +145,7 @@ def _panel(signal: str) -> Component:
                 ]
             ),
             html.P(definition or "a name of the trainer's own", className="definition", title=definition),
-            html.Div(id=ids.panel(signal), className="panel-body"),
+            html.Div(className="panel-body"),
         ],
         className="panel card",
         **{"data-panel": signal, "data-chart": signal},

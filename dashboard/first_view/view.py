@@ -14,9 +14,9 @@ from dashboard.api_client import ApiError
 from dashboard.components.fleet.filters import fleet_summary
 from dashboard.components.page_frame import shell
 from dashboard.components.run_labels import run_labels
-from dashboard.first_view.html_text import html_text
 from dashboard.first_view.rows import first_rows
 from dashboard.first_view.still import still_of
+from dashboard.html_text import html_text
 from dashboard.pages.fleet import read_fleet
 from dashboard.pages.run import read_run
 

@@ -51,6 +51,11 @@ def _is_page(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(name, ""), str) for name in ("run", "alert"))
 
 
+def _is_export(value: object) -> bool:
+    """Whether a value is what `ids.WORKSPACE_EXPORTED` holds: nothing, or a mapping that names a signal."""
+    return value is None or (isinstance(value, dict) and isinstance(value.get("signal"), str))
+
+
 def _is_count(value: object) -> bool:
     return value is None or (isinstance(value, int) and not isinstance(value, bool))
 
@@ -59,6 +64,7 @@ EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {
     (ids.ADDRESS, "pathname"): _is_text,
     (ids.ADDRESS, "href"): _is_address,
     (ids.LIVE, "data"): _is_page,
+    (ids.WORKSPACE_EXPORTED, "data"): _is_export,
     (ids.ALERT_ACKNOWLEDGE, "n_clicks"): _is_count,
     (ids.LABEL_TITLE, "value"): _is_text_or_none,
     (ids.LABEL_TAGS, "value"): _is_text_or_none,

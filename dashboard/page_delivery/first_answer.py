@@ -8,16 +8,17 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard.page_delivery.compression import accepts_gzip, answer_of
+from dashboard.page_delivery.own_files import PLOTLY
 
 __all__ = ["ASKED_PATH", "FIRST_VIEW", "HEAD", "FirstAnswer"]
 
 ASKED_PATH: Final = "rlvitals.asked_path"  # in the scope: the page's path, where Dash's own path is "/"
 HEAD: Final = "<!-- head -->"
 FIRST_VIEW: Final = "<!-- first view -->"
-PLOTLY: Final = "/_dash-component-suites/plotly/package_data/plotly.min.js"
 
 # Dash puts the script of its old table on every page, and nothing here uses it.
 UNUSED: Final = re.compile(r'<script src="[^"]*/dash_table/[^"]*"></script>\n?')
+CHARTED: Final = re.compile(r"/runs/[^/]+(/alerts/[^/]+)?/?|/compare/?")  # pages that begin with a chart
 
 SCRIPT: Final = re.compile(r'<script src="([^"]+)"')
 GZIP: Final = 31  # the window of zlib that writes gzip
@@ -50,7 +51,7 @@ class FirstAnswer:
             self._document = UNUSED.sub("", body.decode())
         path = scope.get(ASKED_PATH, "/")
         before, after = self._document.split(FIRST_VIEW)
-        before = before.replace(HEAD, _links(SCRIPT.findall(after)))
+        before = before.replace(HEAD, _links(SCRIPT.findall(after), is_charted=CHARTED.fullmatch(path) is not None))
         headers = [
             (b"content-type", b"text/html; charset=utf-8"),
             (b"cache-control", b"private, no-cache"),
@@ -71,10 +72,16 @@ class FirstAnswer:
         await send({"type": "http.response.body", "body": body})
 
 
-def _links(scripts: Sequence[str]) -> str:
-    """Return the links that load scripts early, and Plotly beside them.
+def _links(scripts: Sequence[str], *, is_charted: bool) -> str:
+    """Return what loads the scripts early.
 
-    Plotly is not preloaded: browsers warn of a preloaded script that is used seconds later, as on a slow machine.
+    A page with a chart starts Plotly as soon as it has come, while Dash still asks for what to draw. On other pages
+    Plotly is read in advance for the next page.
     """
     early = [f'<link rel="preload" as="script" href="{address}">' for address in scripts]
-    return "\n    ".join([*early, f'<link rel="prefetch" as="script" href="{PLOTLY}">'])
+    plotly = (
+        f'<script async src="{PLOTLY}"></script>'
+        if is_charted
+        else f'<link rel="prefetch" as="script" href="{PLOTLY}">'
+    )
+    return "\n    ".join([*early, plotly])

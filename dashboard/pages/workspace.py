@@ -6,23 +6,17 @@ import io
 from collections.abc import Mapping
 from typing import Final, cast
 
-from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update, set_props
-from dash.development.base_component import Component
+from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError
 from dashboard.api_types import AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
-from dashboard.components.workspace import panel_body
+from dashboard.components.small_elements import spell
 from dashboard.figures.signal import View, merged, signal_figure
 
 __all__ = ["register"]
 
 MAX_POINTS: Final = 600  # of one panel, about one point per pixel
-GRAPH_CONFIG: Final = {
-    "displayModeBar": False,
-    "doubleClick": "autosize",  # codespell:ignore
-    "responsive": True,
-}
 MAX_PANELS: Final = 24  # of one request; the browser asks for the others next
 
 
@@ -44,21 +38,18 @@ def register(app: Dash, api_url: str) -> None:
                     api.expected_ranges(live["run"], signals),
                 )
         except ApiError as error:
-            for signal in signals:
-                set_props(ids.panel(signal), {"children": html.P(str(error), className="panel-error")})
-            return {"failed": signals}
-        for signal in signals:
-            body = _body(signal, series.get(signal), view, phases, alerts, marks, expected.get(signal))
-            set_props(ids.panel(signal), {"children": body})
-        return {"drawn": signals}
+            return {signal: {"problem": str(error)} for signal in signals}
+        return {
+            signal: _panel(series.get(signal), view, phases, alerts, marks, expected.get(signal)) for signal in signals
+        }
 
-    async def export(_clicks: list[int | None], live: Mapping[str, str]) -> object:
-        chosen = ctx.triggered_id
-        if not any(_clicks) or not chosen:  # the buttons were drawn and not clicked
+    async def export(asked: Mapping[str, str] | None, live: Mapping[str, str]) -> object:
+        if not asked:
             return no_update
+        signal = asked["signal"]
         async with ApiClient(api_url) as api:
-            series = (await api.series(live["run"], [chosen["signal"]], times=True)).get(chosen["signal"])
-        name = f"{live['title']}-{chosen['signal']}.csv".replace("/", "-")
+            series = (await api.series(live["run"], [signal], times=True)).get(signal)
+        name = f"{live['title']}-{signal}.csv".replace("/", "-")
         return {"content": _csv(series), "filename": name, "type": "text/csv"}
 
     app.callback(
@@ -69,7 +60,7 @@ def register(app: Dash, api_url: str) -> None:
     )(draw)
     app.callback(
         Output(ids.WORKSPACE_DOWNLOAD, "data"),
-        Input({"type": "panel-csv", "signal": ALL}, "n_clicks"),
+        Input(ids.WORKSPACE_EXPORTED, "data"),
         State(ids.LIVE, "data"),
         prevent_initial_call=True,
     )(export)
@@ -101,19 +92,19 @@ async def _read(api: ApiClient, run_id: str, signals: list[str], view: View) -> 
     return {name: merged(item, fine[name]) if name in fine else item for name, item in series.items()}
 
 
-def _body(  # noqa: PLR0917 - what the API returns
-    signal: str,
+def _panel(  # noqa: PLR0917 - what the API returns
     series: SeriesItem | None,
     view: View,
     phases: list[PhaseItem],
     alerts: list[AlertItem],
     marks: list[MarkItem],
     expected: ExpectedRangeItem | None,
-) -> Component:
+) -> dict[str, object]:
+    """Return what assets/panels.js draws: the newest value and the figure, or why there is none."""
     if series is None:
-        return html.P("not observed", className="panel-error")
+        return {"problem": "not observed"}
     figure = signal_figure(series, view=view, phases=phases, alerts=alerts, marks=marks, expected=expected)
-    return panel_body(signal, series, figure, GRAPH_CONFIG)
+    return {"newest": spell(series["values"][-1]), "figure": figure}
 
 
 def _csv(series: SeriesItem | None) -> str:

@@ -5,13 +5,16 @@ import gzip
 import re
 from pathlib import Path
 
+import plotly
 import pytest
 from dash.development.base_component import Component
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from plotly.offline import get_plotlyjs_version
 
 from dashboard import ids
 from dashboard.app import attach, create_app
+from dashboard.page_delivery.own_files import PLOTLY
 from dashboard.pages.fleet import fleet_page
 from dashboard.pages.run import run_page
 from dashboard.settings import Settings
@@ -117,6 +120,19 @@ def test_own_scripts_are_one_file_that_a_browser_keeps(mounted):
     script = mounted.pool.request("GET", mounted.url + path)
     assert "arrangeFleet" in script.data.decode()
     assert "immutable" in script.headers["Cache-Control"]
+
+
+def test_charts_load_the_small_bundle_of_plotly(mounted):
+    """Of the version that Dash comes with, in a third of its bytes; a page that begins with a chart starts it early."""
+    sent = mounted.pool.request("GET", mounted.url + PLOTLY, headers={"Accept-Encoding": "gzip"}, decode_content=False)
+    script = gzip.decompress(sent.data)
+    assert f"plotly.js (basic - minified) v{get_plotlyjs_version()}".encode() in script[:200]
+    whole = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+    assert len(script) < whole.stat().st_size / 3
+    held = mounted.pool.request("GET", mounted.url + PLOTLY, headers={"If-None-Match": sent.headers["ETag"]})
+    assert (held.status, held.data) == (304, b"")
+    for path, kind in (("/runs/0000", '<script async src="{}"'), ("/", '<link rel="prefetch" as="script" href="{}"')):
+        assert kind.format(PLOTLY) in mounted.pool.request("GET", mounted.url + path).data.decode()
 
 
 def test_an_unknown_script_stays_an_error(mounted):

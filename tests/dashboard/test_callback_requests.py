@@ -154,18 +154,37 @@ def test_an_id_leads_to_no_other_route(mounted, identity, pattern):
 
 
 def test_components_of_a_pattern_are_given_as_a_list(mounted):
-    """The buttons that download a panel share one callback."""
-    button = {"id": {"type": "panel-csv", "signal": "a"}, "property": "n_clicks", "value": None}
-    download = {
-        "output": "workspace-download.data",
-        "outputs": {"id": "workspace-download", "property": "data"},
+    """The buttons that test a channel share one callback."""
+    button = {"id": {"type": "channel-test", "channel": "a"}, "property": "n_clicks", "value": None}
+    tested = {
+        "output": "channel-state.children",
+        "outputs": {"id": "channel-state", "property": "children"},
         "inputs": [[button]],
-        "state": [{"id": "live", "property": "data", "value": {"run": "a"}}],
+        "state": [],
         "changedPropIds": [],
     }
-    assert update(mounted, download).status in {200, 204}
-    assert update(mounted, download | {"inputs": [[5]]}).status == 422
-    assert update(mounted, download | {"inputs": [button]}).status == 422
+    assert update(mounted, tested).status in {200, 204}
+    assert update(mounted, tested | {"inputs": [[5]]}).status == 422
+    assert update(mounted, tested | {"inputs": [button]}).status == 422
+
+
+def test_only_a_signal_with_a_name_is_saved(mounted):
+    """Nothing is saved before a button is clicked, and a name that is no text is refused."""
+
+    def export(asked):
+        return update(
+            mounted,
+            {
+                "output": "workspace-download.data",
+                "outputs": {"id": "workspace-download", "property": "data"},
+                "inputs": [{"id": "workspace-exported", "property": "data", "value": asked}],
+                "state": [{"id": "live", "property": "data", "value": {"run": "a", "title": "a"}}],
+                "changedPropIds": ["workspace-exported.data"],
+            },
+        ).status
+
+    assert export(None) in {200, 204}
+    assert [export(asked) for asked in ({"signal": 5}, {}, [], "a")] == [422] * 4
 
 
 def test_an_acknowledgement_from_a_foreign_page_is_refused(mounted):

@@ -6,7 +6,7 @@ import pytest
 from dash import dcc, html
 
 from dashboard.components.small_elements import number, since, sparkline
-from dashboard.first_view.html_text import html_text
+from dashboard.html_text import html_text
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Writes components as HTML, for the first view of a page, which a browser shows before it has loaded Dash.
+"""Writes components as HTML: the first view of a page, and what would be too many components for Dash.
 
 Only what a reader sees is written: elements, links and the drawn values. Controls of Dash, ids and events are left out.
 """
