@@ -5,7 +5,6 @@ The collector applies the file that its settings name at its start, and anew aft
 
 import logging
 import time
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
@@ -13,6 +12,8 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor_server.access.callers import Caller, Scope
+from monitor_server.configuration_files.reading import UnusableFileError, read_toml
+from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable
 from monitor_server.printable import printable
 from monitor_server.rules.administration import COLLECTORS_SET, Author, apply_rules
@@ -23,9 +24,7 @@ __all__ = ["MAX_FILE_RULES", "AppliedFile", "FileSet", "RuleFile", "load_rules"]
 
 log = logging.getLogger(__name__)
 
-LONGEST_FILE: Final = 1024 * 1024
 MAX_FILE_RULES: Final = 1_000
-SETTLED_SECONDS: Final = 1.0  # a file that is being written is left alone until it has been the same for so long
 
 FileSet = Annotated[
     str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="The name of the rules that belong together")
@@ -49,15 +48,9 @@ def load_rules(path: Path) -> RuleFile:
         InvalidField: If it cannot be used; the message names each place, and what must hold.
     """
     try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InvalidField(f"{path} cannot be read: {error.strerror}") from error
-    if len(raw) > LONGEST_FILE:
-        raise InvalidField(f"{path} must be smaller than 1 MiB, got {len(raw)} bytes")
-    try:
-        document = tomllib.loads(raw.decode())
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, or a number that is too long
-        raise InvalidField(f"{path} must be TOML: {printable(error, longest=300)}") from None
+        document = read_toml(path)
+    except UnusableFileError as error:
+        raise InvalidField(str(error)) from error
     try:
         return RuleFile.model_validate(document)
     except ValidationError as error:
@@ -87,10 +80,7 @@ class AppliedFile:
         self._path = path
         self._store = store
         self._clock = clock
-        self._monotonic = monotonic
-        self._applied = self._seen = _signature(path)
-        self._seen_at = monotonic()
-        self._is_due = False
+        self._watched = WatchedFile(path, monotonic=monotonic)
         try:
             self._apply()
         except CollectorError as error:
@@ -98,16 +88,13 @@ class AppliedFile:
 
     def tick(self) -> None:
         """Apply the file where it has changed and is no longer being written; an unusable one changes nothing."""
-        seen, now = _signature(self._path), self._monotonic()
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, now
-        if seen is None or (seen == self._applied and not self._is_due) or now - self._seen_at < SETTLED_SECONDS:
+        if not self._watched.is_due():
             return
-        self._applied, self._is_due = seen, False
+        self._watched.mark_read()
         try:
             self._apply()
         except Unavailable as error:
-            self._is_due = True
+            self._watched.mark_unread()
             log.warning("the file of rules could not be applied, which is tried again: %s", error)
         except CollectorError as error:
             log.error("the file of rules has changed and cannot be used: %s", printable(error))  # noqa: TRY400
@@ -125,12 +112,3 @@ class AppliedFile:
                 len(applied.deleted),
                 applied.unchanged,
             )
-
-
-def _signature(path: Path) -> tuple[int, ...] | None:
-    """Return what changes with a file, its permissions included; None where there is none."""
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino

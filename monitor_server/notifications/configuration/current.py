@@ -5,8 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
+from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.printable import printable
@@ -14,11 +14,6 @@ from monitor_server.printable import printable
 __all__ = ["CurrentFile"]
 
 log = logging.getLogger(__name__)
-
-# A file that is being written is left alone until it has been the same for so long.
-SETTLED_SECONDS: Final = 1.0
-
-Signature = tuple[int, int, int, int] | None
 
 
 class CurrentFile:
@@ -43,10 +38,8 @@ class CurrentFile:
         """
         self._path = path
         self._read = read
-        self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._signature = self._seen = _signature(path)
-        self._seen_at = monotonic()
+        self._watched = WatchedFile(path, monotonic=monotonic)
         self._file = read(path)
 
     @property
@@ -61,17 +54,14 @@ class CurrentFile:
             StartupError: If it cannot be used; what was in force stays.
         """
         with self._lock:
-            self._signature = self._seen = _signature(self._path)
+            self._watched.mark_read()
             self._file = self._read(self._path)
             return self._file
 
     def refresh(self) -> bool:
         """Read the file where it has changed and is no longer being written; return whether another is in force."""
         with self._lock:
-            seen, now = _signature(self._path), self._monotonic()
-            if seen != self._seen:
-                self._seen, self._seen_at = seen, now
-            if seen in (None, self._signature) or now - self._seen_at < SETTLED_SECONDS:
+            if not self._watched.is_due():
                 return False
         try:
             file = self.reload()
@@ -82,12 +72,3 @@ class CurrentFile:
             "the file of notifications was read anew: %d channels, %d routes", len(file.channels), len(file.routes)
         )
         return True
-
-
-def _signature(path: Path) -> Signature:
-    """Return what changes with a file; None where there is none."""
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino

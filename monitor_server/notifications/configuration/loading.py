@@ -1,7 +1,6 @@
 """Reads the file of channels and routes strictly: every problem is named with its place, and no secret is shown."""
 
 import re
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,13 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from monitor_server.configuration_files.reading import UnusableFileError, read_toml
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.printable import printable
 
 __all__ = ["load_notifications"]
 
-LONGEST_FILE = 1024 * 1024
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_FIELDS = {"url", "secret"}
 
@@ -31,15 +30,9 @@ def load_notifications(path: Path, *, variable: Callable[[str], str | None]) -> 
         StartupError: If the file cannot be used, with the place and what must hold. Secrets are not shown.
     """
     try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise StartupError(f"RLVITALS_NOTIFICATIONS: {path} cannot be read: {error.strerror}") from error
-    if len(raw) > LONGEST_FILE:
-        raise StartupError(f"RLVITALS_NOTIFICATIONS: {path} must be smaller than 1 MiB, got {len(raw)} bytes")
-    try:
-        document = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StartupError(f"RLVITALS_NOTIFICATIONS: {path} is no TOML: {printable(error, longest=300)}") from None
+        document = read_toml(path)
+    except UnusableFileError as error:
+        raise StartupError(f"RLVITALS_NOTIFICATIONS: {error}") from error
     problems: list[str] = []
     document = _resolved(document, path, variable, problems)
     if not problems:

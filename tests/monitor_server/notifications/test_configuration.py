@@ -67,7 +67,7 @@ def test_the_example_of_the_page_can_be_read(load, tmp_path):
         ("https://bot.example", "https://me:pass@bot.example", "channels.bot.url must be an http or https URL"),
         ("slack://", "", "channels.team.url must be a URL of Apprise"),
         ("[channels.bot]", "[channels.'B t']", "channels.B t must hold"),
-        ("[[routes]]", "[[routes", "is no TOML"),
+        ("[[routes]]", "[[routes", "must be TOML"),
     ],
 )
 def test_a_problem_is_named_with_its_place_and_no_secret_is_shown(load, wrong, right, says):

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from monitor_server.commands.main import main
+from monitor_server.configuration_files.watching import SETTLED_SECONDS
 from monitor_server.errors import StartupError
-from monitor_server.notifications.configuration.current import SETTLED_SECONDS, CurrentFile
+from monitor_server.notifications.configuration.current import CurrentFile
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving, webhook, written
