@@ -57,8 +57,11 @@ def asked(start_collector: Any, scripted: Any) -> Callable[..., Asked]:
 
 
 @pytest.fixture
-def training(tmp_path: Any, monkeypatch: Any) -> Iterator[Callable[..., Any]]:
-    """Connect a trainer of this process to a collector; it is closed when the test ends."""
+def training(start_collector: Any, tmp_path: Any, monkeypatch: Any) -> Iterator[Callable[..., Any]]:  # noqa: ARG001
+    """Connect a trainer of this process to a collector; it is closed when the test ends, and before the collector.
+
+    A trainer that is closed after its collector waits for it, for as long as closing may take.
+    """
     monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path / "spool"))
     connected = []
 
