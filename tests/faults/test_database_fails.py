@@ -43,10 +43,21 @@ def _send(pool, url, step):
 @pytest.mark.parametrize(
     ("fail", "repair", "reason"),
     [
-        (lambda server: server.stop(), lambda server: server.start(), "connection"),
-        (lambda server: _set_read_only(server, "on"), lambda server: _set_read_only(server, "off"), "read-only"),
+        # Slow: a failed commit says for half a minute that the collector is not ready, unless a later one succeeds.
+        pytest.param(
+            lambda server: server.stop(),
+            lambda server: server.start(),
+            "connection",
+            id="stopped",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda server: _set_read_only(server, "on"),
+            lambda server: _set_read_only(server, "off"),
+            "read-only",
+            id="read-only",
+        ),
     ],
-    ids=["stopped", "read-only"],
 )
 def test_what_a_failed_postgresql_cannot_store_is_not_acknowledged(server, pool, fail, repair, reason):
     """Ingest answers 503 and readyz states the reason; then the same collector stores and projects what comes."""

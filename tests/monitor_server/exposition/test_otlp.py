@@ -69,7 +69,11 @@ def is_running():
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    """A receiver that the standard variables name; batches are sent every 50 ms."""
+    """A receiver that the standard variables name; batches are sent every 50 ms.
+
+    Tests ask for it before their collector, which is then stopped while it still answers: without it, a stop takes
+    seconds.
+    """
     found = Endpoint()
 
     class Handler(BaseHTTPRequestHandler):
@@ -104,7 +108,7 @@ def endpoint(monkeypatch):
 
 
 def test_spans_of_request_append_projection_and_notification_arrive(
-    start_collector, scripted, endpoint, tmp_path, monkeypatch
+    endpoint, start_collector, scripted, tmp_path, monkeypatch
 ):
     """The append is the child of its request, which continues the client's trace; ids and names are attributes."""
     monkeypatch.setenv("OTEL_SERVICE_NAME", "our-collector")
@@ -141,7 +145,7 @@ def test_spans_of_request_append_projection_and_notification_arrive(
     assert endpoint.metrics()["rlvitals_ingest_records"][1]["service.name"] == "our-collector"
 
 
-def test_the_metrics_are_those_that_prometheus_scrapes(start_collector, scripted, endpoint):
+def test_the_metrics_are_those_that_prometheus_scrapes(endpoint, start_collector, scripted):
     """A counter, a gauge with labels and a histogram have the values of /metrics, and the service has our name."""
     live = start_collector(engine=scripted, opentelemetry=True)
     live.send(run="r", project="p", records=[{"step": step, "scalars": {"a": 2.5}} for step in range(3)])
@@ -163,7 +167,7 @@ def test_the_metrics_are_those_that_prometheus_scrapes(start_collector, scripted
     assert resource["service.name"] == "rlvitals"
 
 
-def test_no_secret_is_exported(start_collector, scripted, endpoint, tmp_path):
+def test_no_secret_is_exported(endpoint, start_collector, scripted, tmp_path):
     """Neither keys, nor what stands in a path or a query, nor the text of an error, nor a channel's address."""
     with receiving() as receiver:
         receiver.answer = lambda _: 500

@@ -9,6 +9,7 @@ import pytest
 
 from monitor_server.commands.logs.check import EXIT_NOT_OBSERVED
 from monitor_server.commands.main import main
+from monitor_server.importers.formats import sqlite
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check import assert_healthy
@@ -67,8 +68,9 @@ def test_what_a_user_may_not_read_is_named_and_the_rest_is_found(folder):
     ]
 
 
-def test_a_locked_database_in_a_folder_is_named_and_no_verdict_passes_over_it(folder, capsys):
+def test_a_locked_database_in_a_folder_is_named_and_no_verdict_passes_over_it(folder, capsys, monkeypatch):
     """The report of the other log stands; a job that must fail on alarms does not pass on half of the logs."""
+    monkeypatch.setattr(sqlite, "LOCK_SECONDS", 0.05)
     with closing(add_locked_database(folder)):
         assert main(["check", str(folder)]) == 0
         captured = capsys.readouterr()

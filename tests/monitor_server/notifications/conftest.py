@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from monitor_server.notifications import worker
+from monitor_server.notifications.planning import retry_delay
 from tests.databases import database_url
 from tests.live import LiveCollector
 from tests.monitor_server.notifications.receivers import Receiver, receiving, webhook, written
@@ -13,6 +15,15 @@ from tests.monitor_server.notifications.receivers import Receiver, receiving, we
 __all__ = ["database_url"]
 
 ROUTE = '[[routes]]\nchannels = ["hook"]\n'
+QUICKER = 20.0  # than users' collectors, tests repeat what was refused
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the delays after which a message that was refused is sent again."""
+    monkeypatch.setattr(
+        worker, "retry_delay", lambda attempts, *, jitter: retry_delay(attempts, jitter=jitter) / QUICKER
+    )
 
 
 @pytest.fixture

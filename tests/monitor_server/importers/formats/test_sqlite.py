@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from monitor_server.importers.formats import sqlite
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
 
@@ -54,8 +55,9 @@ def test_a_database_that_no_program_has_open_is_read_without_a_trace(database, t
     assert list(before) == ["p.db"]
 
 
-def test_a_database_that_is_locked_damaged_or_compressed_is_refused_with_the_reason(database, tmp_path):
+def test_a_database_that_is_locked_damaged_or_compressed_is_refused_with_the_reason(database, tmp_path, monkeypatch):
     """That its format is unknown would send the reader in a wrong direction."""
+    monkeypatch.setattr(sqlite, "LOCK_SECONDS", 0.05)
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         with pytest.raises(LogError, match="another program keeps this SQLite database locked"):
