@@ -22,6 +22,7 @@ from dashboard.api_types import (
     ExpectedRangeItem,
     ForecastItem,
     HistoryItem,
+    JudgementItem,
     KeyItem,
     MarkItem,
     PhaseItem,
@@ -32,6 +33,7 @@ from dashboard.api_types import (
     RunItem,
     RunRuleItem,
     SeriesItem,
+    WarrantyItem,
 )
 from dashboard.sign_in.credentials import current_credentials
 
@@ -195,6 +197,21 @@ class ApiClient:
     async def acknowledge(self, alert_id: str) -> None:
         """Acknowledge an alert in the name of the dashboard."""
         await self._ask("POST", _path("alerts", alert_id, "ack"), json={"by": "the dashboard"})
+
+    async def judgements(self, run_id: str) -> dict[str, JudgementItem]:
+        """Read whether the alarms of a run were right, by alert; those that nobody has judged are left out."""
+        items = await self._items(_path("runs", run_id, "judgements"), {})
+        return {item["alert_id"]: item for item in cast("list[JudgementItem]", items)}
+
+    async def judge(self, alert_id: str, *, is_right: bool, failed_at: int | None, note: str) -> JudgementItem:
+        """Say whether an alarm was right, and at which step the run failed if that is known."""
+        asked = {"is_right": is_right, "failed_at": failed_at, "note": note, "by": "the dashboard"}
+        return cast("JudgementItem", await self._ask("POST", _path("alerts", alert_id, "judgement"), json=asked))
+
+    async def warranty(self, run_id: str) -> WarrantyItem | None:
+        """Read what a budget of false pages allows a run; None where no budget is stated."""
+        answer = await self._ask("GET", _path("runs", run_id, "warranty"), is_nullable=True)
+        return cast("WarrantyItem", to_floats(answer)) if answer else None
 
     async def label(self, run_id: str, **labels: object) -> None:
         """Change title, tags, notes or whether a run is archived."""

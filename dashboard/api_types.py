@@ -19,6 +19,7 @@ __all__ = [
     "ExpectedRanges",
     "ForecastItem",
     "HistoryItem",
+    "JudgementItem",
     "KeyItem",
     "MarkItem",
     "Moved",
@@ -29,6 +30,7 @@ __all__ = [
     "RunItem",
     "SeriesItem",
     "Sparkline",
+    "WarrantyItem",
     "alerts_of",
     "by_trouble",
     "firing",
@@ -149,6 +151,27 @@ class ExpectedRanges(TypedDict):
 
     calibration: str
     items: list[ExpectedRangeItem]
+
+
+class JudgementItem(TypedDict):
+    """Whether an alarm was right, as a person says after the run; ``failed_at`` is the step of the failure."""
+
+    alert_id: str
+    kind: str
+    is_right: bool
+    failed_at: int | None
+    by: str
+    note: str
+
+
+class WarrantyItem(TypedDict):
+    """What a budget of false pages allows a run, and what the run has spent."""
+
+    promise: str
+    is_longer: bool
+    pages_allowed: float
+    pages_opened: int
+    steps_held_back: int
 
 
 class MarkItem(TypedDict):

@@ -27,7 +27,7 @@ from dashboard.page_delivery.callback_requests import DashRequests, refuse_unkno
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
 from dashboard.page_delivery.own_files import OwnFiles, plotly_route
-from dashboard.pages import alert, compare, fleet, responses, run, run_labels, workspace
+from dashboard.pages import alert, compare, fleet, judgement, responses, run, run_labels, workspace
 from dashboard.pages.rules import form, listed
 from dashboard.pages.rules.page import rules_page
 from dashboard.pages.settings import channels, keys, projects
@@ -171,6 +171,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     compare.register(app, api_url)
     responses.register(app, api_url)
     alert.register(app, api_url)
+    judgement.register(app, api_url)
     for section in (keys, channels, projects, form, listed):
         section.register(app, api_url)
     return DashRequests(FirstAnswer(delivered, FirstView(api_url, delivered.style)), app)

@@ -46,6 +46,7 @@ __all__ = [
     "FLEET_TEXT",
     "FLEET_VIEW",
     "FLEET_WALL",
+    "JUDGED",
     "KEYS",
     "KEYS_LIST",
     "KEYS_OPEN",
@@ -100,6 +101,7 @@ __all__ = [
     "WORKSPACE_ZOOM",
     "channel_test",
     "connect_panel",
+    "judgement",
     "key_revoke",
     "project_delete",
 ]
@@ -197,6 +199,7 @@ WORKSPACE_DOWNLOAD: Final = "workspace-download"
 CHANNEL_STATE: Final = "channel-state"
 KEYS_LIST: Final = "keys-list"
 KEY_DAYS: Final = "key-days"
+JUDGED: Final = "judged"
 KEY_MADE: Final = "key-made"
 KEY_MAKE: Final = "key-make"
 KEY_NAME: Final = "key-name"
@@ -223,6 +226,11 @@ def connect_panel(name: str) -> dict[str, str]:
 
 
 # Their arguments are names, or Dash's `ALL`.
+def judgement(part: str, alert: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of a part of the form that judges an alert: state, right, wrong, step or note."""
+    return {"type": f"judgement-{part}", "alert": alert}
+
+
 def key_revoke(key: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the id of the button that revokes a key."""
     return {"type": "key-revoke", "key": key}

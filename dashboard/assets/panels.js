@@ -146,7 +146,7 @@
 
   function zoomVitals() {
     const vitals = window.rlvitals.figure.find();
-    if (!zoom || settings.axis === "time") return;
+    if (!zoom || settings.axis !== "step") return;
     if (vitals && vitals.layout) window.Plotly.relayout(vitals, { "xaxis.range": zoom });
     else setTimeout(zoomVitals, SOON_MS);
   }
@@ -158,7 +158,7 @@
     window.dash_clientside.set_props("workspace-zoom", { data: range });
     const vitals = window.rlvitals.figure.find();
     const isZoomed = vitals && JSON.stringify(vitals.rlvitalsZoom ?? null) === JSON.stringify(range);
-    if (vitals && !isZoomed && settings.axis !== "time") {
+    if (vitals && !isZoomed && settings.axis === "step") {
       window.Plotly.relayout(vitals, range ? { "xaxis.range": range } : { "xaxis.autorange": true });
     }
   }
@@ -238,8 +238,9 @@
     let last = line.x[line.x.length - 1];
     for (const step of steps) {
       if (!(signal in step.signals) || step.step <= line.meta.last_step) continue;
+      const place = placeOf(step, line.meta, last);
+      if (place === null) continue;
       line.meta.last_step = step.step;
-      const place = settings.axis === "time" ? Date.now() : step.step;
       const value = step.signals[signal];
       const isDrawn = typeof value === "number" && (settings.scale !== "log" || value > 0);
       if (average >= 0 && typeof value === "number") smooth.push(next(graph.data[average].meta, place - last, value));
@@ -260,6 +261,15 @@
     const button = event.target.closest("[data-export]");
     if (button) window.dash_clientside.set_props("workspace-exported", { data: { signal: button.dataset.export, at: Date.now() } });
   });
+
+  /* Where a pushed step stands on the axis; null by tokens, if the step does not say how many they are. */
+  function placeOf(step, meta, last) {
+    if (settings.axis === "time") return Date.now();
+    if (!meta.tokens) return step.step;
+    const tokens = step.signals[meta.tokens];
+    if (typeof tokens !== "number") return null;
+    return meta.is_total ? tokens : last + tokens;
+  }
 
   function panelNumber(graph) {
     return graph.closest("[data-panel]").querySelector("[data-number]");

@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.components.small_elements import save_buttons
+from dashboard.figures.curves.token_axis import token_signal
 from dashboard.html_text import html_text
 from dashboard.signal_definitions.lookup import define, unit_of
 
@@ -49,13 +50,15 @@ def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str 
             dcc.Store(id=ids.WORKSPACE_DRAWN),
             dcc.Store(id=ids.WORKSPACE_EXPORTED),
             dcc.Download(id=ids.WORKSPACE_DOWNLOAD),
-            html.Div([html.H2(f"All signals ({len(signals)})"), _controls(query)], className="workspace-bar card"),
+            html.Div(
+                [html.H2(f"All signals ({len(signals)})"), _controls(query, signals)], className="workspace-bar card"
+            ),
             html.Div(className="panel-groups", **{"data-places": html_text(places)}),
         ],
     )
 
 
-def _controls(query: Mapping[str, str]) -> Component:
+def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
     return html.Div(
         className="workspace-controls",
         children=[
@@ -81,10 +84,15 @@ def _controls(query: Mapping[str, str]) -> Component:
                     updatemode="mouseup",
                 ),
             ),
-            _segments(ids.WORKSPACE_AXIS, "Horizontal axis", {"step": "step", "time": "time"}, query.get("x")),
+            _segments(ids.WORKSPACE_AXIS, "Horizontal axis", _axes(signals), query.get("x")),
             _segments(ids.WORKSPACE_SCALE, "Vertical axis", {"linear": "linear", "log": "log"}, query.get("y")),
         ],
     )
+
+
+def _axes(signals: Sequence[str]) -> dict[str, str]:
+    """Return the horizontal axes that there are; the one by tokens only where the trainer logs them."""
+    return {"step": "step", "time": "time"} | ({"tokens": "tokens"} if token_signal(signals) else {})
 
 
 def _labelled(label: str, control: Component) -> Component:

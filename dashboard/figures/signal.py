@@ -9,6 +9,7 @@ from dashboard.api_types import SEVERITY_ORDER, AlertItem, ExpectedRangeItem, Ma
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
+from dashboard.figures.curves.token_axis import TokenAxis
 from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.marks.alerts import alert_lines
@@ -22,9 +23,12 @@ RAW_OPACITY: Final = 0.28
 MAX_ALERTS: Final = 12  # more lines hide a small chart; those that fire and the most severe come first
 MAX_MARKS: Final = 60
 MARGIN: Final = {"l": 52, "r": 10, "t": 6, "b": 26, "pad": 0}
+HOVER_TITLES: Final = {"step": "<b>step %{x}</b>", "tokens": "<b>%{x:.4s} tokens</b>"}
 NO_STRIP: Final = (1.0, 1.0)
 
 Figure = dict[str, object]
+Axis = Literal["step", "time", "tokens"]
+AXES: Final[dict[object, Axis]] = {"time": "time", "tokens": "tokens"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +37,13 @@ class View:
 
     Args:
         smoothing: The decay per `smoothing_unit`, 0 to 0.999.
-        axis: Steps, or the wall time at which they were recorded.
+        axis: Steps, the wall time at which they were recorded, or the tokens until then.
         is_log: Whether the value axis is logarithmic.
-        zoom: The interval of the axis that is shown (steps, or Unix seconds), or None for all of it.
+        zoom: The interval of the axis that is shown (steps, Unix seconds or tokens), or None for all of it.
     """
 
     smoothing: float = 0.0
-    axis: Literal["step", "time"] = "step"
+    axis: Axis = "step"
     is_log: bool = False
     zoom: tuple[float, float] | None = None
 
@@ -50,24 +54,28 @@ class View:
         ends = [end for end in zoom if isinstance(end, int | float)] if isinstance(zoom, list) else []
         return cls(
             smoothing=min(max(float(smoothing), 0.0), 0.999) if isinstance(smoothing, int | float) else 0.0,
-            axis="time" if asked.get("axis") == "time" else "step",
+            axis=AXES.get(asked.get("axis"), "step"),
             is_log=asked.get("scale") == "log",
             zoom=(ends[0], ends[1]) if len(ends) == 2 and ends[0] < ends[1] else None,  # noqa: PLR2004 - two ends
         )
 
-    def steps_in(self, series: SeriesItem) -> tuple[int, int] | None:
-        """Return the first and the last step of the zoom, by a series that holds the time of its steps."""
+    def steps_in(self, series: SeriesItem, tokens: TokenAxis | None = None) -> tuple[int, int] | None:
+        """Return the first and the last step of the zoom, by tokens, or by the times of a series."""
         if self.zoom is None or not series["steps"]:
             return None
         if self.axis == "step":
             return max(0, int(self.zoom[0])), max(0, int(self.zoom[1]) + 1)
+        if tokens is not None:
+            return int(tokens.step_at(self.zoom[0])), int(tokens.step_at(self.zoom[1])) + 1
         last = len(series["steps"]) - 1
         first, after = (bisect_left(series.get("times") or [], end) for end in self.zoom)
         return series["steps"][max(0, first - 1)], series["steps"][min(last, after)]
 
 
-def places(series: SeriesItem, axis: str) -> list[float]:
-    """Return the positions of the points: steps, or milliseconds since 1970, which Plotly takes for dates."""
+def places(series: SeriesItem, axis: str, tokens: TokenAxis | None = None) -> list[float]:
+    """Return the positions of the points: steps, tokens, or milliseconds since 1970, which Plotly takes for dates."""
+    if tokens is not None:
+        return [tokens.place(step) for step in series["steps"]]
     times = series.get("times")
     return [1000 * time for time in times] if axis == "time" and times else list(map(float, series["steps"]))
 
@@ -98,6 +106,7 @@ def signal_figure(
     alerts: Sequence[AlertItem],
     marks: Sequence[MarkItem] = (),
     expected: ExpectedRangeItem | None = None,
+    tokens: TokenAxis | None = None,
 ) -> Figure:
     """Draw a signal as a plain dict that Plotly reads.
 
@@ -108,10 +117,13 @@ def signal_figure(
         alerts: The run's alerts in any state; pending ones are left out.
         marks: What happened to the run; the newest are drawn.
         expected: Where the values of healthy runs were, if that is known.
+        tokens: The axis, if it is the one by tokens.
     """
     marks = marks[-MAX_MARKS:]
-    where = places(series, view.axis)
+    where = places(series, view.axis, tokens)
     traces = _traces(series, where, view)
+    if tokens is not None:
+        traces[0]["meta"] |= {"tokens": tokens.signal, "is_total": tokens.is_total}  # type: ignore[operator]  # a dict
     if marks:
         traces.append(mark_trace(marks, axis="y2", height=0.06, place=_placing(series, where)))
     bands = bands_of(phases, series["steps"][-1])
@@ -186,7 +198,7 @@ def _layout(view: View, shapes: list[Figure], *, dtick: str | None) -> Figure:
             "type": "date" if view.axis == "time" else "linear",
             "nticks": 6,
             **({"range": [end * factor for end in view.zoom]} if view.zoom else {"autorange": True}),
-            **({"unifiedhovertitle": {"text": "<b>step %{x}</b>"}} if view.axis == "step" else {}),
+            **({"unifiedhovertitle": {"text": HOVER_TITLES[view.axis]}} if view.axis in HOVER_TITLES else {}),
         },
         "yaxis": value_axis(is_log=view.is_log, dtick=dtick, ticks=5),
         "yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True},

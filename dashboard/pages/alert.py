@@ -8,9 +8,18 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import RULE_PREFIX, AlertItem, Attribution, ForecastItem, HistoryItem, RunRuleItem
+from dashboard.api_types import (
+    RULE_PREFIX,
+    AlertItem,
+    Attribution,
+    ForecastItem,
+    HistoryItem,
+    JudgementItem,
+    RunRuleItem,
+)
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
+from dashboard.components.alert.judgement import judgement_card
 from dashboard.components.alert.life import SILENCES, history_list, life_forms
 from dashboard.components.alert.listing import alert_head
 from dashboard.components.forecast import forecast_parts
@@ -29,6 +38,7 @@ class _Read:
     history: list[HistoryItem]
     forecast: ForecastItem | None
     rules: list[RunRuleItem]
+    judgement: JudgementItem | None
 
     def parts(self) -> list[Component]:
         alert = self.alert
@@ -60,9 +70,15 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
         children=[
             dcc.Store(id=ids.LIVE, data=live),
             dcc.Store(id=ids.ALERT_REFRESH),
+            dcc.Store(id=ids.JUDGED),
             html.Div(id=ids.ALERT, className="alert-parts", children=read.parts()),
             html.Div(
-                [life_forms(), html.Div(history_list(read.history), id=ids.ALERT_HISTORY)], className="alert-life"
+                [
+                    life_forms(),
+                    judgement_card(alert_id, read.judgement),
+                    html.Div(history_list(read.history), id=ids.ALERT_HISTORY),
+                ],
+                className="alert-life",
             ),
         ],
     )
@@ -157,4 +173,5 @@ async def _read(api_url: str, alert_id: str) -> _Read:
         run_id, kind = alert["run_id"], alert["kind"]
         rules = await api.rules_of_run(run_id) if kind.startswith(RULE_PREFIX) else []
         of_alert = [rule for rule in rules if rule["kind"] == kind]
-        return _Read(alert, attribution, history, await api.forecast(run_id), of_alert)
+        forecast, judgements = await asyncio.gather(api.forecast(run_id), api.judgements(run_id))
+        return _Read(alert, attribution, history, forecast, of_alert, judgements.get(alert_id))

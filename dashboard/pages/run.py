@@ -16,12 +16,15 @@ from dashboard.api_types import (
     AlertItem,
     ExpectedRangeItem,
     ForecastItem,
+    JudgementItem,
     MarkItem,
     PhaseItem,
     RunDetail,
     RunRuleItem,
     SeriesItem,
+    WarrantyItem,
 )
+from dashboard.components.alert.judgement import budget_lines, judgement_list
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.alert.trainer_actions import action_list
 from dashboard.components.forecast import forecast_parts
@@ -38,6 +41,7 @@ from dashboard.figures.run import rows_of, run_figure
 __all__ = ["read_run", "register", "run_page"]
 
 MAX_POINTS: Final = 1500  # about one point per pixel; more points draw slower and look the same
+ENDED: Final = frozenset({"finished", "stopped", "lost"})
 GRAPH_CONFIG: Final = {
     "displayModeBar": False,
     "doubleClick": "autosize",  # codespell:ignore
@@ -58,12 +62,20 @@ class _Read:
     forecast: ForecastItem | None
     marks: list[MarkItem]
     rules: list[RunRuleItem]
+    judgements: dict[str, JudgementItem]
+    warranty: WarrantyItem | None
 
     def header(self) -> list[Component]:
         return run_header(self.run, self.phases, self.series, self.forecast)
 
     def aside(self) -> list[Component]:
-        return [*alert_list(self.alerts), *rule_states(self.rules), *action_list(self.run["id"], self.actions)]
+        return [
+            *alert_list(self.alerts),
+            *(judgement_list(self.alerts, self.judgements) if self.run["status"] in ENDED else []),
+            *rule_states(self.rules),
+            *action_list(self.run["id"], self.actions),
+            *budget_lines(self.warranty),
+        ]
 
     def figure(self) -> dict[str, object]:
         return run_figure(
@@ -100,6 +112,7 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
         children=[
             dcc.Store(id=ids.LIVE, data=read.live()),
             dcc.Store(id=ids.RUN_REFRESH),
+            dcc.Store(id=ids.JUDGED),
             dcc.Store(id=ids.RUN_FORECAST_REFRESH),
             html.Section(id=ids.RUN_HEADER, className="card run-header", children=read.header()),
             run_labels(read.run),
@@ -176,7 +189,7 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _R
     """Read what the page shows; ``points`` is the most of one line."""
     plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
     async with ApiClient(api_url) as api:
-        drawn, happened = await asyncio.gather(
+        drawn, happened, judged = await asyncio.gather(
             asyncio.gather(
                 api.run(run_id),
                 api.series(run_id, plain, max_points=points),
@@ -191,7 +204,8 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _R
                 api.marks(run_id),
                 api.rules_of_run(run_id),
             ),
+            asyncio.gather(api.judgements(run_id), api.warranty(run_id)),
         )
     run, series, summed, expected = drawn
     sums = {name: running_sum(held, max_points=points) for name, held in summed.items()}
-    return _Read(run, series | sums, expected, *happened)
+    return _Read(run, series | sums, expected, *happened, *judged)

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, cast
 
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
@@ -12,6 +13,7 @@ from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError
 from dashboard.api_types import AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.small_elements import spell
+from dashboard.figures.curves.token_axis import TokenAxis, token_signal
 from dashboard.figures.signal import View, merged, signal_figure
 
 __all__ = ["register"]
@@ -30,8 +32,10 @@ def register(app: Dash, api_url: str) -> None:
         view = View.read(wanted)
         try:
             async with ApiClient(api_url) as api:
+                tokens = await _read_tokens(api, live["run"]) if view.axis == "tokens" else None
+                view = replace(view, axis="step") if view.axis == "tokens" and tokens is None else view
                 series, phases, alerts, marks, expected = await asyncio.gather(
-                    _read(api, live["run"], signals, view),
+                    _read(api, live["run"], signals, view, tokens),
                     api.phases(live["run"]),
                     api.alerts(live["run"]),
                     api.marks(live["run"]),
@@ -40,7 +44,8 @@ def register(app: Dash, api_url: str) -> None:
         except ApiError as error:
             return {signal: {"problem": str(error)} for signal in signals}
         return {
-            signal: _panel(series.get(signal), view, phases, alerts, marks, expected.get(signal)) for signal in signals
+            signal: _panel(series.get(signal), view, phases, alerts, marks, expected.get(signal), tokens)
+            for signal in signals
         }
 
     async def export(asked: Mapping[str, str] | None, live: Mapping[str, str]) -> object:
@@ -81,11 +86,20 @@ def register(app: Dash, api_url: str) -> None:
     )
 
 
-async def _read(api: ApiClient, run_id: str, signals: list[str], view: View) -> dict[str, SeriesItem]:
+async def _read_tokens(api: ApiClient, run_id: str) -> TokenAxis | None:
+    """Read the tokens until each step; None where the trainer does not log them."""
+    signal = token_signal((await api.run(run_id)).get("signals") or [])
+    found = {} if signal is None else await api.series(run_id, [signal])
+    return TokenAxis.of(found[signal]) if signal in found else None
+
+
+async def _read(
+    api: ApiClient, run_id: str, signals: list[str], view: View, tokens: TokenAxis | None
+) -> dict[str, SeriesItem]:
     """Read the signals, thinned as a whole, and finer in the interval that is zoomed to."""
     is_timed = view.axis == "time"
     series = await api.series(run_id, signals, max_points=MAX_POINTS, times=is_timed)
-    steps = next((held for item in series.values() if (held := view.steps_in(item))), None)
+    steps = next((held for item in series.values() if (held := view.steps_in(item, tokens))), None)
     if steps is None:
         return series
     fine = await api.series(run_id, signals, max_points=2 * MAX_POINTS, steps=steps, times=is_timed)
@@ -99,11 +113,14 @@ def _panel(  # noqa: PLR0917 - what the API returns
     alerts: list[AlertItem],
     marks: list[MarkItem],
     expected: ExpectedRangeItem | None,
+    tokens: TokenAxis | None,
 ) -> dict[str, object]:
     """Return what assets/panels.js draws: the newest value and the figure, or why there is none."""
     if series is None:
         return {"problem": "not observed"}
-    figure = signal_figure(series, view=view, phases=phases, alerts=alerts, marks=marks, expected=expected)
+    figure = signal_figure(
+        series, view=view, phases=phases, alerts=alerts, marks=marks, expected=expected, tokens=tokens
+    )
     return {"newest": spell(series["values"][-1]), "figure": figure}
 
 

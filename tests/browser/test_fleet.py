@@ -128,3 +128,16 @@ def test_a_step_and_a_new_run_reach_the_table(start_collector, visit):
     expect(visit.page.locator('[row-id] [col-id="reward"]', has_text="0.625")).to_have_count(1)
     fleet.run(run="new", project="one", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     expect(names(visit).filter(has_text="new")).to_have_count(1)
+
+
+@pytest.mark.parametrize("visit", [(360, 740)], ids=["360x740"], indirect=True)
+def test_nothing_of_the_bar_is_cut_off_on_a_phone(fleet, visit):
+    """The mark, the pages, the state of the connection and the theme end within the screen."""
+    open_fleet(fleet, visit)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    parts = "[...document.querySelectorAll('.bar > *')]"
+    ends = visit.page.evaluate(f"{parts}.map((each) => each.getBoundingClientRect().right)")
+    assert 340 < max(ends) <= 360
+    links = "document.querySelector('.bar-links')"
+    assert visit.page.evaluate(f"{links}.scrollWidth <= {links}.clientWidth")
+    expect(visit.page.get_by_role("link", name="rlvitals")).to_be_visible()

@@ -95,6 +95,21 @@ def test_the_axis_may_be_the_wall_time(collector, visit):
     assert "x=time" in visit.page.url
 
 
+def test_the_axis_may_be_the_tokens_where_the_trainer_logs_them(collector, visit):
+    """TRL's count from the beginning is the place of each step, of pushed ones too; another run has no such axis."""
+    records = [{"step": step, "scalars": {"alpha/a": 1.0, "trl/num_tokens": 500.0 * step}} for step in range(1, 31)]
+    run_id = collector.run(run="counted", records=records[:-1])
+    open_workspace(collector, visit, run_id, "?signals=alpha")
+    visit.page.locator("#workspace-axis").get_by_text("tokens").click()
+    is_drawn(visit, "alpha/a", "graph.data[0].x[1] === 1000 && graph.data[0].x.length === 29")
+    collector.run(run="counted", records=records[-1:])
+    is_drawn(visit, "alpha/a", "graph.data[0].x.at(-1) === 15000")
+    assert "x=tokens" in visit.page.url
+    other = collector.run(run="plain", records=steps(0, 3))
+    open_workspace(collector, visit, other)
+    expect(visit.page.locator("#workspace-axis")).not_to_contain_text("tokens")
+
+
 def test_a_signal_is_saved_with_every_value(collector, visit):
     """Step, time and value of all 3,000 steps."""
     run_id = collector.run(run="saved", records=steps(0, 3000))

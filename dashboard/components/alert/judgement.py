@@ -1,0 +1,86 @@
+"""Draws whether alarms were right, as people say after a run, and what the run has spent of its budget of pages."""
+
+from collections.abc import Mapping, Sequence
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api_types import AlertItem, JudgementItem, WarrantyItem
+
+__all__ = ["budget_lines", "judgement_card", "judgement_list", "spell_judgement"]
+
+
+def judgement_card(alert_id: str, judgement: JudgementItem | None) -> Component:
+    """Return the form of an alert's page."""
+    head = html.H2("Was this alarm right?")
+    return html.Section([head, *_form(alert_id, judgement)], className="card explains judgement")
+
+
+def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, JudgementItem]) -> list[Component]:
+    """Return a form for each alarm of a run that has ended; an empty list where there was none.
+
+    Args:
+        alerts: The alerts of the run in any state; what never fired was no alarm.
+        judgements: The newest judgement of each alert, by its id.
+    """
+    alarms = [alert for alert in alerts if alert["state"] != "pending" and alert["severity"] != "info"]
+    if not alarms:
+        return []
+    open_ = sum(alert["id"] not in judgements for alert in alarms)
+    title = f"Were the alarms right? ({open_} not judged)" if open_ else "All alarms are judged"
+    entries = [
+        html.Li(
+            [
+                html.Strong(f"{alert['kind'].replace('_', ' ')}, step {alert['opened_step']}"),
+                *_form(alert["id"], judgements.get(alert["id"])),
+            ]
+        )
+        for alert in sorted(alarms, key=lambda alert: alert["opened_step"])
+    ]
+    return [html.Details([html.Summary(title), html.Ol(entries)], className="judgement")]
+
+
+def spell_judgement(judgement: JudgementItem | None) -> str:
+    """Return the newest judgement in words."""
+    if judgement is None:
+        return "Not judged yet."
+    failed = "" if judgement["failed_at"] is None else f", the run failed at step {judgement['failed_at']}"
+    note = f": {judgement['note']}" if judgement["note"] else ""
+    return f"{'Right' if judgement['is_right'] else 'Wrong'}{failed}, says {judgement['by']}{note}"
+
+
+def budget_lines(warranty: WarrantyItem | None) -> list[Component]:
+    """Return what a run may spend of its budget of false pages, and has spent; an empty list without a budget."""
+    if warranty is None:
+        return []
+    spent = f"{warranty['pages_opened']} pages opened of {warranty['pages_allowed']:.2f} that it may have opened by now"
+    held = f"; at {warranty['steps_held_back']} steps a page was shown as a warning"
+    longer = ["This run is longer than every healthy run, so nothing is promised from there on."]
+    return [
+        html.Div(
+            [
+                html.H2("Budget of false pages"),
+                html.P(warranty["promise"]),
+                html.P(f"{spent}{held if warranty['steps_held_back'] else ''}", className="when"),
+                *(html.P(line, className="when") for line in longer if warranty["is_longer"]),
+            ],
+            className="budget",
+        )
+    ]
+
+
+def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:
+    step, note = ids.judgement("step", alert_id), ids.judgement("note", alert_id)
+    return [
+        html.P(spell_judgement(judgement), id=ids.judgement("state", alert_id), className="when", role="status"),
+        html.Div(
+            [
+                dcc.Input(id=step, type="number", min=0, step=1, placeholder="failed at step, if known"),
+                dcc.Input(id=note, type="text", maxLength=2000, placeholder="note"),
+                html.Button("Right", id=ids.judgement("right", alert_id), className="button"),
+                html.Button("Wrong", id=ids.judgement("wrong", alert_id), className="quiet"),
+            ],
+            className="judgement-form",
+        ),
+    ]

@@ -1,0 +1,44 @@
+"""The callback of the forms by which people judge an alarm; the pages of a run and of an alert have them."""
+
+from dash import ALL, Dash, Input, Output, State, ctx, no_update, set_props
+
+from dashboard import ids
+from dashboard.api_client import ApiClient, ApiError
+from dashboard.components.alert.judgement import spell_judgement
+
+__all__ = ["register"]
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callback."""
+
+    async def judge(
+        right: list[int | None], wrong: list[int | None], _steps: list[float | None], _notes: list[str | None]
+    ) -> object:
+        pressed = ctx.triggered_id
+        if not pressed or not any([*right, *wrong]):  # the forms were drawn, and no button clicked
+            return no_update
+        alert = pressed["alert"]
+        is_right = pressed["type"] == ids.judgement("right", alert)["type"]
+        step, note = (
+            next((item.get("value") for item in items if item["id"]["alert"] == alert), None)
+            for items in ctx.states_list
+        )
+        failed_at = int(step) if is_right and isinstance(step, int | float) else None
+        try:
+            async with ApiClient(api_url) as api:
+                given = await api.judge(alert, is_right=is_right, failed_at=failed_at, note=str(note or ""))
+            said = spell_judgement(given)
+        except ApiError as error:
+            said = f"Not judged. {error}"
+        set_props(ids.judgement("state", alert), {"children": said})
+        return no_update
+
+    app.callback(
+        Output(ids.JUDGED, "data"),
+        Input(ids.judgement("right", ALL), "n_clicks"),
+        Input(ids.judgement("wrong", ALL), "n_clicks"),
+        State(ids.judgement("step", ALL), "value"),
+        State(ids.judgement("note", ALL), "value"),
+        prevent_initial_call=True,
+    )(judge)

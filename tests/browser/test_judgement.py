@@ -1,0 +1,57 @@
+"""Saying after a run whether its alarms were right, in a real browser."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from monitor_server.detection.base_classes.detector import CALIBRATION
+from tests.live import eventually
+
+ATTACH = "dashboard.app:attach"
+
+
+@pytest.fixture
+def died(tmp_path, start_collector):
+    """A collector with a budget, and an ended run whose loss exploded."""
+    file = tmp_path / "own.json"
+    warranty = {"steps_per_page": 1000.0, "runs": 20, "steps": 2000, "longest": 20, "weight": 0.0}
+    file.write_text(json.dumps({"id": "own", "detectors": CALIBRATION, "profiles": {}, "warranty": warranty}))
+    collector = start_collector(dashboard=ATTACH, calibration=file)
+    records = [
+        {"step": step, "scalars": {"reward/mean": 0.5, "loss/policy": 0.01 if step < 30 else 2e5}} for step in range(40)
+    ]
+    run_id = collector.run(run="died", records=records, end="finished")
+    eventually(lambda: collector.get(f"/runs/{run_id}")["last_step"] == 39)
+    return collector, run_id
+
+
+def test_alarms_are_judged_on_the_page_of_an_ended_run_and_of_the_alert(died, visit):
+    """Right with the step of the failure on the run's page; then wrong on the alert's page. The newest counts."""
+    collector, run_id = died
+    visit.page.goto(f"{collector.url}/runs/{run_id}")
+    visit.page.get_by_text("Were the alarms right?").click()
+    entry = visit.page.locator(".judgement li", has_text="loss explosion")
+    expect(entry.get_by_role("status")).to_have_text("Not judged yet.")
+    entry.get_by_placeholder("failed at step").fill("31")
+    entry.get_by_placeholder("note").fill("<b>NaN</b>")
+    entry.get_by_role("button", name="Right").click()
+    expect(entry.get_by_role("status")).to_have_text("Right, the run failed at step 31, says the dashboard: <b>NaN</b>")
+    (given,) = collector.get(f"/runs/{run_id}/judgements")["items"]
+    assert (given["is_right"], given["failed_at"], given["kind"]) == (True, 31, "loss_explosion")
+    visit.page.goto(f"{collector.url}/runs/{run_id}/alerts/{given['alert_id']}")
+    form = visit.page.locator(".judgement")
+    expect(form.get_by_role("status")).to_contain_text("Right, the run failed at step 31")
+    form.get_by_role("button", name="Wrong").click()
+    expect(form.get_by_role("status")).to_have_text("Wrong, says the dashboard")
+    assert [item["is_right"] for item in collector.get(f"/runs/{run_id}/judgements")["items"]] == [False]
+
+
+def test_the_budget_of_false_pages_is_on_the_page_of_the_run(died, visit):
+    """What is promised, what was spent, and that the run is longer than those that the promise rests on."""
+    collector, run_id = died
+    visit.page.goto(f"{collector.url}/runs/{run_id}")
+    budget = visit.page.locator(".budget")
+    expect(budget).to_contain_text("one false page in 1,000 recorded steps, from 20 healthy runs with 2,000 steps")
+    expect(budget).to_contain_text("1 pages opened of 2.00 that it may have opened by now")
+    expect(budget).to_contain_text("longer than every healthy run")
