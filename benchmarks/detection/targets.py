@@ -51,7 +51,7 @@ def targets_table(runs: Traces, microseconds: Sequence[float]) -> Table:
     for (what, goal, goal_standard), value, value_standard in zip(_TARGETS, paired, standard, strict=True):
         rows.append([what, goal, _cell(value, goal), goal_standard, _cell(value_standard, goal_standard)])
     return Table(
-        title="Targets of detection.md, section 5, and what was reached",
+        title="Targets, and what was reached",
         header=("measure", "target, paired", "reached", "target, standard", "reached"),
         rows=rows,
     )

@@ -32,14 +32,16 @@ def run(
     *,
     ack: Annotated[str | None, typer.Option(metavar="ID", help="Acknowledge this alert instead of listing.")] = None,
     comment: Annotated[str | None, typer.Option(metavar="ID", help="Add --note to this alert's history.")] = None,
-    history: Annotated[str | None, typer.Option(metavar="ID", help="Print what has happened to this alert.")] = None,
-    right: Annotated[str | None, typer.Option(metavar="ID", help="Say that this alert was right.")] = None,
-    wrong: Annotated[str | None, typer.Option(metavar="ID", help="Say that this alert was a false alarm.")] = None,
+    history: Annotated[str | None, typer.Option(metavar="ID", help="Print the history of this alert.")] = None,
+    right: Annotated[str | None, typer.Option(metavar="ID", help="Record that this alert was right.")] = None,
+    wrong: Annotated[str | None, typer.Option(metavar="ID", help="Record that this alert was a false alarm.")] = None,
     failed_at: Annotated[
         int | None, typer.Option(metavar="STEP", help="With --right: the step at which the run failed.")
     ] = None,
     by: Annotated[str | None, typer.Option(help="Who acknowledges, judges or comments (your user name).")] = None,
-    note: Annotated[str, typer.Option(help="A note that is kept with the acknowledgement, or the comment.")] = "",
+    note: Annotated[
+        str, typer.Option(help="The comment, or a note that is kept with the acknowledgement or judgement.")
+    ] = "",
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:

@@ -44,7 +44,7 @@ WELCOME = """
 def run(
     *,
     port: Annotated[int, typer.Option(help="Port of the collector and its dashboard.")] = 8600,
-    directory: Annotated[Path, typer.Option(help="Where the database and the checkpoints go.")] = Path(".demo"),
+    directory: Annotated[Path, typer.Option(help="Folder for the database and the checkpoints.")] = Path(".demo"),
     preset: Annotated[str, typer.Option(help="Settings of the reference trainer.")] = "demo",
     steps: Annotated[int | None, typer.Option(help="Stop the trainer after this many steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,

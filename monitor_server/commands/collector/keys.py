@@ -24,7 +24,9 @@ def run(
     name: Annotated[str | None, typer.Argument(help="The key's name; `revoke` also takes an id.")] = None,
     scope: Annotated[
         Literal["ingest", "read", "operate", "admin"] | None,
-        typer.Option(help="ingest for trainers, read, operate (read, acknowledge, reset), or admin (everything)."),
+        typer.Option(
+            help="ingest (trainers), read, operate (also acknowledge, silence, reset ...), or admin (everything)."
+        ),
     ] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="The only project it reaches (all).")] = None,
     days: Annotated[float | None, typer.Option(help="Days until it expires (never).", min=0.0)] = None,

@@ -39,10 +39,12 @@ WORSE = 3
 
 def run(
     *,
-    calibration: Annotated[Path | None, typer.Option(help="File of `rlvitals calibrate`; built-in without.")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="File of `rlvitals calibrate`; without it the built-in thresholds apply.")
+    ] = None,
     gpus: Annotated[float, typer.Option(help="GPUs of a run, for GPU-hours.")] = 1.0,
     accept_worse: Annotated[
-        bool, typer.Option("--accept-worse", help="Report a version that is worse, and do not refuse it.")
+        bool, typer.Option("--accept-worse", help="Report a worse version without refusing it.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,

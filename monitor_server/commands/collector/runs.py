@@ -17,18 +17,16 @@ COLUMNS = ("project", "name", "status", "phase", "last_step", "alerts", "attempt
 def run(
     *,
     reset: Annotated[
-        str | None, typer.Option(metavar="ID", help="Reset this run instead of listing, as the next two options say.")
+        str | None, typer.Option(metavar="ID", help="Reset this run instead of listing; see the next two options.")
     ] = None,
     attempt: Annotated[
         int | None, typer.Option(help="With --reset: the newest attempt; later ones are removed with their steps.")
     ] = None,
     world_size: Annotated[int | None, typer.Option(help="With --reset: how many ranks the newest attempt has.")] = None,
-    delete: Annotated[
-        str | None, typer.Option(metavar="ID", help="Delete this run with everything that is stored of it.")
-    ] = None,
+    delete: Annotated[str | None, typer.Option(metavar="ID", help="Delete this run and all its data.")] = None,
     delete_project: Annotated[str | None, typer.Option(metavar="NAME", help="Delete all runs of this project.")] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="With --delete…: also runs whose trainer still sends.")
+        bool, typer.Option("--force", help="With --delete or --delete-project: also runs whose trainer still sends.")
     ] = False,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,

@@ -31,11 +31,12 @@ def run(
     host: Annotated[str | None, typer.Option(help="Address to listen on (RLVITALS_HOST, 127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="Port, 0 for a free one (RLVITALS_PORT, 8600).")] = None,
     role: Annotated[
-        str | None, typer.Option(help="all, ingest, projector or web: what this process does (RLVITALS_ROLE, all).")
+        str | None, typer.Option(help="What this process does: all, ingest, projector or web (RLVITALS_ROLE, all).")
     ] = None,
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen beyond this machine without keys: anyone can read and write.")
+        bool,
+        typer.Option("--insecure", help="Allow other machines to connect without keys: anyone can read and write."),
     ] = False,
 ) -> int:
     """Serve until Ctrl-C or SIGTERM."""

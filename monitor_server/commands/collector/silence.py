@@ -24,10 +24,10 @@ def run(
     run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only alerts of this run.")] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only alerts of this project.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only alerts of this kind.")] = None,
-    hours: Annotated[float | None, typer.Option(help="How long.", min=0.0)] = None,
+    hours: Annotated[float | None, typer.Option(help="How many hours the silence lasts.", min=0.0)] = None,
     until_resolved: Annotated[bool, typer.Option("--until-resolved", help="Until --alert is resolved.")] = False,
-    reason: Annotated[str, typer.Option(help="Why; kept with the silence and with its alerts.")] = "",
-    by: Annotated[str | None, typer.Option(help="Who does it (your user name).")] = None,
+    reason: Annotated[str, typer.Option(help="The reason, which is kept with the silence and its alerts.")] = "",
+    by: Annotated[str | None, typer.Option(help="Who adds or ends it (your user name).")] = None,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines of `list`.")] = 50,
 ) -> int:

@@ -18,7 +18,7 @@ COLUMNS = ("project", "run", "steps", "pages opened", "pages allowed", "steps he
 def run(
     *,
     run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="The run; all runs without. `rlvitals runs` lists the ids.")
+        str | None, typer.Argument(metavar="[RUN]", help="The run; without it all runs. `rlvitals runs` lists the ids.")
     ] = None,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
 ) -> int:

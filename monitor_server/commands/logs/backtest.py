@@ -27,7 +27,9 @@ __all__ = ["backtest", "run", "summarise"]
 def run(
     *,
     folder: Annotated[Path, typer.Argument(help="A log, or a folder of logs or of run folders.")],
-    calibration: Annotated[Path | None, typer.Option(help="File of `rlvitals calibrate`; built-in without.")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="File of `rlvitals calibrate`; without it the built-in thresholds apply.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     names: Annotated[
         list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")

@@ -51,10 +51,14 @@ class Report:
 def run(
     *,
     runs: Annotated[list[Path], typer.Argument(help="Logs of healthy runs, or folders of them.")],
-    warn: Annotated[float, typer.Option(metavar="SHARE", help="Largest share of healthy runs warned.")] = 0.05,
-    page: Annotated[float, typer.Option(metavar="SHARE", help="Largest share of healthy runs paged.")] = 0.01,
+    warn: Annotated[
+        float, typer.Option(metavar="SHARE", help="Largest share of healthy runs that may be warned.")
+    ] = 0.05,
+    page: Annotated[
+        float, typer.Option(metavar="SHARE", help="Largest share of healthy runs that may be paged.")
+    ] = 0.01,
     one_page_in: Annotated[
-        float | None, typer.Option(metavar="STEPS", help="Budget: at most one false page in so many recorded steps.")
+        float | None, typer.Option(metavar="STEPS", help="Budget: at most one false page in this many recorded steps.")
     ] = None,
     one_page_in_gpu_hours: Annotated[
         float | None,

@@ -62,15 +62,22 @@ def run(
         int | None, typer.Option(min=1, max=MOST_GPUS, help="Accelerators of the run, for the hours saved.")
     ] = None,
     step_seconds: Annotated[
-        float | None, typer.Option(min=0.0, max=MOST_SECONDS, help="Time of a step; else the log's own.")
+        float | None,
+        typer.Option(min=0.0, max=MOST_SECONDS, help="Seconds of a step; without it the times in the log count."),
     ] = None,
-    calibration: Annotated[Path | None, typer.Option(help="File of `rlvitals calibrate`; built-in without.")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="File of `rlvitals calibrate`; without it the built-in thresholds apply.")
+    ] = None,
     fail_on: Annotated[FailOn | None, typer.Option(help="Exit with status 3 at this severity, for CI.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report as one self-contained page.")
+    ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="Open the runs in the dashboard.")] = False,
     following: Annotated[bool, typer.Option("--follow", help="Watch a log that is being written.")] = False,
-    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks with --follow.")] = 5.0,
+    interval: Annotated[
+        float, typer.Option(min=0.05, help="With --follow: seconds between two reads of the log.")
+    ] = 5.0,
 ) -> int:
     """Check logs; the exit status is 0 unless --fail-on says otherwise."""
     with resources.as_file(resources.files("monitor_server.log_check") / "sample") as folder:

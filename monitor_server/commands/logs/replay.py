@@ -37,7 +37,7 @@ def run(
     logs: Annotated[list[Path], typer.Argument(help="Logs, or folders of logs or of run folders.")],
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     project: Annotated[str, typer.Option(help="Project under which the runs appear.")] = "replay",
-    pace: Annotated[float | None, typer.Option(help="Steps a second; as fast as possible without.")] = None,
+    pace: Annotated[float | None, typer.Option(help="Steps a second; without it as fast as possible.")] = None,
     names: Annotated[
         list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
     ] = None,
