@@ -1,4 +1,4 @@
-"""The application: puts the parts of one collector together with routes, error handlers and dashboard.
+"""The application: one collector with its routes, error handlers and dashboard, and the server of it.
 
 There is no global state: every application has its own collector.
 """
@@ -7,8 +7,7 @@ import asyncio
 import functools
 import importlib
 import logging
-import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,23 +18,17 @@ from starlette.types import ASGIApp
 
 from monitor_server.access.enforcement import Enforcement
 from monitor_server.access.identification import Identification, TrustedProxies
-from monitor_server.access.keys.known_keys import KnownKeys
-from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.sessions import Delegation
-from monitor_server.action_links.issuing import PATH, LinkIssuer
+from monitor_server.action_links.issuing import PATH
 from monitor_server.action_links.signing import LinkSecrets
-from monitor_server.alerts.clock import SteadyClock
-from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import install_error_handlers
-from monitor_server.api.live_events.broadcast import Broadcast
-from monitor_server.api.live_events.relay import Relay
 from monitor_server.api.routes import ingest
 from monitor_server.api.sample import BATCH_SECONDS, SamplePlayer
 from monitor_server.api.served_routes import API, check_routes_of, serve_routes
+from monitor_server.collector_parts import build_collector
 from monitor_server.detection import engine as detection
-from monitor_server.detection.calibration import Calibration
 from monitor_server.errors import StartupError
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
 from monitor_server.http_server.bodies import HeldBodies
@@ -43,35 +36,16 @@ from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 from monitor_server.http_server.server import Server
 from monitor_server.importers.calibration_file import load_calibration
-from monitor_server.ingest.activity import Activity
-from monitor_server.ingest.log.log_append import Log
-from monitor_server.ingest.writer import Writer
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.loading import load_notifications
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.delivery.channels import check_channels
-from monitor_server.notifications.routing import Router
-from monitor_server.notifications.worker import NotificationWorker
-from monitor_server.projection.events import AlertChanged, Event
-from monitor_server.projection.priority import IngestPriority
-from monitor_server.projection.projector import Projector
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps.detection import EngineFactory, Tracker
-from monitor_server.retention.policy import Policy
-from monitor_server.retention.worker import RetentionWorker
-from monitor_server.rules.evaluation import RuleTracker
-from monitor_server.rules.known_rules import KnownRules
-from monitor_server.rules.rule_file import AppliedFile
+from monitor_server.projection.steps.detection import EngineFactory
 from monitor_server.settings import Settings, environment_variable
-from monitor_server.spans import OpenSpan, no_span
-from monitor_server.store.database import Store
-from monitor_server.store.repositories.alerts import Alert
-from monitor_server.store.repositories.runs import Run
-from monitor_server.trainer_requests.delivery import RequestDelivery
-from monitor_server.trainer_requests.following import RequestFollowing
+from monitor_server.spans import no_span
 
 if TYPE_CHECKING:
-    from monitor_server.exposition.otlp import Otlp
+    from monitor_server.exposition.open_telemetry.exporter import Otlp
 
 __all__ = ["create_app", "create_server"]
 
@@ -113,7 +87,7 @@ def create_app(
     file = None
     if settings.notifications is not None and settings.role != "ingest":
         file = CurrentFile(settings.notifications, functools.partial(_read_notifications, settings=settings))
-    collector = _build_collector(
+    collector = build_collector(
         settings, exposition=exposition, clock=clock, engine=engine, calibration=calibration, file=file,
         span=no_span if otlp is None else otlp.span,
     )  # fmt: skip
@@ -207,138 +181,11 @@ def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMi
     )
 
 
-def _build_collector(
-    settings: Settings,
-    *,
-    exposition: Exposition,
-    clock: Callable[[], float] | None,
-    engine: EngineFactory,
-    calibration: Calibration,
-    file: CurrentFile | None,
-    span: OpenSpan,
-) -> Collector:
-    store = Store.open(settings.database_url)
-    if clock is None:
-        with store.read() as repositories:
-            steady = SteadyClock(newest=repositories.runs.newest_time())
-        if steady.distrusts_newest:
-            with store.write() as repositories:
-                repositories.runs.limit_times(steady())
-        clock = steady
-    max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
-    broadcast = Broadcast(
-        queue_size=settings.stream_queue,
-        max_subscriptions=max_streams,
-        max_per_client=settings.max_streams_per_client,
-    )
-    relay = Relay(broadcast, open_channel=store.open_notifications, on_relayed=exposition.relayed)
-    activity = Activity()
-    is_projecting = settings.role in {"all", "projector"}
-    link_secrets = LinkSecrets(settings.link_secret_file)
-    notifier = None
-    if file is not None and is_projecting:
-        notifier = NotificationWorker(
-            store,
-            lambda: file.file,
-            refresh=file.refresh,
-            public_url=settings.link_url,
-            links=LinkIssuer(link_secrets, public_url=settings.link_url, seconds=settings.link_minutes * 60.0),
-            clock=clock,
-            on_result=exposition.notified,
-            on_alerts=lambda changed: publish(_alert_events(changed)),
-            span=span,
-        )
-    publish = _publishing(relay, notifier)
-    router = {} if file is None else {"record_transitions": Router(lambda: file.file).record}
-    silencing = Silencing(store, clock=clock, on_changed=lambda changed: publish(_alert_events(changed)), **router)
-
-    rule_file = None
-    if settings.rules_file is not None and is_projecting:
-        rule_file = AppliedFile(settings.rules_file, store, clock=clock)
-
-    following = RequestFollowing(store, clock=clock, deadlines=settings.deadlines)
-
-    def tick() -> None:
-        silencing.tick()
-        following.tick()
-        if rule_file is not None:
-            rule_file.tick()
-        if isinstance(clock, SteadyClock):
-            clock.report_jump()
-
-    known_rules = KnownRules()
-    with store.read() as repositories:
-        known_rules.refresh(repositories)
-    projection = Projection(
-        Tracker(engine, rules=RuleTracker(known_rules), on_seconds=exposition.detected),
-        settings=settings,
-        clock=clock,
-        is_watched=lambda: relay.is_watched,
-        give_way=IngestPriority(activity.wait_until_idle).give_way,
-        on_left_out=exposition.left_out,
-        owner=uuid.uuid4().hex if store.is_shared else None,
-        **router,
-    )
-    projector = Projector(
-        store,
-        projection,
-        settings=settings,
-        clock=clock,
-        publish=publish,
-        on_tick=tick,
-        span=span,
-    )
-    log_ = Log(settings=settings, clock=clock)
-    writer = Writer(
-        store,
-        max_waiting=settings.max_waiting_batches,
-        max_waiting_bytes=settings.max_waiting_bytes,
-        before_commit=log_.flush,
-        on_commit=projector.notify if is_projecting else lambda _: None,
-        on_failure=log_.forget,
-    )
-    retention = RetentionWorker(
-        store,
-        Policy(settings, clock=clock),
-        interval_seconds=settings.retention_seconds,
-        on_removed=lambda removed: exposition.removed(removed.table, removed.rows),
-    )
-    keys = KnownKeys(store, clock=clock, on_changed=broadcast.recheck)
-    keys.read()
-    exposition.watch(store, settings=settings, clock=clock)
-    exposition.watch_notifications(
-        store, channels=lambda: [] if file is None else list(file.file.channels), clock=clock
-    )
-    exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
-    exposition.watch_projector(queued_runs=lambda: projector.queued_runs, waiters=lambda: projector.waiters)
-    return Collector(
-        settings=settings,
-        clock=clock,
-        store=store,
-        log=log_,
-        writer=writer,
-        activity=activity,
-        projector=projector if is_projecting else None,
-        retention=retention if is_projecting else None,
-        broadcast=broadcast,
-        relay=relay,
-        exposition=exposition,
-        keys=keys,
-        silencing=silencing,
-        link_secrets=link_secrets,
-        requests=RequestDelivery(store, clock=clock),
-        calibration=calibration,
-        notifier=notifier,
-        notifications=file,
-        span=span,
-        oidc=None if settings.role not in {"all", "web"} else OidcSignIn.of(settings, clock=clock),
-    )
-
-
 def _open_telemetry(registry: CollectorRegistry) -> "Otlp":
     """Import OpenTelemetry's SDK, which nothing else does, and build what exports traces and metrics."""
     try:
-        from monitor_server.exposition.otlp import Otlp  # noqa: PLC0415 - only where the setting asks for it
+        # Only where the setting asks for it.
+        from monitor_server.exposition.open_telemetry.exporter import Otlp  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise StartupError(
             f"RLVITALS_OPENTELEMETRY needs the extra otel ({error}): install rlvitals[otel], or unset the variable"
@@ -357,23 +204,6 @@ def _read_notifications(path: Path, *, settings: Settings) -> NotificationFile:
             )
         LinkSecrets(settings.link_secret_file).check()
     return file
-
-
-def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[Sequence[Event]], None]:
-    """Return what publishes events after a commit; what was written of alerts is then sent at once."""
-    if notifier is None:
-        return relay.publish
-
-    def publish(events: Sequence[Event]) -> None:
-        relay.publish(events)
-        if any(isinstance(event, AlertChanged) for event in events):
-            notifier.notify()
-
-    return publish
-
-
-def _alert_events(changed: Sequence[tuple[Run, Alert]]) -> list[Event]:
-    return [AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for run, alert in changed]
 
 
 def _attach_dashboard(app: FastAPI, settings: Settings) -> None:

@@ -1,6 +1,6 @@
 """Alerts of silent runs: a run that makes no step, and a trainer that sends nothing at all.
 
-The rule itself is in the store (`Runs.changed`), where readers and the writer's tick share it.
+`monitor_server.store.repositories.run_status` decides which runs are silent, for readers and for the projector alike.
 """
 
 from monitor_server.detection.protocol import Finding, Phase, Severity

@@ -15,7 +15,6 @@ from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import create_key
 from monitor_server.app import create_app
 from monitor_server.errors import StartupError
-from monitor_server.exposition import otlp
 from monitor_server.settings import Settings
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook, written
@@ -258,6 +257,7 @@ print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "op
 def test_a_missing_extra_is_named(monkeypatch, tmp_path):
     """The start ends, with what to install."""
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    monkeypatch.delitem(sys.modules, otlp.__name__)
+    for module in [name for name in sys.modules if name.startswith("monitor_server.exposition.open_telemetry")]:
+        monkeypatch.delitem(sys.modules, module)
     with pytest.raises(StartupError, match=r"install rlvitals\[otel\]"):
         create_app(Settings(database_url=f"sqlite:///{tmp_path / 'a.db'}", dashboard="", opentelemetry=True))

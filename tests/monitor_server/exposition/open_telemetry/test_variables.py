@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from monitor_server.app import create_app
 from monitor_server.errors import StartupError
-from monitor_server.exposition.otel_variables import check_variables
+from monitor_server.exposition.open_telemetry.variables import check_variables
 from monitor_server.settings import Settings
 
 

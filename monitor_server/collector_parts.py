@@ -1,0 +1,200 @@
+"""Puts the parts of one collector together: store, log, projection, notifications, retention and what they call."""
+
+import uuid
+from collections.abc import Callable, Sequence
+
+from monitor_server.access.keys.known_keys import KnownKeys
+from monitor_server.access.oidc.sign_in import OidcSignIn
+from monitor_server.action_links.issuing import LinkIssuer
+from monitor_server.action_links.signing import LinkSecrets
+from monitor_server.alerts.clock import SteadyClock
+from monitor_server.alerts.silencing import Silencing
+from monitor_server.api.collector import Collector
+from monitor_server.api.live_events.broadcast import Broadcast
+from monitor_server.api.live_events.relay import Relay
+from monitor_server.detection.calibration import Calibration
+from monitor_server.exposition.prometheus import Exposition
+from monitor_server.ingest.activity import Activity
+from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.writer import Writer
+from monitor_server.notifications.configuration.current import CurrentFile
+from monitor_server.notifications.routing import Router
+from monitor_server.notifications.worker import NotificationWorker
+from monitor_server.projection.events import AlertChanged, Event
+from monitor_server.projection.priority import IngestPriority
+from monitor_server.projection.projector import Projector
+from monitor_server.projection.slices import Projection
+from monitor_server.projection.steps.detection import EngineFactory, Tracker
+from monitor_server.retention.policy import Policy
+from monitor_server.retention.worker import RetentionWorker
+from monitor_server.rules.evaluation import RuleTracker
+from monitor_server.rules.known_rules import KnownRules
+from monitor_server.rules.rule_file import AppliedFile
+from monitor_server.settings import Settings
+from monitor_server.spans import OpenSpan
+from monitor_server.store.database import Store
+from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.runs import Run
+from monitor_server.trainer_requests.delivery import RequestDelivery
+from monitor_server.trainer_requests.following import RequestFollowing
+
+__all__ = ["build_collector"]
+
+
+def build_collector(
+    settings: Settings,
+    *,
+    exposition: Exposition,
+    clock: Callable[[], float] | None,
+    engine: EngineFactory,
+    calibration: Calibration,
+    file: CurrentFile | None,
+    span: OpenSpan,
+) -> Collector:
+    """Open the database and build the parts of a collector by its role; `Collector.start` starts their threads.
+
+    Args:
+        settings: Of the collector.
+        exposition: The metrics, which are given what to watch.
+        clock: Returns seconds since the epoch; a clock that no jump of the machine's clock moves if None.
+        engine: Builds the detectors of each run.
+        calibration: Of the detectors.
+        file: The file of channels and routes; None without notifications.
+        span: Opens a span.
+
+    Raises:
+        StartupError: If the database, or the file of rules, cannot be used.
+    """
+    store = Store.open(settings.database_url)
+    if clock is None:
+        with store.read() as repositories:
+            steady = SteadyClock(newest=repositories.runs.newest_time())
+        if steady.distrusts_newest:
+            with store.write() as repositories:
+                repositories.runs.limit_times(steady())
+        clock = steady
+    max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
+    broadcast = Broadcast(
+        queue_size=settings.stream_queue,
+        max_subscriptions=max_streams,
+        max_per_client=settings.max_streams_per_client,
+    )
+    relay = Relay(broadcast, open_channel=store.open_notifications, on_relayed=exposition.relayed)
+    activity = Activity()
+    is_projecting = settings.role in {"all", "projector"}
+    link_secrets = LinkSecrets(settings.link_secret_file)
+    notifier = None
+    if file is not None and is_projecting:
+        notifier = NotificationWorker(
+            store,
+            lambda: file.file,
+            refresh=file.refresh,
+            public_url=settings.link_url,
+            links=LinkIssuer(link_secrets, public_url=settings.link_url, seconds=settings.link_minutes * 60.0),
+            clock=clock,
+            on_result=exposition.notified,
+            on_alerts=lambda changed: publish(_alert_events(changed)),
+            span=span,
+        )
+    publish = _publishing(relay, notifier)
+    router = {} if file is None else {"record_transitions": Router(lambda: file.file).record}
+    silencing = Silencing(store, clock=clock, on_changed=lambda changed: publish(_alert_events(changed)), **router)
+
+    rule_file = None
+    if settings.rules_file is not None and is_projecting:
+        rule_file = AppliedFile(settings.rules_file, store, clock=clock)
+
+    following = RequestFollowing(store, clock=clock, deadlines=settings.deadlines)
+
+    def tick() -> None:
+        silencing.tick()
+        following.tick()
+        if rule_file is not None:
+            rule_file.tick()
+        if isinstance(clock, SteadyClock):
+            clock.report_jump()
+
+    known_rules = KnownRules()
+    with store.read() as repositories:
+        known_rules.refresh(repositories)
+    projection = Projection(
+        Tracker(engine, rules=RuleTracker(known_rules), on_seconds=exposition.detected),
+        settings=settings,
+        clock=clock,
+        is_watched=lambda: relay.is_watched,
+        give_way=IngestPriority(activity.wait_until_idle).give_way,
+        on_left_out=exposition.left_out,
+        owner=uuid.uuid4().hex if store.is_shared else None,
+        **router,
+    )
+    projector = Projector(
+        store,
+        projection,
+        settings=settings,
+        clock=clock,
+        publish=publish,
+        on_tick=tick,
+        span=span,
+    )
+    log_ = Log(settings=settings, clock=clock)
+    writer = Writer(
+        store,
+        max_waiting=settings.max_waiting_batches,
+        max_waiting_bytes=settings.max_waiting_bytes,
+        before_commit=log_.flush,
+        on_commit=projector.notify if is_projecting else lambda _: None,
+        on_failure=log_.forget,
+    )
+    retention = RetentionWorker(
+        store,
+        Policy(settings, clock=clock),
+        interval_seconds=settings.retention_seconds,
+        on_removed=lambda removed: exposition.removed(removed.table, removed.rows),
+    )
+    keys = KnownKeys(store, clock=clock, on_changed=broadcast.recheck)
+    keys.read()
+    exposition.watch(store, settings=settings, clock=clock)
+    exposition.watch_notifications(
+        store, channels=lambda: [] if file is None else list(file.file.channels), clock=clock
+    )
+    exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
+    exposition.watch_projector(queued_runs=lambda: projector.queued_runs, waiters=lambda: projector.waiters)
+    return Collector(
+        settings=settings,
+        clock=clock,
+        store=store,
+        log=log_,
+        writer=writer,
+        activity=activity,
+        projector=projector if is_projecting else None,
+        retention=retention if is_projecting else None,
+        broadcast=broadcast,
+        relay=relay,
+        exposition=exposition,
+        keys=keys,
+        silencing=silencing,
+        link_secrets=link_secrets,
+        requests=RequestDelivery(store, clock=clock),
+        calibration=calibration,
+        notifier=notifier,
+        notifications=file,
+        span=span,
+        oidc=None if settings.role not in {"all", "web"} else OidcSignIn.of(settings, clock=clock),
+    )
+
+
+def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[Sequence[Event]], None]:
+    """Return what publishes events after a commit; what was written of alerts is then sent at once."""
+    if notifier is None:
+        return relay.publish
+
+    def publish(events: Sequence[Event]) -> None:
+        relay.publish(events)
+        if any(isinstance(event, AlertChanged) for event in events):
+            notifier.notify()
+
+    return publish
+
+
+def _alert_events(changed: Sequence[tuple[Run, Alert]]) -> list[Event]:
+    return [AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for run, alert in changed]
