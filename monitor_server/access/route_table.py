@@ -117,7 +117,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/api/v1/session/oidc"): _PUBLIC,
     ("GET", "/api/v1/session/oidc/callback"): _PUBLIC,
     ("GET", "/healthz"): _PUBLIC,
-    ("GET", "/readyz"): _PUBLIC,  # only who may read everything learns more than ready or not
+    ("GET", "/readyz"): _PUBLIC,  # only a caller who may read everything learns more than ready or not
     ("GET", "/metrics"): Access(Scope.READ, Reach.COLLECTOR),
     ("GET", "/docs"): _PAGE,
     ("GET", "/openapi.json"): _PAGE,

@@ -28,7 +28,7 @@ def silent_run_findings(
     """Return the findings for a run of this status; none while it makes steps or has ended."""
     stale = _finding(STALE, Severity.WARNING, step, silent=silent_seconds, threshold=stall_seconds, what="no step")
     lost = _finding(
-        LOST, Severity.CRITICAL, step, silent=silent_seconds, threshold=lost_factor * stall_seconds, what="no word"
+        LOST, Severity.CRITICAL, step, silent=silent_seconds, threshold=lost_factor * stall_seconds, what="nothing"
     )
     return {"stalled": [stale], "lost": [stale, lost]}.get(status, [])
 

@@ -89,7 +89,7 @@ NEXT_STAGE: Final[Mapping[Stage, Mapping[Change, Stage | None]]] = {
         Change.COMMENTED: Stage.NO_DATA,
         Change.RESOLVED: Stage.RESOLVED,
     },
-    # Who knows of an alert, or has silenced it, need not be told that its run is silent: that has an alert of its own.
+    # A person who knows of an alert, or has silenced it, needs no notice that its run is silent: that has its own alert.
     Stage.ACKNOWLEDGED: {
         Change.HELD: Stage.ACKNOWLEDGED,
         Change.RAISED: ACTIVE,

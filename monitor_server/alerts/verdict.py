@@ -65,7 +65,7 @@ class RecentVerdicts:
 
     Reading one takes as long as appending a batch, and a trainer learns of an alert by its next step all the same. That
     a run has no verdict yet is kept for the same time: otherwise, while the projector is behind, each receipt would
-    read the database in vain.
+    read the database for nothing new.
     """
 
     def __init__(self, *, seconds: float = VERDICT_SECONDS, clock: Callable[[], float] = monotonic) -> None:

@@ -71,7 +71,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collector:
-    """The parts of one collector, as `build_collector` makes them; ``projector`` is None where another process has it."""
+    """The parts of one collector, as `build_collector` makes them; ``projector`` is None if another process has it."""
 
     settings: Settings
     clock: Callable[[], float]

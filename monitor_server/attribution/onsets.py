@@ -1,4 +1,4 @@
-"""The step at which each signal left its best level for good, and hence which signal moved first."""
+"""The step at which each signal left its best level without a return, and so which signal moved first."""
 
 import math
 from collections.abc import Mapping

@@ -73,7 +73,7 @@ def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterat
     except LogError:
         raise
     except OSError as error:
-        raise LogError(f"{path} must be a readable log: {error}; mend it or take it out of the folder") from error
+        raise LogError(f"{path} must be a readable log: {error}; repair it or take it out of the folder") from error
 
 
 def _bomb(path: Path) -> LogError:

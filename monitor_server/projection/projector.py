@@ -106,7 +106,7 @@ class Projector:
         """Whether it is worth waiting for the verdict on what follows a position of a run's log.
 
         It is not where more than ``within`` entries are projected first, where another collector projects the run, and
-        after a wait that was in vain until there was nothing left to do.
+        after a wait that ended without a result until there was nothing left to do.
         """
         self._forget_distant_verdict(run_id, position)
         with self._changed:

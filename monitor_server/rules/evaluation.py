@@ -103,7 +103,7 @@ class RuleTracker:
         if tracked is None:
             return None
         if has_ended and tracked.due_at is not None:
-            tracked.is_changed = True  # else the clock would concern the ended run for good
+            tracked.is_changed = True  # otherwise the clock would watch the ended run for ever
         fired_or_ended = [machine.end_run() if has_ended else machine.tick(now) for machine in tracked.machines]
         if not any(fired_or_ended) and not tracked.is_resynchronised:
             return None

@@ -40,7 +40,7 @@ POSTGRES_OPTIONS: dict[str, Any] = {
 }
 # A connection that was used within this time is not tested before it is used again: a test costs as much as a query.
 UNTESTED_SECONDS = 1.0
-MIGRATION_LOCK = 7_239_021  # any number that nobody else uses
+MIGRATION_LOCK = 7_239_021  # any number that no other program uses for a lock
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

@@ -47,7 +47,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class SettledDecision:
-    """A decision to carry out now, or one that was refused for good; one of the ranks reports it.
+    """A decision to carry out now, or one that was refused and is not tried again; one of the ranks reports it.
 
     Attributes:
         decision: The decision.

@@ -1,7 +1,7 @@
 """A sign-in that is under way: what the browser keeps of it while the provider has the person.
 
 The browser holds it in a signed cookie, so that any collector with the same client secret can finish what another has
-begun. Who has no such cookie cannot finish a sign-in: a foreign page cannot sign a browser in.
+begun. A browser without such a cookie cannot finish a sign-in, so a foreign page cannot sign a browser in.
 """
 
 import hashlib

@@ -36,7 +36,7 @@ class KeyStatus(Schema):
 
 
 class RetentionStatus(Schema):
-    """How long data is kept, as the collector's environment sets it; null keeps it for good (docs/operations.md)."""
+    """How long data is kept, as the environment of the collector sets it; null: without limit (docs/operations.md)."""
 
     record_steps: int | None
     record_days: float | None

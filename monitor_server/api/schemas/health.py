@@ -16,7 +16,7 @@ class Health(Schema):
 class Readiness(Health):
     """The collector stores and processes batches; ``quarantined_runs`` cannot be processed, and are stored only.
 
-    ``failing_channels`` of notifications do not accept their messages. Both are null for who may not read every
+    ``failing_channels`` of notifications do not accept their messages. Both are null for a caller who may not read every
     project.
     """
 

@@ -2,7 +2,7 @@
 
 A step is complete when all ranks of its attempt have reported, when its deadline has passed, or when a newer attempt
 has begun. A step that waits holds back the later ones, so that detection sees them in order. A record for a step that
-is complete already mends the stored step; detection does not see it again.
+is complete already corrects the stored step; detection does not see it again.
 """
 
 import logging

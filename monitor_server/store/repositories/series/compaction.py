@@ -16,7 +16,7 @@ from monitor_server.store.tables import chunk_values, chunks, runs, signals, ste
 __all__ = ["CHUNK_STEPS", "Chunk", "Compaction"]
 
 CHUNK_STEPS = 1_000
-# The newest steps are not compacted: late shards mend them, and each would remove its chunk.
+# The newest steps are not compacted: late shards correct them, and each would remove its chunk.
 TAIL_STEPS = 256
 
 
