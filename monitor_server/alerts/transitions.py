@@ -89,7 +89,7 @@ NEXT_STAGE: Final[Mapping[Stage, Mapping[Change, Stage | None]]] = {
         Change.COMMENTED: Stage.NO_DATA,
         Change.RESOLVED: Stage.RESOLVED,
     },
-    # A person who knows of an alert, or has silenced it, needs no notice that its run is silent: that has its own alert.
+    # Nobody is notified anew that the run of a known or silenced alert is silent: that has an alert of its own.
     Stage.ACKNOWLEDGED: {
         Change.HELD: Stage.ACKNOWLEDGED,
         Change.RAISED: ACTIVE,

@@ -16,8 +16,8 @@ class Health(Schema):
 class Readiness(Health):
     """The collector stores and processes batches; ``quarantined_runs`` cannot be processed, and are stored only.
 
-    ``failing_channels`` of notifications do not accept their messages. Both are null for a caller who may not read every
-    project.
+    ``failing_channels`` of notifications do not accept their messages. Both are null for a caller who may not read all
+    projects.
     """
 
     quarantined_runs: int | None
