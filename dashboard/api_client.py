@@ -21,6 +21,7 @@ from dashboard.api_types import (
     DryRunItem,
     ExpectedRangeItem,
     ForecastItem,
+    ForkItem,
     HistoryItem,
     JudgementItem,
     KeyItem,
@@ -287,7 +288,12 @@ class ApiClient:
 
     async def actions(self, run_id: str) -> list[ActionItem]:
         """Read the actions that a run's trainer reported, newest first, `MAX_ITEMS` at most."""
-        return cast("list[ActionItem]", await self._items(_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS}))
+        items = await self._items(_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS})
+        actions = cast("list[ActionItem]", items)
+        for action in actions:
+            # An older collector knows no forks.
+            action["forks"] = cast("list[ForkItem]", to_floats(action.get("forks", [])))
+        return actions
 
     async def responses(
         self,

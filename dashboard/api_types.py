@@ -18,6 +18,7 @@ __all__ = [
     "ExpectedRangeItem",
     "ExpectedRanges",
     "ForecastItem",
+    "ForkItem",
     "HistoryItem",
     "JudgementItem",
     "KeyItem",
@@ -184,6 +185,20 @@ class MarkItem(TypedDict):
     by: str | None
 
 
+class ForkItem(TypedDict):
+    """A fork that a trainer has tried; ``…_gain`` is the difference to the unchanged one: low, mean, high."""
+
+    name: str
+    steps: int
+    is_winner: bool
+    has_diverged: bool
+    reward: float
+    reward_gain: list[float]
+    displacement: float
+    displacement_gain: list[float]
+    entropy: float
+
+
 class ActionItem(TypedDict):
     """What a trainer did about an alert, would have done (``dry_run``), or could not do (``detail`` says why)."""
 
@@ -196,6 +211,7 @@ class ActionItem(TypedDict):
     step: int
     rank: int
     time: float
+    forks: list[ForkItem]
 
 
 class ResponseItem(TypedDict):

@@ -153,6 +153,11 @@ class Monitor:
         """The newest step of this attempt at which the collector found the run healthy; None before the first."""
         return self._health.healthy_step
 
+    @property
+    def alerts(self) -> tuple[AlertNotice, ...]:
+        """The alerts that fire on the run, as the collector last reported them."""
+        return self._health.alerts
+
     def log_step(
         self,
         step: int,

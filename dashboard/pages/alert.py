@@ -10,6 +10,7 @@ from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
 from dashboard.api_types import (
     RULE_PREFIX,
+    ActionItem,
     AlertItem,
     Attribution,
     ForecastItem,
@@ -19,6 +20,7 @@ from dashboard.api_types import (
 )
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
+from dashboard.components.alert.forks import fork_cards
 from dashboard.components.alert.judgement import judgement_card
 from dashboard.components.alert.life import SILENCES, history_list, life_forms
 from dashboard.components.alert.listing import alert_head
@@ -31,7 +33,11 @@ __all__ = ["alert_page", "register"]
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What the page shows; ``rules`` holds the rule whose alert it is, if it is one and concerns the run still."""
+    """What the page shows.
+
+    ``rules`` holds the rule whose alert it is, if it is one and concerns the run still; ``actions`` are the trainer's
+    about this alert.
+    """
 
     alert: AlertItem
     attribution: Attribution
@@ -39,6 +45,7 @@ class _Read:
     forecast: ForecastItem | None
     rules: list[RunRuleItem]
     judgement: JudgementItem | None
+    actions: list[ActionItem]
 
     def parts(self) -> list[Component]:
         alert = self.alert
@@ -52,7 +59,7 @@ class _Read:
         )
         states = [html.Section(rule_states(self.rules), className="card explains")] if self.rules else []
         explained = explanation(self.attribution, opened_step=alert["opened_step"])
-        return [alert_head(alert), *states, outlook, *explained, evidence]
+        return [alert_head(alert), *fork_cards(self.actions), *states, outlook, *explained, evidence]
 
 
 async def alert_page(api_url: str, alert_id: str) -> Component:
@@ -173,5 +180,8 @@ async def _read(api_url: str, alert_id: str) -> _Read:
         run_id, kind = alert["run_id"], alert["kind"]
         rules = await api.rules_of_run(run_id) if kind.startswith(RULE_PREFIX) else []
         of_alert = [rule for rule in rules if rule["kind"] == kind]
-        forecast, judgements = await asyncio.gather(api.forecast(run_id), api.judgements(run_id))
-        return _Read(alert, attribution, history, forecast, of_alert, judgements.get(alert_id))
+        forecast, judgements, actions = await asyncio.gather(
+            api.forecast(run_id), api.judgements(run_id), api.actions(run_id)
+        )
+        about = [action for action in actions if action["alert_id"] == alert_id]
+        return _Read(alert, attribution, history, forecast, of_alert, judgements.get(alert_id), about)

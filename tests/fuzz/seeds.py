@@ -70,6 +70,13 @@ def _batch() -> wire.Batch:
         low=-1.0, high=1.0, quantile=0.5, scale="exp", counts=wire.Array.from_numpy(np.array([1, 2, 3], dtype=np.int64))
     )
     action = wire.ActionReport(action="stop", alert_id="a" * 8, outcome="dry_run", reason="r", detail="d")
+    forked = wire.ActionReport(
+        action="fork",
+        alert_id="a" * 8,
+        outcome="taken",
+        reason="r",
+        forks=[wire.ForkResult(name="kl", steps=3, reward=0.5, entropy=float("inf"))],
+    )
     record = wire.Record(
         step=3,
         seq=4,
@@ -82,7 +89,7 @@ def _batch() -> wire.Batch:
             "e": wire.Extreme(extreme=3.0, statistic="min"),
             "h": histogram,
         },
-        actions=[action],
+        actions=[action, forked],
         responses=[msgspec.Raw(wire.encode(response))],
     )
     small = wire.Record(step=4, scalars={"reward/mean": 0.25})

@@ -26,8 +26,40 @@ def test_an_action_is_read_back_with_its_reason_and_counted_once(collector, run_
     first = collector.get(f"/runs/{run_id}/actions", limit=1)
     (newest,) = first["items"]
     (oldest,) = collector.get(f"/runs/{run_id}/actions", limit=1, cursor=first["next"])["items"]
-    assert newest | {"time": 0} == refused | {"attempt": 1, "step": 5, "rank": 0, "time": 0}
-    assert oldest | {"time": 0} == REPORT | {"detail": "", "attempt": 1, "step": 4, "rank": 0, "time": 0}
+    assert newest | {"time": 0} == refused | {"attempt": 1, "step": 5, "rank": 0, "time": 0, "forks": []}
+    assert oldest | {"time": 0} == REPORT | {"detail": "", "attempt": 1, "step": 4, "rank": 0, "time": 0, "forks": []}
+
+
+FORK = {
+    "name": "half-rate",
+    "steps": 30,
+    "is_winner": True,
+    "has_diverged": False,
+    "reward": 0.5,
+    "reward_gain": [0.1, 0.2, 0.3],
+    "displacement": "NaN",
+    "displacement_gain": ["-Infinity", "NaN", "Infinity"],
+    "entropy": 0.25,
+}
+
+
+def test_forks_are_read_back_as_they_were_measured(collector, run_name):
+    """Numbers that are not finite too; what a trainer leaves out is not observed."""
+    report = REPORT | {"action": "fork", "forks": [FORK, {"name": "kl", "steps": 2, "has_diverged": True}]}
+    run_id = collector.run(run=run_name, records=[record(4, report)])
+    (kept,) = collector.get(f"/runs/{run_id}/actions")["items"]
+    assert kept["forks"][0] == FORK
+    assert kept["forks"][1]["reward"] == "NaN"
+    assert kept["forks"][1]["reward_gain"] == ["-Infinity", "NaN", "Infinity"]
+
+
+@pytest.mark.parametrize("forks", [[FORK] * 17, [FORK | {"name": ""}], [FORK | {"steps": -1}], [{"name": "kl"}]])
+def test_forks_that_cannot_be_cost_their_record_alone(collector, run_name, forks):
+    """More than 16, no name, steps below 0, or none."""
+    refused = record(1, REPORT | {"action": "fork", "forks": forks})
+    receipt = collector.send(run=run_name, records=[refused, record(2, REPORT)])
+    assert receipt["accepted"] == 1
+    assert [rejection["index"] for rejection in receipt["rejected"]] == [0]
 
 
 def test_an_action_is_pushed_once_it_is_kept(start_collector):

@@ -30,6 +30,7 @@ class RunHealth:
     Attributes:
         phase: The newest phase reported for this attempt; ``unknown`` before the first report.
         healthy_step: The newest step of this attempt at which the run was healthy; None before the first report.
+        alerts: The alerts that fire, as last reported.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class RunHealth:
     ) -> None:
         self.phase = "unknown"
         self.healthy_step: int | None = None
+        self.alerts: tuple[AlertNotice, ...] = ()
         self._attempt = attempt
         self._step: int | None = None
         # The newest step of another process in this attempt that detection has processed.
@@ -74,6 +76,7 @@ class RunHealth:
         if not self._is_about_this_process(receipt):
             return
         self.phase = receipt.phase
+        self.alerts = tuple(receipt.alerts[:MAX_ALERTS])
         if receipt.judged_step is not None and receipt.phase not in (*UNHEALTHY_PHASES, "unknown"):
             self.healthy_step = receipt.judged_step
         for alert in receipt.alerts:

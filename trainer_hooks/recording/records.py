@@ -25,7 +25,7 @@ __all__ = ["Measurement", "RecordBuilder"]
 
 # The lowest schema versions that can read a record without, and with, actions or sampled responses, and with answers to
 # requests.
-PLAIN_VERSION, FULL_VERSION, ANSWERING_VERSION = 1, 2, 3
+PLAIN_VERSION, FULL_VERSION, ANSWERING_VERSION, FORKING_VERSION = 1, 2, 3, 4
 
 SIGNALS_BY_REASON: dict[Reason, str] = {
     **{reason: f"hooks/dropped/{reason}" for reason in DROPPED_RECORD_REASONS},
@@ -134,6 +134,7 @@ class RecordBuilder:
         is_answering = any(report.request_id is not None for report in record.actions)
         version = FULL_VERSION if record.responses or record.actions else PLAIN_VERSION
         version = ANSWERING_VERSION if is_answering else version
+        version = FORKING_VERSION if any(report.action == "fork" for report in record.actions) else version
         is_paired = bool(changes) or "entropy/paired_delta" in numbers
         capability: Capability = "L4" if is_paired else "L1" if reduced is None else reduced.capability
         return EncodedRecord(attempt, encode(record), version, capability)

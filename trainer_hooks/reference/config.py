@@ -15,7 +15,7 @@ __all__ = ["Config", "OldLogprobs", "OnAcceleration", "Precision", "ProbeOptimis
 Precision = Literal["float32", "bfloat16"]
 """The type of a model's weights; log-probabilities and entropies are float32 either way."""
 
-OnAcceleration = Literal["none", "stop", "rollback", "rollback+llds"]
+OnAcceleration = Literal["none", "stop", "rollback", "rollback+llds", "fork"]
 """What the trainer does when the collector reports phase III or a collapse."""
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -135,11 +135,17 @@ class Config:
     checkpoints: Path | None = _option(None, "folder of checkpoints; default: under the cache, by the run's name")
     checkpoint_every: int = _option(0, "steps between checkpoints; 0 keeps none")
     resume: bool = _option(False, "continue from the newest checkpoint, bit for bit")
-    on_acceleration: OnAcceleration = _option("none", "what to do when the collector reports acceleration or collapse")
+    on_acceleration: OnAcceleration = _option(
+        "none",
+        "what to do when the collector reports acceleration or collapse; fork tries treatments from the last healthy "
+        "checkpoint and goes on with the best, in a single process",
+    )
     rollback_lr: float = _option(
         1.0, "factor on the learning rate at each rollback; at 1 the run may collapse again in the same way"
     )
     max_rollbacks: int = _option(3, "after this many rollbacks a collapsing run is stopped")
+    fork_steps: int = _option(30, "steps that each fork trains, or more where the run is further from its checkpoint")
+    fork_questions: int = _option(128, "held-out questions by which forks are compared")
     # The machine.
     threads: int = _option(1, "torch threads")
     device: Device = _option("auto", "where the model is: cpu, cuda, or auto, a GPU where there is one")
@@ -160,7 +166,7 @@ class Config:
         if dealt % self.minibatches:
             what = "questions_per_step times group_size" if self.split_groups else "questions_per_step"
             raise ValueError(f"minibatches must divide {what}, got {self.minibatches} and {dealt}")
-        if "rollback" in self.on_acceleration and not self.checkpoint_every:
+        if self.on_acceleration not in ("none", "stop") and not self.checkpoint_every:
             raise ValueError(f"on_acceleration {self.on_acceleration} needs checkpoints: set checkpoint_every")
         self._check_effect()
 
@@ -273,7 +279,7 @@ class Config:
 _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature top_p clip group_size max_actions width "
     "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context thought_choices "
-    "wrong_thought_factor covariance_share"
+    "wrong_thought_factor covariance_share fork_steps fork_questions"
 )
 _NOT_NEGATIVE = (
     "lambda_ target_entropy kl entropy_bonus weight_decay held_out max_grad_norm lr_warmup probe_every decompose_every "

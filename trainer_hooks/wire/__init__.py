@@ -25,6 +25,7 @@ from trainer_hooks.wire.encoding import (
 from trainer_hooks.wire.kinds import ALERT_KINDS, Severity
 from trainer_hooks.wire.messages import (
     CAPABILITY_LEVELS,
+    MAX_FORKS,
     Action,
     ActionOutcome,
     ActionReport,
@@ -32,9 +33,11 @@ from trainer_hooks.wire.messages import (
     AlertNotice,
     Batch,
     Capability,
+    ForkResult,
     Receipt,
     Record,
     Rejection,
+    ReportedAction,
     RunEnd,
 )
 from trainer_hooks.wire.responses import RESPONSE_KINDS, Response, ResponseKind
@@ -44,6 +47,7 @@ __all__ = [
     "ALERT_KINDS",
     "CAPABILITY_LEVELS",
     "JSON",
+    "MAX_FORKS",
     "MSGPACK",
     "READABLE_VERSIONS",
     "RESPONSE_KINDS",
@@ -57,11 +61,13 @@ __all__ = [
     "Batch",
     "Capability",
     "Extreme",
+    "ForkResult",
     "Histogram",
     "Moments",
     "Receipt",
     "Record",
     "Rejection",
+    "ReportedAction",
     "Response",
     "ResponseKind",
     "RunEnd",

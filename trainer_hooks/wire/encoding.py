@@ -28,10 +28,10 @@ __all__ = [
     "spell_non_finite",
 ]
 
-SCHEMA_VERSION = 3
-# Version 2 adds Record.actions and Record.responses, version 3 ActionReport.request_id and its outcome "received". A
-# batch has the lowest version that can read it (decision 0005).
-READABLE_VERSIONS = (1, 2, 3)
+SCHEMA_VERSION = 4
+# Version 2 adds Record.actions and Record.responses, version 3 ActionReport.request_id and its outcome "received",
+# version 4 ActionReport.forks and its action "fork". A batch has the lowest version that can read it (decision 0005).
+READABLE_VERSIONS = (1, 2, 3, 4)
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 

@@ -1,6 +1,7 @@
 """The messages: a batch of a rank's records, and the collector's receipt."""
 
-from typing import Any, Literal
+import math
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -10,6 +11,7 @@ from trainer_hooks.wire.summaries import Summary
 
 __all__ = [
     "CAPABILITY_LEVELS",
+    "MAX_FORKS",
     "Action",
     "ActionOutcome",
     "ActionReport",
@@ -17,9 +19,11 @@ __all__ = [
     "AlertNotice",
     "Batch",
     "Capability",
+    "ForkResult",
     "Receipt",
     "Record",
     "Rejection",
+    "ReportedAction",
     "RunEnd",
 ]
 
@@ -28,21 +32,44 @@ CAPABILITY_LEVELS = ("L0", "L1", "L2", "L3", "L4")
 Capability = Literal["L0", "L1", "L2", "L3", "L4"]
 RunEnd = Literal["finished", "stopped"]
 Action = Literal["notify", "checkpoint", "skip_update", "stop", "rollback", "enable_llds"]
+ReportedAction = Literal[Action, "fork"]
+MAX_FORKS: Final = 16  # a decoder refuses more before it decodes them
 ActionOutcome = Literal["taken", "dry_run", "refused", "received"]
+
+
+class ForkResult(Wire, frozen=True):
+    """One fork of a run, a short training from a healthy checkpoint, as measured on held-out contexts.
+
+    ``reward`` is its mean, ``displacement`` and ``entropy`` are mean changes since that checkpoint in nats a token.
+    ``…_gain`` are the difference to the unchanged fork with its 95 % interval: low, mean, high. A fork that
+    ``has_diverged`` may have numbers that are not finite.
+    """
+
+    name: str
+    steps: int
+    is_winner: bool = False
+    has_diverged: bool = False
+    reward: float = math.nan
+    reward_gain: tuple[float, float, float] = (-math.inf, math.nan, math.inf)
+    displacement: float = math.nan
+    displacement_gain: tuple[float, float, float] = (-math.inf, math.nan, math.inf)
+    entropy: float = math.nan
 
 
 class ActionReport(Wire, frozen=True):
     """What a trainer did about an alert, would have done (``dry_run``), or could not or may not do (``refused``).
 
     Where a person has asked for it, ``request_id`` names the request; the trainer has ``received`` it before it acts.
+    ``forks`` are those that a trainer has tried (action ``fork``).
     """
 
-    action: Action
+    action: ReportedAction
     alert_id: str
     outcome: ActionOutcome
     reason: str
     detail: str = ""
     request_id: str | None = None
+    forks: Annotated[list[ForkResult], msgspec.Meta(max_length=MAX_FORKS)] = []
 
 
 class Record(Wire, frozen=True):

@@ -19,6 +19,7 @@ DONE_OR_NOT: Final = {
     "stop": ("Stopped", "Stop"),
     "rollback": ("Went back to a healthy checkpoint", "Go back to a healthy checkpoint"),
     "enable_llds": ("Turned LLDS on", "Turn LLDS on"),
+    "fork": ("Forked the run", "Fork the run"),
 }
 
 

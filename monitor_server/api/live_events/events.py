@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from monitor_server.api.schemas import ActionEvent, StepEvent, alert_item, run_item
+import msgspec
+
+from monitor_server.api.schemas import ActionEvent, ForkItem, StepEvent, alert_item, run_item
 from monitor_server.detection.protocol import Phase
 from monitor_server.projection.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
 
@@ -57,4 +59,5 @@ def _action(event: ActionReported) -> ActionEvent:
         step=event.step,
         rank=event.rank,
         time=event.time,
+        forks=[ForkItem.model_validate(msgspec.structs.asdict(fork)) for fork in report.forks],
     )

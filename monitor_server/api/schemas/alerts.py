@@ -10,7 +10,7 @@ from monitor_server.api.schemas.base import Schema
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object, showable
 from monitor_server.trainer_requests.requesting import RequestableAction, RequestState
-from trainer_hooks.wire import Action, ActionOutcome, spell_non_finite
+from trainer_hooks.wire import ActionOutcome, ReportedAction, spell_non_finite
 
 __all__ = [
     "AcknowledgementItem",
@@ -18,6 +18,7 @@ __all__ = [
     "ActionItem",
     "AlertItem",
     "AlertState",
+    "ForkItem",
     "HistoryItem",
     "JudgementItem",
     "RequestItem",
@@ -78,10 +79,28 @@ class JudgementItem(Schema):
     note: str
 
 
+class ForkItem(Schema):
+    """A fork that a trainer has tried: a short training from a healthy checkpoint, measured on held-out contexts.
+
+    ``displacement`` and ``entropy`` are mean changes in nats a token; ``…_gain`` is the difference to the unchanged
+    fork with its 95 % interval: low, mean, high.
+    """
+
+    name: str
+    steps: int
+    is_winner: bool
+    has_diverged: bool
+    reward: float
+    reward_gain: tuple[float, float, float]
+    displacement: float
+    displacement_gain: tuple[float, float, float]
+    entropy: float
+
+
 class ActionItem(Schema):
     """An action of the trainer about an alert: taken, only foreseen, or refused, with the reason."""
 
-    action: Action
+    action: ReportedAction
     outcome: ActionOutcome
     alert_id: str
     reason: str
@@ -90,6 +109,7 @@ class ActionItem(Schema):
     step: int
     rank: int
     time: float
+    forks: list[ForkItem]
 
 
 class ActionEvent(ActionItem):

@@ -301,6 +301,15 @@ def _check_actions(reports: Sequence[wire.ActionReport], *, max_name_chars: int)
             raise InvalidRecord(f"an action's reason and detail must have at most {LONGEST_REASON_CHARS} characters")
         if "\0" in report.reason or "\0" in report.detail:
             raise InvalidRecord("an action's reason and detail must not contain NUL, which PostgreSQL cannot store")
+        _check_forks(report.forks, max_name_chars=max_name_chars)
+
+
+def _check_forks(forks: Sequence[wire.ForkResult], *, max_name_chars: int) -> None:
+    for fork in forks:
+        if not is_name(fork.name, max_chars=max_name_chars):
+            raise InvalidRecord(f"a fork's name must be a name, got {_shown(fork.name)}")
+        if not 0 <= fork.steps <= LARGEST_INTEGER:
+            raise InvalidRecord(f"a fork's steps must be from 0 to {LARGEST_INTEGER}, got {fork.steps}")
 
 
 def _shown(name: str) -> str:

@@ -1,13 +1,15 @@
 """What trainers did about alerts, as they reported it."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, insert, select
 
 from monitor_server.store.repositories.numbering import numbered
 from monitor_server.store.tables import actions
-from trainer_hooks.wire import ActionReport
+from trainer_hooks.wire import ActionReport, ForkResult, spell_non_finite
 
 __all__ = ["Actions"]
 
@@ -31,6 +33,7 @@ class Actions:
                 "alert_id": report.alert_id,
                 "reason": report.reason,
                 "detail": report.detail,
+                "forks": _encode(report.forks) if report.forks else None,
             }
             for report in reports
         ]
@@ -43,4 +46,13 @@ class Actions:
         if before is not None:
             query = query.where(actions.c.number < before)
         rows = self._connection.execute(query).mappings()
-        return [{str(name): value for name, value in row.items()} for row in rows]
+        return [{str(name): value for name, value in row.items()} | {"forks": _decode(row["forks"])} for row in rows]
+
+
+def _encode(forks: Sequence[ForkResult]) -> bytes:
+    return json.dumps(spell_non_finite([msgspec.structs.asdict(fork) for fork in forks])).encode()
+
+
+def _decode(stored: bytes | None) -> list[dict[str, Any]]:
+    forks: list[dict[str, Any]] = [] if stored is None else json.loads(stored)
+    return forks

@@ -112,6 +112,7 @@ actions = Table(  # what trainers did about alerts, would have done, or could no
     Column("alert_id", String, nullable=False),
     Column("reason", Text, nullable=False),
     Column("detail", Text, nullable=False),
+    Column("forks", LargeBinary),  # JSON: what forks of the run were measured to do; NULL where there were none
 )
 
 detector_states = Table(

@@ -14,7 +14,7 @@ from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.records import Measurement, RecordBuilder
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.wire import ActionReport, decode_record, decode_response
+from trainer_hooks.wire import ActionReport, ForkResult, decode_record, decode_response
 
 SETTINGS = ConnectionSettings(url="", project="p", run="r", attempt=7, rank=1, world_size=2, response_seconds=0.0)
 ARRAYS = {"logprobs": [[-1.0, -2.0], [-3.0, -1.0]], "mask": [[1, 1], [1, 0]], "rewards": [1.0, 0.0]}
@@ -175,6 +175,16 @@ def test_an_answer_to_a_request_needs_the_third_version():
     encoded = builder()[0].encode(measurement(actions=[report]))
     assert encoded.schema_version == 3
     assert decode_record(encoded.body).actions == [report]
+
+
+def test_forks_need_the_fourth_version():
+    """Their action is unknown to older collectors."""
+    report = ActionReport(
+        action="fork", alert_id="a", outcome="taken", reason="r", forks=[ForkResult(name="kl", steps=3)]
+    )
+    encoded = builder()[0].encode(measurement(actions=[report]))
+    assert encoded.schema_version == 4
+    assert decode_record(encoded.body).actions[0].forks[0].name == "kl"
 
 
 def test_responses_are_sampled_after_the_interval_only():

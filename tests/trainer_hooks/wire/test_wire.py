@@ -259,6 +259,16 @@ def test_the_bytes_of_the_first_version_are_read_as_written():
     assert (signals["lr"], signals["reward/mean"], signals["ratio/max"]) == (1e-6, 0.5, math.inf)
 
 
+def test_the_bytes_of_the_fourth_version_are_read_as_written():
+    """Two forks, the second of which has diverged."""
+    _, batch = golden(4)
+    (report,) = decode_record(batch.records[0]).actions
+    assert report.action == "fork"
+    winner, lost = report.forks
+    assert (winner.name, winner.is_winner, winner.reward_gain) == ("half-rate", True, (0.125, 0.25, 0.375))
+    assert (lost.name, lost.has_diverged, math.isnan(lost.reward)) == ("kl", True, True)
+
+
 def test_the_bytes_of_the_third_version_are_read_as_written():
     """Two answers to a request of a person."""
     _, batch = golden(3)

@@ -18,7 +18,7 @@ from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
 from trainer_hooks.reference.experiments.healthy import healthy_table
 from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
 from trainer_hooks.reference.experiments.record import record
-from trainer_hooks.reference.experiments.rescue import RESCUED_STEPS, rescue
+from trainer_hooks.reference.experiments.rescue import RESCUED_STEPS, RESCUES, rescue
 from trainer_hooks.reference.experiments.search import HYPOTHESES
 from trainer_hooks.reference.experiments.tables.arms import read_runs, table
 from trainer_hooks.reference.experiments.tables.course import course_table
@@ -29,8 +29,10 @@ from trainer_hooks.reference.experiments.tables.evidence import (
     gwhes_table,
     searches_table,
 )
+from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
 from trainer_hooks.reference.experiments.tables.question import is_probed, question_table
 from trainer_hooks.reference.experiments.tables.rescue import rescue_table
+from trainer_hooks.reference.experiments.tables.siblings import siblings_table
 from trainer_hooks.reference.experiments.tables.sweep import (
     decomposition_table,
     momentum_table,
@@ -66,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "names", nargs="*", metavar="NAME", type=_one_of(names), help=f"{', '.join(names)}; none: the table of all arms"
     )
     parser.add_argument(
-        "--arms", nargs="+", type=_one_of([*ARMS, *PROBE_ARMS]), metavar="ARM", help="only these of its arms"
+        "--arms", nargs="+", type=_one_of([*ARMS, *PROBE_ARMS, *RESCUES]), metavar="ARM", help="only these of its arms"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="seeds of each arm [0 1 2 3 4]")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="folder of recordings and pictures")
@@ -94,7 +96,7 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
     base = Config(**PRESETS[given.preset], cache=given.cache)
     if name == "rescue":
         base = replace(base, steps=RESCUED_STEPS.get(given.preset, base.steps))
-        return rescue_jobs(base, given.seeds, _runs(given, "rescue"))
+        return rescue_jobs(base, given.arms or RESCUES, given.seeds, _runs(given, "rescue"))
     return arm_jobs(base, given.arms or EXPERIMENTS[name].arms, given.seeds, _runs(given))
 
 
@@ -126,7 +128,9 @@ def _tables(name: str, given: argparse.Namespace) -> str:
     if name == "search":
         return drift_table(given.out / "search", HYPOTHESES)
     if name == "rescue":
-        return rescue_table(_runs(given, "rescue"), _runs(given))
+        folder = _runs(given, "rescue")
+        forks = [cost_table(folder), forks_table(folder)] if read_runs(folder, "fork") else []
+        return "\n\n".join([rescue_table(folder, _runs(given)), *forks])
     if name == "evidence":
         return _evidence(_runs(given))
     arms = EXPERIMENTS[name].arms
@@ -137,6 +141,8 @@ def _tables(name: str, given: argparse.Namespace) -> str:
         tables += [course_table(_runs(given), arm) for arm in arms]
     if name == "displacement":
         tables.append(question_table(_runs(given), arms))
+    if name == "siblings":
+        tables.append(siblings_table(_runs(given), arms))
     if name == "multipliers":
         tables += [
             write(_runs(given), arms) for write in (sweep_table, decomposition_table, momentum_table, origin_table)

@@ -39,9 +39,12 @@ ARMS: dict[str, dict[str, Any]] = {
 """The changes of each arm to the settings of a preset; ``lr_factor`` multiplies the preset's learning rate."""
 
 PROBE_ARMS: dict[str, dict[str, Any]] = {
+    # Trains exactly as grpo, and measures more.
     "grpo-sweep": {"probe_every": 20, "probe_sweep": True, "decompose_every": 20},
+    # Responses and not groups are dealt into minibatches: d of a correct response by what its siblings did before.
+    "grpo-split": {"split_groups": True},
 }
-"""Arms that train exactly as ``grpo`` and measure more; their runs are not in the table of all arms."""
+"""Arms that ask what an update does; their runs are not in the table of all arms."""
 
 
 def configure_arm(base: Config, arm: str, seed: int) -> Config:

@@ -94,6 +94,16 @@ EXPERIMENTS: dict[str, Experiment] = {
             "share of questions with GWHES of the first action above 0": "similarity/gwhes_action0_positive_frac",
         },
     ),
+    "siblings": Experiment(
+        "Responses dealt into minibatches: does a correct response lose by updates on its wrong siblings?",
+        ("grpo-split",),
+        {
+            "reward": "reward/mean",
+            "d before its own update, a wrong sibling updated, nats a response": "siblings/lost_after_wrong",
+            "d before its own update, none updated, nats a response": "siblings/lost_before_wrong",
+            "difference within minibatches, running sum": "sum siblings/lost_within",
+        },
+    ),
     "remedies": Experiment(
         "LLDS beside other remedies and controls",
         ("grpo", "llds-0.1", "kl-0.01", "placebo-0.1", "nthr", "ppo", "half-lr", "quarter-lr"),

@@ -70,10 +70,10 @@ def search_jobs(cache: Path, folder: Path) -> list[Job]:
     ]
 
 
-def rescue_jobs(base: Config, seeds: Sequence[int], folder: Path) -> list[Job]:
-    """List every seed of every rollback setting."""
+def rescue_jobs(base: Config, arms: Iterable[str], seeds: Sequence[int], folder: Path) -> list[Job]:
+    """List every seed of every rescue."""
     return [
-        Job(replace(base, seed=seed, **changed), folder / f"{name}-seed{seed}.jsonl.gz", is_watched=True)
-        for name, changed in RESCUES.items()
+        Job(replace(base, seed=seed, **RESCUES[name]), folder / f"{name}-seed{seed}.jsonl.gz", is_watched=True)
+        for name in arms
         for seed in seeds
     ]

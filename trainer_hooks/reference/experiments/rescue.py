@@ -22,13 +22,14 @@ from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import Trainer
 
-__all__ = ["RESCUED_STEPS", "RESCUES", "rescue"]
+__all__ = ["RESCUED_STEPS", "RESCUES", "forks_path", "rescue"]
 
 _ROLLBACK: dict[str, Any] = {"on_acceleration": "rollback+llds", "checkpoint_every": 5}
 
 RESCUES: dict[str, dict[str, Any]] = {
     "rollback-llds-tenth": _ROLLBACK | {"rollback_lr": 0.1},
     "rollback-llds": _ROLLBACK,
+    "fork": {"on_acceleration": "fork", "checkpoint_every": 5},
 }
 """The changes of each to the settings of a regime that collapses."""
 
@@ -39,7 +40,8 @@ RESCUED_STEPS = {"demo": 160, "stubborn": 1000}
 def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda _: None) -> None:
     """Train one run under a collector of its own and write every step that it took to ``path`` (``.jsonl.gz``).
 
-    A step that was taken again after a rewind is there twice, with the ``attempt`` that took it, from 1.
+    A step that was taken again after a rewind is there twice, with the ``attempt`` that took it, from 1. What came of
+    forks, where the run was forked, is beside it (``.forks.json``).
 
     Args:
         config: The run's settings, ``on_acceleration`` among them.
@@ -56,10 +58,19 @@ def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda
         trainer = Trainer(config, warm_start(config, report=report))
         settings = {setting: str(value) for setting, value in asdict(config).items()}
         with trainer_hooks.connect(url, config.project, config.run_name, settings, source="reference") as monitor:
-            Loop(config, trainer, monitor, report).run()
+            loop = Loop(config, trainer, monitor, report)
+            loop.run()
         taken = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     path.parent.mkdir(parents=True, exist_ok=True)
+    if loop.forked:
+        forks = [asdict(replace(forked, rows={})) for forked in loop.forked]
+        forks_path(path).write_text(json.dumps(forks, indent=1) + "\n", encoding="utf-8")
     write(_number_attempts(taken), path)
+
+
+def forks_path(path: Path) -> Path:
+    """Return where the forks of a recording are."""
+    return path.with_name(path.name.removesuffix(".jsonl.gz") + ".forks.json")
 
 
 def _number_attempts(rows: Iterable[Row]) -> Iterator[Row]:

@@ -13,7 +13,9 @@ from trainer_hooks.reference.run.trainer import Trainer
 
 __all__ = ["Checkpoints"]
 
-CHANGEABLE_OF_RUN = {"steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks"}
+CHANGEABLE_OF_RUN = {
+    "steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks", "fork_steps", "fork_questions",
+}  # fmt: skip
 CHANGEABLE_OF_PROCESS = {
     "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device", "texts",
     "retriever", "tool_timeout", "lld_epsilon", "probe_every", "probe_optimiser", "probe_sweep", "decompose_every",

@@ -10,8 +10,11 @@ from pathlib import Path
 import trainer_hooks
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.run.checkpoints import Checkpoints
+from trainer_hooks.reference.run.forks.forking import Forked, Forking
+from trainer_hooks.reference.run.forks.reports import fork_reports
 from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings
 from trainer_hooks.reference.run.trainer import StepResult, Trainer
+from trainer_hooks.wire import ActionReport
 
 __all__ = ["Loop"]
 
@@ -28,6 +31,12 @@ class Loop:
         trainer: The trainer, fresh or resumed.
         monitor: The connection that takes steps and returns verdicts.
         report: Takes lines for the terminal.
+
+    Attributes:
+        forked: What came of the forks, each time that the run was forked.
+
+    Raises:
+        ValueError: If the settings ask for forks, and several ranks train.
     """
 
     def __init__(
@@ -39,8 +48,12 @@ class Loop:
         self.monitor = monitor
         self.report = report if self.ranks.rank == 0 else lambda _: None
         self.checkpoints = Checkpoints(config.checkpoints or config.cache / "checkpoints" / config.run_name)
+        self.forked: list[Forked] = []
+        self._forking = Forking(trainer, self.checkpoints, self.report) if config.on_acceleration == "fork" else None
         self._candidate: Path | None = None
         self._may_act = True
+        self._asks_from = 0
+        self._reports: list[ActionReport] = []
         self._active_warnings: set[str] = set()
 
     @property
@@ -73,6 +86,8 @@ class Loop:
         Raises:
             TrainingError: If training cannot go on.
         """
+        if self._forking is not None and self.config.resume and self._forking.is_unfinished:
+            self._fork(self._forking, "unknown")
         while self.trainer.step_number < self.config.steps:
             phase = self._step()
             if self._is_collapsing(phase) and not self._apply_action(phase):
@@ -94,9 +109,12 @@ class Loop:
             # They are those of all ranks already; rollouts are this rank's, and the collector merges them.
             scalars=result.scalars if self.ranks.rank == 0 else None,
             rollouts=rollouts(
-                result, clip=self.config.reported_clip, vocabulary=getattr(self.trainer.world, "texts", None)
+                result,
+                clip=self.trainer.learner.config.reported_clip,
+                vocabulary=getattr(self.trainer.world, "texts", None),
             ),
             grad_norm=result.grad_norm if self.ranks.rank == 0 else None,
+            actions=self._take_reports(),
         )
         phase = self.ranks.broadcast(self.monitor.phase)
         self._report_step(result, phase)
@@ -107,7 +125,7 @@ class Loop:
     def _report_step(self, result: StepResult, phase: str) -> None:
         config = self.config
         if config.log is not None:
-            values = numbers(result, clip=config.reported_clip, ranks=self.ranks)
+            values = numbers(result, clip=self.trainer.learner.config.reported_clip, ranks=self.ranks)
             if self.ranks.rank == 0:
                 append_log(config.log, result.step, values)
         if result.step % LINE_EVERY == 0 or result.step == 1:
@@ -132,7 +150,8 @@ class Loop:
         """Return whether to act. After a rollback this waits until the collector has withdrawn its verdict."""
         is_collapsing = phase in COLLAPSING
         self._may_act = self._may_act or not (is_collapsing or phase == "unknown")
-        return is_collapsing and self._may_act and self.config.on_acceleration != "none"
+        is_due = self._may_act and self.trainer.step_number >= self._asks_from
+        return is_collapsing and is_due and self.config.on_acceleration != "none"
 
     def _apply_action(self, phase: str) -> bool:
         """Act on a verdict of acceleration or collapse; return whether training goes on."""
@@ -141,6 +160,10 @@ class Loop:
         if action == "stop" or healthy is None or self.rollbacks >= self.config.max_rollbacks:
             self.report(f"phase {phase} at step {self.trainer.step_number}: stopped{_why(action, healthy)}")
             return False
+        if self._forking is not None:
+            self._forking.begin(healthy)
+            self._fork(self._forking, phase)
+            return True
         adjustment = learner.adjustment.after_rollback(
             lr=self.config.rollback_lr, llds=action == "rollback+llds", weight=learner.llds_weight
         )
@@ -159,6 +182,32 @@ class Loop:
             f"λ = {learner.llds_weight:g}, learning rate × {adjustment.lr_factor:g}"
         )
         return True
+
+    def _fork(self, forking: Forking, phase: str) -> None:
+        """Train what is missing of the forks, and go on as the best of them; its steps become the run's."""
+        forked = forking.finish()
+        self.forked.append(forked)
+        self._reports += fork_reports(forked, self.monitor.alerts)
+        choice, step = forked.choice, self.trainer.step_number
+        self.report(
+            f"phase {phase} at step {forked.asked_at}: {choice.winner} wins of {len(choice.scores)} forks from step "
+            f"{forked.begun_at}, {choice.why}; goes on at step {step}, {forked.extra_steps} steps beside the run"
+        )
+        if not forked.has_changed:
+            # The same question at once would have the same answer; each time it waits longer.
+            waits = len([each for each in self.forked if not each.has_changed])
+            self._asks_from = step + self.config.fork_steps * waits
+            return
+        self._may_act, self._candidate = False, None
+        for number, row in forked.rows.items():
+            self.monitor.log_step(number, scalars=row, actions=self._take_reports())
+            if self.config.log is not None:
+                append_log(self.config.log, number, row)
+
+    def _take_reports(self) -> list[ActionReport]:
+        """Return what is to be reported with the next step, once."""
+        due, self._reports = self._reports, []
+        return due
 
 
 def _why(action: str, healthy: Path | None) -> str:

@@ -120,7 +120,7 @@ class Trainer:
         Raises:
             TrainingError: If the weights give no probabilities any more.
         """
-        config, learner = self.config, self.learner
+        config, learner = self.learner.config, self.learner
         learner.set_rate(self.step_number)
         batch = prepare(self.model, training, config, generator=self.generator, critic=learner.critic, ranks=self.ranks)
         probe = HeldOut.before(self.model, held_out, self.ranks) if held_out.episodes else None

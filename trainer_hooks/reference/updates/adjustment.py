@@ -1,7 +1,8 @@
-"""Settings that rollbacks have changed in a run. Checkpoints hold them, so that a resumed run keeps them."""
+"""Settings that rollbacks and forks have changed in a run. Checkpoints hold them, so that a resumed run keeps them."""
 
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 __all__ = ["UNADJUSTED", "Adjustment"]
 
@@ -14,14 +15,16 @@ class Adjustment:
     """Changes to a run's settings since it began.
 
     Attributes:
-        rollbacks: Number of rollbacks.
+        rollbacks: Number of rollbacks, and of forks that the run went on with.
         lr_factor: Factor on the learning rate.
         lambda_: Weight of LLDS where rollbacks have set it; None leaves it to the settings.
+        settings: Further settings that forks have changed, by name (`Config`).
     """
 
     rollbacks: int = 0
     lr_factor: float = 1.0
     lambda_: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def after_rollback(self, *, lr: float, llds: bool, weight: float) -> Self:
         """Return the adjustment after one more rollback.
@@ -36,6 +39,20 @@ class Adjustment:
             rollbacks=self.rollbacks + 1,
             lr_factor=self.lr_factor * lr,
             lambda_=max(LLDS_WEIGHT, 2 * weight) if llds else self.lambda_,
+        )
+
+    def after_fork(self, *, lr: float, settings: Mapping[str, Any]) -> Self:
+        """Return the adjustment of a fork.
+
+        Args:
+            lr: Factor on the learning rate.
+            settings: Settings that its treatment changes.
+        """
+        return replace(
+            self,
+            rollbacks=self.rollbacks + 1,
+            lr_factor=self.lr_factor * lr,
+            settings={**self.settings, **settings},
         )
 
 

@@ -1,6 +1,7 @@
 """Policy, critic and reference with their optimisers, and one update on a minibatch."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,25 +25,36 @@ class Learner:
 
     Args:
         config: Every setting.
-        policy: Trained in place; a copy stays as the reference where ``config.kl`` asks for one, and another becomes
-            the critic under PPO.
+        policy: Trained in place; a copy stays as the reference where ``config.kl`` asks for one or a fork may, and
+            another becomes the critic under PPO.
         ranks: The processes that train it together.
 
     Attributes:
-        adjustment: What rollbacks have changed.
+        config: The settings in force: those given, with what forks have changed.
     """
 
     def __init__(self, config: Config, policy: Policy, ranks: Ranks) -> None:
-        self.config = config
+        self._given = self.config = config
+        self._adjustment = UNADJUSTED
         self.policy = policy
-        self.adjustment: Adjustment = UNADJUSTED
         self.optimiser = _adamw(policy, config.lr, weight_decay=config.weight_decay)
-        self.reference = copy.deepcopy(policy).requires_grad_(requires_grad=False) if config.kl > 0 else None
+        is_referred_to = config.kl > 0 or config.on_acceleration == "fork"
+        self.reference = copy.deepcopy(policy).requires_grad_(requires_grad=False) if is_referred_to else None
         self.critic = Critic(policy) if config.optimises.has_critic else None
         if self.critic is not None:
             self.critic_optimiser = _adamw(self.critic, config.critic_lr)
             self._values = ranks.wrap(self.critic)
         self._statistics = ranks.wrap(_Scorer(policy))
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """What rollbacks and forks have changed."""
+        return self._adjustment
+
+    @adjustment.setter
+    def adjustment(self, value: Adjustment) -> None:
+        self._adjustment = value
+        self.config = replace(self._given, **value.settings)
 
     @property
     def llds_weight(self) -> float:
@@ -79,7 +91,7 @@ class Learner:
             total = total + config.placebo_weight * losses["loss/placebo"]
         if "loss/kl_cov" in losses:
             total = total + config.covariance_weight * losses["loss/kl_cov"]
-        if self.reference is not None:
+        if config.kl > 0 and self.reference is not None:
             with torch.no_grad():
                 held, _ = token_statistics(self.reference, tokens, mask)
             losses["kl/ref"] = k3_divergence(logprobs, held, mask, normaliser=part.tokens)

@@ -14,9 +14,10 @@ from trainer_hooks.reference.experiments.figures.draw import draw
 from trainer_hooks.reference.experiments.figures.panels import COLOURS
 from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
-from trainer_hooks.reference.experiments.record import read, record
+from trainer_hooks.reference.experiments.record import read, record, write
 from trainer_hooks.reference.experiments.tables.arms import share_interval, table
 from trainer_hooks.reference.experiments.tables.course import course_table
+from trainer_hooks.reference.experiments.tables.siblings import siblings_table
 from trainer_hooks.reference.experiments.tables.sweep import (
     decomposition_table,
     momentum_table,
@@ -184,6 +185,17 @@ def test_the_interval_of_a_share_is_exact():
     low, high = share_interval(2, 4)
     assert low == pytest.approx(1 - high)
     assert low == pytest.approx(0.0676, abs=1e-4)
+
+
+def test_the_table_of_siblings_has_the_difference_within_minibatches(tmp_path):
+    """Six steps of one run, 0.3 against 0.1 in each: nothing where a step lacks a stratum."""
+    step = {"reward/mean": 1.0, "siblings/lost_after_wrong": 0.3, "siblings/lost_before_wrong": 0.1}
+    rows = [step | {"step": number, "siblings/lost_within": 0.2} for number in range(1, 6)]
+    write([*rows, step | {"step": 6}], tmp_path / "grpo-split-seed0.jsonl.gz")
+    early, _, late = siblings_table(tmp_path, ["grpo-split"]).splitlines()[2:]
+    level = "| +0.3000 (+0.3000 to +0.3000) | +0.1000 (+0.1000 to +0.1000) | +0.2000 (+0.2000 to +0.2000) |"
+    assert early == f"| grpo-split | early | 1 | 2 {level}"
+    assert late.startswith("| grpo-split | late | 1 | 1 | +0.3000 (−inf to +inf)")
 
 
 def test_a_sweep_is_recorded_and_tabulated(tmp_path, tiny_cache, capsys, monkeypatch):

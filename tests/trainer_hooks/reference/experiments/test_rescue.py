@@ -1,10 +1,13 @@
 """Dying runs that are rolled back: what is recorded of them, and the table made of it."""
 
+import json
+
 import pytest
 
 from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.record import read, write
-from trainer_hooks.reference.experiments.rescue import RESCUES
+from trainer_hooks.reference.experiments.rescue import RESCUES, forks_path
+from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
 from trainer_hooks.reference.experiments.tables.rescue import history, rescue_table, rewinds
 
 
@@ -45,6 +48,31 @@ def test_the_table_sets_each_run_beside_its_dead_twin(tmp_path):
         output[-1]
         == f"- {arm}: 1/2 (1% to 99%) end above the peak of their twin; by means of 20 steps 1/2 (1% to 99%)."
     )
+
+
+def test_the_forks_of_a_run_are_printed_with_what_they_cost(tmp_path):
+    """One run was forked once, into a fork that wins and one that diverged; another never."""
+    level = {"mean": 0.5, "low": 0.4, "high": 0.6}
+    lost = {"mean": float("nan"), "low": float("-inf"), "high": float("inf")}
+    scores = [
+        {"name": "unchanged", "has_diverged": False, "reward": level, "reward_gain": level},
+        {"name": "half-rate", "has_diverged": False, "reward": level, "reward_gain": level},
+        {"name": "kl", "has_diverged": True, "reward": lost, "reward_gain": lost},
+    ]
+    scores = [
+        score | {"displacement": score["reward"], "displacement_gain": score["reward_gain"], "entropy": level}
+        for score in scores
+    ]
+    forked = {"choice": {"winner": "half-rate", "scores": scores}, "asked_at": 46, "begun_at": 40, "extra_steps": 60}
+    for seed in (0, 1):
+        write(rows_of([(range(1, 3), 0.5)]), tmp_path / name("fork", seed))
+    forks_path(tmp_path / name("fork", 0)).write_text(json.dumps([forked]), encoding="utf-8")
+    assert cost_table(tmp_path).splitlines()[2:] == ["| 0 | 1 | half-rate at step 46 | 60 |", "| 1 | 0 |  | 0 |"]
+    control, winner, diverged = forks_table(tmp_path).splitlines()[2:]
+    assert control == "| 0 | 46 | 40 | unchanged | 0.50 | – | +0.500 | – | +0.50 |  |"
+    gains = "0.50 | +0.50 (+0.40 to +0.60) | +0.500 | +0.500 (+0.400 to +0.600)"
+    assert winner == f"| 0 | 46 | 40 | half-rate | {gains} | +0.50 | goes on |"
+    assert diverged.endswith("| +0.50 | diverged |")
 
 
 def name(arm, seed):

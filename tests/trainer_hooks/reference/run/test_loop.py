@@ -265,6 +265,11 @@ class Flushing:
         """Return the phase."""
         return self.monitor.phase
 
+    @property
+    def alerts(self):
+        """Return the alerts that fire."""
+        return self.monitor.alerts
+
 
 @pytest.mark.parametrize("failure", BAD_COLLECTORS)
 def test_a_watched_run_ends_with_the_weights_of_an_unwatched_one(tiny, tmp_path, failure):

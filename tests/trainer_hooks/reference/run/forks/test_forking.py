@@ -1,0 +1,185 @@
+"""A run that is forked: it goes on as the best fork, or to the last bit as if it had never forked."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.trainer_hooks.reference.run.test_loop import Flushing, first_attempt, trainer_of, weights
+from trainer_hooks.forks import CONTROL, Estimate
+from trainer_hooks.reference.run.checkpoints import Checkpoints
+from trainer_hooks.reference.run.forks import forking as module
+from trainer_hooks.reference.run.forks.forking import Forking
+from trainer_hooks.reference.run.forks.treatments import adjustments
+from trainer_hooks.reference.run.loop import Loop
+from trainer_hooks.reference.run.trainer import TrainingError
+from trainer_hooks.wire import AlertNotice, Receipt
+
+ALERT = AlertNotice(id="a1", kind="death_spiral", severity="critical", opened_step=3, summary="it dies")
+
+
+@pytest.fixture
+def forked(tiny, tmp_path):
+    """Settings of a run that is forked for one step, on a few questions."""
+    return replace(
+        tiny,
+        on_acceleration="fork",
+        checkpoint_every=1,
+        checkpoints=tmp_path,
+        fork_steps=1,
+        fork_questions=8,
+        steps=3,
+    )
+
+
+def forked_at_two(config):
+    """A trainer after two steps with its forks from the first planned."""
+    trainer = trainer_of(config)
+    checkpoints = Checkpoints(config.checkpoints)
+    trainer.step()
+    healthy = checkpoints.save(trainer)
+    trainer.step()
+    forking = Forking(trainer, checkpoints, [].append)
+    forking.begin(healthy)
+    return trainer, forking
+
+
+def winning(name):
+    """A choice that one fork wins, whatever was measured."""
+    return lambda measured: replace(choose(measured), winner=name)
+
+
+choose = module.choose
+
+
+def test_a_run_whose_unchanged_fork_wins_is_the_run_that_never_forked(forked, monkeypatch):
+    """Weights, draws and numbers of the next step to the last bit; the forks are all measured."""
+    monkeypatch.setattr(module, "choose", winning(CONTROL))
+    straight = trainer_of(forked)
+    for _ in range(2):
+        straight.step()
+    trainer, forking = forked_at_two(forked)
+    result = forking.finish()
+    assert (trainer.step_number, result.begun_at, result.asked_at, result.has_changed) == (2, 1, 2, False)
+    assert [score.name for score in result.choice.scores] == [
+        CONTROL,
+        "half-rate",
+        "llds",
+        "kl",
+        "nthr",
+        "clip-higher",
+    ]
+    assert result.extra_steps == 6
+    assert trainer.step().scalars == straight.step().scalars
+    assert torch.equal(weights(trainer), weights(straight))
+    assert torch.equal(trainer.generator.get_state(), straight.generator.get_state())
+    assert not forking.is_unfinished
+
+
+def test_a_run_goes_on_with_the_state_of_the_fork_that_wins(forked, monkeypatch):
+    """The weights of a run that was treated at the checkpoint, with the same draws, and its steps."""
+    monkeypatch.setattr(module, "choose", winning("half-rate"))
+    treated = trainer_of(forked)
+    treated.step()
+    treated.learner.adjustment = adjustments(treated.learner)["half-rate"]
+    trainer, forking = forked_at_two(forked)
+    result = forking.finish()
+    assert result.choice.scores[0].reward_gain == Estimate(0.0, 0.0, 0.0)
+    treated.step()
+    assert torch.equal(weights(trainer), weights(treated))
+    assert trainer.learner.adjustment.lr_factor == 0.5
+    assert list(result.rows) == [2]
+    assert result.extra_steps == 5
+
+
+def test_a_run_that_is_forked_again_keeps_what_it_was_given(forked, monkeypatch):
+    """From a checkpoint of before the first forks: its half rate is in force in all of them, and is halved again."""
+    monkeypatch.setattr(module, "choose", winning("half-rate"))
+    trainer, forking = forked_at_two(forked)
+    forking.finish()
+    forking.begin(forked.checkpoints / "step-000001.pt")
+    forking.finish()
+    adjustment = trainer.learner.adjustment
+    assert (adjustment.lr_factor, adjustment.rollbacks, trainer.step_number) == (0.25, 2, 2)
+
+
+def test_a_fork_that_loses_its_weights_is_data(forked, monkeypatch):
+    """The fork with NTHR fails: it has diverged with its reason, and the others are not touched by it."""
+    _, forking = forked_at_two(forked)
+    step = module.Trainer.step
+
+    def failing(trainer):
+        if trainer.learner.config.method == "nthr":
+            raise TrainingError("logits must be finite")
+        return step(trainer)
+
+    monkeypatch.setattr(module.Trainer, "step", failing)
+    result = forking.finish()
+    assert [score.name for score in result.choice.scores if score.has_diverged] == ["nthr"]
+
+
+def test_forks_that_were_interrupted_go_on_with_the_one_that_was_missing(forked, monkeypatch):
+    """A process dies in its third fork; another trains the rest, and the choice is that of one that never died."""
+    trainer, forking = forked_at_two(forked)
+    whole = forking.finish()
+    reached = weights(trainer)
+    again = replace(forked, checkpoints=forked.checkpoints / "again")
+    _, forking = forked_at_two(again)
+    step = module.Trainer.step
+
+    def dying(trainer):
+        if trainer.learner.config.method == "llds":
+            raise KeyboardInterrupt
+        return step(trainer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Trainer, "step", dying)
+        with pytest.raises(KeyboardInterrupt):
+            forking.finish()
+    reported = []
+    trainer = trainer_of(again)
+    forking = Forking(trainer, Checkpoints(again.checkpoints), reported.append)
+    assert forking.is_unfinished
+    assert repr(forking.finish()) == repr(whole)  # NaN is not equal to itself
+    assert [line.split(":")[0] for line in reported] == ["fork llds", "fork kl", "fork nthr", "fork clip-higher"]
+    assert torch.equal(weights(trainer), reached)
+
+
+def test_what_is_in_force_or_cannot_be_is_not_tried_again(forked):
+    """Half the rate can be halved again; LLDS cannot be turned on twice, nor a critic taken away."""
+    trainer = trainer_of(replace(forked, kl=0.01))
+    assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "llds", "nthr", "clip-higher"]
+    trainer.learner.adjustment = adjustments(trainer.learner)["llds"]
+    assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "nthr", "clip-higher"]
+    assert trainer.learner.llds_weight == 0.1
+    critic = trainer_of(replace(forked, method="ppo"))
+    assert list(adjustments(critic.learner)) == [CONTROL, "half-rate", "kl", "clip-higher"]
+
+
+def test_a_dying_run_is_forked_and_the_collector_is_told(forked, collector, connect, monkeypatch):
+    """At step 3 from step 1: its steps are streamed as a new attempt, with one report that has every fork."""
+    monkeypatch.setattr(module, "choose", winning("kl"))
+
+    def receipt(batch):
+        newest = max((record.step for record in collector.records), default=0)
+        dies = batch.attempt == first_attempt(collector) and newest > 2
+        return Receipt(
+            run_id="r",
+            accepted=len(batch.records),
+            phase="acceleration" if dies else "healthy",
+            alerts=[ALERT] if dies else [],
+        )
+
+    collector.receipt = receipt
+    monitor, lines = connect(), []
+    loop = Loop(replace(forked, steps=4), trainer_of(forked), Flushing(monitor), lines.append)
+    assert loop.run() == 1
+    monitor.close()
+    (told,) = [line for line in lines if line.startswith("phase")]
+    assert told.startswith("phase acceleration at step 3: kl wins of 6 forks from step 1, ")
+    assert told.endswith("goes on at step 3, 10 steps beside the run")
+    assert [record.step for record in collector.records] == [1, 2, 3, 2, 3, 4]
+    (report,) = [action for record in collector.records for action in record.actions]
+    assert (report.action, report.alert_id, len(report.forks)) == ("fork", "a1", 6)
+    assert [fork.name for fork in report.forks if fork.is_winner] == ["kl"]
+    assert loop.trainer.learner.config.kl == 0.01

@@ -1,0 +1,112 @@
+"""Chooses among forks by paired differences to the unchanged one.
+
+A treatment must be shown to help, for the run may be healthy and the warning wrong. Clearly means that the whole 95 %
+interval of the paired difference is on one side of 0.
+
+1. A fork that has diverged is out, and so is one whose reward is clearly lower than the control's.
+2. Of the rest, those are candidates whose reward is clearly higher than the control's; where there is none, those whose
+   held-out correct responses clearly keep more likelihood. Where the control has diverged, all are.
+3. A candidate whose reward is clearly lower than that of the best candidate is out. Of the others the one wins whose
+   held-out correct responses keep most likelihood, because that falls before the reward does.
+4. Where there is no candidate, the control wins.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainer_hooks.forks.measurement import Estimate, ForkMeasurement
+from trainer_hooks.forks.treatments import CONTROL
+
+__all__ = ["Choice", "ForkScore", "choose"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkScore:
+    """A fork's estimates; ``…_gain`` are of paired differences to the control, over the same questions or responses."""
+
+    name: str
+    steps: int
+    has_diverged: bool
+    reward: Estimate
+    displacement: Estimate
+    entropy: Estimate
+    reward_gain: Estimate
+    displacement_gain: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The winner, why, and the score of every fork in the order in which they were trained."""
+
+    winner: str
+    why: str
+    scores: tuple[ForkScore, ...]
+
+
+def choose(measurements: Iterable[ForkMeasurement]) -> Choice:
+    """Choose the fork to go on with.
+
+    Args:
+        measurements: One a fork; the control among them.
+
+    Raises:
+        ValueError: If there is no control, or two forks have one name.
+    """
+    given = list(measurements)
+    forks = {fork.name: fork for fork in given}
+    if CONTROL not in forks or len(forks) != len(given):
+        raise ValueError(
+            f"forks must have names of their own, one of them {CONTROL!r}, got {[fork.name for fork in given]}"
+        )
+    control = forks[CONTROL]
+    scores = {fork.name: _score(fork, control) for fork in given}
+    rivals = [fork for fork in given if fork is not control and not fork.has_diverged]
+    candidates, why = _candidates(rivals, scores, control_failed=control.has_diverged)
+    winner = _best(candidates)
+    return Choice(winner=(winner or control).name, why=why, scores=tuple(scores.values()))
+
+
+def _candidates(
+    rivals: Sequence[ForkMeasurement], scores: Mapping[str, ForkScore], *, control_failed: bool
+) -> tuple[list[ForkMeasurement], str]:
+    """Return the forks that are better than the control, and in what."""
+    if control_failed:
+        return list(rivals), "the unchanged fork has diverged" if rivals else "every fork has diverged"
+    rest = [fork for fork in rivals if not scores[fork.name].reward_gain.high < 0]
+    if rising := [fork for fork in rest if scores[fork.name].reward_gain.low > 0]:
+        return rising, "its reward is clearly higher than that of the unchanged fork"
+    if keeping := [fork for fork in rest if scores[fork.name].displacement_gain.low > 0]:
+        return keeping, "its held-out correct responses clearly keep more likelihood than those of the unchanged fork"
+    return [], "no treatment is clearly better"
+
+
+def _best(candidates: Sequence[ForkMeasurement]) -> ForkMeasurement | None:
+    """Return the candidate that keeps most likelihood, of those whose reward is not clearly lower than the best."""
+    if not candidates:
+        return None
+    highest = max(candidates, key=lambda fork: Estimate.of(fork.rewards).mean)
+    level = [fork for fork in candidates if not Estimate.of(_differences(fork.rewards, highest.rewards)).high < 0]
+    return max(level, key=lambda fork: _or_lowest(Estimate.of(fork.displacements).mean))
+
+
+def _score(fork: ForkMeasurement, control: ForkMeasurement) -> ForkScore:
+    return ForkScore(
+        name=fork.name,
+        steps=fork.steps,
+        has_diverged=fork.has_diverged,
+        reward=Estimate.of(fork.rewards),
+        displacement=Estimate.of(fork.displacements),
+        entropy=Estimate.of(fork.entropy_changes),
+        reward_gain=Estimate.of(_differences(fork.rewards, control.rewards)),
+        displacement_gain=Estimate.of(_differences(fork.displacements, control.displacements)),
+    )
+
+
+def _differences(values: Sequence[float], others: Sequence[float]) -> list[float]:
+    """Subtract in pairs; nothing where a fork that failed has no values."""
+    return [value - other for value, other in zip(values, others, strict=False)] if values and others else []
+
+
+def _or_lowest(value: float) -> float:
+    return -math.inf if math.isnan(value) else value

@@ -1,0 +1,66 @@
+"""The held-out questions and contexts on which the forks of a run are compared."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainer_hooks.forks import ForkMeasurement
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.protocols import Policy, Rollout, World
+
+__all__ = ["ForkContexts"]
+
+_SEED = 424_242_424
+
+
+@dataclass(frozen=True, slots=True)
+class ForkContexts:
+    """Questions that are not trained on, and the healthy checkpoint's responses with their statistics.
+
+    The draws have a generator of their own, so that those of the run stay as they are.
+    """
+
+    world: World
+    questions: Sequence[Any]
+    tokens: Tensor
+    mask: Tensor
+    correct: Tensor
+    logprobs: Tensor
+    entropies: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, model: Policy, world: World, count: int) -> "ForkContexts":
+        """Let the healthy checkpoint answer so many questions, and score its responses."""
+        questions = world.held_out(random.Random(_SEED), count)
+        rollout = _answers(model, world, questions)
+        device = next(model.parameters()).device
+        tokens, mask = rollout.tokens.to(device), rollout.mask.to(device)
+        right = rollout.rewards.to(device) > 0
+        return cls(world, questions, tokens, mask, right, *token_statistics(model, tokens, mask))
+
+    @torch.no_grad()
+    def measure(self, name: str, steps: int, model: Policy) -> ForkMeasurement:
+        """Score the same responses under a fork's weights, and let it answer the same questions with the same seed."""
+        logprobs, entropies = token_statistics(model, self.tokens, self.mask)
+        spoke = self.mask.any(dim=1)
+        lengths = self.mask.sum(dim=1).clamp(min=1)
+        moved = ((logprobs - self.logprobs).sum(dim=1) / lengths)[spoke & self.correct]
+        changed = ((entropies - self.entropies).sum(dim=1) / lengths)[spoke]
+        return ForkMeasurement(
+            name=name,
+            steps=steps,
+            rewards=_answers(model, self.world, self.questions).rewards.tolist(),
+            displacements=moved.tolist(),
+            entropy_changes=changed.tolist(),
+        )
+
+
+def _answers(model: Policy, world: World, questions: Sequence[Any]) -> Rollout:
+    generator = torch.Generator(next(model.parameters()).device).manual_seed(_SEED)
+    model.eval()
+    return model.sample(world, [world.episode(question) for question in questions], generator=generator)

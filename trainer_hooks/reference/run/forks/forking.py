@@ -1,0 +1,152 @@
+"""Trains the forks of a run one after another in the run's own trainer, and chooses among them.
+
+Each fork begins at the last healthy checkpoint with the same generators. What a finished fork found is on disk beside
+the checkpoints until the choice is made, so that a process that dies meanwhile goes on with the fork that it was at.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer_hooks.forks import CONTROL, Choice, ForkMeasurement, choose
+from trainer_hooks.reference.run.checkpoints import Checkpoints
+from trainer_hooks.reference.run.forks.contexts import ForkContexts
+from trainer_hooks.reference.run.forks.treatments import adjustments
+from trainer_hooks.reference.run.telemetry import numbers
+from trainer_hooks.reference.run.trainer import Trainer, TrainingError
+from trainer_hooks.reference.updates.adjustment import Adjustment
+
+__all__ = ["Forked", "Forking"]
+
+LONGEST = 3
+"""A fork trains at most so many times `Config.fork_steps`, however old the healthy checkpoint is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forked:
+    """What came of the forks.
+
+    Attributes:
+        choice: The winner and every score.
+        asked_at: The step after which they were asked for.
+        begun_at: The step of the healthy checkpoint that they began at.
+        rows: The winner's steps by number with their signals, which the run takes over; none where the control won.
+        extra_steps: Steps that were trained and are no part of the run.
+    """
+
+    choice: Choice
+    asked_at: int
+    begun_at: int
+    rows: Mapping[int, Mapping[str, float]]
+    extra_steps: int
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the run goes on with a treatment."""
+        return self.choice.winner != CONTROL
+
+
+class Forking:
+    """The forks of a run.
+
+    Args:
+        trainer: Trains the run and, while it waits, its forks.
+        checkpoints: Those of the run; files of forks are in a folder beside them.
+        report: Takes a line a fork.
+
+    Raises:
+        ValueError: If several ranks train.
+    """
+
+    def __init__(self, trainer: Trainer, checkpoints: Checkpoints, report: Callable[[str], None]) -> None:
+        if trainer.ranks.size > 1:
+            raise ValueError(f"on_acceleration fork needs a single process, got {trainer.ranks.size} ranks")
+        self._trainer = trainer
+        self._checkpoints = checkpoints
+        self._report = report
+        self._folder = checkpoints.directory / "forks"
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a process died between a warning and its answer."""
+        return self._plan_path.exists()
+
+    def begin(self, healthy: Path) -> None:
+        """Save the run as it is, and plan forks from a healthy checkpoint."""
+        trainer = self._trainer
+        plan = {
+            "present": self._checkpoints.save(trainer).name,
+            "healthy": healthy.name,
+            "at": trainer.step_number,
+            "treated": {name: asdict(adjustment) for name, adjustment in adjustments(trainer.learner).items()},
+        }
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        part = self._plan_path.with_suffix(".part")
+        part.write_text(json.dumps(plan), encoding="utf-8")
+        part.replace(self._plan_path)
+
+    def finish(self) -> Forked:
+        """Train the forks that are missing, choose, and bring the trainer to the state that it goes on with.
+
+        Raises:
+            ValueError: If a checkpoint of the plan cannot be read.
+            Exception: Any error of the world, such as a tool that does not answer; `finish` can be called again.
+        """
+        plan: dict[str, Any] = json.loads(self._plan_path.read_text(encoding="utf-8"))
+        trainer, present = self._trainer, self._checkpoints.directory / plan["present"]
+        healthy = self._checkpoints.directory / plan["healthy"]
+        # What earlier forks have changed is part of the run as it is: the checkpoint may be from before them.
+        treated = {name: Adjustment(**adjustment) for name, adjustment in plan["treated"].items()}
+        self._checkpoints.load(trainer, healthy)
+        begun_at, asked_at = trainer.step_number, int(plan["at"])
+        config = trainer.config
+        steps = min(max(config.fork_steps, asked_at - begun_at), LONGEST * config.fork_steps)
+        contexts = ForkContexts.of(trainer.model, trainer.world, config.fork_questions)
+        for name, adjustment in treated.items():
+            if not self._result(name).exists():
+                self._checkpoints.load(trainer, healthy)
+                self._train(name, adjustment, steps, contexts)
+        results = {name: torch.load(self._result(name), weights_only=True) for name in treated}
+        choice = choose(ForkMeasurement(**result["measurement"]) for result in results.values())
+        rows: dict[int, dict[str, float]] = {}
+        if choice.winner == CONTROL:
+            self._checkpoints.load(trainer, present)
+        else:
+            rows = {int(step): row for step, row in results[choice.winner]["rows"].items()}
+            trainer.load_state(results[choice.winner]["trainer"])
+            self._checkpoints.forget_after(healthy)
+            self._checkpoints.save(trainer)
+        shutil.rmtree(self._folder)
+        trained = sum(result["measurement"]["steps"] for result in results.values())
+        return Forked(choice=choice, asked_at=asked_at, begun_at=begun_at, rows=rows, extra_steps=trained - len(rows))
+
+    @property
+    def _plan_path(self) -> Path:
+        return self._folder / "plan.json"
+
+    def _result(self, name: str) -> Path:
+        return self._folder / f"{name}.pt"
+
+    def _train(self, name: str, adjustment: Adjustment, steps: int, contexts: ForkContexts) -> None:
+        """Train one fork from the healthy state, measure it and keep what it found."""
+        trainer = self._trainer
+        trainer.learner.adjustment = adjustment
+        rows: dict[int, dict[str, float]] = {}
+        try:
+            for _ in range(steps):
+                result = trainer.step()
+                rows[result.step] = numbers(result, clip=trainer.learner.config.reported_clip)
+            found = contexts.measure(name, steps, trainer.model)
+        except (TrainingError, FloatingPointError) as error:
+            found = ForkMeasurement(name=name, steps=len(rows), failure=str(error))
+        kept = {"measurement": asdict(found), "rows": rows, "trainer": trainer.state()}
+        part = self._result(name).with_suffix(".part")
+        torch.save(kept, part)
+        part.replace(self._result(name))
+        self._report(f"fork {name}: {found.failure or f'{found.steps} steps'}")

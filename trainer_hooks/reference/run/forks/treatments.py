@@ -1,0 +1,36 @@
+"""The settings of each treatment (`trainer_hooks.forks.TREATMENTS`) in the reference trainer."""
+
+from dataclasses import replace
+from typing import Any
+
+from trainer_hooks.forks import CONTROL
+from trainer_hooks.reference.updates.adjustment import Adjustment
+from trainer_hooks.reference.updates.learner import Learner
+
+__all__ = ["adjustments"]
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "half-rate": {},
+    "llds": {"method": "llds", "lambda_": 0.1, "answer_weight": 0.0, "answer_adaptive": False},
+    "kl": {"kl": 0.01},
+    "nthr": {"method": "nthr", "lambda_": None, "answer_weight": 0.0, "answer_adaptive": False},
+    "clip-higher": {"clip_high": 0.28},
+}
+
+
+def adjustments(learner: Learner) -> dict[str, Adjustment]:
+    """Return the adjustment of every fork that the run may have, the control first.
+
+    A treatment that is in force already, that the settings refuse, or that would add or remove a critic, which is part
+    of the checkpoint, is left out.
+    """
+    now, found = learner.adjustment, {CONTROL: learner.adjustment}
+    for name, settings in _SETTINGS.items():
+        try:
+            treated = replace(learner.config, **settings)
+        except ValueError:
+            continue
+        is_new = name == "half-rate" or treated != learner.config
+        if is_new and treated.optimises.has_critic == learner.config.optimises.has_critic:
+            found[name] = now.after_fork(lr=0.5 if name == "half-rate" else 1.0, settings=settings)
+    return found
