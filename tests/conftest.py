@@ -21,7 +21,6 @@ from tests.live import PATIENCE_SECONDS, LiveCollector, serving
 from tests.memory import memory_folder
 from tests.ports import reserved_port
 from tests.postgres import find_postgres, running_postgres
-from trainer_hooks import Monitor
 
 __all__ = ["migrated_postgres", "migrated_sqlite", "postgres_collector"]
 
@@ -37,7 +36,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A slow answer of a busy machine is not a failure.
 settings.register_profile("rlvitals", deadline=None)
 settings.load_profile("rlvitals")
-Monitor.flush.__defaults__ = (PATIENCE_SECONDS,)
 compiled_statements.share()
 # The tests commit some ten thousand times to databases of their own.
 if (folder_in_memory := memory_folder()) is not None:

@@ -1,4 +1,4 @@
-"""Downsampling: a signal thinned to as many points as a plot has pixels."""
+"""Downsampling: chooses as many points of a signal as a plot can show. Nothing stored is removed."""
 
 import numpy as np
 from tsdownsample import NaNMinMaxDownsampler

@@ -16,6 +16,7 @@ from benchmarks.overhead.meter import Meter, delivery_seconds
 from benchmarks.overhead.race import Result, take_turn
 from benchmarks.overhead.report import logger_table, share_table
 from benchmarks.overhead.trainers import Share
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.shared.error_guard import Guard
 
 
@@ -116,5 +117,5 @@ def test_our_threads_are_found_by_their_names(tmp_path, monkeypatch):
     monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
     with trainer_hooks.connect(run="r") as monitor:
         monitor.log_step(1, {"x": 1.0})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         assert delivery_seconds() > 0

@@ -8,7 +8,7 @@ import urllib3
 
 import trainer_hooks
 from tests.faults.collector import start
-from tests.live import eventually
+from tests.live import PATIENCE_SECONDS, eventually
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 
@@ -46,7 +46,7 @@ def test_a_collector_that_was_away_stops_no_run(tmp_path, unused_port, monkeypat
         monitor = trainer_hooks.connect(url, run="r", actions=policy, on_alert=notified.append)
         for step in range(3):
             monitor.log_step(step, {"reward/mean": 0.4})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         eventually(lambda: firing(url) == {"telemetry_stale", "trainer_lost"})
     with serving(database, unused_port):
         monitor.log_step(3, {"reward/mean": 0.4})
@@ -61,7 +61,7 @@ def test_a_run_that_was_stopped_goes_on_from_before_the_alert(collector, run_nam
     def train(first_step, norms):
         policy = stop()
         monitor = trainer_hooks.connect(collector.url, run=run_name, actions=policy)
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         weight = torch.nn.Parameter(torch.tensor(1.0))
         optimizer = torch.optim.SGD([weight], lr=0.1)
         with LoopWatch(optimizer, monitor, first_step=first_step) as watch:
@@ -70,7 +70,7 @@ def test_a_run_that_was_stopped_goes_on_from_before_the_alert(collector, run_nam
                 optimizer.step()
                 if watch.decisions:
                     return step
-                assert monitor.flush()
+                assert monitor.flush(PATIENCE_SECONDS)
         return None
 
     assert train(1, [1.0, 1.0, 1.0, float("nan"), 1.0, 1.0]) == 5

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.wire import AlertNotice, Receipt, decode_record
 
 
@@ -12,7 +13,7 @@ def test_what_is_logged_arrives_to_the_last_bit(collector, connect):
     monitor = connect(project="p", config={"lr": 1e-6, "model": object})
     sent = {"reward/mean": 0.1 + 0.2, "kl/old": math.nan, "lr": np.float32(1e-6), "loss/policy": -math.inf}
     monitor.log_step(7, sent, grad_norm=2.5, policy_version=6, data_version="easy")
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.step == 7
     assert record.policy_version == 6
@@ -32,7 +33,7 @@ def test_the_run_appears_before_its_first_step(collector, connect):
     collector.wait_for(lambda seen: bool(seen.batches))
     for step in (1, 2):
         monitor.log_step(step, {"x": 1.0})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
     assert collector.batches[0].records == []
     # The second is the first batch on disk. Another process might send it without the heartbeat, so it repeats this.
     assert [batch.config for batch in collector.batches] == [{"seed": 3}, {"seed": 3}, None]
@@ -70,7 +71,7 @@ def test_a_rewind_starts_a_new_attempt(collector, connect):
     monitor = connect()
     for step in (5, 6, 6, 4):
         monitor.log_step(step, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     start = collector.records[0].seq
     assert [(record.step, record.seq - start) for record in collector.records] == [(5, 0), (6, 1), (6, 2), (4, 3)]
     attempts = [batch.attempt for batch in collector.batches for _ in batch.records]
@@ -87,7 +88,7 @@ def test_the_phase_and_alerts_come_back_with_the_receipt(collector, connect):
     monitor = connect(on_alert=notified.append)
     for step in (3, 4):
         monitor.log_step(step, {"x": 1.0})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
     assert monitor.phase == "decay"
     assert notified == [alert]
 
@@ -106,7 +107,7 @@ def test_the_healthy_step_does_not_change_while_the_run_is_unhealthy_or_unknown(
     found = []
     for step in range(1, 7):
         monitor.log_step(step, {"x": 1.0})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         found.append(monitor.healthy_step)
     assert found == [1, 2, 2, 2, 5, 5]
 
@@ -128,7 +129,7 @@ def test_alerts_of_a_dead_process_are_not_reported_to_the_next_one(collector, tm
             None if attempt == "1" else collector.url, run="r", on_alert=notified.append
         ) as monitor:
             monitor.log_step(3, {"x": 1.0})
-            assert monitor.flush()
+            assert monitor.flush(PATIENCE_SECONDS)
             phases.append(monitor.phase)
     assert [batch.attempt for batch in collector.batches if batch.records] == [1, 2]
     assert (phases, notified) == (["unknown", "healthy"], [])
@@ -151,11 +152,11 @@ def test_a_phase_at_a_step_that_this_process_has_not_reached_is_ignored(collecto
 
     collector.receipt = receipt
     monitor = connect(on_alert=notified.append)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     seen = [(monitor.phase, monitor.healthy_step, len(notified))]
     for step in (3, 10, 11):
         monitor.log_step(step, {"x": 1.0})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         seen.append((monitor.phase, monitor.healthy_step, len(notified)))
     assert seen == [("unknown", None, 0)] * 3 + [("healthy", 11, 1)]
 
@@ -176,10 +177,10 @@ def test_a_rewind_resets_the_phase_and_the_healthy_step(collector, connect):
     collector.receipt = receipt
     monitor = connect()
     monitor.log_step(8, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert (monitor.phase, monitor.healthy_step) == ("healthy", 8)
     monitor.log_step(3, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert (monitor.phase, monitor.healthy_step) == ("unknown", None)
 
 
@@ -193,7 +194,7 @@ def test_the_spool_of_a_dead_process_does_not_suppress_the_warning(collector, tm
         monkeypatch.setenv("RLVITALS_ATTEMPT", attempt)
         with trainer_hooks.connect(None if attempt == "9" else collector.url, run="r") as monitor:
             monitor.log_step(3, {"x": 1.0})
-            assert monitor.flush()
+            assert monitor.flush(PATIENCE_SECONDS)
     assert [batch.attempt for batch in collector.batches if batch.records] == [9, 1]
     assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH") == 1
 
@@ -205,7 +206,7 @@ def test_a_launch_that_no_detector_sees_says_so_once(collector, connect, caplog,
     monitor = connect()
     for step in (1, 2):
         monitor.log_step(step, {"x": 1.0})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
     assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH") == warnings
     assert caplog.text.count(f"must be higher than the run's newest, {newest}, got 1") == warnings
 
@@ -216,14 +217,14 @@ def test_without_an_address_nothing_happens():
         monitor.log_step(1, {"x": object()}, rollouts="nonsense")
         assert isinstance(monitor, trainer_hooks.NullMonitor)
         assert monitor.phase == "unknown"
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
 
 
 def test_a_scalar_that_is_not_a_number_costs_only_itself(collector, connect):
     """A scalar that is not a number is counted, and the other scalars are sent."""
     monitor = connect()
     monitor.log_step(1, {"good": 1.0, "bad": object()})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars == {"good": 1.0}
     assert record.summaries["hooks/rejected_scalars"].value() == 1
@@ -233,7 +234,7 @@ def test_contradicting_rollouts_cost_only_themselves(collector, connect):
     """Rollouts given as a mapping are validated without raising; the scalars arrive and the loss is counted."""
     monitor = connect()
     monitor.log_step(1, {"x": 1.0}, rollouts={"logprobs": [[-1.0]], "mask": [[1, 1]], "rewards": [1.0]})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars == {"x": 1.0}
     assert record.summaries["hooks/rejected_rollouts"].value() == 1
@@ -244,7 +245,7 @@ def test_our_own_cost_and_losses_are_signals(collector, connect):
     monitor = connect()
     monitor.log_step(1, {"x": 1.0})
     monitor.log_step(2, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     first, second = collector.records
     assert first.summaries["hooks/dropped_records"].value() == 0
     assert "hooks/blocking_seconds" not in first.summaries
@@ -256,7 +257,7 @@ def test_rollouts_take_precedence_over_a_scalar_of_the_same_name(collector, conn
     monitor = connect()
     arrays = {"logprobs": [[-1.0, -2.0]], "mask": [[True, True]], "rewards": [1.0]}
     monitor.log_step(1, {"reward/mean": 5.0, "x": 2.0}, rollouts=arrays)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars == {"x": 2.0}
     assert record.summaries["reward/mean"].value() == 1

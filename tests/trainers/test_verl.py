@@ -18,6 +18,8 @@ from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.utils.tracking import Tracking
 from verl.workers.config import FSDPActorConfig
 
+from tests.live import PATIENCE_SECONDS
+
 try:
     from verl.trainer.ppo.v1 import trainer_base
 except ImportError:  # verl 0.6 to 0.8
@@ -172,7 +174,7 @@ def end_of_step(held, connect, collector, monkeypatch):
         with pytest.raises(AttributeError):  # the original goes on and finds no configuration
             trainer_base.PPOTrainer._compute_metrics(SimpleNamespace(), batch, {}, {}, 1, 0)
         logger.log(data={}, step=1)
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         return collector.records[-1].summaries
 
     return end_of_step
@@ -244,7 +246,7 @@ def test_the_legacy_trainers_tokens_reach_the_logger(is_rejecting, connect, coll
     metrics = ray_trainer.compute_data_metrics(batch=batch, use_critic=False)
     assert metrics["critic/score/mean"] == 0.5
     logger.log(data=metrics, step=1)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     summaries = collector.records[0].summaries
     assert summaries["reward/zero_std_frac"].value() == 0
     assert summaries["likelihood/correct"].value() == -2

@@ -8,7 +8,7 @@ import pytest
 from monitor_server.trainer_requests.following import RequestFollowing
 from monitor_server.trainer_requests.requesting import ANSWER_SECONDS, REQUEST_SECONDS
 from tests.databases import sqlite_only
-from tests.live import eventually
+from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.trainer_requests.conftest import Asked
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.ranks.agreement import SingleProcessCoordinator
@@ -30,7 +30,7 @@ def trained(training, asked, **options):
 
     def make_step(*actions):
         monitor.log_step(next(steps), {"page": 1.0, "reward/mean": 0.25}, actions=actions)
-        monitor.flush()
+        monitor.flush(PATIENCE_SECONDS)
 
     make_step()
     (alert,) = eventually(lambda: [each for each in found.live.get("/alerts")["items"] if each["run"] == "trained"])

@@ -10,6 +10,7 @@ from test_lightning import Tiny, fit
 from test_transformers import tiny_trainer
 from trl import GRPOTrainer, RLOOTrainer
 
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import transformers, trl, verl
 from trainer_hooks.callbacks.accelerate import VitalsTracker
 from trainer_hooks.callbacks.lightning import VitalsCallback as LightningCallback
@@ -148,7 +149,7 @@ def test_the_first_record_announces_the_level(run, level, tmp_path, connect, col
     """The batch of the first record has the capability level, so the run page can show it at once."""
     monitor = connect()
     run(tmp_path, monitor)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert next(batch for batch in collector.batches if batch.records).capability == level
 
 

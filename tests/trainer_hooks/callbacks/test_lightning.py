@@ -4,6 +4,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.lightning import VitalsCallback
 
 
@@ -63,7 +64,7 @@ def test_each_optimiser_step_arrives_with_its_tokens(connect, collector):
     """The gradient norm is that before clipping, and signals of rollouts replace scalars of the same name."""
     monitor = connect()
     fit([VitalsCallback(monitor)])
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert [record.step for record in collector.records] == [1, 2]
     record = collector.records[0]
     assert record.scalars["grad/norm"] > 0.01
@@ -100,7 +101,7 @@ def test_the_batches_of_an_accumulated_step_are_one(connect, collector):
     """
     monitor = connect()
     fit([VitalsCallback(monitor)], Counting, batches=5)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     expected = [1.5, 3.5, 5.0]
     assert [record.scalars["loss/policy"] for record in collector.records] == expected
     for name in ("reward/mean", "length/mean"):
@@ -122,7 +123,7 @@ def test_a_batch_whose_arrays_contradict_each_other_costs_only_itself(connect, c
 
     monitor = connect()
     fit([VitalsCallback(monitor)], Contradicting)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     first, second = collector.records
     assert first.scalars["loss/policy"] == 1.5
     assert first.summaries["hooks/rejected_rollouts"].value() == 1
@@ -140,7 +141,7 @@ def test_batches_after_which_an_epoch_was_left_belong_to_no_step(connect, collec
 
     monitor = connect()
     fit([VitalsCallback(monitor)], Leaving, batches=2, max_epochs=2)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert (record.step, record.scalars["loss/policy"]) == (1, 1.5)
     assert record.summaries["reward/mean"].count == 2
@@ -164,7 +165,7 @@ def test_what_is_logged_once_is_sent_once(connect, collector):
     monitor = connect()
     options = {"validation": torch.utils.data.DataLoader(torch.zeros(1, 4)), "val_check_interval": 4}
     fit([VitalsCallback(monitor)], Validated, batches=10, accumulate_grad_batches=1, **options)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     for name, steps in (
         ("val_loss", [5, 9]),
         ("number", [5, 9]),
@@ -220,5 +221,5 @@ def test_with_several_optimisers_a_batch_is_a_step_by_lightnings_number(connect,
 
     monitor = connect()
     fit([VitalsCallback(monitor)], Manual, batches=2, accumulate_grad_batches=1, gradient_clip_val=None)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert [(record.step, record.policy_version) for record in collector.records] == [(2, 0), (4, 2)]

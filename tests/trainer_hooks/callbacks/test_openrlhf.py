@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import openrlhf
 from trainer_hooks.callbacks.openrlhf import wrappers
 from trainer_hooks.callbacks.openrlhf.rollouts import rollout_arguments
@@ -79,7 +80,7 @@ def test_sums_of_all_ranks_add_up_and_leave_the_status(args, connect, collector)
     logger.note_sums(status)
     assert status == {"policy_loss": 0.5}
     logger.log_step(1, status)
-    assert logger._monitor.flush()
+    assert logger._monitor.flush(PATIENCE_SECONDS)
     scalars = collector.records[0].scalars
     assert scalars["lld/penalty_tokens_frac"] == pytest.approx(3 / 6)
     assert scalars["lld/gated_responses_frac"] == 1

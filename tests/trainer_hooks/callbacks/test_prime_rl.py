@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import prime_rl
 from trainer_hooks.callbacks.prime_rl import command as following
 from trainer_hooks.callbacks.prime_rl.rewards import LAG_STEPS
@@ -72,7 +73,7 @@ def follow(tmp_path, connect):
     def follow():
         monitor = connect()
         found = prime_rl.Follower(tmp_path, monitor).catch_up()
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         return found
 
     return follow

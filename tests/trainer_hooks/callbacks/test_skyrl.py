@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.skyrl import VitalsCallback
 
 
@@ -66,7 +67,7 @@ def test_a_step_arrives_with_rewards_that_skyrl_has_popped(batch, connect, colle
     """Rewards are read where advantages are computed, tokens at the end of the step, and metrics at the log."""
     monitor, trainer = connect(), Trainer()
     train_a_step(VitalsCallback(monitor), trainer, batch, {"policy/policy_entropy": 0.5, "trainer/epoch": 1})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.step == 3
     assert record.scalars == {"entropy/mean": 0.5, "skyrl/trainer/epoch": 1.0}
@@ -84,7 +85,7 @@ def test_steps_of_a_trajectory_have_the_reward_of_its_last(batch, connect, colle
     batch.metadata = {"uids": ["a", "b", "b"], "is_last_step": [True, False, True]}
     monitor = connect()
     train_a_step(VitalsCallback(monitor), Trainer(), batch, {})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert collector.records[0].summaries["reward/mean"].value() == 1
     assert "likelihood/incorrect" not in collector.records[0].summaries
 
@@ -93,7 +94,7 @@ def test_a_monitor_of_the_users_own_stays_open(batch, connect, collector):
     """The callback closes only a monitor that it has connected itself."""
     monitor = connect()
     train_a_step(VitalsCallback(monitor), Trainer(), batch, {})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert [batch.end for batch in collector.batches if batch.end] == []
 
 
@@ -150,7 +151,7 @@ def test_a_step_that_fails_before_its_advantages_is_sent_with_its_metrics_alone(
     callback.on_train_start(trainer)
     with pytest.raises(torch.OutOfMemoryError, match="forward"):
         trainer.fwd_logprobs_values_reward(Batch())
-    assert callback._monitor.flush()
+    assert callback._monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars == {"hooks/partial_step": 1.0, "reward/mean": 0.25}
     assert [batch.end for batch in collector.batches if batch.end] == []

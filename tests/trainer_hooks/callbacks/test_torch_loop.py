@@ -3,6 +3,7 @@ import torch
 from accelerate import Accelerator
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.torch_loop import LoopWatch
@@ -92,7 +93,7 @@ def test_an_action_is_recorded_as_handed_to_the_loop(optimizer, connect, collect
     collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=alerts)
     policy = ActionPolicy(rules, dry_run=False)
     monitor = connect(actions=policy)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     with LoopWatch(optimizer, monitor) as watch:
         step(optimizer)
         assert [decision.action for decision in watch.decisions] == ["notify", "stop"]

@@ -5,6 +5,7 @@ import tiny_trl
 import torch
 from transformers import TrainerCallback
 
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.shared.hf_trainer.checkpoints import STOP_FILE
@@ -22,7 +23,7 @@ class Flush(TrainerCallback):
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: ARG002 - the event's signature
         """Wait for the collector's answer."""
-        assert self.monitor.flush()
+        assert self.monitor.flush(PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def train(tmp_path, connect):
         callbacks = [VitalsCallback(monitor), Flush(monitor)]
         trainer = tiny_trl.trainer(tmp_path, callbacks, **options)
         trainer.train()
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         return trainer
 
     return train
@@ -209,5 +210,5 @@ def test_a_loop_receives_the_action(alarm, connect):
             weight.grad = torch.tensor(1.0)
             optimizer.step()
             taken += 1
-            assert monitor.flush()
+            assert monitor.flush(PATIENCE_SECONDS)
     assert taken == 2

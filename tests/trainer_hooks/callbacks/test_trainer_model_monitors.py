@@ -6,6 +6,7 @@ import torch
 from trl import GRPOTrainer
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.callbacks.transformers import VitalsCallback as PlainCallback
 from trainer_hooks.callbacks.trl import VitalsCallback
@@ -27,7 +28,7 @@ def test_a_grpo_run_of_a_mixture_of_experts_is_looked_into(callback, tmp_path, c
     watching = callback(monitor, model_monitors=ModelMonitors(every=2))
     trainer = tiny_trl.trainer(tmp_path, [watching], model_of=tiny_trl.mixture_of_experts, max_grad_norm=0.01)
     trainer.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     signals = steps()
     measured = [step for step, found in signals.items() if "qk/spectral_entropy" in found]
     assert measured == [1, 2, 4]

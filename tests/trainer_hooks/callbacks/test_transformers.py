@@ -4,6 +4,7 @@ import torch
 from datasets import Dataset
 from transformers import Trainer, TrainingArguments, set_seed
 
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import transformers, trl
 from trainer_hooks.callbacks.transformers import VitalsCallback
 
@@ -40,7 +41,7 @@ def watched(tmp_path, connect):
     monitor = connect()
     trainer = tiny_trainer(tmp_path, [VitalsCallback(monitor)])
     trainer.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     return trainer
 
 
@@ -95,6 +96,6 @@ def test_what_the_user_logs_is_kept(tmp_path, connect, steps):
     monitor = connect()
     trainer = tiny_trainer(tmp_path, [VitalsCallback(monitor)], eval_strategy="steps", eval_steps=2)
     trainer.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert steps()[2]["transformers/eval_loss"] > 0
     assert "loss/policy" in steps()[2]

@@ -16,6 +16,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOTrainer, SFTConfig, SFTTrainer
 
 import trainer_hooks
 from tests import ranks
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.signals import fetch
@@ -57,7 +58,7 @@ def run(tmp_path, connect):
         trainer = tiny_trl.trainer(tmp_path, [callback], **options)
         prepared(trainer)
         trainer.train()
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         return trainer
 
     return train
@@ -305,7 +306,7 @@ def test_the_probe_changes_no_weight(tmp_path, connect, collector):
     monitor = connect()
     probed = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, probe_every=1)])
     probed.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     alone = tiny_trl.trainer(tmp_path)
     alone.train()
     assert tiny_trl.weights(probed) == tiny_trl.weights(alone)
@@ -357,7 +358,7 @@ def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_pat
     monitor = connect()
     watched = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, probe_every=2, reserved=reserved)])
     watched.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     alone = tiny_trl.trainer(tmp_path)
     alone.train()
     assert tiny_trl.weights(watched) == tiny_trl.weights(alone)
@@ -397,7 +398,7 @@ def test_texts_are_those_of_the_tokens_and_go_through_the_redaction(tmp_path, co
     monitor = connect(texts=True, redact=redact)
     trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)], max_steps=2)
     trainer.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     responses = [decode_response(bytes(raw)) for record in collector.records for raw in record.responses]
     hidden = [response for response in responses if response.token_ids is None]
     sent = [response for response in responses if response.token_ids is not None]
@@ -414,7 +415,7 @@ def test_without_texts_nothing_is_decoded(redacts, tmp_path, connect, collector)
     """Without texts token ids are sent, but not with `redact`, which has no text to check."""
     monitor = connect(redact=str.upper) if redacts else connect()
     tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)], max_steps=1).train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     responses = [decode_response(bytes(raw)) for record in collector.records for raw in record.responses]
     assert responses
     assert all(response.text is None and (response.token_ids is None) == redacts for response in responses)
@@ -443,7 +444,7 @@ def test_a_step_that_runs_out_of_memory_is_sent_before_it_is_lost(failing_call, 
     trainer.compute_loss = compute_loss_of_a_small_device
     with pytest.raises(torch.OutOfMemoryError):
         trainer.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     whole, partial = steps().values()
     assert "hooks/partial_step" not in whole
     assert partial["hooks/partial_step"] == 1
@@ -532,7 +533,7 @@ def test_evaluations_and_what_the_user_logs_arrive(is_first, tmp_path, connect, 
     options = {"eval_strategy": "steps", "eval_steps": 2, "per_device_eval_batch_size": 4, "logging_steps": 3}
     mine.trainer = tiny_trl.trainer(tmp_path, callbacks, **options)
     mine.trainer.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     signals = steps()
     assert all(signals[step]["trl/my/metric"] == 7 and signals[step]["trl/reward/held_out"] == 0.5 for step in signals)
     assert all("trl/rewards/share_of_vowels/mean" in signals[step] for step in (1, 2, 3, 4))
@@ -556,7 +557,7 @@ def test_an_evaluation_within_a_step_leaves_its_metrics_alone(tmp_path, connect,
         callbacks = [mine, VitalsCallback(monitor)] if is_evaluated else [VitalsCallback(monitor)]
         mine.trainer = tiny_trl.trainer(tmp_path, callbacks, per_device_eval_batch_size=4, logging_steps=4, max_steps=3)
         mine.trainer.train()
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
         return steps()[3]["trl/rewards/share_of_vowels/mean"]
 
     alone = rewards(is_evaluated=False)
@@ -597,7 +598,7 @@ def test_a_trainer_without_responses_gives_its_metrics(tmp_path, connect, steps)
         processing_class=tiny_trl.tokenizer(),
         callbacks=[VitalsCallback(monitor)],
     ).train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert list(steps()) == [1, 2]
     assert all({"loss/policy", "grad/norm", "trl/mean_token_accuracy"} <= found.keys() for found in steps().values())
 
@@ -616,7 +617,7 @@ def test_training_twice_gives_each_step_once(tmp_path, connect, collector):
     trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor)], max_steps=2)
     trainer.train()
     trainer.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert [record.step for record in collector.records] == [1, 2, 1, 2]
 
 

@@ -12,6 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.trl import VitalsCallback
 
 pytestmark = [
@@ -129,7 +130,7 @@ def watched(request, tmp_path, connect, steps):
     """Return the trainer and the signals of a step with tools of either kind."""
     monitor = connect()
     trainer = train(tmp_path, VitalsCallback(monitor), **request.param)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     return trainer, steps()[1]
 
 
@@ -158,7 +159,7 @@ def test_a_tool_that_finds_nothing_is_counted(tmp_path, connect, steps):
 
     monitor = connect()
     train(tmp_path, VitalsCallback(monitor), tools=[multiply])
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert (steps()[1]["tools/valid_frac"], steps()[1]["tools/empty_frac"]) == (pytest.approx(1 / 3), 1.0)
 
 
@@ -178,7 +179,7 @@ def test_a_tool_run_is_announced_at_level_l3(tmp_path, connect, collector):
     """The first record of a run with tools has level L3."""
     monitor = connect()
     train(tmp_path, VitalsCallback(monitor), tools=[multiply])
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert next(batch for batch in collector.batches if batch.records).capability == "L3"
 
 
@@ -204,7 +205,7 @@ def test_an_engines_log_probabilities_give_the_mismatch_that_trl_corrects(tmp_pa
     )
     trainer.use_vllm, trainer.vllm_generation, trainer._last_loaded_step = True, Engine(), -1
     trainer.train()
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     signals, logged = steps()[1], trainer.state.log_history[0]
     assert logged["sampling/importance_sampling_ratio/mean"] > 0
     # TRL leaves the token that the engine did not score out of its mean; so do we, where it counts as no gap.

@@ -16,6 +16,7 @@ import pytest
 import trainer_hooks
 import trainer_hooks.recording.records as records_module
 from tests.bad_collectors import nobody_answers, nobody_listens
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.delivery import RecordQueue
 from trainer_hooks.delivery import exporter as exporter_module
 from trainer_hooks.wire import Receipt, Rejection, encode
@@ -93,10 +94,10 @@ def test_a_refused_batch_is_dropped_and_counted(collector, connect, caplog, stat
     collector.answers = [(status, body, {})]
     with caplog.at_level(logging.WARNING, "trainer_hooks"):
         monitor.log_step(1, {"x": 1.0})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
     assert f"answered {status}: {body.decode()}" in caplog.text
     monitor.log_step(2, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.step == 2
     assert record.summaries["hooks/dropped_records"].value() == 1
@@ -109,7 +110,7 @@ def test_a_refused_heartbeat_does_not_hide_a_refused_batch(collector, connect, c
         monitor = connect()
         collector.wait_for(lambda seen: len(seen.answers) == 1)
         monitor.log_step(1, {"x": 1.0})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
     assert "the collector refused a heartbeat" in caplog.text
     assert "(refused: 1 so far)" in caplog.text
 
@@ -119,11 +120,11 @@ def test_a_step_that_cannot_be_encoded_is_counted_as_dropped(collector, connect,
     monitor = connect()
     monitor.log_step(None, {"x": 1.0})
     monitor.log_step(2**70, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert [type(error) for error in swallowed] == [TypeError, OverflowError]
     swallowed.clear()
     monitor.log_step(3, {"x": 1.0}, policy_version=np.int64(2), data_version=7)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert (record.policy_version, record.data_version) == (2, "7")
     assert record.summaries["hooks/dropped_records"].value() == 2
@@ -144,7 +145,7 @@ def test_a_logging_filter_that_raises_reaches_neither_training_nor_delivery(coll
         collector.answers = [(500, b"oops", {})]
         monitor = connect()
         monitor.log_step(1, {"x": 1.0, "no number": None})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
     finally:
         logging.getLogger("trainer_hooks").removeFilter(picky)
     assert [record.scalars for record in collector.records] == [{"x": 1.0}]
@@ -177,7 +178,7 @@ def test_a_rejected_record_is_counted(collector, connect):
     )
     monitor = connect()
     monitor.log_step(1, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert len(collector.records) == 1
     assert losses(monitor) == 1
 
@@ -223,7 +224,7 @@ def test_a_connection_cut_in_the_middle_is_tried_again(collector, connect, monke
     monkeypatch.setattr(collector, "answer", die_once)
     monitor = connect()
     monitor.log_step(1, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert cut.is_set()
     first, second = collector.records
     assert (first.step, first.seq) == (second.step, second.seq)
@@ -238,7 +239,7 @@ def test_a_full_record_queue_drops_the_newest_step_and_counts_it(collector, conn
         collector.answers = []
         for step in range(5000):
             monitor.log_step(step, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert losses(monitor) > 0
     assert len(collector.records) + losses(monitor) == 5000
 
@@ -249,11 +250,11 @@ def test_token_arrays_fill_the_record_queue_by_their_size(collector, connect, mo
     monitor = connect()
     rollouts = {"logprobs": -np.ones((8, 64)), "mask": np.ones((8, 64)), "rewards": np.ones(8)}
     monitor.log_step(0, rollouts=rollouts)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert losses(monitor) == 0
     for step in range(1, 50):
         monitor.log_step(step, rollouts=rollouts)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert losses(monitor) > 0
     assert len(collector.records) + losses(monitor) == 50
 
@@ -301,7 +302,7 @@ def test_an_error_in_on_alert_ends_nothing(collector, connect):
     monitor = connect(on_alert=explode)
     for step in (1, 2):
         monitor.log_step(step, {"x": 1.0})
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
     assert len(collector.records) == 2
     assert monitor.drops["internal_errors"] == 1
 
@@ -325,7 +326,7 @@ def test_an_internal_error_does_not_reach_training(collector, connect, monkeypat
     monkeypatch.setattr("trainer_hooks.recording.records.reduce", break_down)
     monitor = connect()
     monitor.log_step(1, {"x": 1.0}, rollouts={"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert collector.records[0].scalars == {"x": 1.0}
     assert swallowed == [error]
     swallowed.clear()
@@ -444,7 +445,7 @@ def test_steps_go_out_in_batches(collector, connect):
     monitor = connect()
     for step in range(1000):
         monitor.log_step(step, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert len(collector.records) == 1000
     assert len(collector.batches) < 100
 
@@ -466,7 +467,7 @@ def test_a_killed_trainer_leaves_what_it_sent(collector):
 def test_the_key_goes_with_every_batch(collector, connect):
     """Every request has the key as a bearer token."""
     monitor = connect(api_key="secret")
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert collector.headers[0]["Authorization"] == "Bearer secret"
 
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks import RolloutsError
 from trainer_hooks.arrays.torch_backend import DeviceArrays
 from trainer_hooks.probes.paired import Paired
@@ -61,7 +62,7 @@ def test_a_device_refuses_the_same_arrays_as_the_host_when_they_are_logged(colle
     monitor = connect()
     device = DeviceArrays(torch.device("cpu"))
     monitor.log_step(1, {"loss/policy": 1.0}, paired=[Paired(scores, scores, library=device, **given)])
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.summaries["hooks/rejected_rollouts"].value() == 1
     assert not [name for name in record.summaries if name.startswith("displacement/")]
@@ -82,7 +83,7 @@ def test_ranks_merge_by_their_tokens(collector, connect, monkeypatch):
             correct=torch.zeros(1),
         )
         monitor.log_step(1, paired=[scores])
-        assert monitor.flush()
+        assert monitor.flush(PATIENCE_SECONDS)
     shares = [record.summaries["entropy/paired_delta"] for record in collector.records]
     assert shares[0].merge(shares[1]).value() == pytest.approx(0.3)
     assert collector.batches[-1].capability == "L4"
@@ -99,7 +100,7 @@ def test_several_pairs_of_a_step_are_one_mean(collector, connect):
     old = torch.full((1, 2), -2.0)
     free = {"logprobs": old + 1, "old_logprobs": old, "mask": old < 0, "rewards": [1.0], "trained": False}
     monitor.log_step(2, rollouts=free, paired=pairs)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     first, second = (record.summaries["displacement/cross"].value() for record in collector.records)
     assert first == pytest.approx(-1.0)
     assert second == pytest.approx(1.0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.rollouts import Rollouts
@@ -26,7 +27,7 @@ def test_arrays_that_need_no_copy_are_read_in_place(collector, connect, monkeypa
     given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64)
     monitor = connect()
     monitor.log_step(1, rollouts=form(**given, copy=False))
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert collector.records[0].summaries["likelihood/correct"].value() == -1
     (rollouts,) = read
     assert np.shares_memory(rollouts.logprobs, given["logprobs"])
@@ -41,7 +42,7 @@ def test_responses_are_sampled_after_the_interval_only(collector, connect, monke
     monitor = connect()
     for step in range(5):
         monitor.log_step(step, rollouts=arguments(2, 3))
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert [bool(record.responses) for record in collector.records] == [True, False, False, False, False]
     assert all(record.summaries["likelihood/correct"].value() == -1 for record in collector.records)
 
@@ -63,7 +64,7 @@ def test_an_error_in_the_arrays_is_located_and_counted_in_the_background(collect
     """Training continues, the log names the array, the rule and the place, and the step's scalars are sent."""
     monitor = connect()
     monitor.log_step(1, {"x": 1.0}, rollouts=arguments(**changes))
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars["x"] == 1.0
     assert record.summaries["hooks/rejected_rollouts"].value() == 1

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.live import PATIENCE_SECONDS
 from tests.trainer_hooks.recording.two_groups import rollouts
 from trainer_hooks import Rollouts
 from trainer_hooks.errors import ConfigurationError
@@ -161,9 +162,9 @@ def test_a_step_arrives_with_its_responses(collector, connect):
     """The responses are in the step's record, which then has schema version 2."""
     monitor = connect(responses=1)
     monitor.log_step(1, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     monitor.log_step(2, {"x": 1.0}, rollouts=rollouts())
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     plain, full = [batch for batch in collector.batches if batch.records]
     assert (plain.schema_version, full.schema_version) == (1, 2)
     record = decode_record(full.records[0])
@@ -175,7 +176,7 @@ def test_responses_can_be_turned_off(collector, connect):
     """With 0 responses only signals are sent."""
     monitor = connect(responses=0)
     monitor.log_step(1, rollouts=rollouts())
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert collector.records[0].responses == []
 
 
@@ -188,7 +189,7 @@ def test_a_sampler_that_fails_costs_only_the_responses(collector, connect, swall
     monkeypatch.setattr(ResponseSampler, "sample", fail)
     monitor = connect()
     monitor.log_step(1, rollouts=rollouts())
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     assert collector.records[0].summaries["reward/mean"].value() == pytest.approx(1 / 3)
     assert [type(error) for error in swallowed] == [ArithmeticError]
     swallowed.clear()
@@ -222,9 +223,9 @@ def test_responses_that_the_collector_refused_are_counted_in_the_next_record(col
     )
     monitor = connect()
     monitor.log_step(1, rollouts=rollouts())
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     monitor.log_step(2, {"x": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     first, second = collector.records
     assert "hooks/rejected_responses" not in first.summaries
     assert second.summaries["hooks/rejected_responses"].value() == 2

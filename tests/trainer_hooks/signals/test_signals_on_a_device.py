@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.live import PATIENCE_SECONDS
 from tests.trainer_hooks.signals.made_up import arrays, close
 from trainer_hooks import Rollouts, RolloutsError
 from trainer_hooks.arrays.torch_backend import DeviceArrays
@@ -130,7 +131,7 @@ def test_a_step_is_fetched_with_one_copy(collector, connect):
         monitor.log_step(1, {"loss/policy": loss, "lr": 1e-6}, rollouts=step, grad_norm=torch.ones(1, device=META))
     assert watch.copies == 1
     assert watch.random == []
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars == {"loss/policy": 0.0, "grad/norm": 0.0, "lr": 1e-6}
     assert record.summaries["finite/bad_values"].value() == 0
@@ -143,7 +144,7 @@ def test_a_step_logged_from_a_device_equals_the_one_logged_from_the_host(collect
     monitor = connect()
     monitor.log_step(1, rollouts=step)
     monitor.log_step(2, rollouts=step | {"library": DeviceArrays(PROCESSOR)})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     here, there = (merge([record]) for record in collector.records)
     hooks = ("hooks/blocking_seconds", "hooks/spool_bytes")
     assert {name: there[name] for name in here if name not in hooks} == {
@@ -182,7 +183,7 @@ def test_a_contradiction_costs_only_the_rollouts(collector, connect):
     monitor = connect()
     refused = two_responses(old_logprobs=torch.zeros(2, 4), library=DeviceArrays(PROCESSOR))
     monitor.log_step(1, {"x": torch.tensor(2.0)}, rollouts=refused)
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars["x"] == 2.0
     assert record.summaries["hooks/rejected_rollouts"].value() == 1
@@ -198,7 +199,7 @@ def test_values_that_are_no_scalars_are_counted(collector, connect):
     """A tensor of several elements on a device is not a number, and costs only itself."""
     monitor = connect()
     monitor.log_step(1, {"x": torch.zeros(2, device=META), "y": 1.0})
-    assert monitor.flush()
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars == {"y": 1.0}
     assert record.summaries["hooks/rejected_scalars"].value() == 1

@@ -7,6 +7,7 @@ import torch
 
 import trainer_hooks
 from tests.bad_collectors import BAD_COLLECTORS
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.reference.facts_task.world import FactsWorld
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.checkpoints import Checkpoints
@@ -258,7 +259,7 @@ class Flushing:
         if self.stop_after is not None and self.logged > self.stop_after:
             raise KeyboardInterrupt
         self.monitor.log_step(*arguments, **options)
-        assert self.monitor.flush()
+        assert self.monitor.flush(PATIENCE_SECONDS)
 
     @property
     def phase(self):
