@@ -21,6 +21,8 @@ __all__ = ["Loop"]
 LINE_EVERY = 2
 UNHEALTHY = ("decay", "acceleration", "collapsed")
 COLLAPSING = ("acceleration", "collapsed")
+MAX_UNHELPED = 2
+"""Times that a process is told that no treatment helps, before it asks no more."""
 
 
 class Loop:
@@ -53,6 +55,7 @@ class Loop:
         self._candidate: Path | None = None
         self._may_act = True
         self._asks_from = 0
+        self._unhelped = 0
         self._reports: list[ActionReport] = []
         self._active_warnings: set[str] = set()
 
@@ -150,7 +153,7 @@ class Loop:
         """Return whether to act. After a rollback this waits until the collector has withdrawn its verdict."""
         is_collapsing = phase in COLLAPSING
         self._may_act = self._may_act or not (is_collapsing or phase == "unknown")
-        is_due = self._may_act and self.trainer.step_number >= self._asks_from
+        is_due = self._may_act and self.trainer.step_number >= self._asks_from and self._unhelped < MAX_UNHELPED
         return is_collapsing and is_due and self.config.on_acceleration != "none"
 
     def _apply_action(self, phase: str) -> bool:
@@ -194,9 +197,9 @@ class Loop:
             f"{forked.begun_at}, {choice.why}; goes on at step {step}, {forked.extra_steps} steps beside the run"
         )
         if not forked.has_changed:
-            # The same question at once would have the same answer; each time it waits longer.
-            waits = len([each for each in self.forked if not each.has_changed])
-            self._asks_from = step + self.config.fork_steps * waits
+            # The same question at once would have the same answer, and each later one costs more.
+            self._unhelped += 1
+            self._asks_from = step + self.config.fork_steps * self._unhelped
             return
         self._may_act, self._candidate = False, None
         for number, row in forked.rows.items():

@@ -145,6 +145,26 @@ def test_forks_that_were_interrupted_go_on_with_the_one_that_was_missing(forked,
     assert torch.equal(weights(trainer), reached)
 
 
+def test_a_run_that_nothing_helps_goes_on_and_asks_twice_at_most(forked, collector, connect, monkeypatch):
+    """It dies from step 3 on: it is forked there and a step later, and trains to its end as if it had never been."""
+    monkeypatch.setattr(module, "choose", winning(CONTROL))
+    config = replace(forked, steps=6, fork_questions=4)
+    straight = trainer_of(config)
+    for _ in range(6):
+        straight.step()
+
+    def receipt(batch):
+        newest = max((record.step for record in collector.records), default=0)
+        phase = "acceleration" if newest > 2 else "healthy"
+        return Receipt(run_id="r", accepted=len(batch.records), phase=phase)
+
+    collector.receipt = receipt
+    loop = Loop(config, trainer_of(config), Flushing(connect()), [].append)
+    assert loop.run() == 0
+    assert [each.asked_at for each in loop.forked] == [3, 4]
+    assert torch.equal(weights(loop.trainer), weights(straight))
+
+
 def test_what_is_in_force_or_cannot_be_is_not_tried_again(forked):
     """Half the rate can be halved again; LLDS cannot be turned on twice, nor a critic taken away."""
     trainer = trainer_of(replace(forked, kl=0.01))
