@@ -75,7 +75,7 @@ class LinkIssuer:
         try:
             secret = self._secrets.current(repositories, now=now)
         except StartupError as error:
-            log.error("a message to %s goes without links: %s", channel, printable(error))  # noqa: TRY400
+            log.error("a message to %s is sent without links: %s", channel, printable(error))  # noqa: TRY400
             return
         links, expires_at = [], float(int(now + self._seconds))
         for alert in wanted[:MAX_LINKED_ALERTS]:

@@ -68,7 +68,7 @@ class Silencing:
         except Unavailable as error:
             log.warning("silences could not be applied, which is tried again: %s", error)
         except Exception:
-            log.exception("applying silences has failed, which is tried again")
+            log.exception("applying silences has failed; it is tried again")
 
     def report(self, applied: AppliedSilences) -> None:
         """Report after the commit what a slice has changed."""

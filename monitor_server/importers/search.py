@@ -107,7 +107,7 @@ def _in_file(path: Path) -> list[Log]:
                 raise LogError(f"{path} must hold at least one run; found none in it as {importer.name}")
             return logs
     if not path.is_file():
-        raise LogError(f"{path} must be a readable log: it is no regular file")
+        raise LogError(f"{path} must be a readable log: it is not a regular file")
     raise LogError(f"{path} must be a log: {_reason(path, beginning)}; formats: docs/importers.md")
 
 

@@ -48,7 +48,7 @@ def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterat
         LogError: If the file cannot be opened, is no regular file, or decompresses to far more than a log does.
     """
     if not path.is_file():
-        raise LogError(f"{path} must be a readable log: it is no regular file")
+        raise LogError(f"{path} must be a readable log: it is not a regular file")
     try:
         with path.open("rb") as raw, _decompressed(raw, path) as stream:
             decoder = None

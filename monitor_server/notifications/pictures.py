@@ -39,7 +39,7 @@ def draw_picture(store: Store, message: Mapping[str, Any]) -> bytes | None:
         title = f"{alert['kind']} at step {alert['opened_step']}"
         return draw(title, curves, at=alert["opened_step"]) if curves else None
     except Exception:
-        log.exception("the picture of alert %s could not be drawn; the message goes without it", alert["id"])
+        log.exception("the picture of alert %s could not be drawn; the message is sent without it", alert["id"])
         return None
 
 

@@ -161,7 +161,7 @@ class NotificationWorker:
             except Unavailable as error:
                 log.warning("notifications could not be read or written, which is tried again: %s", error)
             except Exception:
-                log.exception("forming notifications has failed, which is tried again")
+                log.exception("forming notifications has failed; it is tried again")
             self._wake.wait(min(LOOK_SECONDS, max(0.0, look_again - self._clock())))
 
     def _take_up(self) -> None:

@@ -274,10 +274,10 @@ class Projector:
                 ]
                 waited = {run_id: runs.find(run_id) for run_id in waited_for}
         except Unavailable as error:
-            log.warning("deadlines could not be checked, and are at the next tick: %s", error)
+            log.warning("deadlines could not be checked; they are checked at the next tick: %s", error)
             return
         except Exception:
-            log.exception("deadlines could not be checked, and are at the next tick")
+            log.exception("deadlines could not be checked; they are checked at the next tick")
             return
         self._last_tick = time.monotonic()
         self.notify(dict.fromkeys(found))

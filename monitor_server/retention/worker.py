@@ -71,9 +71,9 @@ class RetentionWorker:
             try:
                 self._remove_all()
             except Unavailable as error:
-                log.warning("nothing could be removed, which is tried again later: %s", error)
+                log.warning("data could not be removed; it is tried again later: %s", error)
             except Exception:
-                log.exception("removing what is not kept has failed, which is tried again later")
+                log.exception("removing data has failed; it is tried again later")
             self._wake.wait(self._interval)
 
     def _remove_all(self) -> None:

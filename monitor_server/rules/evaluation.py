@@ -178,7 +178,7 @@ def decode_states(stored: bytes, run_id: str) -> list[MachineState]:
     try:
         return _STATES.decode(stored) if stored else []
     except msgspec.MsgspecError as error:
-        log.warning("the states of the rules of run %s cannot be read, and begin anew: %s", run_id, error)
+        log.warning("the states of the rules of run %s cannot be read, and start again: %s", run_id, error)
         return []
 
 

@@ -50,9 +50,9 @@ class RequestFollowing:
                 with self._store.write() as repositories:
                     self._write(repositories, now)
         except Unavailable as error:
-            log.warning("what came of requests could not be written, which is tried again: %s", error)
+            log.warning("the results of requests could not be written; it is tried again: %s", error)
         except Exception:
-            log.exception("following requests has failed, which is tried again")
+            log.exception("following requests has failed; it is tried again")
 
     def _write(self, repositories: Repositories, now: float) -> None:
         for request, why in self._over(repositories, now):

@@ -122,4 +122,4 @@ class KnownKeys:
             except Unavailable:
                 pass  # what was read last stays; the store's failure is reported by those who need it
             except Exception:
-                log.exception("the keys could not be read, which is tried again in a second")
+                log.exception("the keys could not be read; it is tried again in a second")

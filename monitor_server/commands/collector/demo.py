@@ -65,7 +65,7 @@ def run(
             with python_process(_trainer_command(url, name, options)) as trainer:
                 alerts = _print_alerts(url, run_id(PROJECT, name), while_running=(trainer, collector))
             if collector.poll() is not None:
-                say(f"the collector ended with exit code {collector.returncode}; its last lines stand above")
+                say(f"the collector ended with exit code {collector.returncode}; its last lines are printed above")
                 return 1
             say(_summary(alerts, exit_code=trainer.returncode))
             if not leave:
@@ -108,7 +108,7 @@ def _alerts(url: str, run: str) -> list[dict[str, Any]]:
 
 def _summary(alerts: list[dict[str, Any]], *, exit_code: int) -> str:
     if exit_code != 0:
-        return f"\nThe trainer ended with exit code {exit_code}; its last lines stand above."
+        return f"\nThe trainer ended with exit code {exit_code}; its last lines are printed above."
     if not alerts:
         return "\nThe run ended without an alert."
     lines = [

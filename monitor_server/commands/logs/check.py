@@ -88,7 +88,7 @@ def run(
         try:
             overrides = parse_overrides(names or [])
             if following:
-                _refuse(asked, "--follow prints a line a change", ["--json", "--html", "--serve"])
+                _refuse(asked, "--follow prints a line for each change", ["--json", "--html", "--serve"])
                 return _follow(given, overrides, interval, EngineFactory(load_calibration(calibration)), fail_on)
             passed_over: list[str] = []
             logs = find_logs(given, list(overrides.values()), passed_over.append)
@@ -124,7 +124,7 @@ def _refuse(asked: Sequence[str], what: str, without: Sequence[str]) -> None:
     """Refuse the options that would have no effect, because a missing report would be noticed too late."""
     useless = [option for option in asked if option in without]
     if useless:
-        raise CommandError(f"{what} and goes without {', '.join(useless)}")
+        raise CommandError(f"{what} and cannot be combined with {', '.join(useless)}")
 
 
 def _print_passed_over(reasons: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ def serve_logs(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
         database = f"sqlite:///{Path(folder) / 'check.db'}"
         with python_process(collector_arguments(port, database)) as collector:
             if not wait_until_ready(url, collector):
-                raise CommandError("the collector did not start to listen; its last lines stand above")
+                raise CommandError("the collector did not start to listen; its last lines are printed above")
             for log in logs:
                 mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
                 replay_log(log, mapping, url=url, project=PROJECT)

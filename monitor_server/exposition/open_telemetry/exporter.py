@@ -106,7 +106,7 @@ class Otlp:
         try:
             self._exporter.export(self._metrics.read())
         except Exception:
-            log.exception("metrics could not be exported by OpenTelemetry, which is tried again")
+            log.exception("metrics could not be exported by OpenTelemetry; it is tried again")
 
 
 def _resource() -> Resource:

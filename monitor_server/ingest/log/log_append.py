@@ -215,7 +215,7 @@ class Log:
             run.log_end += 1
             if batch.attempt < run.attempt:
                 log.warning(
-                    "attempt %d of run %r is heard for the first time and lower than the newest, %d: its steps are "
+                    "attempt %d of run %r is new and lower than the newest, %d: its steps are "
                     "stored, and no detector sees them; a later launch must have a higher RLVITALS_ATTEMPT",
                     batch.attempt,
                     run.name,

@@ -69,6 +69,6 @@ class CurrentFile:
             log.error("the file of notifications has changed and cannot be used: %s", printable(error))  # noqa: TRY400
             return False
         log.warning(
-            "the file of notifications was read anew: %d channels, %d routes", len(file.channels), len(file.routes)
+            "the file of notifications was read again: %d channels, %d routes", len(file.channels), len(file.routes)
         )
         return True

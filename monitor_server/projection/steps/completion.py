@@ -248,7 +248,7 @@ class Completion:
             run.recent.add(step=step.step, time=sent, reward=step.signals.get(SPARKLINE_SIGNAL))
         elif step.attempt == run.last_attempt and here < last and _was_stray(context, step):
             log.warning(
-                "step %d of run %r was far beyond the steps that follow: detection starts anew at step %d",
+                "step %d of run %r was far beyond the steps that follow: detection starts again at step %d",
                 run.last_step,
                 run.name,
                 step.step,

@@ -60,7 +60,7 @@ def test_a_changed_file_is_taken_up_once_the_database_is_back(notifying, tmp_pat
     aside = database.rename(tmp_path / "aside.db")
     with receiving() as other:
         written(tmp_path, webhook("other", other.url), AT_ONCE, route("other"))
-        eventually(lambda: "was read anew" in caplog.text)
+        eventually(lambda: "was read again" in caplog.text)
         caplog.clear()
         eventually(lambda: "notifications could not be read or written, which is tried again" in caplog.text)
         aside.rename(database)

@@ -142,7 +142,7 @@ def test_a_launch_with_a_lower_attempt_than_the_newest_is_named(live, caplog):
     assert _send(live, 0, 1, world_size=1, attempt=1)["newest_attempt"] == 3
     assert "for the first time" not in caplog.text
     assert [_send(live, 0, step, world_size=1, attempt=2)["newest_attempt"] for step in (1, 2)] == [3, 3]
-    assert caplog.text.count("attempt 2 of run 'r' is heard for the first time and lower than the newest, 3") == 1
+    assert caplog.text.count("attempt 2 of run 'r' is new and lower than the newest, 3") == 1
 
 
 def test_a_process_that_starts_again_in_its_attempt_takes_its_end_back(live):

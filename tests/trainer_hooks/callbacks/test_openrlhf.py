@@ -171,7 +171,9 @@ class BasePPOTrainer:
 def test_a_newer_openrlhf_trains_on_whatever_it_calls_with(imported, collector, caplog, swallowed):
     """Metrics are sent without a run name, with an additional argument and with a method missing."""
     trainer = imported(DRIVER, wrappers.wrap_driver).BasePPOTrainer(argparse.Namespace(seed=1))
-    assert caplog.messages == ["rlvitals: BasePPOTrainer has no ppo_train, and what is read there is not observed"]
+    assert caplog.messages == [
+        "rlvitals: BasePPOTrainer has no ppo_train, so the signals that are read there are not observed"
+    ]
     assert trainer._compute_rollout_stats(experiences=[], extra=1) == 1
     assert "rollout" in str(swallowed.pop())
     assert trainer.save_logs_and_checkpoints(global_step=3, logs_dict={"kl": 0.5}) == 3

@@ -94,7 +94,7 @@ def test_a_function_that_is_not_there_is_reported_and_left_out(caplog):
             return "trained"
 
     wrap(Trainer, "fit", lambda original: original)
-    assert caplog.messages == ["rlvitals: Trainer has no fit, and what is read there is not observed"]
+    assert caplog.messages == ["rlvitals: Trainer has no fit, so the signals that are read there are not observed"]
     assert not hasattr(Trainer, "fit")
     wrap(Trainer, "train", lambda original: lambda self: [original(self)])
     assert Trainer().train() == ["trained"]

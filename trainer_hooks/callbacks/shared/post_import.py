@@ -39,7 +39,9 @@ def wrap(owner: type | ModuleType, name: str, around: Callable[[Function], Funct
     """Replace a function of a class or a module by ``around(function)``; where there is none, log a warning."""
     original = getattr(owner, name, None)
     if not callable(original):
-        logger.warning("rlvitals: %s has no %s, and what is read there is not observed", owner.__name__, name)
+        logger.warning(
+            "rlvitals: %s has no %s, so the signals that are read there are not observed", owner.__name__, name
+        )
         return
     setattr(owner, name, functools.wraps(original)(around(original)))
 

@@ -49,7 +49,7 @@ def within(seconds: float, call: Callable[[], T]) -> T:
         return returned[0]
     if not raised:
         raise ToolError(
-            f"the search tool must answer within {seconds:g} s, got nothing; see to it, or raise --tool-timeout"
+            f"the search tool must answer within {seconds:g} s, got nothing; check it, or raise --tool-timeout"
         )
     if isinstance(raised[0], ToolError):
         raise raised[0]

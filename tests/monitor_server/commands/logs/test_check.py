@@ -239,7 +239,7 @@ def test_following_and_serving_refuse_what_they_do_not_do(tmp_path, capsys, kept
     """A page that is never written would be missed only when the run is over."""
     write(tmp_path / "trainer_state.json")
     assert main(["check", str(tmp_path), *kept, *refused]) == 1
-    assert f"and goes without {refused[0]}" in capsys.readouterr().err
+    assert f"and cannot be combined with {refused[0]}" in capsys.readouterr().err
 
 
 def test_a_test_asserts_that_a_log_is_healthy(tmp_path):
