@@ -85,3 +85,12 @@ def test_every_test_file_that_a_page_names_is_there():
     named = {name for page in PAGES for name in re.findall(r"`((?:\w+/)*test_\w+\.py)", page.read_text("utf-8"))}
     assert len(named) > 50  # the table of docs/security.md alone names more
     assert not [name for name in sorted(named) if not any(path.endswith(f"/{name}") for path in there)]
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "reference-trainer.md"])
+def test_every_module_that_a_page_about_the_code_names_is_there(page):
+    """Such a page names a module by its path, or by the end of it."""
+    there = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("[a-z]*/**/*.py")]
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", (ROOT / "docs" / page).read_text("utf-8")))
+    assert len(named) > 10
+    assert not [name for name in sorted(named) if not any(f"/{path}".endswith(f"/{name}") for path in there)]
