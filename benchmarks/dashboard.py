@@ -25,7 +25,7 @@ from typing import Self
 import uvicorn
 from dash import Dash, dcc, html
 from fastapi import FastAPI
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 PORT = 8699
 URL = f"http://127.0.0.1:{PORT}"
@@ -49,8 +49,7 @@ ZOOM = """async (steps) => {
     await window.Plotly.relayout(graph, { 'xaxis.autorange': true });
     return taken;
 }"""
-PARTS = 3
-STEPS_A_SECOND = 2
+PARTS = 6
 FLEET_STEPS = 40  # of each run of the fleet
 SIGNALS = ("likelihood/correct", "likelihood/incorrect", "reward/mean", "grad/norm", "entropy/mean", "ratio/max")
 
@@ -64,8 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3, help="loads of each page, of which the median counts (3)")
     parser.add_argument("--pushes", type=int, default=20, help="steps pushed into the open page (20)")
     parser.add_argument(
-        "--minutes", type=float, default=1.0, help="how long steps arrive at 2 a second (1; 60 for an hour)"
+        "--live-steps",
+        type=int,
+        default=7_200,
+        help="steps that arrive while the page is open (7200, an hour at 2 a second)",
     )
+    parser.add_argument("--live-rate", type=float, default=20.0, help="how many of them arrive a second (20)")
     asked = parser.parse_args(arguments)
     path = shutil.which("chromium")
     if path is None:
@@ -100,12 +103,16 @@ def main(arguments: list[str] | None = None) -> int:
             f"\npushed step, commit to screen: median {statistics.median(delays):.2f} s, largest {max(delays):.2f} s"
             f" over {asked.pushes} steps; requests of the page meanwhile: {requests}"
         )
+        tools = page.context.new_cdp_session(page)
+        tools.send("Performance.enable", {"timeDomain": "threadTicks"})
+        before = _metrics(tools)["TaskDuration"]
         zooms = page.evaluate(ZOOM, asked.steps)
+        busy = 1000 * (_metrics(tools)["TaskDuration"] - before) / len(zooms)
         print(
             f"zoom, asked to drawn: median {statistics.median(zooms):.0f} ms, largest {max(zooms):.0f} ms"
-            f" over {len(zooms)}"
+            f" over {len(zooms)}; main thread {busy:.0f} ms a zoom"
         )
-        _memory(page, server, asked.steps + asked.pushes + 1, asked.minutes)
+        _memory(page, server, asked.steps + asked.pushes + 1, asked.live_steps, asked.live_rate)
         browser.close()
     return 0
 
@@ -152,9 +159,7 @@ def _visit(browser: Browser, url: str, ready: str) -> _Load:
     has_view = page.evaluate(HAS_FIRST_VIEW)
     page.wait_for_selector(ready)
     live = time.perf_counter() - began
-    busy = next(
-        held["value"] for held in tools.send("Performance.getMetrics")["metrics"] if held["name"] == "TaskDuration"
-    )
+    busy = _metrics(tools)["TaskDuration"]
     first = (
         page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000")
         if has_view
@@ -181,23 +186,33 @@ def _pushes(page: Page, run: str, first: int, count: int) -> tuple[list[float], 
     return delays, len(requests)
 
 
-def _memory(page: Page, server: int, first: int, minutes: float) -> None:
-    """Send two steps a second into the open page, and print its memory and the server's CPU, part by part."""
+def _memory(page: Page, server: int, first: int, count: int, rate: float) -> None:
+    """Send steps into the open page, and print its memory and the server's CPU, part by part."""
     tools = page.context.new_cdp_session(page)
-    tools.send("Performance.enable")
-    steps = max(PARTS, round(minutes * 60 * STEPS_A_SECOND / PARTS))
-    print(f"\n{'steps at 2 a second':24}{'memory':>13}{'nodes':>13}{'server, of a step':>20}")
+    tools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    steps = max(1, round(count / PARTS))
+    print(f"\n{f'steps at {rate:g} a second':24}{'memory':>13}{'nodes':>13}{'main thread':>16}{'server':>16}")
     for part in range(PARTS):
-        before = _cpu_seconds(server)
+        cpu, busy = _cpu_seconds(server), _metrics(tools)["TaskDuration"]
+        due = time.monotonic()
         for step in range(first + part * steps, first + (part + 1) * steps):
-            began = time.monotonic()
             _feed("long", step, step + 1)
-            time.sleep(max(0.0, began + 1 / STEPS_A_SECOND - time.monotonic()))
-        spent = (_cpu_seconds(server) - before) / steps
-        tools.send("HeapProfiler.collectGarbage")
-        held = {metric["name"]: metric["value"] for metric in tools.send("Performance.getMetrics")["metrics"]}
-        shown = f"{held['JSHeapUsedSize'] / 1e6:10.1f} MB{held['Nodes']:13.0f}{1000 * spent:17.1f} ms"
+            due = max(due + 1 / rate, time.monotonic() - 1)  # made up for, unless the machine is far behind
+            page.wait_for_timeout(1000 * max(0.0, due - time.monotonic()))
+        cpu, busy = (
+            1000 * (_cpu_seconds(server) - cpu) / steps,
+            1000 * (_metrics(tools)["TaskDuration"] - busy) / steps,
+        )
+        for _ in range(2):  # what finalisers hold is free after the second
+            tools.send("HeapProfiler.collectGarbage")
+        held = _metrics(tools)
+        shown = f"{held['JSHeapUsedSize'] / 1e6:10.1f} MB{held['Nodes']:13.0f}{busy:8.1f} ms/step{cpu:8.1f} ms/step"
         print(f"{f'{part * steps:,} to {(part + 1) * steps:,}':24}{shown}")
+
+
+def _metrics(tools: CDPSession) -> dict[str, float]:
+    """Return Chromium's measurements of a page."""
+    return {held["name"]: held["value"] for held in tools.send("Performance.getMetrics")["metrics"]}
 
 
 def _cpu_seconds(process: int) -> float:

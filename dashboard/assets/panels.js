@@ -13,6 +13,7 @@
   let timer = null;
   let isAsking = false;
   let zoom = null;
+  let searched = "";
 
   const observer = new IntersectionObserver(
     (entries) => {
@@ -151,16 +152,27 @@
     else setTimeout(zoomVitals, SOON_MS);
   }
 
-  /* Zooms every panel, and the vital signs if they share the axis. */
+  /* Zooms every panel, and the vital signs if they share the axis: at once what is drawn, one panel a frame, and then with
+     the values that the server holds of that interval. */
   function zoomTo(range) {
     if (JSON.stringify(range) === JSON.stringify(zoom)) return; // the event comes from a figure that this function has just zoomed
     zoom = range;
-    window.dash_clientside.set_props("workspace-zoom", { data: range });
     const vitals = window.rlvitals.figure.find();
     const isZoomed = vitals && JSON.stringify(vitals.rlvitalsZoom ?? null) === JSON.stringify(range);
     if (vitals && !isZoomed && settings.axis === "step") {
       window.Plotly.relayout(vitals, range ? { "xaxis.range": range } : { "xaxis.autorange": true });
     }
+    zoomNext([...inView], range);
+    configure(settings);
+    remember();
+  }
+
+  function zoomNext(panels, range) {
+    const [panel, ...others] = panels;
+    if (!panel || range !== zoom) return;
+    const graph = graphOf(panel);
+    if (graph) window.Plotly.relayout(graph, range ? { "xaxis.range": placesOf(range) } : { "xaxis.autorange": true });
+    requestAnimationFrame(() => zoomNext(others, range));
   }
 
   function show(text) {
@@ -177,10 +189,10 @@
   }
 
   /* The address holds what is set, so that it can be sent to somebody. */
-  function remember(search) {
+  function remember() {
     const query = new URLSearchParams(window.location.search);
     const put = (name, value) => (value ? query.set(name, value) : query.delete(name));
-    put("signals", search);
+    put("signals", searched);
     put("smoothing", settings.smoothing);
     put("x", settings.axis === "step" ? "" : settings.axis);
     put("y", settings.scale === "linear" ? "" : settings.scale);
@@ -198,19 +210,23 @@
     forgetOld();
   }
 
+  function configure({ smoothing, axis, scale }) {
+    const next = { smoothing, axis, scale, zoom };
+    if (JSON.stringify(next) === JSON.stringify(settings)) return;
+    settings = next;
+    again();
+  }
+
   function configurePanels(search, smoothing, axis, scale, asked) {
     placePanels();
     if (settings.axis && axis !== settings.axis) zoom = null; // steps are no times
     if (!isZoomRead()) zoom = asked;
-    const next = { smoothing, axis, scale, zoom };
-    if (JSON.stringify(next) !== JSON.stringify(settings)) {
-      settings = next;
-      again();
-    }
+    configure({ smoothing, axis, scale });
     document.querySelectorAll("[data-panel]").forEach((panel) => observer.observe(panel));
     window.rlvitals.showPanelChoices();
     show(search);
-    remember(search);
+    searched = search;
+    remember();
     return "";
   }
 

@@ -106,18 +106,33 @@
   const isNear = (one, other) => Math.abs(one - other) < 1e-9 * (1 + Math.abs(one));
   const isRange = (wanted, axis) => !axis.autorange && wanted.every((end, at) => isNear(end, axis.range[at]));
 
+  /* Moves the band names to where they belong, and gives what of it Plotly has still to be told. Told of a moved name,
+     Plotly computes every trace anew, several times the work of a zoom; but each draw of an axis range draws the names
+     where the layout has them. So while the steps are zoomed they are moved there, and the draw of the range does the rest.
+     Of a name that was hidden when Plotly read the layout it knows nothing, not even the text. */
+  function movedLabels(graph, shapes, last) {
+    const moved = {};
+    placedLabels(graph, shapes, last).forEach((label, at) => {
+      for (const key of ["x", "visible"]) {
+        if (label[key] === graph.layout.annotations[at][key]) continue;
+        const known = graph._fullLayout.annotations[at];
+        if (graph.rlvitalsZoom && known.text !== undefined) {
+          graph.layout.annotations[at][key] = known[key] = label[key];
+          moved["xaxis.range"] = graph.rlvitalsZoom;
+        } else moved[`annotations[${at}].${key}`] = label[key];
+      }
+    });
+    return moved;
+  }
+
   /* What of the layout must follow the last step and the zoom: only that which differs, for Plotly computes every trace
      anew where a whole list is replaced. */
   function trimmings(graph, last) {
-    const { xaxis, shapes, annotations } = graph.layout;
-    const layout = {};
-    const put = (name, value, held) => value !== held && (layout[name] = value);
+    const { xaxis, shapes } = graph.layout;
     const grown = grownShapes(graph, last);
+    const layout = movedLabels(graph, grown, last);
+    const put = (name, value, held) => value !== held && (layout[name] = value);
     grown.forEach((shape, at) => put(`shapes[${at}].x1`, shape.x1, shapes[at].x1));
-    placedLabels(graph, grown, last).forEach((label, at) => {
-      put(`annotations[${at}].x`, label.x, annotations[at].x);
-      put(`annotations[${at}].visible`, label.visible, annotations[at].visible);
-    });
     const [from, to] = stepsInView(graph, last);
     const zoom = graph.rlvitalsZoom;
     put("dragmode", DRAG_MODE, graph.layout.dragmode);

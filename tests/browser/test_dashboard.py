@@ -246,6 +246,40 @@ def test_a_zoom_by_a_call_is_kept_and_does_not_freeze_the_page(collector, visit)
     visit.page.wait_for_function(f"() => ({in_view})()[1] >= 60")
 
 
+def test_the_name_of_a_phase_is_drawn_in_the_middle_of_what_is_seen_of_it(collector, visit):
+    """After each of several zooms, to the beginning, to the end and to all; a name without room is hidden."""
+    run_id = collector.run(run="named", records=steps(0, 400))
+    open_run(collector, visit, run_id, 399)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    visit.page.wait_for_function("() => document.querySelector('#run-figure .js-plotly-plot').rlvitalsWatched")
+    for first, last in ((0, 8), (300, 380), (0, 399), (2, 4), (0, 200)):
+        visit.page.evaluate(
+            f"""() => void Plotly.relayout(
+                document.querySelector('#run-figure .js-plotly-plot'), {{'xaxis.range': [{first}, {last}]}})"""
+        )
+        visit.page.wait_for_function(
+            """([first, last]) => {
+                const graph = document.querySelector('#run-figure .js-plotly-plot');
+                const [from, to] = graph._fullLayout.xaxis.range;
+                const bands = graph.layout.shapes.filter((shape) => /band$/.test(shape.name) && shape.opacity === 1);
+                const plot = graph.querySelector('.nsewdrag').getBoundingClientRect();
+                return from === first && to === last && graph.layout.annotations.every((label, at) => {
+                    if (label.name !== 'band-label') return true;
+                    const text = graph.querySelector(`.annotation[data-index="${at}"] .annotation-text`);
+                    const before = graph.layout.annotations.slice(0, at).filter((one) => one.name === label.name);
+                    const band = bands[before.length];
+                    const [left, right] = [Math.max(band.x0, first), Math.min(band.x1, last)];
+                    if ((right - left) / (last - first) < 0.02) return !text;
+                    if (!text) return right - left < (last - first) / 3;
+                    const box = text.getBoundingClientRect();
+                    const middle = ((box.left + box.right) / 2 - plot.left) / plot.width;
+                    return Math.abs(middle - ((left + right) / 2 - first) / (last - first)) < 0.02;
+                });
+            }""",
+            arg=[first, last],
+        )
+
+
 def test_a_figure_that_goes_before_its_next_frame_is_no_error(collector, visit):
     """Drawn, and taken off the page in the same moment, as by a click on a link: nothing is left to trim."""
     run_id = collector.run(run="left", records=steps(0, 30))
