@@ -32,7 +32,7 @@ def attempt_marks(spans: Sequence[AttemptSpan]) -> Iterator[MarkItem]:
     for ordinal, span in enumerate(spans, start=1):
         if span.first_step is None or span.last_step is None:
             continue
-        configured = ", with a configuration" if span.has_config else ""
+        configured = _configured(span)
         if last is not None:
             is_rewind = span.first_step <= last
             text = f"went back from step {last} to step {span.first_step}" if is_rewind else "went on"
@@ -44,6 +44,15 @@ def attempt_marks(spans: Sequence[AttemptSpan]) -> Iterator[MarkItem]:
                 by=None,
             )
         last = span.last_step
+
+
+def _configured(span: AttemptSpan) -> str:
+    """Say what an attempt has done to the configuration."""
+    if not span.has_config:
+        return ""
+    if span.config_change is None:  # an older version kept no difference, or no attempt before had a configuration
+        return ", with a configuration"
+    return f"; configuration: {span.config_change}" if span.config_change else ", with the same configuration"
 
 
 def action_mark(row: Mapping[str, Any]) -> MarkItem:

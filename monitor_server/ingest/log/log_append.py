@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import RecordError, TooManySignals
+from monitor_server.ingest.log.config_changes import describe_changes
 from monitor_server.ingest.log.known_runs import KnownRun, KnownRuns
 from monitor_server.ingest.log.sampled_responses import SampledResponses
 from monitor_server.ingest.validation.records import ValidRecord
@@ -225,7 +226,7 @@ class Log:
             run.world_size, run.capability = world_size or batch.world_size, batch.capability
             run.source = batch.source or run.source
             if valid.config is not None and batch.config:
-                runs.save_config(run.id, batch.attempt, valid.config)
+                runs.save_config(run.id, batch.attempt, valid.config, describe=describe_changes)
             # The hello of rank 0's process, which has started again; what a dead process has left may come late.
             is_hello = batch.config is not None and not batch.records and batch.end is None
             if is_hello:

@@ -1,6 +1,6 @@
 """Runs and their attempts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -62,6 +62,7 @@ _SPANS = (
     select(
         attempts.c.first_seen,
         attempts.c.has_config,
+        attempts.c.config_change,
         select(func.min(records.c.step)).where(_OF_ATTEMPT).scalar_subquery().label("first_step"),
         select(func.max(records.c.step)).where(_OF_ATTEMPT).scalar_subquery().label("last_step"),
     )
@@ -114,10 +115,15 @@ _PROJECTION_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSpan:
-    """The steps that an attempt has recorded, None where it has none."""
+    """The steps that an attempt has recorded, None where it has none.
+
+    ``config_change`` says where its configuration differs from the one before, empty where it does not; None where
+    there was none before.
+    """
 
     first_seen: float
     has_config: bool
+    config_change: str | None
     first_step: int | None
     last_step: int | None
 
@@ -270,12 +276,21 @@ class Runs:
         values |= {"recent": msgspec.msgpack.encode(run.recent), "run": run.id, "seen": seen}
         return self._connection.execute(_SAVE_REVISION, values).rowcount == 1
 
-    def save_config(self, run_id: str, attempt: int, config: bytes) -> None:
-        """Write a run's configuration, once in an attempt."""
+    def save_config(self, run_id: str, attempt: int, config: bytes, *, describe: Callable[[bytes, bytes], str]) -> None:
+        """Write a run's configuration, once in an attempt, and where it differs from the one before.
+
+        Args:
+            run_id: The run.
+            attempt: The attempt.
+            config: The configuration as JSON.
+            describe: Returns in words where two configurations differ.
+        """
         row = self._connection.execute(_ATTEMPT, {"run": run_id, "attempt": attempt}).one()
         if not row.has_config:
+            before = self._connection.execute(select(runs.c.config).where(runs.c.id == run_id)).scalar()
             here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
-            self._connection.execute(update(attempts).where(here), {"has_config": True})
+            change = None if before is None else describe(before, config)
+            self._connection.execute(update(attempts).where(here), {"has_config": True, "config_change": change})
             self._connection.execute(update(runs).where(runs.c.id == run_id), {"config": config})
 
     def enter_attempt(self, run_id: str, attempt: int, *, world_size: int, now: float, position: int) -> int | None:

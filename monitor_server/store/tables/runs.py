@@ -61,6 +61,7 @@ attempts = Table(
     Column("first_seen", Float, nullable=False),
     Column("position", BigInteger, nullable=False),  # in the run's log, at which it began
     Column("has_config", Boolean, nullable=False),  # whether the run's configuration was written in it
+    Column("config_change", Text),  # where it differs from the one before, in words; NULL without one before
 )
 
 signals = Table(

@@ -7,9 +7,9 @@ from monitor_server.store.repositories.runs import AttemptSpan
 from tests.live import eventually
 
 
-def span(first, last, *, has_config=False):
+def span(first, last, *, has_config=False, change=None):
     """Return an attempt with its first and last step."""
-    return AttemptSpan(first_seen=1.7e9, has_config=has_config, first_step=first, last_step=last)
+    return AttemptSpan(first_seen=1.7e9, has_config=has_config, config_change=change, first_step=first, last_step=last)
 
 
 def test_an_attempt_that_begins_earlier_than_the_last_step_is_a_rewind():
@@ -18,6 +18,20 @@ def test_an_attempt_that_begins_earlier_than_the_last_step_is_a_rewind():
     assert [(mark.kind, mark.step, mark.text) for mark in attempt_marks(spans)] == [
         ("rewind", 40, "attempt 2 went back from step 50 to step 40, with a configuration"),
         ("attempt", 61, "attempt 4 went on"),
+    ]
+
+
+def test_a_configuration_that_an_attempt_has_changed_is_named_at_its_mark(collector):
+    """The rate and the new setting in words; an attempt with an equal configuration says so."""
+    for attempt, config in enumerate(
+        [{"lr": 1e-6}, {"lr": 5e-7, "kl": {"beta": 0.04}}, {"kl": {"beta": 0.04}, "lr": 5e-7}], 1
+    ):
+        records = [{"step": 2 * attempt + more, "scalars": {"a": 1.0}} for more in range(2)]
+        run_id = collector.run(run="tuned", attempt=attempt, config=config, records=records)
+    eventually(lambda: collector.get(f"/runs/{run_id}")["last_step"] == 7)
+    assert [item["text"] for item in collector.get(f"/runs/{run_id}/marks")["items"]] == [
+        "attempt 2 went on; configuration: kl.beta added as 0.04, lr from 1e-06 to 5e-07",
+        "attempt 3 went on, with the same configuration",
     ]
 
 

@@ -1,0 +1,32 @@
+"""Where two configurations differ, in words."""
+
+import json
+
+import pytest
+
+from monitor_server.ingest.log.config_changes import describe_changes
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({"lr": 1e-6}, {"lr": 1e-6}, ""),
+        ({"lr": 1e-6}, {"lr": 5e-7}, "lr from 1e-06 to 5e-07"),
+        ({"a": {"b": {"c": 1}}}, {"a": {"b": {}}}, "a.b added as {}, a.b.c removed, was 1"),
+        ({"a": [1, 2]}, {"a": [1, 3], "b": None}, "a from [1, 2] to [1, 3], b added as null"),
+        ({"a": float("nan")}, {"a": float("nan")}, ""),
+        ({"a": True}, {"a": 1}, "a from true to 1"),
+        ({}, {"": 1}, " added as 1"),
+    ],
+)
+def test_settings_are_named_by_their_path(before, after, words):
+    """A list is one setting; an empty object is a setting; the type of a value counts."""
+    assert describe_changes(json.dumps(before).encode(), json.dumps(after).encode()) == words
+
+
+def test_the_words_are_bounded():
+    """Eight settings are named and the others counted; long names and values are cut."""
+    after = {f"{index:03}{'n' * 500}": "v" * 5000 for index in range(300)}
+    words = describe_changes(b"{}", json.dumps(after).encode())
+    assert words.endswith("and 292 more")
+    assert len(words) < 1000
