@@ -286,6 +286,10 @@ class ApiClient:
         """Have the collector play the recorded collapse that it comes with."""
         await self._ask("POST", "/sample", json={})
 
+    async def add_ablation(self) -> dict[str, int]:
+        """Have the collector store the recorded ablation that it comes with; return its runs' last steps by id."""
+        return cast("dict[str, int]", (await self._ask("POST", "/sample/ablation", json={}))["last_steps"])
+
     async def actions(self, run_id: str) -> list[ActionItem]:
         """Read the actions that a run's trainer reported, newest first, `MAX_ITEMS` at most."""
         items = await self._items(_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS})

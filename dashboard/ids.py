@@ -16,6 +16,8 @@ __all__ = [
     "CHANNEL_STATE",
     "COMPARE_ALIGN",
     "COMPARE_BODY",
+    "COMPARE_EXAMPLE",
+    "COMPARE_EXAMPLE_STATE",
     "COMPARE_GROUP",
     "COMPARE_RUNS",
     "COMPARE_SCALE",
@@ -165,6 +167,8 @@ COMPARE_RUNS: Final = "compare-runs"
 COMPARE_SIGNALS: Final = "compare-signals"
 COMPARE_ALIGN: Final = "compare-align"
 COMPARE_SCALE: Final = "compare-scale"
+COMPARE_EXAMPLE: Final = "compare-example"
+COMPARE_EXAMPLE_STATE: Final = "compare-example-state"
 COMPARE_GROUP: Final = "compare-group"
 COMPARE_SMOOTHING: Final = "compare-smoothing"
 COMPARE_BODY: Final = "compare-body"

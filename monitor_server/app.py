@@ -25,7 +25,7 @@ from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.routes import ingest
-from monitor_server.api.sample import BATCH_SECONDS, SamplePlayer
+from monitor_server.api.samples.collapse import BATCH_SECONDS, SamplePlayer
 from monitor_server.api.served_routes import API, check_routes_of, serve_routes
 from monitor_server.collector_parts import build_collector
 from monitor_server.detection import engine as detection

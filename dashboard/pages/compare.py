@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qs
 
-from dash import ClientsideFunction, Dash, Input, Output, dcc, html
+from dash import ClientsideFunction, Dash, Input, Output, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError
-from dashboard.api_types import AlertItem
-from dashboard.components.compare.controls import controls
+from dashboard.api_types import AlertItem, RunItem
+from dashboard.components.compare.controls import controls, run_names
 from dashboard.components.compare.tables import config_differences, legend, outcomes
 from dashboard.components.page_frame import message
 from dashboard.components.small_elements import save_buttons
@@ -23,6 +23,8 @@ __all__ = ["compare_page", "register"]
 VITALS: Final = ("reward/mean", "likelihood/correct", "entropy/mean", "grad/norm")
 MAX_RUNS: Final = 20
 MAX_POINTS: Final = 800
+EXAMPLE_READS: Final = 100
+EXAMPLE_PAUSE_SECONDS: Final = 0.25
 GRAPH_CONFIG: Final = {"displayModeBar": False, "responsive": True}
 
 
@@ -51,7 +53,7 @@ def register(app: Dash, api_url: str) -> None:
         chosen: list[str] | None, signals: list[str] | None, align: str, scale: str, lines: str, smoothing: float
     ) -> tuple[object, list[str]]:
         if not chosen:
-            return html.P("Choose two runs or more.", className="calm card none-match"), signals or []
+            return _example(), signals or []
         names = signals or list(VITALS)
         try:
             runs, alerts, known = await _read(api_url, chosen[:MAX_RUNS], names)
@@ -80,6 +82,23 @@ def register(app: Dash, api_url: str) -> None:
         ]
         return parts, known
 
+    async def add_example(clicks: int | None) -> tuple[object, object, object]:
+        if not clicks:  # the button was drawn and not clicked
+            return no_update, no_update, no_update
+        try:
+            async with ApiClient(api_url) as api:
+                runs, chosen = await _add_example(api)
+            return run_names(runs), chosen, no_update
+        except ApiError as error:
+            return no_update, no_update, f"The example cannot be added. {error}"
+
+    app.callback(
+        Output(ids.COMPARE_RUNS, "options"),
+        Output(ids.COMPARE_RUNS, "value"),
+        Output(ids.COMPARE_EXAMPLE_STATE, "children"),
+        Input(ids.COMPARE_EXAMPLE, "n_clicks"),
+        prevent_initial_call=True,
+    )(add_example)
     controls_ = (
         Input(ids.COMPARE_RUNS, "value"),
         Input(ids.COMPARE_SIGNALS, "value"),
@@ -113,6 +132,39 @@ async def _read(
     runs = [Compared(run, phases, series, place) for place, (run, phases, series, _) in enumerate(read)]
     names = sorted({name for run, *_ in read for name in run.get("signals") or []})
     return runs, {run["id"]: alerts for run, _, _, alerts in read}, names
+
+
+async def _add_example(api: ApiClient) -> tuple[list[RunItem], list[str]]:
+    """Add the example, wait a little until its steps can be read, and return all runs and the ids of the example's."""
+    last_steps = await api.add_ablation()
+    for _ in range(EXAMPLE_READS):
+        runs = await api.runs()
+        reached = {run["id"]: run["last_step"] for run in runs}
+        if all(reached.get(run_id) == step for run_id, step in last_steps.items()):
+            break
+        await asyncio.sleep(EXAMPLE_PAUSE_SECONDS)
+    return runs, list(last_steps)
+
+
+def _example() -> Component:
+    """Return what the page shows while nothing is chosen."""
+    return html.Div(
+        [
+            html.P("Choose two runs or more."),
+            html.P(
+                [
+                    html.Button("Show me an example", id=ids.COMPARE_EXAMPLE, className="button"),
+                    html.Span(id=ids.COMPARE_EXAMPLE_STATE, className="aside", role="status"),
+                ],
+                className="sample",
+            ),
+            html.P(
+                "Six recorded runs of project samples: GRPO without LLDS and with λ = 0.01 and 0.1, two seeds each.",
+                className="aside",
+            ),
+        ],
+        className="calm card none-match",
+    )
 
 
 def _chart(signal: str, figure: dict[str, object]) -> Component:

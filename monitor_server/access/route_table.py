@@ -101,6 +101,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/api/v1/runs/{run_id}/rules"): _RUN,
     ("GET", "/api/v1/stream"): _LIST,
     ("POST", "/api/v1/sample"): Access(Scope.ADMIN, Reach.COLLECTOR),
+    ("POST", "/api/v1/sample/ablation"): Access(Scope.ADMIN, Reach.COLLECTOR),
     ("GET", "/api/v1/notifications/channels"): Access(Scope.OPERATE, Reach.COLLECTOR),
     ("POST", "/api/v1/notifications/reload"): Access(Scope.ADMIN, Reach.COLLECTOR),
     ("POST", "/api/v1/notifications/channels/{name}/test"): Access(Scope.OPERATE, Reach.COLLECTOR),

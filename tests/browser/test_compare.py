@@ -44,3 +44,20 @@ def test_without_runs_the_page_says_what_to_do(collector, visit):
     """The page explains what to do, and shows no empty chart."""
     visit.page.goto(f"{collector.url}/compare")
     expect(visit.page.locator("#compare-body")).to_contain_text("Choose two runs or more")
+
+
+def test_the_example_is_an_ablation_of_recorded_runs(collector, visit):
+    """Six runs are stored and laid over each other; λ and seed stand among the settings that differ."""
+    visit.page.goto(f"{collector.url}/compare")
+    visit.page.get_by_role("button", name="Show me an example").click()
+    visit.page.wait_for_url("**/compare?run=*")
+    expect(visit.page.locator(".legend li")).to_have_count(6)
+    expect(visit.page.locator(".compare-chart")).to_have_count(4)
+    visit.page.wait_for_function(
+        """() => [...document.querySelectorAll('.compare-chart .js-plotly-plot')].every(
+            (graph) => graph.data?.length === 6)"""
+    )
+    expect(visit.page.locator(".table-card").last).to_contain_text("lambda")
+    assert {run["name"] for run in collector.get("/runs", project="samples")["items"]} == {
+        f"lambda-{strength}-seed{seed}" for strength in ("0", "0.01", "0.1") for seed in (3, 4)
+    }

@@ -10,7 +10,7 @@ from dashboard import ids
 from dashboard.api_types import RunItem
 from dashboard.figures.overlay import ALIGNMENTS
 
-__all__ = ["controls"]
+__all__ = ["controls", "run_names"]
 
 GROUPINGS: Final = {"runs": "each run", "seeds": "seeds as median and range"}
 SCALES: Final = {"linear": "linear", "log": "log"}
@@ -24,7 +24,7 @@ def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str,
         chosen: The ids of those to compare.
         query: The query of the address.
     """
-    names = {run["id"]: f"{run['name']} · {run['project']}" for run in runs}
+    names = run_names(runs)
     signals = query.get("signal", [])
     align = query.get("x", [""])[0]
     return html.Section(
@@ -71,6 +71,11 @@ def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str,
             ),
         ],
     )
+
+
+def run_names(runs: Sequence[RunItem]) -> dict[str, str]:
+    """Return the runs by their ids, as the choice of runs names them."""
+    return {run["id"]: f"{run['name']} · {run['project']}" for run in runs}
 
 
 def _control(label: str, name_of: str, control: Component, *, name: str = "wide") -> Component:

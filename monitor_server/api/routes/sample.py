@@ -1,4 +1,4 @@
-"""The recorded collapse that an empty dashboard shows on request."""
+"""Recorded runs that the dashboard shows on request: a collapse, and an ablation to compare."""
 
 import asyncio
 
@@ -6,7 +6,8 @@ from fastapi import APIRouter, Request, status
 
 from monitor_server.access.audit.changes import commit_change
 from monitor_server.api.dependencies import Asking, Serving
-from monitor_server.api.sample import PROJECT, SamplePlayer
+from monitor_server.api.samples.ablation import store_ablation
+from monitor_server.api.samples.collapse import PROJECT, SamplePlayer
 from monitor_server.api.schemas import Schema
 
 __all__ = ["router"]
@@ -20,6 +21,12 @@ class SampleItem(Schema):
     run_id: str
 
 
+class SampleRuns(Schema):
+    """The runs as which the recorded ablation is stored, with the last step of each: their charts are whole by then."""
+
+    last_steps: dict[str, int]
+
+
 @router.post("/sample", status_code=status.HTTP_202_ACCEPTED)
 async def play_sample(request: Request, collector: Serving, asking: Asking) -> SampleItem:
     """Play the recorded collapse that comes with rlvitals as a run of project `samples`, in half a minute."""
@@ -28,3 +35,12 @@ async def play_sample(request: Request, collector: Serving, asking: Asking) -> S
     now = collector.clock()
     await asyncio.to_thread(commit_change, collector.store, asking, "sample.play", run_id, now=now, project=PROJECT)
     return SampleItem(run_id=run_id)
+
+
+@router.post("/sample/ablation")
+async def add_ablation(collector: Serving, asking: Asking) -> SampleRuns:
+    """Store the recorded ablation of λ that comes with rlvitals as six runs of project `samples`, two seeds each."""
+    last_steps = await store_ablation(collector)
+    now = collector.clock()
+    await asyncio.to_thread(commit_change, collector.store, asking, "sample.play", "ablation", now=now, project=PROJECT)
+    return SampleRuns(last_steps=last_steps)

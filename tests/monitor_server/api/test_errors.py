@@ -17,7 +17,7 @@ PATHS = [
     "/runs/{run_id}/attempts", "/runs/{run_id}/reset",
     "/projects/{name}", "/runs/{run_id}/export", "/export", "/stream", "/ingest",
     "/keys", "/keys/{key}", "/audit", "/status", "/session", "/session/methods", "/session/oidc",
-    "/session/oidc/callback", "/sample",
+    "/session/oidc/callback", "/sample", "/sample/ablation",
     "/notifications/channels", "/notifications/links/end", "/notifications/reload",
     "/notifications/channels/{name}/test",
 ]  # fmt: skip

@@ -53,3 +53,18 @@ def test_a_sample_that_a_stop_has_cut_off_is_played_again(database_url):
         assert _play(live) == run_id
         eventually(lambda: _status(live, run_id) == "finished")
         eventually(lambda: live.get(f"/runs/{run_id}")["phase"] == "collapsed")
+
+
+def test_the_ablation_is_stored_once(collector):
+    """Six ended runs with λ as their setting; asked for again, nothing is added. All of them die."""
+    first, again = (
+        collector.pool.request("POST", f"{collector.url}/api/v1/sample/ablation", json={}).json()["last_steps"]
+        for _ in range(2)
+    )
+    assert first == again
+    runs = [collector.get(f"/runs/{run_id}") for run_id in first]
+    assert [run["config"]["lambda"] for run in runs] == [0.0, 0.0, 0.01, 0.01, 0.1, 0.1]
+    assert {(run["status"], run["attempt"], run["project"]) for run in runs} == {("finished", 1, "samples")}
+    for run_id, step in first.items():
+        eventually(lambda run_id=run_id, step=step: collector.get(f"/runs/{run_id}")["last_step"] == step)
+        eventually(lambda run_id=run_id: collector.get(f"/runs/{run_id}/alerts", limit=1000)["items"])
