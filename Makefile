@@ -5,7 +5,7 @@ PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/con
 .DEFAULT_GOAL := help
 .PHONY: architecture bench bench-dashboard bench-detection bench-forecast bench-notifications bench-overhead bench-service \
 	bench-slow-clients bench-warranty check compose-test demo e2e fmt fuzz-api fuzz-decoder grafana help hooks lock \
-	new-adapter new-detector new-importer pictures pin-images test test-durations \
+	new-adapter new-detector new-importer pictures pin-images record-suite-d test test-durations \
 	test-fast test-trainers
 
 new-detector new-adapter new-importer: $(VENV)/.dev
@@ -95,8 +95,13 @@ $(VENV)/peers/.installed: requirements/peers.txt
 
 RUNS ?= 96
 bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Score detection beside its peers (half an hour, then minutes); CORPUS=folder adds logs
-	$(BIN)/python -m benchmarks.detection --suite a --suite b $(if $(CORPUS),--suite c --corpus $(CORPUS)) \
+	$(BIN)/python -m benchmarks.detection --suite a --suite b --suite d $(if $(CORPUS),--suite c --corpus $(CORPUS)) \
 		--runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python --write docs/detection-results.md
+
+FIRST ?= 0
+PAIRS ?= 4
+record-suite-d: $(VENV)/.dev ## Record failing runs of TRL and their healthy twins (half a minute a pair); PAIRS=4 of each failure, from FIRST=0
+	$(BIN)/python -W ignore -m benchmarks.detection.induced --first $(FIRST) --pairs $(PAIRS)
 
 $(VENV)/overhead/.installed: requirements/overhead.txt
 	@test -x $(VENV)/overhead/bin/python || $(BIN)/python -m venv $(VENV)/overhead

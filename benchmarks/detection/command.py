@@ -6,8 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.detection import report_a, suite_a, suite_b, suite_c
+from benchmarks.detection import report_a, suite_a, suite_b, suite_c, suite_d
 from benchmarks.detection.curves import curve, picture
+from benchmarks.detection.induced.record import RECORDINGS as INDUCED
 from benchmarks.detection.tables import Section, as_markdown, as_text
 from benchmarks.detection.workers import Traces
 
@@ -29,6 +30,7 @@ writes it. Each suite ends with the command that printed it; do not edit the tab
 | A | authored: a generator with a known truth | leads and false alarms of every failure, on many runs |
 | B | recorded runs of the reference trainer | failures that emerge in training; no rule was chosen on them |
 | C | logs of real runs from public repositories | false alarms and misses in the field, on a trainer's own metrics |
+| D | failures induced in TRL, each with a healthy twin | known onsets, sudden to slow, in another's trainer |
 
 **How to read the tables.** The suites are never pooled. A warning is a finding of severity warning or above; a page is
 a critical finding. An alarm counts at the step at which it opens. An alarm that opens before the onset of the failure
@@ -40,7 +42,8 @@ environment.
 
 **Which data are a test.** The test seeds of suite A begin at 7,000,000. Seeds from 1,000,000 to 6,999,999 were reported
 or inspected before, so numbers on them are not a test any more. The rules of suite C were chosen on open logs by
-leaving one repository out; hidden logs are scored by those who hold them. No rule was chosen on suite B.
+leaving one repository out; hidden logs are scored by those who hold them. No rule was chosen on suite B, nor on the
+unseen half of suite D.
 
 **Secondary measures.** NAB is the score of the Numenta Anomaly Benchmark with its standard weights: 0 for never
 alarming, 100 for an alarm at every onset. It counts a false alarm only lightly (0.11 each). VUS-PR ranks rows from
@@ -78,6 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logs = suite_c.collect(_corpora(options.corpus), options.peers)
         sections["c"] = [suite_c.section(logs)]
         numbers["c"] = suite_c.numbers(logs)
+    if "d" in suites:
+        induced = suite_d.collect(options.induced)
+        sections["d"] = [suite_d.section(induced)]
+        numbers["d"] = suite_d.numbers(induced)
     if options.json:
         sys.stdout.write(json.dumps(numbers, indent=1) + "\n")
     else:
@@ -90,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _write(page: Path, command: str, sections: Mapping[str, Sequence[Section]], drawn: Traces) -> None:
     """Write the suites that ran into the page, leaving the others as they stand, and the curves beside it."""
     before = page.read_text() if page.exists() else ""
-    blocks = {suite: _block(before, suite) for suite in "abc"}
+    blocks = {suite: _block(before, suite) for suite in "abcd"}
     images = ""
     for level, title in LEVELS.items() if drawn else ():
         curves = {name: curve(traces, level) for name, traces in drawn.items() if name not in UNDRAWN}
@@ -118,13 +125,14 @@ def _corpora(folders: list[Path] | None) -> list[Path]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection", description=__doc__)
     parser.add_argument(
-        "--suite", choices=("a", "b", "c"), action="append", help="a suite to run, repeatable; default: a"
+        "--suite", choices=("a", "b", "c", "d"), action="append", help="a suite to run, repeatable; default: a"
     )
     parser.add_argument("--runs", type=int, default=20, help="suite a: runs of each kind (default: 20)")
     parser.add_argument("--first", type=int, default=0, help="suite a: seeds to pass over, for a fresh look")
     parser.add_argument("--development", action="store_true", help="suite a: development seeds, as while building")
     parser.add_argument("--workers", type=int, default=1, help="suite a: processes")
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help=f"suite b (default: {RECORDINGS})")
+    parser.add_argument("--induced", type=Path, default=INDUCED, help=f"suite d (default: {INDUCED})")
     parser.add_argument("--corpus", type=Path, action="append", help="suite c: folder of labelled logs, repeatable")
     parser.add_argument(
         "--peers",

@@ -264,7 +264,9 @@ class RolloutCapture(StepCapture):
         is_per_token = getattr(trainer, "importance_sampling_level", None) == "token"
         if not is_per_token or getattr(trainer, "loss_type", None) not in CLIPPED_LOSSES:
             return None
-        return trainer.epsilon_low, trainer.epsilon_high
+        # An ε from 1 on clips nothing below. The shares that are clipped are then not defined, and the rest is.
+        is_clipped = 0 < trainer.epsilon_low < 1 and trainer.epsilon_high > 0
+        return (trainer.epsilon_low, trainer.epsilon_high) if is_clipped else None
 
 
 def _logprobs_and_entropies(result: Any) -> tuple[Tensor, Tensor | None]:

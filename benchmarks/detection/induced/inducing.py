@@ -1,0 +1,93 @@
+"""Breaks what is neither sampler nor grader: optimiser, batch and weights. Measures the true quality."""
+
+import math
+from typing import Any
+
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from trl import GRPOTrainer
+
+from benchmarks.detection.induced.failures import Cause, Failure
+from benchmarks.detection.induced.setting import Setting
+from benchmarks.detection.induced.task import Problems, quality
+
+__all__ = ["InducedTrainer", "Inducing"]
+
+UNCLIPPED = 1e6
+POISONED_STEPS = 3
+
+
+class Inducing(TrainerCallback):
+    """Keeps the step under way and the true quality, and breaks the optimiser where that is the failure."""
+
+    def __init__(self, setting: Setting, failure: Failure | None, held_out: Problems) -> None:
+        self.trainer: Any = None
+        self.qualities: list[float] = []
+        self.step = 1
+        self._setting, self._failure, self._held_out = setting, failure, held_out
+
+    @property
+    def amount(self) -> float:
+        """How much of the failure is there at the step under way."""
+        return self._failure.amount(self.step, self._setting.onset) if self._failure is not None else 0.0
+
+    def on_step_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,  # noqa: ARG002 - transformers' signature
+        **_: object,
+    ) -> None:
+        """Set the step, and what a failure of the optimiser changes."""
+        self.step = state.global_step + 1
+        if self._failure is None or not self.amount:
+            return
+        trainer, cause = self.trainer, self._failure.cause
+        if cause is Cause.LEARNING_RATE:
+            rate = self._setting.options["learning_rate"] * self._failure.level**self.amount
+            trainer.lr_scheduler.base_lrs = [rate for _ in trainer.optimizer.param_groups]
+            for group in trainer.optimizer.param_groups:
+                group["lr"] = rate
+        elif cause is Cause.STALE_EPOCHS:
+            trainer.num_iterations = int(self._failure.level)
+            trainer.epsilon_low = trainer.epsilon_high = UNCLIPPED
+            args.max_grad_norm = UNCLIPPED
+        elif cause is Cause.POISONED_BATCH:
+            args.max_grad_norm = UNCLIPPED
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,  # noqa: ARG002 - transformers' signature
+        state: TrainerState,  # noqa: ARG002
+        control: TrainerControl,  # noqa: ARG002
+        **_: object,
+    ) -> None:
+        """Round the weights where that is the failure, and measure the quality."""
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        if self._failure is not None and self._failure.cause is Cause.LOW_PRECISION and self.amount:
+            _round_weights(model, int(self._failure.level))
+        found = quality(model, self._held_out)
+        self.qualities.append(found if math.isfinite(found) else 0.0)
+
+    @property
+    def poison(self) -> float:
+        """By how much the advantages of this step are multiplied."""
+        if self._failure is None or self._failure.cause is not Cause.POISONED_BATCH:
+            return 1.0
+        return -self._failure.level if 0 <= self.step - self._setting.onset < POISONED_STEPS else 1.0
+
+
+class InducedTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
+    """TRL's trainer; only the advantages of a poisoned batch are changed."""
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        inducing = next(c for c in self.callback_handler.callbacks if isinstance(c, Inducing))
+        return batch | {"advantages": batch["advantages"] * inducing.poison}
+
+
+@torch.no_grad()
+def _round_weights(model: torch.nn.Module, bits: int) -> None:
+    for value in model.parameters():
+        mantissa, exponent = torch.frexp(value)
+        value.copy_(torch.ldexp(torch.round(mantissa * 2 ** (bits + 1)) / 2 ** (bits + 1), exponent))

@@ -1,0 +1,108 @@
+"""Recordings of suite D as runs with truth: whether a failing run truly failed is read off its healthy twin."""
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.detection.runs import Group, LabelledRun, Truth
+from monitor_server.detection.protocol import Observation
+from monitor_server.importers.steps import observations
+
+__all__ = ["CHANNELS", "LOST_ROWS", "LOST_SHARE", "Pair", "pairs"]
+
+CHANNELS = ("hooks", "log")
+LOST_SHARE = 0.75  # of the twin's quality
+LOST_ROWS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A failing run and its healthy twin, each as seen through one channel.
+
+    Attributes:
+        failure: Name of the failure.
+        is_sudden: Whether it has its full level at once.
+        is_open: Whether its seed may be looked at while rules are chosen; those of odd numbers may not.
+        failing: Its truth is `Group.FAILURE`, or `Group.UNSCORED` where the run did not fail.
+        healthy: The twin.
+    """
+
+    failure: str
+    is_sudden: bool
+    is_open: bool
+    failing: LabelledRun
+    healthy: LabelledRun
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the failing run truly failed."""
+        return self.failing.truth.group is Group.FAILURE
+
+
+def pairs(folder: Path, channel: str) -> list[Pair]:
+    """Return the pairs recorded in a folder.
+
+    A run has failed if its quality lies under three quarters of its twin's in ten successive rows from the onset on.
+    The first of them is the loss, which is the truth's ``collapse``.
+
+    Args:
+        folder: Of `benchmarks.detection.induced`.
+        channel: ``"hooks"``, what the callback sent, or ``"log"``, what TRL logged.
+    """
+    found = []
+    for path in sorted(folder.glob("*-failing.jsonl.gz")):
+        twin = path.with_name(path.name.replace("-failing.", "-healthy."))
+        if twin.exists():
+            found.append(_pair(_lines(path), _lines(twin), channel))
+    return found
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+
+
+def _pair(failing: list[dict[str, Any]], healthy: list[dict[str, Any]], channel: str) -> Pair:
+    meta, rows = failing[0], failing[1:]
+    twins = healthy[1:]
+    lost = _loss([row["quality"] for row in rows], [row["quality"] for row in twins], meta["onset"])
+    truth = (
+        Truth(group=Group.UNSCORED, kind=meta["failure"])
+        if lost is None
+        else Truth(
+            group=Group.FAILURE,
+            kind=meta["failure"],
+            onset=meta["onset"],
+            acceleration=meta["onset"],
+            collapse=lost,
+        )
+    )
+    name = f"{meta['failure']}, pair {meta['number']}"
+    return Pair(
+        failure=meta["failure"],
+        is_sudden=meta["is_sudden"],
+        is_open=meta["number"] % 2 == 0,
+        failing=LabelledRun(name=name, truth=truth, observations=_observed(rows, channel)),
+        healthy=LabelledRun(
+            name=f"{name}, twin",
+            truth=Truth(group=Group.BENIGN, kind="healthy"),
+            observations=_observed(twins, channel),
+        ),
+    )
+
+
+def _loss(qualities: Sequence[float], twins: Sequence[float], onset: int) -> int | None:
+    """Return the first of ten successive steps whose quality lies under three quarters of the twin's."""
+    low = [own < LOST_SHARE * twin for own, twin in zip(qualities, twins, strict=True)]
+    for row in range(onset - 1, len(low) - LOST_ROWS + 1):
+        if all(low[row : row + LOST_ROWS]):
+            return row + 1
+    return None
+
+
+def _observed(rows: Sequence[Mapping[str, Any]], channel: str) -> list[Observation]:
+    if channel == "hooks":
+        return [Observation(step=row["step"], signals=row["hooks"]) for row in rows]
+    return observations([{"step": row["step"], **row["log"]} for row in rows])

@@ -1,0 +1,110 @@
+"""Suite D: pairs of runs written here are judged by the twin, and a failure changes nothing before its onset."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from benchmarks.detection import main
+from benchmarks.detection.induced.failures import FAILURES, Cause, Failure
+from benchmarks.detection.induced.pairs import pairs
+from benchmarks.detection.induced.record import write
+from benchmarks.detection.induced.setting import Setting
+
+STEPS, ONSET = 60, 21
+
+
+@pytest.fixture
+def record(tmp_path):
+    """Return a function that writes a pair, given the quality of the failing run from the onset on."""
+
+    def record(number, after, *, reward=0.02):
+        meta = {"failure": "grader_random-1", "is_sudden": True, "number": number, "onset": ONSET}
+        for kind, quality, level in (("failing", after, reward), ("healthy", 0.6, 0.6)):
+            rows = [
+                {
+                    "step": step,
+                    "quality": 0.6 if step < ONSET else quality,
+                    "hooks": {
+                        "reward/mean": (0.6 if step < ONSET else level) + 0.02 * (step % 2),
+                        "entropy/mean": 0.3 if step < ONSET or kind == "healthy" else 1.5,
+                    },
+                    "log": {"reward": 0.6 if step < ONSET else level},
+                }
+                for step in range(1, STEPS + 1)
+            ]
+            write(tmp_path / f"grader_random-1__{number}-{kind}.jsonl.gz", meta, rows)
+        return tmp_path
+
+    return record
+
+
+def test_a_run_that_keeps_its_twins_quality_has_not_failed(record):
+    """Three quarters of the twin's quality is the bound, and the loss is the first of ten rows below it."""
+    record(0, 0.5)
+    failed, kept = sorted(pairs(record(2, 0.3), "hooks"), key=lambda pair: not pair.has_failed)
+    assert (failed.failing.truth.onset, failed.failing.truth.collapse) == (ONSET, ONSET)
+    assert failed.has_failed
+    assert not kept.has_failed
+
+
+def test_pairs_of_odd_numbers_are_unseen(record):
+    """They choose no rule."""
+    record(0, 0.3)
+    assert [pair.is_open for pair in pairs(record(1, 0.3), "log")] == [True, False]
+
+
+def test_suite_d_reports_each_half_and_what_did_not_fail(record, capsys):
+    """A sudden failure that is warned, one that did not fail, and twins without an alarm."""
+    record(0, 0.1)
+    folder = record(1, 0.6)
+    assert main(["--suite", "d", "--induced", str(folder), "--no-peers"]) == 0
+    told = capsys.readouterr().out
+    assert "2 pairs" in told
+    assert "1 runs did not fail" in told
+    assert "0 of 1, 0.0 % [0.00, 0.97]" in told  # a twin of each half
+
+
+def test_without_recordings_suite_d_says_how_to_make_them(tmp_path, capsys):
+    """An empty folder is no error."""
+    assert main(["--suite", "d", "--induced", str(tmp_path), "--no-peers"]) == 0
+    assert "make record-suite-d" in capsys.readouterr().out
+
+
+def test_every_failure_has_a_name_of_its_own_and_each_cause_is_induced():
+    """Recordings are named by them."""
+    assert len({failure.name for failure in FAILURES}) == len(FAILURES)
+    assert {failure.cause for failure in FAILURES} == set(Cause)
+
+
+def test_a_slow_failure_grows_from_its_onset_to_its_level():
+    """Nothing before the onset, a tenth at it, all of it after ten steps."""
+    slow = Failure(cause=Cause.GRADER_RANDOM, level=1, ramp=10)
+    assert [slow.amount(step, 5) for step in (4, 5, 14, 30)] == [0.0, 0.1, 1.0, 1.0]
+
+
+def test_a_setting_leaves_a_slow_failure_the_time_to_show():
+    """A run goes on for at least 15 steps after its failure has its full level, and one in three others is short."""
+    slow = [Setting.drawn(seed, ramp=60) for seed in range(50)]
+    sudden = [Setting.drawn(seed, ramp=0) for seed in range(50)]
+    assert min(setting.steps - setting.onset for setting in slow) >= 65
+    assert 5 < sum(setting.steps <= 40 for setting in sudden) < 30
+
+
+@pytest.mark.slow
+def test_twins_are_the_same_to_the_last_bit_until_the_failure_begins():
+    """TRL trains both for a few steps; each failure of another part begins at the third step."""
+    from benchmarks.detection.induced.training import train  # noqa: PLC0415 - torch and TRL take seconds to import
+
+    setting = dataclasses.replace(Setting.drawn(0, ramp=0), steps=4, onset=3)
+    healthy = train(setting, None)
+    assert [row["step"] for row in healthy] == [1, 2, 3, 4]
+    assert {"reward/mean", "entropy/paired_delta", "likelihood/correct"} <= healthy[1][
+        "hooks"
+    ].keys()  # every second step is scored again
+    causes = (Cause.GRADER_INVERTED, Cause.SAMPLER_DRIFT, Cause.LEARNING_RATE, Cause.LOW_PRECISION)
+    chosen = [next(failure for failure in FAILURES if failure.cause is cause) for cause in causes]
+    for failing in (train(setting, failure) for failure in chosen):
+        assert failing[:2] == healthy[:2]
+        assert failing[2:] != healthy[2:]
+    assert all(earlier["quality"] != later["quality"] for earlier, later in itertools.pairwise(healthy))
