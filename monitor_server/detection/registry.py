@@ -2,6 +2,7 @@
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.collapse_measures.mechanisms import SharedMechanisms
+from monitor_server.detection.detectors.accuracy_loss import AccuracyLoss
 from monitor_server.detection.detectors.all_truncated import AllTruncated
 from monitor_server.detection.detectors.attention_collapse import AttentionCollapse
 from monitor_server.detection.detectors.clip_surge import ClipSurge
@@ -37,8 +38,10 @@ from monitor_server.detection.detectors.sampler_gap import SamplerGap
 from monitor_server.detection.detectors.sampler_mismatch import SamplerMismatch
 from monitor_server.detection.detectors.silent_groups import SilentGroups
 from monitor_server.detection.detectors.stagnation import Stagnation
+from monitor_server.detection.detectors.sudden_silence import SuddenSilence
 from monitor_server.detection.detectors.tool_use_collapse import ToolUseCollapse
 from monitor_server.detection.detectors.truncation import Truncation
+from monitor_server.detection.detectors.verdict_gap import VerdictGap
 from monitor_server.detection.detectors.zero_rate import ZeroRate
 
 __all__ = ["DETECTORS", "build_detectors"]
@@ -57,6 +60,7 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "loss_explosion": LossExplosion,
     "reward_fall": RewardFall,
     "reward_loss": RewardLoss,
+    "accuracy_loss": AccuracyLoss,
     "sampler_mismatch": SamplerMismatch,
     "tool_use_collapse": ToolUseCollapse,
     "control_tokens": ControlTokens,
@@ -66,6 +70,8 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "length_rise": LengthRise,
     "length_fall": LengthFall,
     "silent_groups": SilentGroups,
+    "sudden_silence": SuddenSilence,
+    "verdict_gap": VerdictGap,
     "router_collapse": RouterCollapse,
     "attention_collapse": AttentionCollapse,
     "gradient_explosion": GradientExplosion,

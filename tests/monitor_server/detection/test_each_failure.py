@@ -17,6 +17,14 @@ SHIFTS = [
     ("clip_surge", {"ratio/clip_frac": 0.001}, {"ratio/clip_frac": 0.02}, "clip_surge", 41),
     ("reward_fall", {"reward/mean": 0.6}, {"reward/mean": 0.02}, "reward_fall", 41),
     ("reward_loss", {"reward/mean": 0.6}, {"reward/mean": 0.3}, "reward_fall", 42),
+    ("accuracy_loss", {"reward/correct_frac": 0.6}, {"reward/correct_frac": 0.1}, "run_collapsed", 43),
+    (
+        "verdict_gap",
+        {"likelihood/correct": -0.2, "likelihood/incorrect": -1.2},
+        {"likelihood/correct": -1.1},
+        "reward_signal_dead",
+        42,
+    ),
     ("gradient_explosion", {"grad/norm": 0.5}, {"grad/norm": 40.0}, "gradient_explosion", 44),
     ("kl_runaway", {"kl/ref": 0.05}, {"kl/ref": 4.0}, "kl_runaway", 42),
     ("mismatch_growth", {"mismatch/kl": 0.002}, {"mismatch/kl": 0.1}, "mismatch_growth", 41),
@@ -169,6 +177,38 @@ def test_silent_groups_say_whether_all_is_right_or_wrong(side):
         signals = {"reward/zero_std_frac": share, f"reward/all_{side}_frac": share, f"reward/all_{other}_frac": 0.0}
         last = judge.update(Observation(step=step, signals=signals))
     assert last[0].evidence[{"correct": "all_right", "wrong": "all_wrong"}[side]] == 1.0
+
+
+@pytest.mark.parametrize(("after", "kind"), [(1.4, "reward_hacking"), (0.2, "reward_fall")])
+def test_a_loss_of_accuracy_is_hacking_where_the_reward_holds(after, kind):
+    """The share of correct responses falls to 0 while the reward doubles, or falls as well."""
+    noise, judge, reported = random.Random(3), DETECTORS["accuracy_loss"](), []  # noqa: S311 - synthetic telemetry
+    for step in range(60):
+        levels = (0.5, 0.7) if step < 40 else (0.0, after)
+        signals = {"reward/correct_frac": levels[0] + 0.02 * noise.random(), "reward/mean": levels[1]}
+        reported += [found.kind for found in judge.update(Observation(step=step, signals=signals))]
+    assert list(dict.fromkeys(reported)) == [kind, "run_collapsed"]
+
+
+def test_further_passes_over_silent_responses_are_one_row():
+    """Four passes over one rollout hold the same reward and length; another rollout has another length."""
+    for lengths, expected in (([120.0] * 4, set()), ([120.0, 121.0, 118.0, 119.0], {"warning", "critical"})):
+        judge, reported = DETECTORS["sudden_silence"](), set()
+        for step in range(44):
+            silent = step >= 40
+            length = lengths[step - 40] if silent else 120.0
+            signals = {"reward/zero_std_frac": 1.0 if silent else 0.1, "reward/mean": 0.5, "length/mean": length}
+            reported |= {str(f.severity) for f in judge.update(Observation(step=step, signals=signals))}
+        assert reported == expected
+
+
+def test_small_batches_that_are_often_silent_are_not_reported():
+    """With one group a step every second row is silent by chance."""
+    judge = DETECTORS["sudden_silence"]()
+    rows = [float(step % 2) for step in range(40)] + [1.0] * 20
+    assert not any(
+        judge.update(Observation(step=step, signals={"reward/zero_std_frac": share})) for step, share in enumerate(rows)
+    )
 
 
 def test_entropy_that_only_other_prompts_explain_is_no_departure():

@@ -1,0 +1,63 @@
+"""Accuracy loss: fewer responses are correct than ever before, whatever the reward says."""
+
+from collections.abc import Sequence
+
+from monitor_server.detection.base_classes.lasting_loss import LastingLoss
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.protocol import Finding, Observation
+
+__all__ = ["AccuracyLoss"]
+
+CORRECT, REWARD = "reward/correct_frac", "reward/mean"
+
+
+class AccuracyLoss(LastingLoss):
+    """Warns when the share of correct responses lies under half of its baseline in 2 to 6 rows, as it never did before.
+
+    A reward for format, length or parts of an answer hides that the answers became wrong: it falls later, or rises. The
+    rule is that of `LastingLoss`. A warning is of the kind ``reward_hacking`` where the reward keeps four fifths of its
+    average, and else ``reward_fall``.
+
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
+    >>> correct, reward = [0.5, 0.6, 0.4, 0.5] * 10 + [0.0] * 5, [0.7] * 40 + [1.2] * 5
+    >>> episodes(AccuracyLoss(), {"reward/correct_frac": correct, "reward/mean": reward})
+    [(42, 'reward_hacking', 'warning'), (43, 'run_collapsed', 'critical')]
+    """
+
+    kind = "run_collapsed"
+    reads = (CORRECT,)
+    signal = CORRECT
+    HOLDS, WEIGHT = 0.8, 0.1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reward: float | None = None  # average while nothing was lost
+        self.is_hacking = False
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        findings = super()._observe(observation)
+        reward = finite(observation.signals, REWARD)
+        if self.opened is None and reward is not None:
+            self.reward = reward if self.reward is None else self.reward + self.WEIGHT * (reward - self.reward)
+        return findings
+
+    def _read(self, observation: Observation) -> float | None:
+        return finite(observation.signals, CORRECT)
+
+    def _open(self, observation: Observation) -> None:
+        reward = finite(observation.signals, REWARD)
+        self.is_hacking = reward is not None and self.reward is not None and reward >= self.HOLDS * self.reward
+
+    def _kind(self, *, is_critical: bool) -> str:
+        return self.kind if is_critical else "reward_hacking" if self.is_hacking else "reward_fall"
+
+    def _describe(self, value: float) -> str:
+        holds = ", and the reward held" if self.is_hacking else ""
+        return (
+            f"The share of correct responses went from {self.from_level:.3g} to {value:.3g} since step {self.opened}"
+            f"{holds}."
+        )
+
+    def _rebaseline(self) -> None:
+        super()._rebaseline()
+        self.reward = None
