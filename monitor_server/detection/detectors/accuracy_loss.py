@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base_classes.lasting_loss import LastingLoss
 from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.collapse_measures.lasting_loss import LastingLoss
 from monitor_server.detection.protocol import Finding, Observation
 
 __all__ = ["AccuracyLoss"]
@@ -15,18 +15,19 @@ class AccuracyLoss(LastingLoss):
     """Warns when the share of correct responses lies under half of its baseline in 2 to 6 rows, as it never did before.
 
     A reward for format, length or parts of an answer hides that the answers became wrong: it falls later, or rises. The
-    rule is that of `LastingLoss`. A warning is of the kind ``reward_hacking`` where the reward keeps four fifths of its
-    average, and else ``reward_fall``.
+    rule is that of `LastingLoss`, and never pages. The finding is of the kind ``reward_hacking`` where the reward keeps
+    four fifths of its average, and else ``reward_fall``.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> correct, reward = [0.5, 0.6, 0.4, 0.5] * 10 + [0.0] * 5, [0.7] * 40 + [1.2] * 5
     >>> episodes(AccuracyLoss(), {"reward/correct_frac": correct, "reward/mean": reward})
-    [(42, 'reward_hacking', 'warning'), (43, 'run_collapsed', 'critical')]
+    [(42, 'reward_hacking', 'warning')]
     """
 
-    kind = "run_collapsed"
+    kind = "reward_hacking"
     reads = (CORRECT,)
     signal = CORRECT
+    CRITICAL = 0.0  # one of 41 healthy twins of suite D would be paged
     HOLDS, WEIGHT = 0.8, 0.1
 
     def __init__(self) -> None:
@@ -48,8 +49,8 @@ class AccuracyLoss(LastingLoss):
         reward = finite(observation.signals, REWARD)
         self.is_hacking = reward is not None and self.reward is not None and reward >= self.HOLDS * self.reward
 
-    def _kind(self, *, is_critical: bool) -> str:
-        return self.kind if is_critical else "reward_hacking" if self.is_hacking else "reward_fall"
+    def _kind(self) -> str:
+        return self.kind if self.is_hacking else "reward_fall"
 
     def _describe(self, value: float) -> str:
         holds = ", and the reward held" if self.is_hacking else ""

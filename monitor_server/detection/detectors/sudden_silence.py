@@ -5,13 +5,14 @@ from collections import deque
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
 from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.rarity import LEAST
 
 __all__ = ["SuddenSilence"]
 
-SHARE, REWARD, LENGTH, ENTROPY = "reward/zero_std_frac", "reward/mean", "length/mean", "entropy/mean"
+SHARE = "reward/zero_std_frac"
 
 
 class SuddenSilence(StreamDetector):
@@ -37,14 +38,13 @@ class SuddenSilence(StreamDetector):
     reads = (SHARE,)
     skips_rows_without = True
     MOST, WARNING, CRITICAL, ROWS = 0.75, 1e-4, 1e-5, 40
-    SAME = 0.02  # an update or two changes the entropy of the same responses by less
 
     def __init__(self) -> None:
         super().__init__()
         self.shares: deque[float] = deque(maxlen=self.ROWS)
         self.silent = 0
         self.opened: int | None = None
-        self.repeated: list[float | None] = []
+        self.before: Pass = []
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         share = finite(observation.signals, SHARE)
@@ -55,20 +55,13 @@ class SuddenSilence(StreamDetector):
             self.shares.append(share)
             self.silent, self.opened = 0, None
             return ()
-        if not self._is_repeated(observation):
+        now = read_pass(observation.signals)
+        if not (self.silent and is_further_pass(now, self.before)):
             self.silent += 1
+        self.before = now
         self.opened = observation.step if self.opened is None else self.opened
         rarity = self._rarity()
         return [self._build_finding(observation, rarity)] if rarity < self.WARNING else ()
-
-    def _is_repeated(self, observation: Observation) -> bool:
-        """Return whether this row holds the responses of the silent row before, scored by nearly the same weights."""
-        reward, length, entropy = (finite(observation.signals, name) for name in (REWARD, LENGTH, ENTROPY))
-        before, self.repeated = self.repeated, [reward, length, entropy]
-        if not self.silent or reward is None or length is None or [reward, length] != before[:2]:
-            return False
-        earlier = before[2]
-        return entropy is None or earlier is None or abs(entropy - earlier) < self.SAME * abs(earlier)
 
     def _rarity(self) -> float:
         rows = len(self.shares)

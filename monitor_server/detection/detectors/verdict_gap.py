@@ -1,7 +1,7 @@
 """Verdict gap: correct responses are no longer likelier than incorrect ones, so that the grader is to be doubted."""
 
-from monitor_server.detection.base_classes.lasting_loss import LastingLoss
 from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.collapse_measures.lasting_loss import LastingLoss
 from monitor_server.detection.protocol import Observation
 
 __all__ = ["VerdictGap"]

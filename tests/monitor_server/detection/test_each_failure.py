@@ -17,7 +17,7 @@ SHIFTS = [
     ("clip_surge", {"ratio/clip_frac": 0.001}, {"ratio/clip_frac": 0.02}, "clip_surge", 41),
     ("reward_fall", {"reward/mean": 0.6}, {"reward/mean": 0.02}, "reward_fall", 41),
     ("reward_loss", {"reward/mean": 0.6}, {"reward/mean": 0.3}, "reward_fall", 42),
-    ("accuracy_loss", {"reward/correct_frac": 0.6}, {"reward/correct_frac": 0.1}, "run_collapsed", 43),
+    ("accuracy_loss", {"reward/correct_frac": 0.6}, {"reward/correct_frac": 0.1}, "reward_fall", 42),
     (
         "verdict_gap",
         {"likelihood/correct": -0.2, "likelihood/incorrect": -1.2},
@@ -187,7 +187,7 @@ def test_a_loss_of_accuracy_is_hacking_where_the_reward_holds(after, kind):
         levels = (0.5, 0.7) if step < 40 else (0.0, after)
         signals = {"reward/correct_frac": levels[0] + 0.02 * noise.random(), "reward/mean": levels[1]}
         reported += [found.kind for found in judge.update(Observation(step=step, signals=signals))]
-    assert list(dict.fromkeys(reported)) == [kind, "run_collapsed"]
+    assert set(reported) == {kind}
 
 
 def test_further_passes_over_silent_responses_are_one_row():

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
 from monitor_server.detection.collapse_measures.reward_loss import RewardLoss
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
@@ -15,12 +16,14 @@ class LastingLoss(StreamDetector):
     """Reports 2 to 6 successive values under a share of their baseline, by the measure `RewardLoss`.
 
     Under 1 in 10,000 by ranks it warns, under 1 in 100,000 it is critical. The finding ends when the value is back
-    above three quarters of that baseline in three successive rows, or after 40 rows.
+    above three quarters of that baseline in three successive rows, or after 40 rows. Further passes over the same
+    responses do not count.
 
     Attributes:
         signal: The signal that the evidence names.
         share: What is left of the baseline at most.
         least: The smallest baseline that can be lost.
+        CRITICAL: The rarity under which the finding is critical; 0 where it never is.
     """
 
     severity = Severity.WARNING
@@ -38,11 +41,16 @@ class LastingLoss(StreamDetector):
         self.opened: int | None = None
         self.rows = 0
         self.quiet = 0
+        self.before: Pass = []
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         value = self._read(observation)
         if value is None:
             return ()
+        now = read_pass(observation.signals)
+        is_repeated, self.before = is_further_pass(now, self.before), now
+        if is_repeated:
+            return [self._build_finding(observation, value)] if self.opened is not None else ()
         found = self.loss.update(value)
         self.rows += 1
         if found < self.WARNING and (self.loss.baseline or 0.0) >= self.least:
@@ -66,7 +74,7 @@ class LastingLoss(StreamDetector):
         """Return the summary."""
         raise NotImplementedError
 
-    def _kind(self, *, is_critical: bool) -> str:  # noqa: ARG002 - for subclasses
+    def _kind(self) -> str:
         """Return the kind of the finding."""
         return self.kind
 
@@ -75,7 +83,7 @@ class LastingLoss(StreamDetector):
         return self._finding(
             observation,
             self._describe(value),
-            kind=self._kind(is_critical=is_critical),
+            kind=self._kind(),
             severity=Severity.CRITICAL if is_critical else Severity.WARNING,
             signal=self.signal,
             baseline=self.from_level,
@@ -85,7 +93,8 @@ class LastingLoss(StreamDetector):
             level=value,
             rarity=self.rarest,
             onset=[self.opened, self.opened],
-            arithmetic=f"2 to 6 rows, each < {self.share:g} b, and ((c + 1) / (n + 2))^m < 0.0001, critical < 0.00001",
+            arithmetic=f"2 to 6 rows, each < {self.share:g} b, and ((c + 1) / (n + 2))^m < 0.0001"
+            + (", critical < 0.00001" if self.CRITICAL else ""),
         )
 
     def _resume(self, step: int) -> None:
