@@ -45,6 +45,7 @@ def test_a_stranger_gets_a_verdict_from_what_the_readme_says(tmp_path):
     # The wheel stands for the name on the package index.
     install = [str(wheel) if part == "rlvitals" else part for part in install]
     install += ["-q", "--disable-pip-version-check", "-c", str(ROOT / "requirements/constraints.txt")]
+    install += ["--no-compile"]  # Python compiles the modules that it imports, a small part of those installed
     subprocess.run(install, check=True, env=environment, cwd=tmp_path, timeout=600)
     for command, says in ((check, "It would have paged at step 200."), (sample, "169 steps of lead.")):
         done = subprocess.run(
