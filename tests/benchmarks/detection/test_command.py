@@ -22,7 +22,7 @@ def test_the_command_prints_numbers_and_writes_tables(capsys, tmp_path):
     assert numbers["duplicate_mismatches"] == 0
     text = page.read_text()
     assert "--runs 1 --development --no-peers" in text
-    assert "Targets of detection.md" in text
+    assert "Targets, and what was reached" in text
 
 
 def test_the_engine_without_pairs_never_sees_them():

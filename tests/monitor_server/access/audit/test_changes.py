@@ -118,6 +118,7 @@ def test_every_route_that_changes_something_is_recorded(guarded):
         ("POST", "/api/v1/keys"): ("key.create", {"name": "new", "scope": "read"}),
         ("DELETE", "/api/v1/keys/{key}"): ("key.revoke", None),
         ("POST", "/api/v1/sample"): ("sample.play", None),
+        ("POST", "/api/v1/sample/ablation"): ("sample.play", None),
         ("PATCH", "/api/v1/runs/{run_id}"): ("run.label", {"title": "t"}),
         ("POST", "/api/v1/runs/{run_id}/reset"): ("run.reset", {}),
         ("DELETE", "/api/v1/runs/{run_id}"): ("run.delete", None),
