@@ -36,13 +36,13 @@ from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 from monitor_server.http_server.server import Server
 from monitor_server.importers.calibration_file import load_calibration
+from monitor_server.instrumentation.spans import no_span
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.loading import load_notifications
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.delivery.channels import check_channels
 from monitor_server.projection.steps.detection import EngineFactory
 from monitor_server.settings import Settings, environment_variable
-from monitor_server.spans import no_span
 
 if TYPE_CHECKING:
     from monitor_server.exposition.open_telemetry.exporter import Otlp

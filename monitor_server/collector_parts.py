@@ -17,6 +17,7 @@ from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.log.log_append import Log
 from monitor_server.ingest.writer import Writer
+from monitor_server.instrumentation.spans import OpenSpan
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
@@ -31,7 +32,6 @@ from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.rules.known_rules import KnownRules
 from monitor_server.rules.rule_file import AppliedFile
 from monitor_server.settings import Settings
-from monitor_server.spans import OpenSpan
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run

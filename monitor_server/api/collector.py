@@ -27,13 +27,13 @@ from monitor_server.ingest.log.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
+from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.projector import Projector
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings
-from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_requests import StoredRequest

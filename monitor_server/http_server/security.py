@@ -34,7 +34,7 @@ from monitor_server.errors import (
 )
 from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, refuse, too_large
 from monitor_server.http_server.direct_routes import DirectRoutes, Endpoint
-from monitor_server.request_ids import HEADER, REQUEST_ID, choose_id
+from monitor_server.instrumentation.request_ids import HEADER, REQUEST_ID, choose_id
 
 __all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
 

@@ -18,6 +18,7 @@ from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.errors import Unavailable
+from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
 from monitor_server.notifications.configuration.tables import AppriseChannel, NotificationFile
 from monitor_server.notifications.delivery.channels import CLAIM_SECONDS, deliver
@@ -26,7 +27,6 @@ from monitor_server.notifications.forming import form_message
 from monitor_server.notifications.pictures import draw_picture
 from monitor_server.notifications.planning import HOUR_SECONDS, next_message_at, retry_delay
 from monitor_server.printable import printable
-from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert

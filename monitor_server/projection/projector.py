@@ -13,11 +13,11 @@ from concurrent.futures import Future
 
 from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import ProjectedElsewhere, Unavailable
+from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.projection.events import Event
 from monitor_server.projection.slices import QUARANTINE_SECONDS, Projection, Slice
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
-from monitor_server.spans import OpenSpan, no_span
 from monitor_server.store.database import Store
 
 __all__ = ["Projector"]

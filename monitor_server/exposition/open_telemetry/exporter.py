@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 from monitor_server.exposition.open_telemetry.metrics import SCOPE, RegistryMetrics
 from monitor_server.exposition.open_telemetry.spans import RecordedSpan, TracedRequests
 from monitor_server.exposition.open_telemetry.variables import METRIC_INTERVAL_MS, check_variables
-from monitor_server.spans import AttributeValue, Span
+from monitor_server.instrumentation.spans import AttributeValue, Span
 
 __all__ = ["Otlp"]
 
@@ -83,7 +83,7 @@ class Otlp:
             log.warning("the endpoint of OpenTelemetry did not accept the last spans and metrics; they are dropped")
 
     def span(self, name: str, attributes: Mapping[str, AttributeValue] | None = None, /) -> Span:
-        """Return a span, which begins with its ``with`` block; `monitor_server.spans.OpenSpan`."""
+        """Return a span, which begins with its ``with`` block; `monitor_server.instrumentation.spans.OpenSpan`."""
         return RecordedSpan(self._tracer, name, attributes)
 
     def requests(self, app: ASGIApp, *, prefix: str, direct: Collection[tuple[str, str]]) -> ASGIApp:

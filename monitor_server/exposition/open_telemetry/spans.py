@@ -10,8 +10,8 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor_server.request_ids import HEADER
-from monitor_server.spans import AttributeValue, Span
+from monitor_server.instrumentation.request_ids import HEADER
+from monitor_server.instrumentation.spans import AttributeValue, Span
 
 __all__ = ["RecordedSpan", "TracedRequests"]
 

@@ -1,6 +1,7 @@
 """Spans of the collector's work: named, timed, with attributes. Nobody records them unless the settings ask for it.
 
-The parts of the collector open spans by the function that they are given; only `exposition.otlp` records them.
+The parts of the collector open spans by the function that they are given. Only `exposition.open_telemetry` records
+them.
 """
 
 from collections.abc import Mapping

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from monitor_server.instrumentation.request_ids import REQUEST_ID
 from monitor_server.printable import PrintableFormatter, printable
-from monitor_server.request_ids import REQUEST_ID
 
 __all__ = ["JsonFormatter", "LineLimit", "line_handler"]
 

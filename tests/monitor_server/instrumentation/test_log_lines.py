@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from monitor_server.log_lines import LineLimit, line_handler
-from monitor_server.request_ids import REQUEST_ID
+from monitor_server.instrumentation.log_lines import LineLimit, line_handler
+from monitor_server.instrumentation.request_ids import REQUEST_ID
 
 
 @pytest.fixture
