@@ -8,6 +8,7 @@ from pathlib import Path
 __all__ = ["run_schemathesis"]
 
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
+MOST_CHARACTERS = 400  # of a line of its report, which may hold a body of megabytes
 
 
 def run_schemathesis(document: str, *options: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -17,7 +18,12 @@ def run_schemathesis(document: str, *options: str, folder: Path) -> subprocess.C
         document: The address of the description, or its file.
         options: More arguments of Schemathesis.
         folder: Where it writes its reports.
+
+    Returns:
+        The process that has ended, with the lines of its report shortened.
     """
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", document]
     command += ["--exclude-path", "/api/v1/stream", "--no-color", *options]
-    return subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False)
+    done.stdout = "\n".join(line[:MOST_CHARACTERS] for line in done.stdout.splitlines())
+    return done

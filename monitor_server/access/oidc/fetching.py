@@ -41,8 +41,8 @@ def fetch_json(
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         sent = {"Accept": "application/json", "User-Agent": "rlvitals", "Connection": "close"} | dict(headers or {})
         connection.request(method, target, body=body, headers=sent)
-        answer = connection.getresponse()
-        status, data = answer.status, answer.read(MOST_BYTES + 1)
+        with connection.getresponse() as answer:  # the answer holds the socket, also where only a part of it is read
+            status, data = answer.status, answer.read(MOST_BYTES + 1)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _failure(_too_slow() if is_late.is_set() else f"it cannot be reached: {type(error).__name__}") from None
     finally:

@@ -92,7 +92,8 @@ def post_webhook(
         held.settimeout(DELIVERY_SECONDS)
         target = (address.path or "/") + (f"?{address.query}" if address.query else "")
         connection.request("POST", target, body=body, headers=headers)
-        status = connection.getresponse().status  # what follows the head is not read
+        with connection.getresponse() as answer:
+            status = answer.status  # what follows the head is not read
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() - begun >= DELIVERY_SECONDS:
             raise DeliveryFailed(f"the receiver did not answer within {DELIVERY_SECONDS:.0f} s") from None

@@ -18,6 +18,7 @@ GOOD = {"schema_version": 1, "run": "bad-input", "records": [{"step": 0, "scalar
 BODY = json.dumps(GOOD).encode()
 PACKED = zstandard.compress(BODY)
 BOMB = zstandard.compress(bytes(200 * 1024 * 1024))
+NEWER = wire.SCHEMA_VERSION + 1
 GZIP_BOMB = gzip.compress(bytes(200 * 1024 * 1024), compresslevel=1, mtime=0)
 
 
@@ -46,12 +47,12 @@ def _with(**fields):
         (BOMB, wire.JSON, "zstd", 413, "BodyTooLarge", "decompress"),
         (GZIP_BOMB, wire.JSON, "gzip", 413, "BodyTooLarge", "decompress"),
         (
-            _with(schema_version=4),
+            _with(schema_version=NEWER),
             wire.JSON,
             None,
             422,
             "SchemaVersionMismatch",
-            "must be 1 to 3, got 4; upgrade the coll",
+            f"must be 1 to {wire.SCHEMA_VERSION}, got {NEWER}; upgrade the coll",
         ),
         (
             _with(schema_version=0),
@@ -59,9 +60,9 @@ def _with(**fields):
             None,
             422,
             "SchemaVersionMismatch",
-            "must be 1 to 3, got 0; upgrade rlvitals",
+            f"must be 1 to {wire.SCHEMA_VERSION}, got 0; upgrade rlvitals",
         ),
-        (_with(schema_version=4, colour=1), wire.JSON, None, 422, "SchemaVersionMismatch", "got 4"),
+        (_with(schema_version=NEWER, colour=1), wire.JSON, None, 422, "SchemaVersionMismatch", f"got {NEWER}"),
         (_with(colour="red"), wire.JSON, None, 422, "InvalidField", "colour"),
         (_with(run=None), wire.JSON, None, 422, "InvalidField", "$.run"),
         (_with(run=""), wire.JSON, None, 422, "InvalidField", "run must have"),
