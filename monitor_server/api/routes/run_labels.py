@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from monitor_server.access.audit.changes import record_change
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
+from monitor_server.api.routes.alerts import STORABLE
 from monitor_server.api.routes.runs import read_detail
 from monitor_server.api.schemas import RunDetail
 from monitor_server.errors import UnknownRun
@@ -22,33 +23,25 @@ MAX_TAGS = 32
 router = APIRouter()
 
 
-def _storable(text: str) -> str:
-    """Check that a text can be stored.
-
-    Raises:
-        ValueError: If it has a NUL, which PostgreSQL refuses.
-    """
-    if "\0" in text:
-        raise ValueError("it must not contain the character U+0000")
-    return text.strip()
-
-
 def _distinct(tags: list[str]) -> list[str]:
     return sorted(set(tags))
 
 
-Text = Annotated[str, AfterValidator(_storable)]
-Tag = Annotated[Text, Field(min_length=1, max_length=64)]
+NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
+Title = Annotated[str, Field(max_length=200, pattern=STORABLE), AfterValidator(str.strip)]
+Tag = Annotated[str, Field(max_length=64, pattern=NOT_BLANK), AfterValidator(str.strip)]
+Notes = Annotated[str, Field(max_length=20_000, pattern=STORABLE), AfterValidator(str.strip)]
 
 
 class RunLabels(BaseModel):
     """What to change; a field that is left out stays as it is, and null or an empty list removes it."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Python's expressions agree with `str.strip` about what is blank; pydantic's own do not.
+    model_config = ConfigDict(extra="forbid", regex_engine="python-re")
 
-    title: Annotated[Text | None, Field(max_length=200, description="Shown in place of the run's name")] = None
+    title: Annotated[Title | None, Field(description="Shown in place of the run's name")] = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS), AfterValidator(_distinct)] = []
-    notes: Annotated[Text | None, Field(max_length=20_000)] = None
+    notes: Notes | None = None
     archived: Annotated[bool, Field(strict=True, description="Whether lists may leave the run out")] = False
 
 

@@ -1,5 +1,7 @@
 """What people write about a run: title, tags, notes, archived."""
 
+import re
+
 import pytest
 
 
@@ -44,7 +46,18 @@ def test_an_archived_run_can_be_left_out_of_lists(collector):
 
 @pytest.mark.parametrize(
     "body",
-    [{"tags": [""]}, {"tags": ["x"] * 33}, {"title": "x" * 201}, {"notes": "a\0b"}, {"name": "x"}, {"archived": None}],
+    [
+        {"tags": [""]},
+        {"tags": [" "]},
+        {"tags": ["\x1c\n"]},
+        {"tags": ["a\0b"]},
+        {"tags": ["x"] * 33},
+        {"title": "x" * 201},
+        {"title": " " * 201},
+        {"notes": "a\0b"},
+        {"name": "x"},
+        {"archived": None},
+    ],
 )
 def test_a_label_that_cannot_be_stored_is_refused(collector, body):
     """Nothing of it is stored, and the answer names the field."""
@@ -52,6 +65,17 @@ def test_a_label_that_cannot_be_stored_is_refused(collector, body):
     status, answer = change(collector, run_id, **body)
     assert (status, answer["error"]) == (422, "InvalidField")
     assert next(iter(body)) in answer["detail"]
+
+
+def test_the_description_of_the_api_says_which_labels_can_be_stored(collector):
+    """A client that obeys it is not refused: no text has a NUL, and no tag is blank."""
+    labels = collector.pool.request("GET", f"{collector.url}/openapi.json").json()["components"]["schemas"]["RunLabels"]
+    assert not re.search(labels["properties"]["tags"]["items"]["pattern"], " \x1c\n")
+    assert re.search(labels["properties"]["tags"]["items"]["pattern"], " a\nb ")
+    for name in ("title", "notes"):
+        pattern = labels["properties"][name]["anyOf"][0]["pattern"]
+        assert not re.search(pattern, "a\0b")
+        assert re.search(pattern, "a\nb")
 
 
 def test_a_run_that_is_not_there_has_no_labels(collector):
