@@ -27,7 +27,7 @@ LIKELIHOOD_PENALTY = 1e-5
 # Brier score at 50 rows with one repository left out.
 METRICS_PENALTY = 3e-4
 NO_GAIN = """The gain at the longest horizon is not above 0 with 95 % confidence, so the evidence is left out: a run
-that sends no likelihood is told the base rate of the real logs, whatever happens in it."""
+that sends no likelihood gets the base rate of the real logs, whatever happens in it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -59,10 +59,10 @@ def test_suite_d_reports_each_half_and_what_did_not_fail(record, capsys):
     record(0, 0.1)
     folder = record(1, 0.6)
     assert main(["--suite", "d", "--induced", str(folder), "--no-peers"]) == 0
-    told = capsys.readouterr().out
-    assert "2 pairs" in told
-    assert "1 runs did not fail" in told
-    assert "0 of 1, 0.0 % [0.00, 0.97]" in told  # a twin of each half
+    printed = capsys.readouterr().out
+    assert "2 pairs" in printed
+    assert "1 runs did not fail" in printed
+    assert "0 of 1, 0.0 % [0.00, 0.97]" in printed  # a twin of each half
 
 
 def test_without_recordings_suite_d_says_how_to_make_them(tmp_path, capsys):

@@ -22,7 +22,7 @@ LINE_EVERY = 2
 UNHEALTHY = ("decay", "acceleration", "collapsed")
 COLLAPSING = ("acceleration", "collapsed")
 MAX_UNHELPED = 2
-"""Times that a process is told that no treatment helps, before it asks no more."""
+"""Times that a process finds that no treatment helps, before it asks no more."""
 
 
 class Loop:

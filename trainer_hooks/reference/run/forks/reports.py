@@ -1,4 +1,4 @@
-"""What the collector is told of forks: one report for the worst alert that fires."""
+"""The report of forks to the collector: one, for the worst alert that fires."""
 
 from collections.abc import Sequence
 

@@ -195,9 +195,9 @@ def test_a_dying_run_is_forked_and_the_collector_is_told(forked, collector, conn
     loop = Loop(replace(forked, steps=4), trainer_of(forked), Flushing(monitor), lines.append)
     assert loop.run() == 1
     monitor.close()
-    (told,) = [line for line in lines if line.startswith("phase")]
-    assert told.startswith("phase acceleration at step 3: kl wins of 6 forks from step 1, ")
-    assert told.endswith("goes on at step 3, 10 steps beside the run")
+    (report,) = [line for line in lines if line.startswith("phase")]
+    assert report.startswith("phase acceleration at step 3: kl wins of 6 forks from step 1, ")
+    assert report.endswith("goes on at step 3, 10 steps beside the run")
     assert [record.step for record in collector.records] == [1, 2, 3, 2, 3, 4]
     (report,) = [action for record in collector.records for action in record.actions]
     assert (report.action, report.alert_id, len(report.forks)) == ("fork", "a1", 6)
