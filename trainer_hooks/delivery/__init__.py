@@ -17,7 +17,7 @@ urllib3 is only needed by a process that connects.
 from trainer_hooks.delivery.batch_processor import BatchEncoder, BatchProcessor, EncodedRecord, RecordEncoder
 from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.exporter import Exporter
-from trainer_hooks.delivery.queue import RecordQueue
+from trainer_hooks.delivery.record_queue import RecordQueue
 from trainer_hooks.delivery.sending_queue import SendingQueue
 from trainer_hooks.delivery.spool import Spool
 from trainer_hooks.delivery.transport import BackoffTransport, Transport

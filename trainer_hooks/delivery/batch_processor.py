@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.exporter import Exporter
-from trainer_hooks.delivery.queue import RecordQueue
+from trainer_hooks.delivery.record_queue import RecordQueue
 from trainer_hooks.delivery.sending_queue import SendingQueue
 from trainer_hooks.wire import Capability
 
