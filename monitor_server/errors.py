@@ -24,8 +24,9 @@ CollectorError                      500
 ├── MissingLibrary                  501  an optional library is not installed on the collector
 ├── ChannelFailed                   502  a channel of notifications did not accept a test message
 ├── Unavailable                     503  nothing was stored; send again later
-├── DeletionUnderWay                503  nothing was stored; send again once the run's old data are removed
 │   └── ProjectedElsewhere               another collector has projected the run; never a response
+├── OutcomeUnknown                  503  a change was begun, and it is not known whether it was stored
+├── DeletionUnderWay                503  nothing was stored; send again once the run's old data are removed
 └── StartupError                         the command line prints its message as one line and exits with status 1
     ├── DatabaseNewer
     ├── DatabaseUnusable
@@ -59,6 +60,7 @@ __all__ = [
     "MalformedBody",
     "MethodNotAllowed",
     "MissingLibrary",
+    "OutcomeUnknown",
     "ProjectedElsewhere",
     "RecordError",
     "RequestNotPossible",

@@ -1,0 +1,65 @@
+"""The supervised start of a model of one's own: demonstrations of the protocol, and the weights that are kept."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.trainer_hooks.reference.search_task.making import corpus, questions, world_of
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
+from trainer_hooks.reference.policy_and_world import build_policy_and_world
+from trainer_hooks.reference.search_task.supervised_start import demonstrate
+
+
+def test_a_demonstration_searches_with_the_question_and_then_answers(tokenizer):
+    """The actions alone are marked; what the tool found stands between them and is not."""
+    world = world_of(tokenizer, corpus())
+    for question, shown in zip(questions(), demonstrate(world, questions()), strict=True):
+        actions = [token for token, is_action in zip(shown.tokens, shown.is_action, strict=True) if is_action]
+        answer = question.golden_answers[0]
+        assert tokenizer.decode(actions) == f"<search>{question.question}</search><answer>{answer}</answer>"
+        assert f"is {answer}.</information>" in tokenizer.decode(shown.tokens)
+
+
+def test_a_demonstration_that_an_action_has_no_room_for_ends_where_the_action_is_cut(tokenizer):
+    """What the episode takes is what is learnt."""
+    world = world_of(tokenizer, corpus(), max_action_tokens=5)
+    (shown,) = demonstrate(world, questions()[:1])
+    assert sum(shown.is_action) == 10
+
+
+def start(config):
+    """Return what was reported and the weights of the policy that a run begins with."""
+    lines = []
+    policy, _ = build_policy_and_world(config, report=lines.append)
+    return lines, policy.state_dict()
+
+
+def test_the_protocol_is_learnt_before_the_first_step_and_kept(search_config, tmp_path):
+    """The loss falls; a second run reads the same weights; other settings train anew."""
+    taught = replace(search_config, protocol_steps=60, protocol_lr=1e-2, cache=tmp_path / "cache")
+    lines, weights = start(taught)
+    losses = [float(line.split("loss ")[1].split()[0]) for line in lines if "loss" in line]
+    assert losses[-1] < 0.5 * losses[0]
+    lines, again = start(replace(taught, seed=5))
+    assert "warm start read from" in lines[-1]
+    assert all(torch.equal(weights[name], again[name]) for name in weights)
+    lines, other = start(replace(taught, protocol_steps=2))
+    assert "warm start read from" not in lines[-1]
+    assert not all(torch.equal(weights[name], other[name]) for name in weights)
+
+
+def test_without_such_steps_a_model_begins_as_it_is(search_config, model_folder):
+    """Nothing is trained and no file is written."""
+    lines, weights = start(search_config)
+    own = HuggingFacePolicy.load(model_folder, context=160).state_dict()
+    assert all(torch.equal(weights[name], own[name]) for name in own)
+    assert not any("loss" in line for line in lines)
+    assert not list(search_config.cache.glob("protocol-*"))
+
+
+def test_the_built_in_model_has_no_protocol_steps():
+    """The message names the setting that it has."""
+    with pytest.raises(ValueError, match="the built-in one has warm_steps"):
+        Config(protocol_steps=5)

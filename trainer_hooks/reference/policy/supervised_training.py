@@ -1,0 +1,83 @@
+"""Supervised training on demonstrations, and its result on disk, so that a second run begins at once."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import torch
+from torch import Tensor
+
+from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.protocols import Demonstration, Policy
+
+__all__ = ["read_or_train", "train_on_demonstrations"]
+
+_CLIMB = 0.1
+"""Share of the steps over which the learning rate climbs."""
+
+
+def read_or_train(policy: Policy, path: Path, train: Callable[[], None], *, report: Callable[[str], None]) -> None:
+    """Load the weights of a policy from a file, or train it and write the file.
+
+    Args:
+        policy: Whose weights are replaced or trained, in place.
+        path: The file. It is written whole or not at all, also where several ranks write it at the same time.
+        train: Trains the policy.
+        report: Takes a line that says that the file was read.
+    """
+    if path.exists():
+        policy.load_state_dict(torch.load(path, weights_only=True))
+        report(f"warm start read from {path}")
+        return
+    train()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A name of its own, because the ranks of a launch, which share a cache, write at the same time.
+    with NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as part:
+        torch.save(policy.state_dict(), part)
+    Path(part.name).replace(path)
+
+
+def train_on_demonstrations(
+    policy: Policy,
+    draw_batch: Callable[[], Sequence[Demonstration]],
+    *,
+    steps: int,
+    lr: float,
+    context: int,
+    report: Callable[[str], None],
+) -> None:
+    """Maximise the likelihood of the action tokens of demonstrations, with AdamW.
+
+    Args:
+        policy: Trained in place.
+        draw_batch: Returns the demonstrations of a step.
+        steps: Updates, at least 1.
+        lr: Highest learning rate; it climbs for a tenth of the steps and then falls to zero.
+        context: A longer demonstration is cut to so many tokens.
+        report: Takes a line of progress at the first step, at each hundredth, and at the last.
+    """
+    optimiser = torch.optim.AdamW(policy.parameters(), lr=lr, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, lr, total_steps=steps, pct_start=_CLIMB)
+    for step in range(steps):
+        tokens, mask = _pad(draw_batch(), context)
+        logprobs, _ = token_statistics(policy, tokens, mask)
+        loss = -logprobs.sum() / mask.sum()
+        optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        if step % 100 == 0 or step == steps - 1:
+            report(f"warm start {step + 1:>5}/{steps}  loss {loss.item():.3f} nat a token")
+
+
+def _pad(demonstrations: Sequence[Demonstration], context: int) -> tuple[Tensor, Tensor]:
+    """Return token ids and action mask as arrays ``(B, T)``."""
+    length = min(context, max(len(item.tokens) for item in demonstrations))
+    tokens = torch.zeros(len(demonstrations), length, dtype=torch.long)
+    mask = torch.zeros(len(demonstrations), length, dtype=torch.bool)
+    for row, item in enumerate(demonstrations):
+        kept = min(length, len(item.tokens))
+        tokens[row, :kept] = torch.tensor(item.tokens[:kept])
+        mask[row, :kept] = torch.tensor(item.is_action[:kept])
+    return tokens, mask

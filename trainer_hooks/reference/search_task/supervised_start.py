@@ -1,0 +1,82 @@
+"""A supervised start in which your own model learns the protocol: to search with the question, and then to answer."""
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.policy.supervised_training import read_or_train, train_on_demonstrations
+from trainer_hooks.reference.protocols import Demonstration, Policy
+from trainer_hooks.reference.search_task.questions import TextQuestion
+from trainer_hooks.reference.search_task.world import SearchWorld
+
+__all__ = ["demonstrate", "teach_protocol"]
+
+_BATCH: Final = 8
+_VERSION: Final = 1
+"""Increased with each change to this module or to the world that makes kept weights stale."""
+
+
+def teach_protocol(policy: Policy, world: SearchWorld, config: Config, *, report: Callable[[str], None]) -> None:
+    """Train a policy on demonstrations for ``protocol_steps``, or read the weights of an earlier run from the cache.
+
+    The weights depend on the model, the questions, the prompt, the corpus and the settings of these steps, and never on
+    ``seed``. The address of a retrieval server may change: weights that were kept with another one are read.
+
+    Raises:
+        ToolError: If the search tool does not answer.
+    """
+    draw = random.Random(0)
+
+    def train() -> None:
+        train_on_demonstrations(
+            policy,
+            lambda: demonstrate(world, draw.choices(world.questions, k=_BATCH)),
+            steps=config.protocol_steps,
+            lr=config.protocol_lr,
+            context=config.context,
+            report=report,
+        )
+
+    read_or_train(policy, _path(config), train, report=report)
+
+
+def demonstrate(world: SearchWorld, questions: Sequence[TextQuestion]) -> list[Demonstration]:
+    """Play an episode of each question: a search with the question itself, then its first golden answer.
+
+    Raises:
+        ToolError: If the search tool does not answer.
+    """
+    episodes = [world.episode(question) for question in questions]
+    played = [Demonstration(list(each.prompt), [False] * len(each.prompt)) for each in episodes]
+    for kind in ("search", "answer"):
+        for episode, demonstration in zip(episodes, played, strict=True):
+            question = episode.question
+            text = question.question if kind == "search" else question.golden_answers[0]
+            for token in world.encode(f"<{kind}>{text}</{kind}>"):
+                demonstration.tokens.append(token)
+                demonstration.is_action.append(True)
+                if episode.step(token):
+                    break
+        for demonstration, feedback in zip(played, world.feedback(episodes), strict=True):
+            demonstration.tokens.extend(feedback)
+            demonstration.is_action.extend([False] * len(feedback))
+    return played
+
+
+def _path(config: Config) -> Path:
+    files = [file for path in (config.model, config.questions, config.prompt, config.corpus) for file in _files(path)]
+    states = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    relevant = (
+        _VERSION, states, config.precision, config.protocol_steps, config.protocol_lr, config.context, config.topk,
+        config.max_actions, config.max_action_tokens, config.max_feedback_tokens,
+    )  # fmt: skip
+    return config.cache / f"protocol-{hashlib.blake2b(repr(relevant).encode(), digest_size=6).hexdigest()}.pt"
+
+
+def _files(path: Path | None) -> list[Path]:
+    if path is None:
+        return []
+    return sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
