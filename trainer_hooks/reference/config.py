@@ -108,7 +108,9 @@ class Config:
     )
     retry: bool = _option(True, "a wrong answer gets feedback and the episode goes on; the first answer counts")
     # Your own model and data, in place of the built-in ones.
-    model: Path | None = _option(None, "folder of a Hugging Face causal language model with its tokenizer")
+    model: Path | None = _option(
+        None, "folder of a Hugging Face causal language model with its tokenizer, or a GGUF file that holds both"
+    )
     precision: Precision = _option("float32", "type of the weights of --model")
     questions: Path | None = _option(None, "question set, JSON lines with question and golden_answers or answer")
     prompt: Path | None = _option(None, "text file that a response begins with; {question} is where the question goes")
@@ -116,6 +118,10 @@ class Config:
     retriever: str | None = _option(None, "address of a retrieval server that answers POST /retrieve as Search-R1's")
     topk: int = _option(3, "passages a search brings")
     max_feedback_tokens: int = _option(500, "feedback of a search is cut to this many tokens")
+    protocol_steps: int = _option(
+        0, "supervised steps in which --model first learns to search with the question and then to answer; 0 is none"
+    )
+    protocol_lr: float = _option(2e-5, "highest learning rate of those steps")
     tool_timeout: float = _option(60.0, "seconds within which the search tool must answer a batch of queries")
     # The built-in model and its warm start.
     width: int = _option(64, "width of the transformer")
@@ -213,6 +219,8 @@ class Config:
             raise ValueError(
                 "model and questions go together: the built-in model knows the built-in world's words only"
             )
+        if self.protocol_steps and self.model is None:
+            raise ValueError("protocol_steps must be given with a model of your own; the built-in one has warm_steps")
         tools = (self.corpus is not None) + (self.retriever is not None)
         if tools != (self.questions is not None):
             raise ValueError("questions need exactly one search tool, corpus or retriever, and a tool needs questions")
@@ -279,9 +287,9 @@ class Config:
 _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature top_p clip group_size max_actions width "
     "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context thought_choices "
-    "wrong_thought_factor covariance_share fork_steps fork_questions"
+    "wrong_thought_factor covariance_share fork_steps fork_questions protocol_lr"
 )
 _NOT_NEGATIVE = (
     "lambda_ target_entropy kl entropy_bonus weight_decay held_out max_grad_norm lr_warmup probe_every decompose_every "
-    "checkpoint_every max_rollbacks"
+    "checkpoint_every max_rollbacks protocol_steps"
 )

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Episode", "Policy", "Rollout", "World"]
+__all__ = ["Demonstration", "Episode", "Policy", "Rollout", "World"]
 
 
 class Episode(Protocol):
@@ -118,6 +118,14 @@ class Rollout:
     truncated: Tensor
     episodes: Sequence[Episode]
     sampler_logprobs: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A demonstrated response: all tokens from the prompt on, and which of them are action tokens."""
+
+    tokens: list[int]
+    is_action: list[bool]
 
 
 class Policy(nn.Module):

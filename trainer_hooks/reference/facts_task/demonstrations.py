@@ -5,16 +5,9 @@ from dataclasses import dataclass
 
 from trainer_hooks.reference.facts_task.episode import FactsEpisode
 from trainer_hooks.reference.facts_task.facts import Facts, Question
+from trainer_hooks.reference.protocols import Demonstration
 
-__all__ = ["Demonstration", "Flaws", "demonstrate"]
-
-
-@dataclass(frozen=True, slots=True)
-class Demonstration:
-    """A demonstrated response: all tokens from the prompt on, and which of them are action tokens."""
-
-    tokens: list[int]
-    is_action: list[bool]
+__all__ = ["Flaws", "demonstrate"]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A causal language model from a local folder as a policy, checked when it is loaded."""
+"""A causal language model from the local disk as a policy, checked when it is loaded."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,18 +51,24 @@ class HuggingFacePolicy(Policy):
         _check(self)
 
     @classmethod
-    def from_folder(cls, folder: Path, *, context: int, precision: Precision = "float32") -> "HuggingFacePolicy":
-        """Load a model from a local folder onto the CPU; nothing is downloaded.
+    def load(cls, path: Path, *, context: int, precision: Precision = "float32") -> "HuggingFacePolicy":
+        """Load a model from the local disk onto the CPU; nothing is downloaded.
+
+        Args:
+            path: A folder in Hugging Face's form, or a GGUF file, whose weights are dequantised.
+            context: Most tokens of a response, with its prompt.
+            precision: The type of the weights.
 
         Raises:
-            ValueError: If the folder holds no such model, or it cannot be sampled from; the message has the reason.
+            ValueError: If there is no such model, or it cannot be sampled from; the message has the reason.
         """
+        folder, options = _source(path)
         try:
             model: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=getattr(torch, precision), local_files_only=True
+                folder, dtype=getattr(torch, precision), local_files_only=True, **options
             )
-        except (OSError, ValueError, KeyError) as error:
-            raise ValueError(f"{folder} must hold a causal language model in Hugging Face's form: {error}") from error
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            raise ValueError(f"{path} must hold a causal language model in Hugging Face's form: {error}") from error
         return cls(model.eval(), context)
 
     @property
@@ -105,25 +111,31 @@ class HuggingFacePolicy(Policy):
         )
 
 
-def load_tokenizer(folder: Path) -> Any:
-    """Load the tokenizer that lies beside a model.
+def load_tokenizer(path: Path) -> Any:
+    """Load the tokenizer that lies beside a model, or in its GGUF file.
 
     Raises:
         ValueError: If there is none, or it has no token that ends a text.
     """
+    folder, options = _source(path)
     # Without these transformers makes an empty tokenizer up, which splits nothing as the model was taught.
-    if not any((folder / name).exists() for name in _TOKENIZER_FILES):
+    if not options and not any((folder / name).exists() for name in _TOKENIZER_FILES):
         raise ValueError(
-            f"{folder} must hold a tokenizer beside the model ({', '.join(_TOKENIZER_FILES)}): copy it from where the "
+            f"{path} must hold a tokenizer beside the model ({', '.join(_TOKENIZER_FILES)}): copy it from where the "
             "model comes from"
         )
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{folder} must hold a tokenizer that transformers can load: {error}") from error
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **options)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ValueError(f"{path} must hold a tokenizer that transformers can load: {error}") from error
     if tokenizer.eos_token_id is None:
-        raise ValueError(f"the tokenizer in {folder} must have an end-of-text token: set eos_token in its config")
+        raise ValueError(f"the tokenizer in {path} must have an end-of-text token: set eos_token in its config")
     return tokenizer
+
+
+def _source(path: Path) -> tuple[Path, dict[str, str]]:
+    """Return the folder that transformers reads, and the option that names the GGUF file in it."""
+    return (path.parent, {"gguf_file": path.name}) if path.suffix == ".gguf" else (path, {})
 
 
 @torch.no_grad()

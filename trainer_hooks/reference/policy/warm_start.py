@@ -1,20 +1,19 @@
-"""Supervised warm start on demonstrations, kept on disk so that a second run begins at once."""
+"""Supervised warm start of the built-in model on demonstrations of the built-in world."""
 
 import hashlib
 import random
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import torch
-from torch import Tensor
 
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.facts_task.demonstrations import Demonstration, Flaws, demonstrate
+from trainer_hooks.reference.facts_task.demonstrations import Flaws, demonstrate
 from trainer_hooks.reference.facts_task.facts import Facts
 from trainer_hooks.reference.facts_task.world import vocabulary_of
 from trainer_hooks.reference.policy.model import PolicyModel, Shape
-from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.policy.supervised_training import read_or_train, train_on_demonstrations
+from trainer_hooks.reference.protocols import Demonstration
 
 __all__ = ["shape_of", "warm_start"]
 
@@ -34,18 +33,8 @@ def warm_start(config: Config, *, report: Callable[[str], None] = lambda _: None
     Every batch comes from a world of its own, so the model learns to search, read and copy, and not the facts.
     The warm start depends on the configuration's world and model alone, never on its ``seed``.
     """
-    path = _path(config)
-    if path.exists():
-        model = _fresh(config)
-        model.load_state_dict(torch.load(path, weights_only=True))
-        report(f"warm start read from {path}")
-        return model
-    model = _train(config, report)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own, because the ranks of a launch, which share a cache, write at the same time.
-    with NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as part:
-        torch.save(model.state_dict(), part)
-    Path(part.name).replace(path)
+    model = _fresh(config)
+    read_or_train(model, _path(config), lambda: _train(model, config, report), report=report)
     return model
 
 
@@ -67,30 +56,21 @@ def _fresh(config: Config) -> PolicyModel:
         return PolicyModel(shape_of(config))
 
 
-def _train(config: Config, report: Callable[[str], None]) -> PolicyModel:
-    model = _fresh(config)
+def _train(model: PolicyModel, config: Config, report: Callable[[str], None]) -> None:
     draw = random.Random(0)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=config.warm_lr, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, config.warm_lr, total_steps=config.warm_steps, pct_start=0.1
+    train_on_demonstrations(
+        model,
+        lambda: _batch(config, draw),
+        steps=config.warm_steps,
+        lr=config.warm_lr,
+        context=config.context,
+        report=report,
     )
-    for step in range(config.warm_steps):
-        tokens, mask = _batch(config, draw)
-        logprobs, _ = token_statistics(model, tokens, mask)
-        loss = -logprobs.sum() / mask.sum()
-        optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        schedule.step()
-        if step % 100 == 0 or step == config.warm_steps - 1:
-            report(f"warm start {step + 1:>5}/{config.warm_steps}  loss {loss.item():.3f} nat a token")
-    return model
 
 
-def _batch(config: Config, draw: random.Random) -> tuple[Tensor, Tensor]:
+def _batch(config: Config, draw: random.Random) -> list[Demonstration]:
     facts = Facts(vocabulary_of(config), seed=draw.getrandbits(32), long_form=config.long_form)
-    demonstrations = [
+    return [
         demonstrate(
             facts,
             facts.question(draw),
@@ -104,15 +84,3 @@ def _batch(config: Config, draw: random.Random) -> tuple[Tensor, Tensor]:
         )
         for _ in range(_BATCH)
     ]
-    return _pad(demonstrations, config.context)
-
-
-def _pad(demonstrations: list[Demonstration], context: int) -> tuple[Tensor, Tensor]:
-    length = min(context, max(len(item.tokens) for item in demonstrations))
-    tokens = torch.zeros(len(demonstrations), length, dtype=torch.long)
-    mask = torch.zeros(len(demonstrations), length, dtype=torch.bool)
-    for row, item in enumerate(demonstrations):
-        kept = min(length, len(item.tokens))
-        tokens[row, :kept] = torch.tensor(item.tokens[:kept])
-        mask[row, :kept] = torch.tensor(item.is_action[:kept])
-    return tokens, mask

@@ -8,6 +8,7 @@ from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy, load_t
 from trainer_hooks.reference.search_task.bm25 import Bm25Corpus
 from trainer_hooks.reference.search_task.questions import read_questions
 from trainer_hooks.reference.search_task.server import RetrievalServer
+from trainer_hooks.reference.search_task.supervised_start import teach_protocol
 from trainer_hooks.reference.search_task.tool import SearchTool, ToolError, within
 from trainer_hooks.reference.search_task.world import PROMPT, SearchWorld
 
@@ -26,7 +27,7 @@ def build_search_policy_and_world(
         raise ValueError("a model of your own needs model and questions")
     questions = read_questions(config.questions)
     tool = _tool(config, questions[0].question)
-    policy = HuggingFacePolicy.from_folder(config.model, context=config.context, precision=config.precision)
+    policy = HuggingFacePolicy.load(config.model, context=config.context, precision=config.precision)
     tokenizer = load_tokenizer(config.model)
     world = SearchWorld(
         questions,
@@ -50,6 +51,8 @@ def build_search_policy_and_world(
         )
     size = sum(weight.numel() for weight in policy.parameters())
     report(f"model {config.model}: {size:,} weights; {len(world.questions)} questions to train on")
+    if config.protocol_steps:
+        teach_protocol(policy, world, config, report=report)
     return policy, world
 
 

@@ -82,7 +82,7 @@ class SearchWorld:
             max_actions=max_actions,
             max_action_tokens=max_action_tokens,
         )
-        alone = [self._encode(tag) for tag in TAGS]
+        alone = [self.encode(tag) for tag in TAGS]
         self.control_ids = [ids[0] for ids in alone if len(ids) == 1]
         for question in questions:
             if (length := len(self._prompt_ids(question))) >= context:
@@ -124,17 +124,18 @@ class SearchWorld:
         if episode.is_over:
             return []
         if episode.query is None:
-            return self._encode(_INVALID)
+            return self.encode(_INVALID)
         found = "\n".join(f"Doc {number}: {passage}" for number, passage in enumerate(passages, start=1))
-        body = self._encode(found or "Nothing was found.")[: self._max_feedback_tokens]
-        return [*self._encode("\n\n<information>"), *body, *self._encode("</information>\n\n")]
+        body = self.encode(found or "Nothing was found.")[: self._max_feedback_tokens]
+        return [*self.encode("\n\n<information>"), *body, *self.encode("</information>\n\n")]
 
     def _prompt_ids(self, question: TextQuestion) -> list[int]:
         text = self._prompt.replace("{question}", question.question)
         if not getattr(self._tokenizer, "chat_template", None):
             return list(self._tokenizer(text)["input_ids"])
         messages = [{"role": "user", "content": text}]
-        return self._encode(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        return self.encode(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
-    def _encode(self, text: str) -> list[int]:
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a text, without the tokens that mark its beginning and end."""
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])

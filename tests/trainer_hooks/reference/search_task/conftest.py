@@ -9,13 +9,13 @@ from tests.trainer_hooks.reference.search_task.making import (
     CAPITALS,
     PROMPT,
     corpus,
-    demonstration,
     world_of,
     write_lines,
 )
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
-from trainer_hooks.reference.policy.token_statistics import token_statistics
+from trainer_hooks.reference.policy.supervised_training import train_on_demonstrations
+from trainer_hooks.reference.search_task.supervised_start import demonstrate
 
 
 @pytest.fixture(scope="session")
@@ -92,19 +92,15 @@ def taught_folder(model_folder, tokenizer, tmp_path_factory):
     """The same model after it was taught to search and then to answer, which it does most of the time."""
     torch.set_num_threads(1)
     world = world_of(tokenizer, corpus())
-    examples = [demonstration(world, question) for question in world.questions]
-    length = max(len(tokens) for tokens, _ in examples)
-    tokens, mask = torch.zeros(len(examples), length, dtype=torch.long), torch.zeros(len(examples), length)
-    for row, (ids, is_action) in enumerate(examples):
-        tokens[row, : len(ids)], mask[row, : len(ids)] = torch.tensor(ids), torch.tensor(is_action).float()
-    policy = HuggingFacePolicy.from_folder(model_folder, context=160)
-    optimiser = torch.optim.AdamW(policy.parameters(), lr=1e-2, weight_decay=0.0)
-    for _ in range(150):
-        logprobs, _ = token_statistics(policy, tokens, mask.bool())
-        optimiser.zero_grad()
-        torch.autograd.backward(-logprobs.sum() / mask.sum())
-        torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
-        optimiser.step()
+    policy = HuggingFacePolicy.load(model_folder, context=160)
+    train_on_demonstrations(
+        policy,
+        lambda: demonstrate(world, world.questions),
+        steps=150,
+        lr=1e-2,
+        context=160,
+        report=lambda _: None,
+    )
     folder = tmp_path_factory.mktemp("taught")
     policy.model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -58,24 +58,6 @@ def say(world, episode, text):
     return tokenizer.decode(world.feedback([episode])[0]) if is_due else None
 
 
-def demonstration(world, question):
-    """Play an episode by the book: all its tokens, and which of them are action tokens."""
-    episode = world.episode(question)
-    tokens, is_action = list(episode.prompt), [False] * len(episode.prompt)
-    for text in (f"<search>{question.question}</search>", f"<answer>{question.golden_answers[0]}</answer>"):
-        for token in world._tokenizer(text, add_special_tokens=False)["input_ids"]:
-            tokens.append(token)
-            is_action.append(True)
-            is_due = episode.step(token)
-        assert is_due
-        feedback = world.feedback([episode])[0]
-        tokens += feedback
-        is_action += [False] * len(feedback)
-    assert episode.is_over
-    assert episode.reward == 1.0
-    return tokens, is_action
-
-
 @contextmanager
 def retrieval_server(answer) -> Iterator[str]:
     """Serve POST /retrieve on a free port: ``answer`` maps a request's body to a status and the bytes of its answer."""

@@ -14,7 +14,7 @@ from trainer_hooks.reference.updates.batch import answer_tokens
 
 @pytest.fixture
 def policy(taught_folder):
-    return HuggingFacePolicy.from_folder(taught_folder, context=160)
+    return HuggingFacePolicy.load(taught_folder, context=160)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_same_generator_samples_the_same_and_no_other_is_drawn_from(policy, 
 
 def test_a_context_that_is_too_short_cuts_the_response_and_says_so(taught_folder, world):
     """The mark is set, nothing is earned, and no row is longer than the context."""
-    rollout = sampled(HuggingFacePolicy.from_folder(taught_folder, context=16), world)
+    rollout = sampled(HuggingFacePolicy.load(taught_folder, context=16), world)
     assert rollout.tokens.shape[1] == 16
     assert rollout.truncated.all()
     assert not rollout.rewards.any()
@@ -76,7 +76,7 @@ def test_a_context_that_is_too_short_cuts_the_response_and_says_so(taught_folder
 def test_a_prompt_without_room_to_answer_is_refused(taught_folder, world):
     """Both lengths stand in the message."""
     with pytest.raises(ValueError, match="leave room to answer in 4, got"):
-        sampled(HuggingFacePolicy.from_folder(taught_folder, context=4), world)
+        sampled(HuggingFacePolicy.load(taught_folder, context=4), world)
 
 
 def test_statistics_in_parts_are_those_of_the_whole(policy, world, monkeypatch):
@@ -96,7 +96,7 @@ def test_statistics_in_parts_are_those_of_the_whole(policy, world, monkeypatch):
 def test_statistics_of_a_model_in_bfloat16_are_float32_and_near(taught_folder, policy, world):
     """The same responses scored at both precisions: close, and never NaN."""
     rollout = sampled(policy, world, group=1)
-    half = HuggingFacePolicy.from_folder(taught_folder, context=160, precision="bfloat16")
+    half = HuggingFacePolicy.load(taught_folder, context=160, precision="bfloat16")
     with torch.no_grad():
         one, _ = token_statistics(policy, rollout.tokens, rollout.mask)
         two, entropies = token_statistics(half, rollout.tokens, rollout.mask)
@@ -108,11 +108,11 @@ def test_statistics_of_a_model_in_bfloat16_are_float32_and_near(taught_folder, p
 def test_a_folder_without_model_or_tokenizer_is_named(taught_folder, tmp_path):
     """What is missing stands in the message."""
     with pytest.raises(ValueError, match=r"nowhere must hold a causal language model"):
-        HuggingFacePolicy.from_folder(tmp_path / "nowhere", context=16)
+        HuggingFacePolicy.load(tmp_path / "nowhere", context=16)
     bare = tmp_path / "bare"
     bare.mkdir()
     for name in ("config.json", "model.safetensors"):
         shutil.copy(taught_folder / name, bare)
-    HuggingFacePolicy.from_folder(bare, context=16)
+    HuggingFacePolicy.load(bare, context=16)
     with pytest.raises(ValueError, match=r"bare must hold a tokenizer beside the model"):
         load_tokenizer(bare)
