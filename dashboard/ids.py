@@ -96,6 +96,7 @@ __all__ = [
     "WORKSPACE_DOWNLOAD",
     "WORKSPACE_DRAWN",
     "WORKSPACE_EXPORTED",
+    "WORKSPACE_OUTLIERS",
     "WORKSPACE_SCALE",
     "WORKSPACE_SEARCH",
     "WORKSPACE_SMOOTHING",
@@ -193,6 +194,7 @@ WORKSPACE: Final = "workspace"
 WORKSPACE_SEARCH: Final = "workspace-search"
 WORKSPACE_SMOOTHING: Final = "workspace-smoothing"
 WORKSPACE_AXIS: Final = "workspace-axis"
+WORKSPACE_OUTLIERS: Final = "workspace-outliers"
 WORKSPACE_SCALE: Final = "workspace-scale"
 WORKSPACE_ZOOM: Final = "workspace-zoom"  # what is zoomed to, in units of the axis, or nothing
 WORKSPACE_WANTED: Final = "workspace-wanted"  # which panels the browser wants drawn, and how

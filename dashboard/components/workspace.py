@@ -86,13 +86,16 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
             ),
             _segments(ids.WORKSPACE_AXIS, "Horizontal axis", _axes(signals), query.get("x")),
             _segments(ids.WORKSPACE_SCALE, "Vertical axis", {"linear": "linear", "log": "log"}, query.get("y")),
+            _segments(
+                ids.WORKSPACE_OUTLIERS, "Outliers", {"shown": "shown", "hidden": "hidden"}, query.get("outliers")
+            ),
         ],
     )
 
 
 def _axes(signals: Sequence[str]) -> dict[str, str]:
     """Return the horizontal axes that there are; the one by tokens only where the trainer logs them."""
-    return {"step": "step", "time": "time"} | ({"tokens": "tokens"} if token_signal(signals) else {})
+    return {"step": "step", "log": "log step", "time": "time"} | ({"tokens": "tokens"} if token_signal(signals) else {})
 
 
 def _labelled(label: str, control: Component) -> Component:

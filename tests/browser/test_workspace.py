@@ -110,6 +110,37 @@ def test_the_axis_may_be_the_tokens_where_the_trainer_logs_them(collector, visit
     expect(visit.page.locator("#workspace-axis")).not_to_contain_text("tokens")
 
 
+def test_steps_may_have_a_logarithmic_axis_that_shares_its_zoom(collector, visit):
+    """A zoom to the steps 10 to 100 in a panel is that of the vital signs, whose axis is linear."""
+    records = steps(0, 200)
+    for record in records:
+        record["scalars"]["reward/mean"] = 0.5
+    run_id = collector.run(run="early", records=records)
+    open_workspace(collector, visit, run_id, "?x=log")
+    is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.type === 'log'")
+    visit.page.evaluate(
+        f"Plotly.relayout({GRAPH.format(signal='alpha/a')}, {{'xaxis.range[0]': 1, 'xaxis.range[1]': 2}})"
+    )
+    visit.page.wait_for_function(
+        "() => document.querySelector('#run-figure .js-plotly-plot')._fullLayout.xaxis.range.join() === '10,100'"
+    )
+    is_drawn(visit, "alpha/b", "graph._fullLayout.xaxis.range.join() === '1,2'")
+    visit.page.wait_for_url("**zoom=10%2C100**")
+
+
+def test_outliers_are_left_out_by_choice(collector, visit):
+    """The value axis ends near the other values, and the panel counts the points outside."""
+    records = steps(0, 100)
+    records[50]["scalars"]["alpha/a"] = 1e6
+    run_id = collector.run(run="spike", records=records)
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] > 1e5")
+    visit.page.locator("#workspace-outliers").get_by_text("hidden").click()
+    is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] < 10")
+    expect(visit.page.locator('[data-panel="alpha/a"] .annotation-text')).to_have_text("1 point outside")
+    assert "outliers=hidden" in visit.page.url
+
+
 def test_a_signal_is_saved_with_every_value(collector, visit):
     """Step, time and value of all 3,000 steps."""
     run_id = collector.run(run="saved", records=steps(0, 3000))
