@@ -87,7 +87,10 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
             _segments(ids.WORKSPACE_AXIS, "Horizontal axis", _axes(signals), query.get("x")),
             _segments(ids.WORKSPACE_SCALE, "Vertical axis", {"linear": "linear", "log": "log"}, query.get("y")),
             _segments(
-                ids.WORKSPACE_OUTLIERS, "Outliers", {"shown": "shown", "hidden": "hidden"}, query.get("outliers")
+                ids.WORKSPACE_OUTLIERS,
+                "Outliers",
+                {"shown": "all points", "hidden": "no outliers"},
+                query.get("outliers"),
             ),
         ],
     )
@@ -138,9 +141,17 @@ def _group(name: str, signals: Sequence[str]) -> Component:
 
 
 def _choices(signal: str) -> list[Component]:
+    moves = (("earlier", "‹"), ("later", "›"))
+    toggles = (("pin", "Pin", "show it first"), ("wide", "Wide", "give it a whole row"))
     return [
-        html.Button(label, title=f"{label} {signal}: {effect}", **{"data-choice": kind, "aria-pressed": "false"})
-        for kind, label, effect in (("pin", "Pin", "show it first"), ("wide", "Wide", "give it a whole row"))
+        *(
+            html.Button(sign, title=f"Move {signal} {way}", **{"data-move": way, "aria-label": f"Move {signal} {way}"})
+            for way, sign in moves
+        ),
+        *(
+            html.Button(label, title=f"{label} {signal}: {effect}", **{"data-choice": kind, "aria-pressed": "false"})
+            for kind, label, effect in toggles
+        ),
     ]
 
 
@@ -151,7 +162,11 @@ def _panel(signal: str) -> Component:
         [
             html.Header(
                 [
-                    html.H3([signal, *([html.Span(f" {unit}", className="unit")] if unit else [])], title=signal),
+                    html.H3(
+                        [signal, *([html.Span(f" {unit}", className="unit")] if unit else [])],
+                        title=f"{signal} (drag it to move the panel)",
+                        draggable="true",
+                    ),
                     html.Span([*_choices(signal), *save_buttons("png", "svg", chart=signal), csv], className="saves"),
                 ]
             ),

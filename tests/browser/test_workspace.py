@@ -135,7 +135,7 @@ def test_outliers_are_left_out_by_choice(collector, visit):
     run_id = collector.run(run="spike", records=records)
     open_workspace(collector, visit, run_id)
     is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] > 1e5")
-    visit.page.locator("#workspace-outliers").get_by_text("hidden").click()
+    visit.page.locator("#workspace-outliers").get_by_text("no outliers").click()
     is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] < 10")
     expect(visit.page.locator('[data-panel="alpha/a"] .annotation-text')).to_have_text("1 point outside")
     assert "outliers=hidden" in visit.page.url
@@ -190,6 +190,30 @@ def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, v
     other = collector.run(run="pins", project="two", records=steps(0, 20))
     open_workspace(collector, visit, other)
     expect(panel).to_have_class("panel card")
+
+
+def test_panels_are_moved_and_made_taller_and_the_browser_remembers_it(collector, visit):
+    """By the buttons, by dragging a name onto another panel, and by the handle in the corner of a chart."""
+    run_id = collector.run(run="order", records=steps(0, 20))
+    open_workspace(collector, visit, run_id, "?signals=^alpha/[a-d]$")
+    names = visit.page.locator('[data-panel-group="alpha"] [data-panel]:visible h3')
+    is_drawn(visit, "alpha/a")
+    visit.page.locator('[data-panel="alpha/b"]').get_by_role("button", name="Move alpha/b earlier").click()
+    expect(names).to_have_text(["alpha/b", "alpha/a", "alpha/c", "alpha/d"])
+    target = visit.page.locator('[data-panel="alpha/d"] .definition')
+    visit.page.locator('[data-panel="alpha/b"] h3').drag_to(target, source_position={"x": 8, "y": 8})
+    expect(names).to_have_text(["alpha/a", "alpha/c", "alpha/d", "alpha/b"])
+    body = visit.page.locator('[data-panel="alpha/a"] .panel-chart')
+    box = body.bounding_box()
+    right, bottom = box["x"] + box["width"], box["y"] + box["height"]
+    visit.page.mouse.move(right - 4, bottom - 4)
+    visit.page.mouse.down()
+    visit.page.mouse.move(right - 4, bottom + 96, steps=5)
+    visit.page.mouse.up()
+    is_drawn(visit, "alpha/a", f"graph._fullLayout.height > {box['height'] + 60}")
+    open_workspace(collector, visit, run_id, "?signals=^alpha/[a-d]$")
+    expect(names).to_have_text(["alpha/a", "alpha/c", "alpha/d", "alpha/b"])
+    is_drawn(visit, "alpha/a", f"graph._fullLayout.height > {box['height'] + 60}")
 
 
 def test_the_cursor_is_one_over_all_panels(collector, visit):
