@@ -148,10 +148,17 @@
     }));
     api.applyColumnState({ state, applyOrder: true });
     if (window.innerWidth < 700) api.setColumnWidths([{ key: "run", newWidth: 180 }]);
+    if (window.innerWidth >= 2800) widen(api);
     api.setFilterModel(filterOf(asked));
     setProps("fleet-columns", { value: shownColumns(api) });
     isOpening = false;
     remember();
+  }
+
+  /* As the type on a screen that is as wide (assets/style.css), and then some. */
+  function widen(api) {
+    const columns = api.getAllDisplayedColumns().filter((column) => column.getColDef().flex === undefined);
+    api.setColumnWidths(columns.map((column) => ({ key: column, newWidth: 1.5 * column.getColDef().width })));
   }
 
   function filterOf(asked) {

@@ -16,7 +16,7 @@ from dashboard.signal_definitions.lookup import define, unit_of
 __all__ = ["groups_of", "workspace"]
 
 OTHER: Final = "other"
-MOST_COLUMNS: Final = 4  # of a group; a wider screen shows groups side by side
+MOST_COLUMNS: Final = 6  # of a group; a wider screen shows groups side by side
 
 
 def groups_of(signals: Sequence[str]) -> dict[str, list[str]]:
