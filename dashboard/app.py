@@ -27,7 +27,7 @@ from dashboard.page_delivery.callback_requests import DashRequests, refuse_unkno
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
 from dashboard.page_delivery.own_files import OwnFiles, plotly_route
-from dashboard.pages import alert, compare, fleet, judgement, responses, run, run_labels, workspace
+from dashboard.pages import alert, compare, fleet, fleet_curves, judgement, responses, run, run_labels, workspace
 from dashboard.pages.rules import form, listed
 from dashboard.pages.rules.page import rules_page
 from dashboard.pages.settings import channels, keys, projects
@@ -165,6 +165,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     app.layout = shell()
     _register_pages(app, api_url, connect_url)
     fleet.register(app, api_url)
+    fleet_curves.register(app, api_url)
     run.register(app, api_url)
     run_labels.register(app, api_url)
     workspace.register(app, api_url)

@@ -32,6 +32,9 @@ __all__ = [
     "FLEET_COLLAPSED",
     "FLEET_COLUMNS",
     "FLEET_CSV",
+    "FLEET_CURVE",
+    "FLEET_CURVES",
+    "FLEET_CURVES_WANTED",
     "FLEET_FILTERS",
     "FLEET_FORGET",
     "FLEET_GRID",
@@ -127,6 +130,9 @@ FLEET_ARCHIVED: Final = "fleet-archived"
 FLEET_COLLAPSED: Final = "fleet-collapsed"
 FLEET_COLUMNS: Final = "fleet-columns"
 FLEET_CSV: Final = "fleet-csv"
+FLEET_CURVE: Final = "fleet-curve"
+FLEET_CURVES: Final = "fleet-curves"
+FLEET_CURVES_WANTED: Final = "fleet-curves-wanted"
 FLEET_FILTERS: Final = "fleet-filters"
 FLEET_FORGET: Final = "fleet-forget"
 FLEET_GRID: Final = "fleet-grid"
