@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from dash import ClientsideFunction, Dash, Input, Output, State
+from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
@@ -198,7 +198,19 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
             return await run.run_page(api_url, found["run_id"], address.query)
         return await fleet.fleet_page(api_url, connect_url or f"{address.scheme}://{address.netloc}", address.query)
 
+    async def again(tries: int | None, pathname: str, href: str) -> object:
+        """Draw the page that the collector did not answer for; its message stays as long as that is so."""
+        drawn = await page(pathname, href) if tries else None
+        return no_update if drawn is None or getattr(drawn, "id", "") == ids.WAITING else drawn
+
     app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))(page)
+    app.callback(
+        Output(ids.PAGE, "children", allow_duplicate=True),
+        Input(ids.RETRY, "n_intervals"),
+        State(ids.ADDRESS, "pathname"),
+        State(ids.ADDRESS, "href"),
+        prevent_initial_call=True,
+    )(again)
     app.clientside_callback(
         ClientsideFunction("rlvitals", "connect"), Output(ids.LIVE_STATE, "title"), Input(ids.LIVE, "data")
     )

@@ -85,6 +85,7 @@ __all__ = [
     "RESPONSES_QUESTIONS_DRAW",
     "RESPONSES_STEP",
     "RESPONSES_TO",
+    "RETRY",
     "RUN_ALERTS",
     "RUN_DELETE",
     "RUN_DELETE_CONFIRMED",
@@ -94,6 +95,7 @@ __all__ = [
     "RUN_REFRESH",
     "SIGN_OUT",
     "THEME",
+    "WAITING",
     "WORKSPACE",
     "WORKSPACE_AXIS",
     "WORKSPACE_DOWNLOAD",
@@ -114,6 +116,8 @@ __all__ = [
 
 ADDRESS: Final = "address"
 PAGE: Final = "page"
+RETRY: Final = "retry"
+WAITING: Final = "waiting"
 NOTIFY: Final = "notify"
 SIGN_OUT: Final = "sign-out"
 THEME: Final = "theme"

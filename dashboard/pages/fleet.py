@@ -14,7 +14,7 @@ from dashboard.components.connect import connect_card
 from dashboard.components.fleet.filters import MANY, fleet_filters, fleet_summary
 from dashboard.components.fleet.rows import fleet_rows
 from dashboard.components.fleet.table import fleet_table, library_address
-from dashboard.components.page_frame import message
+from dashboard.components.page_frame import waiting
 
 __all__ = ["fleet_page", "read_fleet", "register"]
 
@@ -28,7 +28,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
     try:
         runs, alerts = await read_fleet(api_url)
     except ApiError as error:
-        return message("The fleet cannot be shown", str(error))
+        return waiting("The fleet cannot be shown", str(error))
     return html.Div(
         className="fleet-page",
         children=[
@@ -61,7 +61,7 @@ def register(app: Dash, api_url: str) -> None:
         try:
             runs, alerts = await read_fleet(api_url)
         except ApiError as error:
-            return message("The fleet cannot be shown", str(error)), *(no_update,) * 3
+            return waiting("The fleet cannot be shown", str(error)), *(no_update,) * 3
         if not runs:
             return (no_update,) * 4
         is_first = not shown and len(runs) == 1
